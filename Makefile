@@ -1,0 +1,61 @@
+# Everything a user or developer runs. Each target sets up what it needs in .venv.
+PYTHON ?= $(firstword $(shell command -v python3.13 python3.12 python3.11 python3))
+VENV ?= .venv
+NETWORK ?= mobilenet_v2
+BIN = $(VENV)/bin
+
+.PHONY: help tune test test-slow check format soak clean
+
+help:
+	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (about 5 minutes)"
+	@echo "make test                         run every test that this machine can run"
+	@echo "make test-slow                    run the long tests, too (about an hour)"
+	@echo "make check                        formatting, lint, types and import borders"
+	@echo "make format                       format the code"
+	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
+	@echo "make clean                        remove the environment and caches"
+
+tune: $(VENV)/installed
+	$(BIN)/int8tune tune $(NETWORK)
+
+test: $(VENV)/installed-test
+	$(BIN)/pytest
+
+test-slow: $(VENV)/installed-test
+	$(BIN)/pytest -m "slow or not slow" --timeout 7200
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+soak: $(VENV)/installed-test
+	$(BIN)/python -m tests.soak --trials 2000
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@test -n "$(PYTHON)" || { echo "error: no Python found; install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: Python 3.11 or newer is needed: $$($(PYTHON) --version)" >&2; exit 1; }
+	@command -v cc gcc g++ clang >/dev/null || { echo "error: no C compiler found; install gcc or clang" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle]'
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle]'
+	@touch $@

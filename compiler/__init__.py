@@ -1,0 +1,1 @@
+"""Networks as tables of int8 layers."""

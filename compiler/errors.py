@@ -1,0 +1,34 @@
+"""What can go wrong between a network and its layers.
+
+CompilerError
+├── UnknownNetworkError  a name that no network of this package has
+└── LayerTableError      a layer table that can't be read, or has faults
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MAX_FAULTS_SHOWN = 20
+
+
+class CompilerError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class UnknownNetworkError(CompilerError):
+    """A name that no network of this package has."""
+
+
+class LayerTableError(CompilerError):
+    """A layer table that can't be read, or has faults: `faults` has one line for each."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(self.faults)
+
+    def __str__(self) -> str:
+        lines = list(self.faults[:MAX_FAULTS_SHOWN])
+        if len(self.faults) > MAX_FAULTS_SHOWN:
+            lines.append(f"and {len(self.faults) - MAX_FAULTS_SHOWN} more")
+        return "\n".join(lines)

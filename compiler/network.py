@@ -1,0 +1,222 @@
+"""Networks as tables of the int8 layers they run.
+
+Nine tables come with the package, `networks/*.json`; a person can write more. A row is one distinct workload, its
+`count` how many layers of the network have it, its `name` the name of the first of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from compiler.errors import LayerTableError, UnknownNetworkError
+from compiler.strict_json import Faults, Fields, clipped, decode_json, printable
+from schedules.errors import WorkloadError
+from schedules.workload import Workload, parse_workload
+
+FORMAT = 1
+MAX_BYTES = 1_000_000
+MAX_LAYERS = 10_000
+MAX_COUNT = 1_000_000
+MAX_MACS = 10**18
+MAX_NAME = 200
+MAX_TEXT = 1000
+MODEL_SUFFIXES = (".tflite", ".onnx")
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SHAPE = re.compile(r"[1-9][0-9]{0,8}(?:x[1-9][0-9]{0,8}){0,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A distinct layer: `count` layers of the network have this workload, the first of them is called `name`."""
+
+    name: str
+    count: int
+    workload: Workload
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of all `count` layers."""
+        return self.count * self.workload.macs
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What others say that a network costs, to check its table against.
+
+    Attributes:
+        macs: multiply-adds of one inference.
+        tolerance: how far the table may be from it, as a share of it.
+        source: paper and table, or the documentation that has the figure.
+        counts: what the figure counts.
+        macs_not_in_table: the part of it that belongs to no layer of the table.
+    """
+
+    macs: float
+    tolerance: float
+    source: str
+    counts: str
+    macs_not_in_table: int = 0
+
+    def deviation(self, macs: int) -> float:
+        """How far a table of `macs` multiply-adds is from the published figure, as a share of it."""
+        return (macs + self.macs_not_in_table) / self.macs - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The int8 layers of a network, each distinct one once, in the order of their first use."""
+
+    name: str
+    description: str
+    input_shape: tuple[int, ...]
+    layers: tuple[Layer, ...]
+    published: Published | None = None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of one inference, as far as the table's layers do them."""
+        return sum(layer.macs for layer in self.layers)
+
+
+def network_names() -> tuple[str, ...]:
+    """The networks that come with the package."""
+    names = (entry.name for entry in _tables().iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
+
+
+def load_network(name_or_path: str) -> Network:
+    """A network that comes with the package, by its name, or the layer table at a path that ends in `.json`.
+
+    Raises:
+        UnknownNetworkError: no network has this name; the message has the nearest one.
+        LayerTableError: the file can't be read, or has faults; the message has a line for each.
+    """
+    if name_or_path in network_names():
+        return read_table((_tables() / f"{name_or_path}.json").read_bytes(), f"{name_or_path}.json")
+    path = Path(name_or_path)
+    if path.suffix.lower() == ".json":
+        return read_table(_read_file(path), name_or_path)
+    if path.suffix.lower() in MODEL_SUFFIXES or _exists(name_or_path):
+        accepted = f"a layer table whose name ends in .json, or one of {', '.join(network_names())}"
+        raise LayerTableError([printable(f"no layer table, and models can't be read yet, give {accepted}: {path}")])
+    raise UnknownNetworkError(_unknown_network(name_or_path))
+
+
+def read_table(data: bytes, source: str) -> Network:
+    """The network of a layer table in JSON; `source` names the file in messages.
+
+    Raises:
+        LayerTableError: with every fault of the table.
+    """
+    faults = Faults(source)
+    required = ("format", "name", "description", "input", "layers")
+    fields = Fields(decode_json(data, source), "", faults, required, optional=("published",))
+    fields.integer("format", FORMAT, FORMAT)
+    name = fields.matching("name", _NAME, "1 to 64 letters, digits, `.`, `_`, `-`")
+    description = fields.text("description", MAX_TEXT)
+    shape = fields.matching("input", _SHAPE, "a shape such as `1x224x224x3`")
+    layers = _read_layers(fields, faults)
+    published = _read_published(fields, faults)
+    faults.check()
+    network = Network(name, description, tuple(int(extent) for extent in shape.split("x")), layers, published)
+    _check_published(network, faults)
+    faults.check()
+    return network
+
+
+def _read_layers(fields: Fields, faults: Faults) -> tuple[Layer, ...]:
+    places: dict[str, str] = {}
+    layers = []
+    for index, row in enumerate(fields.items("layers", MAX_LAYERS)):
+        place = f"layers[{index}]"
+        columns = Fields(row, place, faults, required=("name", "count", "workload"))
+        name = columns.text("name", MAX_NAME)
+        count = columns.integer("count", 1, MAX_COUNT)
+        workload = _read_workload(columns)
+        if workload is None:
+            continue
+        if workload.key in places:
+            columns.fault("workload", f"already in {places[workload.key]}: {workload.key}")
+        places.setdefault(workload.key, place)
+        layers.append(Layer(name, count, workload))
+    return tuple(layers)
+
+
+def _read_workload(columns: Fields) -> Workload | None:
+    key = columns.text("workload", MAX_NAME)
+    if not key:
+        return None
+    try:
+        return parse_workload(key)
+    except WorkloadError as error:
+        columns.fault("workload", str(error))
+        return None
+
+
+def _read_published(fields: Fields, faults: Faults) -> Published | None:
+    if "published" not in fields:
+        return None
+    required = ("macs", "tolerance", "source", "counts")
+    block = Fields(fields.value("published"), "published", faults, required, optional=("macs_not_in_table",))
+    return Published(
+        macs=block.number("macs", 0, MAX_MACS),
+        tolerance=block.number("tolerance", 0, 1),
+        source=block.text("source", MAX_TEXT),
+        counts=block.text("counts", MAX_TEXT),
+        macs_not_in_table=block.integer("macs_not_in_table", 0, MAX_MACS),
+    )
+
+
+def _check_published(network: Network, faults: Faults) -> None:
+    published = network.published
+    if published is None:
+        return
+    deviation = published.deviation(network.macs)
+    if abs(deviation) > published.tolerance:
+        faults.add(
+            "published.macs",
+            f"the layers have {network.macs:.6g} multiply-adds, {deviation:+.2%} from the published figure, "
+            f"the tolerance is {published.tolerance:.2%}: {published.macs:.6g}",
+        )
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            what = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
+            raise LayerTableError([printable(f"a layer table must be a file, this is {what}: {path}")])
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise LayerTableError([printable(f"{path}: {error.strerror}")]) from None
+    if len(data) > MAX_BYTES:
+        raise LayerTableError([printable(f"{path}: a layer table has at most {MAX_BYTES} bytes")])
+    return data
+
+
+def _exists(path: str) -> bool:
+    try:
+        return path != "" and Path(path).exists()
+    except OSError:
+        return False
+
+
+def _unknown_network(name: str) -> str:
+    names = network_names()
+    near = difflib.get_close_matches(_folded(name), [_folded(known) for known in names], n=1, cutoff=0.65)
+    hint = "".join(f", did you mean `{known}`?" for known in names if _folded(known) in near) or ","
+    return printable(f"unknown network `{clipped(name)}`{hint} known: {', '.join(names)}")
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[-_ .]", "", name[:64].lower())
+
+
+def _tables() -> Traversable:
+    return files("compiler") / "networks"

@@ -1,0 +1,257 @@
+"""The best schedule of every workload and device, and the best log: the file that hands them to a compiler."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from results.atomic import write_atomic
+from results.base import Store
+from results.contest import Contest, Rival, contests
+from results.errors import BestLogError, RecordError
+from results.fields import Rule, faults_of, is_config, is_count, is_name, is_positive, matches, parse_object
+from results.record import Candidate
+from results.stats import Speedup, median
+
+VERSION = 1
+HEADER = "int8tune_best_log"
+MAX_BYTES = 64 << 20
+MAX_FAULTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BestSchedule:
+    """The schedule to use for a workload on a device.
+
+    Attributes:
+        median_s: of its trial's times, in seconds.
+        default_candidate: id of the template's default it was compared with.
+        speedup: over the default, from times taken in pairs; exactly 1 for the default itself; None where the default
+            failed and there was nothing to compare with.
+        campaign, sequence: the trial that all this comes from.
+    """
+
+    workload: str
+    target: str
+    device: str
+    candidate: Candidate
+    median_s: float
+    default_candidate: str
+    speedup: Speedup | None
+    campaign: str
+    sequence: int
+
+    @property
+    def is_default(self) -> bool:
+        return self.candidate.id == self.default_candidate
+
+
+def best_schedules(
+    store: Store,
+    *,
+    campaign: str | None = None,
+    workload: str | None = None,
+    target: str | None = None,
+    device: str | None = None,
+    min_gain: float = 0.01,
+) -> list[BestSchedule]:
+    """The best schedule per workload, target and device, in the order of these three.
+
+    A challenger is best only if it beat the template's default in duels, by `min_gain` and beyond doubt; otherwise the
+    default is. Where the default failed, the fastest verified candidate is. Campaigns are not compared with each other:
+    the latest one in which a challenger won counts, so that a campaign that has just begun hides no proven gain; if
+    there is none, the latest with any verified trial.
+    """
+    found: dict[tuple[str, str, str], BestSchedule] = {}
+    proven: set[tuple[str, str, str]] = set()
+    for contest in contests(store, campaign=campaign, workload=workload, target=target, device=device):
+        best = contest.best(min_gain)
+        if best is None:
+            continue
+        key = contest.task[1:]
+        is_proven = contest.winner(min_gain) is not None
+        if is_proven or key not in proven:
+            found[key] = _schedule(contest, best)
+        if is_proven:
+            proven.add(key)
+    return [found[key] for key in sorted(found)]
+
+
+def _schedule(contest: Contest, best: Rival) -> BestSchedule:
+    measurement = best.trial.measurement
+    assert measurement is not None, "only verified trials are compared"
+    return BestSchedule(
+        workload=contest.task.workload,
+        target=contest.task.target,
+        device=contest.task.device,
+        candidate=best.trial.candidate,
+        median_s=median(measurement.times_s),
+        default_candidate=contest.default.candidate.id,
+        speedup=best.speedup,
+        campaign=contest.task.campaign,
+        sequence=best.trial.sequence,
+    )
+
+
+def write_best_log(path: Path, schedules: Iterable[BestSchedule]) -> None:
+    """Write a best log: a header line, then one JSON object per schedule. It is replaced whole or not at all.
+
+    Raises:
+        ExportError: the file can't be written; an older one is as it was.
+    """
+    lines = [json.dumps({HEADER: VERSION}), *(json.dumps(_as_line(best), allow_nan=False) for best in schedules)]
+    write_atomic(path, "".join(f"{line}\n" for line in lines))
+
+
+def read_best_log(path: Path) -> list[BestSchedule]:
+    """Read a best log, which may come from anywhere: nothing of it is believed before it is checked.
+
+    Raises:
+        BestLogError: with every fault found, each as `file:line: field: what, allowed`.
+    """
+    faults: list[str] = []
+    schedules: list[BestSchedule] = []
+    lines_of: dict[tuple[str, str, str], int] = {}
+    for number, text in _lines(path):
+        schedule, wrong = _parse_line(text)
+        if schedule is not None:
+            key = (schedule.workload, schedule.target, schedule.device)
+            if lines_of.setdefault(key, number) != number:
+                wrong = [f"workload: is there for this target and device already, in line {lines_of[key]}: {key[0]}"]
+            schedules.append(schedule)
+        faults += [f"{path}:{number}: {fault}" for fault in wrong]
+        if len(faults) > MAX_FAULTS:
+            faults[MAX_FAULTS:] = [f"{path}: more than {MAX_FAULTS} faults, the rest was not read"]
+            break
+    if faults:
+        raise BestLogError(faults)
+    return schedules
+
+
+def _as_line(best: BestSchedule) -> dict[str, Any]:
+    return {
+        "workload": best.workload,
+        "target": best.target,
+        "device": best.device,
+        "template": best.candidate.template,
+        "template_version": best.candidate.template_version,
+        "config": dict(best.candidate.config),
+        "candidate": best.candidate.id,
+        "median_s": best.median_s,
+        "default_candidate": best.default_candidate,
+        "speedup": asdict(best.speedup) if best.speedup is not None else None,
+        "campaign": best.campaign,
+        "sequence": best.sequence,
+    }
+
+
+def _is_speedup(value: object) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, dict) or not all(is_positive(number) for number in value.values()):
+        return False
+    try:
+        Speedup(**value)
+    except (TypeError, RecordError):
+        return False
+    return True
+
+
+_NAME = Rule("1 to 512 printable characters", is_name)
+_COUNT = Rule("an integer, at least 0", is_count)
+_ID = Rule("20 hexadecimal digits", matches("[0-9a-f]{20}"))
+_RULES = {
+    "workload": _NAME,
+    "target": _NAME,
+    "device": _NAME,
+    "template": _NAME,
+    "template_version": _COUNT,
+    "config": Rule("an object of at most 64 knobs, each an integer, a text or a boolean", is_config),
+    "candidate": _ID,
+    "median_s": Rule("seconds, a finite number over 0", is_positive),
+    "default_candidate": _ID,
+    "speedup": Rule("null or `estimate`, `low`, `high` with 0 < low <= estimate <= high", _is_speedup),
+    "campaign": Rule("1 to 64 letters, digits, `.`, `_`, `-`", matches("[A-Za-z0-9._-]{1,64}")),
+    "sequence": _COUNT,
+}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines after the header."""
+    lines = _read(path).split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise BestLogError([f"{path}:{number}: not UTF-8 (byte {error.start + 1} of the line)"]) from error
+        if number == 1:
+            _require_header(path, text)
+        else:
+            yield number, text
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise BestLogError([f"not a file: {path}" if path.exists() else f"no such best log: {path}"])
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BestLogError([f"the best log can't be read ({error.strerror}): {path}"]) from error
+    if len(content) > MAX_BYTES:
+        raise BestLogError([f"the best log has over {MAX_BYTES} bytes: {path}"])
+    if not content:
+        raise BestLogError([f"the best log is empty (0 bytes): {path}"])
+    return content
+
+
+def _require_header(path: Path, text: str) -> None:
+    try:
+        found = parse_object(text)
+    except ValueError as error:
+        raise BestLogError([f"{path}:1: not a best log: {error}"]) from error
+    version = found.get(HEADER)
+    if set(found) != {HEADER} or not is_count(version):
+        raise BestLogError([f'{path}:1: not a best log, which starts with {{"{HEADER}": {VERSION}}}: {text[:60]!a}'])
+    if version != VERSION:
+        raise BestLogError([f"{path}:1: {HEADER}: {version}, allowed: {VERSION}"])
+
+
+def _parse_line(text: str) -> tuple[BestSchedule | None, Sequence[str]]:
+    """The schedule of a line, or the faults in it."""
+    try:
+        found: dict[str, Any] = parse_object(text)
+    except ValueError as error:
+        return None, [str(error)]
+    faults = faults_of(found, _RULES)
+    if faults:
+        return None, faults
+    schedule = _from_fields(found)
+    if schedule.candidate.id != found["candidate"]:
+        faults.append(f"candidate: {found['candidate']}, allowed: the id of this schedule, {schedule.candidate.id}")
+    if schedule.speedup is not None and not schedule.is_default and schedule.speedup.low <= 1:
+        faults.append(f"speedup: low {schedule.speedup.low}, allowed: over 1, unless it is the default's own")
+    return (None, faults) if faults else (schedule, [])
+
+
+def _from_fields(found: dict[str, Any]) -> BestSchedule:
+    candidate = Candidate(
+        found["workload"], found["target"], found["template"], found["template_version"], found["config"]
+    )
+    speedup = found["speedup"]
+    return BestSchedule(
+        workload=candidate.workload,
+        target=candidate.target,
+        device=found["device"],
+        candidate=candidate,
+        median_s=float(found["median_s"]),
+        default_candidate=found["default_candidate"],
+        speedup=Speedup(**{name: float(value) for name, value in speedup.items()}) if speedup else None,
+        campaign=found["campaign"],
+        sequence=found["sequence"],
+    )

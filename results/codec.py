@@ -1,0 +1,301 @@
+"""Entries to table rows and back. Mappings and lists of times are kept as JSON text, and every row has a checksum."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from sqlalchemy import ColumnElement, Table
+
+from results.base import E
+from results.errors import RecordError
+from results.record import Campaign, Candidate, DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
+from results.schema import campaigns, device_checks, duels, trials
+
+Values = dict[str, Any]
+Environment = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[E]):
+    """How entries of one kind are kept.
+
+    Attributes:
+        label: what messages call one entry.
+        columns: the column that each filter of a query compares.
+        encode: the entry's values by column, without references to other tables and without the checksum.
+        decode: the entry of a row's values, the name of its campaign and its environment (empty where it has none).
+    """
+
+    table: Table
+    label: str
+    columns: Mapping[str, ColumnElement[Any]]
+    encode: Callable[[E], Values]
+    decode: Callable[[Values, str, Environment], E]
+
+    @property
+    def has_campaign(self) -> bool:
+        return "campaign_id" in self.table.c
+
+    @property
+    def has_environment(self) -> bool:
+        return "environment_id" in self.table.c
+
+    def filters(self, **wanted: str | None) -> list[tuple[str, str]]:
+        """The filters that are set, as (name, value).
+
+        Raises:
+            ValueError: entries of this kind have no such field.
+        """
+        chosen = [(name, value) for name, value in wanted.items() if value is not None]
+        for name, _ in chosen:
+            if name not in self.columns:
+                raise ValueError(f"a {self.label} has no {name} to filter by")
+        return chosen
+
+
+def checksum(table: Table, values: Mapping[str, Any]) -> int:
+    """CRC-32 of a row's values, all but its id and its checksum, in the order of the columns."""
+    content = [values[name] for name in table.c.keys() if name not in ("id", "checksum")]  # noqa: SIM118
+    return zlib.crc32(json.dumps(content, separators=(",", ":")).encode())
+
+
+def to_json(value: object, what: str) -> str:
+    """JSON text that stays exact.
+
+    Raises:
+        RecordError: a NaN, an infinity, or no JSON value at all.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError) as error:
+        raise RecordError(f"{what} can't be kept ({error}): {value!r:.200}") from error
+
+
+def codec_of(kind: type[E]) -> Codec[E]:
+    """The codec of a kind of entries, one of `Campaign`, `Trial`, `Duel` and `DeviceCheck`."""
+    return _CODECS[kind]
+
+
+def encode(entry: Entry) -> Values:
+    """Values of any entry, checked to be such that a table can keep them.
+
+    Raises:
+        RecordError: a value that can't be kept.
+    """
+    codec = codec_of(type(entry))
+    values = codec.encode(entry)
+    for name, value in values.items():
+        _require_storable(f"{name} of a {codec.label}", value)
+    return values
+
+
+def _require_storable(what: str, value: object) -> None:
+    if isinstance(value, str) and not _is_unicode(value):
+        raise RecordError(f"{what} is not valid Unicode: {value!a:.200}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise RecordError(f"{what} needs more than 64 bits: {value}")
+    if isinstance(value, float) and math.isnan(value):
+        raise RecordError(f"{what} is not a number: {value}")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _printable(text: str) -> str:
+    # What a crashed process printed may hold bytes that are no UTF-8 (lone surrogates here): not worth losing a trial.
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _times(text: str) -> tuple[float, ...]:
+    return tuple(json.loads(text))
+
+
+def _encode_campaign(campaign: Campaign) -> Values:
+    return {
+        "name": campaign.name,
+        "network": campaign.network,
+        "device": campaign.device,
+        "target": campaign.target,
+        "strategy": campaign.strategy,
+        "seed": str(campaign.seed),
+        "trials_per_task": int(campaign.trials_per_task),
+        "layers": to_json(dict(campaign.layers), "layers of a campaign"),
+        "created_at": campaign.created_at,
+    }
+
+
+def _decode_campaign(row: Values, _campaign: str, _environment: Environment) -> Campaign:
+    return Campaign(
+        name=row["name"],
+        network=row["network"],
+        device=row["device"],
+        target=row["target"],
+        strategy=row["strategy"],
+        seed=int(row["seed"]),
+        trials_per_task=row["trials_per_task"],
+        layers=json.loads(row["layers"]),
+        created_at=row["created_at"],
+    )
+
+
+def _encode_trial(trial: Trial) -> Values:
+    candidate = trial.candidate
+    return {
+        "sequence": int(trial.sequence),
+        "candidate_id": candidate.id,
+        "workload": candidate.workload,
+        "target": candidate.target,
+        "template": candidate.template,
+        "template_version": int(candidate.template_version),
+        "config": to_json(dict(candidate.config), "the config of a trial"),
+        "outcome": trial.outcome.value,
+        **_encode_measurement(trial.measurement),
+        "device": trial.device,
+        "started_at": trial.started_at,
+        "build_s": float(trial.build_s),
+        "run_s": float(trial.run_s),
+        "binary": trial.binary,
+        "reused_from": trial.reused_from,
+        "error_class": _printable(trial.error_class),
+        "error": _printable(trial.error),
+        "attempts": int(trial.attempts),
+    }
+
+
+def _encode_measurement(measurement: Measurement | None) -> Values:
+    if measurement is None:
+        return {"times_s": None, "calls_per_repeat": None, "observed": None}
+    return {
+        "times_s": to_json(measurement.times_s, "times of a trial"),
+        "calls_per_repeat": int(measurement.calls_per_repeat),
+        "observed": to_json(dict(measurement.observed), "observations of a trial"),
+    }
+
+
+def _decode_trial(row: Values, campaign: str, environment: Environment) -> Trial:
+    return Trial(
+        campaign=campaign,
+        sequence=row["sequence"],
+        candidate=Candidate(
+            workload=row["workload"],
+            target=row["target"],
+            template=row["template"],
+            template_version=row["template_version"],
+            config=json.loads(row["config"]),
+        ),
+        outcome=Outcome(row["outcome"]),
+        measurement=_decode_measurement(row),
+        device=row["device"],
+        environment=environment,
+        started_at=row["started_at"],
+        build_s=row["build_s"],
+        run_s=row["run_s"],
+        binary=row["binary"],
+        reused_from=row["reused_from"],
+        error_class=row["error_class"],
+        error=row["error"],
+        attempts=row["attempts"],
+    )
+
+
+def _decode_measurement(row: Values) -> Measurement | None:
+    if row["times_s"] is None:
+        return None
+    return Measurement(_times(row["times_s"]), row["calls_per_repeat"], json.loads(row["observed"]))
+
+
+def _encode_duel(duel: Duel) -> Values:
+    return {
+        "workload": duel.workload,
+        "target": duel.target,
+        "device": duel.device,
+        "a": duel.a,
+        "b": duel.b,
+        "a_times_s": to_json(duel.a_times_s, "times of a duel"),
+        "b_times_s": to_json(duel.b_times_s, "times of a duel"),
+        "started_at": duel.started_at,
+    }
+
+
+def _decode_duel(row: Values, campaign: str, environment: Environment) -> Duel:
+    return Duel(
+        campaign=campaign,
+        workload=row["workload"],
+        target=row["target"],
+        device=row["device"],
+        a=row["a"],
+        b=row["b"],
+        a_times_s=_times(row["a_times_s"]),
+        b_times_s=_times(row["b_times_s"]),
+        environment=environment,
+        started_at=row["started_at"],
+    )
+
+
+def _encode_check(check: DeviceCheck) -> Values:
+    return {
+        "device": check.device,
+        "target": check.target,
+        "peak_ops_per_s": float(check.peak_ops_per_s),
+        "bandwidth_bytes_per_s": to_json(dict(check.bandwidth_bytes_per_s), "the bandwidth of a device check"),
+        "noise": float(check.noise),
+        "started_at": check.started_at,
+    }
+
+
+def _decode_check(row: Values, _campaign: str, environment: Environment) -> DeviceCheck:
+    return DeviceCheck(
+        device=row["device"],
+        target=row["target"],
+        peak_ops_per_s=row["peak_ops_per_s"],
+        bandwidth_bytes_per_s=json.loads(row["bandwidth_bytes_per_s"]),
+        noise=row["noise"],
+        environment=environment,
+        started_at=row["started_at"],
+    )
+
+
+def _columns(table: Table, names: Sequence[str]) -> dict[str, ColumnElement[Any]]:
+    return {name: table.c[name] for name in names}
+
+
+_CODECS: dict[type[Any], Codec[Any]] = {
+    Campaign: Codec(
+        campaigns,
+        "campaign",
+        {"campaign": campaigns.c.name, **_columns(campaigns, ("target", "device"))},
+        _encode_campaign,
+        _decode_campaign,
+    ),
+    Trial: Codec(
+        trials,
+        "trial",
+        {"campaign": campaigns.c.name, **_columns(trials, ("workload", "target", "device"))},
+        _encode_trial,
+        _decode_trial,
+    ),
+    Duel: Codec(
+        duels,
+        "duel",
+        {"campaign": campaigns.c.name, **_columns(duels, ("workload", "target", "device"))},
+        _encode_duel,
+        _decode_duel,
+    ),
+    DeviceCheck: Codec(
+        device_checks,
+        "device check",
+        _columns(device_checks, ("target", "device")),
+        _encode_check,
+        _decode_check,
+    ),
+}

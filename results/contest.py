@@ -1,0 +1,134 @@
+"""What one campaign found for one task: its default, its fastest candidate, and who was timed against the default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from results.base import Store
+from results.errors import RecordError
+from results.record import Duel, Outcome, Trial
+from results.stats import ITSELF, Speedup, is_win, median, ratio_interval
+
+
+class Task(NamedTuple):
+    """One workload on one device, in one campaign: nothing is compared beyond it."""
+
+    campaign: str
+    workload: str
+    target: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A candidate and what its duels with the default say.
+
+    Attributes:
+        speedup: from all its duels together; None if there are too few pairs to tell, or no default to compare with.
+    """
+
+    trial: Trial
+    speedup: Speedup | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What is known of one task.
+
+    Attributes:
+        default: the task's first trial, whatever its outcome; a campaign tries the template's default first.
+        fastest: the `OK` trial with the smallest median, if there is any.
+        rivals: `OK` trials that were timed against the default, by sequence.
+    """
+
+    task: Task
+    default: Trial
+    fastest: Trial | None
+    rivals: tuple[Rival, ...]
+
+    def winner(self, min_gain: float) -> Rival | None:
+        """The rival that beat the default by most, if one did beyond doubt."""
+        if self.default.outcome is not Outcome.OK:
+            return None
+        winners = [rival for rival in self.rivals if rival.speedup is not None and is_win(rival.speedup, min_gain)]
+        return max(winners, key=_gain, default=None)
+
+    def best(self, min_gain: float) -> Rival | None:
+        """The winner; else the default; else, as that failed, the fastest. None if no candidate was verified."""
+        winner = self.winner(min_gain)
+        if winner is not None:
+            return winner
+        if self.default.outcome is Outcome.OK:
+            return Rival(self.default, ITSELF)
+        return Rival(self.fastest, None) if self.fastest is not None else None
+
+    def strongest(self) -> Rival | None:
+        """The rival that came out fastest in duels, beyond doubt or not."""
+        return max((rival for rival in self.rivals if rival.speedup is not None), key=_gain, default=None)
+
+
+def contests(
+    store: Store,
+    *,
+    campaign: str | None = None,
+    workload: str | None = None,
+    target: str | None = None,
+    device: str | None = None,
+) -> Iterator[Contest]:
+    """Every task that has a trial: campaigns in the order they were started, tasks in the order they were first tried.
+
+    Keeps the trials in memory that matter, not all of them.
+    """
+    pairs: dict[Task, dict[tuple[str, str], list[Duel]]] = {}
+    for duel in store.query(Duel, campaign=campaign, workload=workload, target=target, device=device):
+        task = Task(duel.campaign, duel.workload, duel.target, duel.device)
+        pairs.setdefault(task, {}).setdefault((duel.a, duel.b), []).append(duel)
+    drafts: dict[Task, _Draft] = {}
+    for trial in store.query(Trial, campaign=campaign, workload=workload, target=target, device=device):
+        task = task_of(trial)
+        draft = drafts.setdefault(task, _Draft(trial, pairs.get(task, {})))
+        draft.add(trial)
+    for task, draft in drafts.items():
+        yield Contest(task, draft.default, draft.fastest, tuple(draft.rivals))
+
+
+def task_of(trial: Trial) -> Task:
+    """The task that a trial belongs to."""
+    return Task(trial.campaign, trial.candidate.workload, trial.candidate.target, trial.device)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A contest while its trials go by."""
+
+    default: Trial
+    duels: dict[tuple[str, str], list[Duel]]
+    fastest: Trial | None = None
+    fastest_s: float = float("inf")
+    rivals: list[Rival] = field(default_factory=list)
+
+    def add(self, trial: Trial) -> None:
+        if trial.measurement is None:
+            return
+        time_s = median(trial.measurement.times_s)
+        if time_s < self.fastest_s:
+            self.fastest, self.fastest_s = trial, time_s
+        duels = self.duels.get((self.default.candidate.id, trial.candidate.id))
+        if duels:
+            self.rivals.append(Rival(trial, _speedup(duels)))
+
+
+def _speedup(duels: list[Duel]) -> Speedup | None:
+    # All pairs count: picking the best of several duels would turn noise into a win.
+    a_times_s = [time_s for duel in duels for time_s in duel.a_times_s]
+    b_times_s = [time_s for duel in duels for time_s in duel.b_times_s]
+    try:
+        return ratio_interval(a_times_s, b_times_s)
+    except RecordError:
+        return None
+
+
+def _gain(rival: Rival) -> float:
+    return rival.speedup.estimate if rival.speedup is not None else 0.0

@@ -1,0 +1,60 @@
+"""What can go wrong with records and reports.
+
+ResultsError
+├── StoreError           the results file can't be used
+│   ├── ForeignStoreError    it belongs to another program, or is damaged
+│   ├── NewerSchemaError     it was written by a newer version of this program
+│   ├── StoreLockedError     another process is writing to it
+│   └── StoreWriteError      a record could not be written (full disk, read-only folder)
+├── BestLogError         a best log that can't be used; lists every fault in it
+├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
+└── ExportError          a report or best log could not be written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ResultsError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class StoreError(ResultsError):
+    """The results file can't be used."""
+
+
+class ForeignStoreError(StoreError):
+    """The file belongs to another program, or is damaged."""
+
+
+class NewerSchemaError(StoreError):
+    """The file was written by a newer version of this program."""
+
+
+class StoreLockedError(StoreError):
+    """Another process is writing to the file."""
+
+
+class StoreWriteError(StoreError):
+    """A record could not be written."""
+
+
+class BestLogError(ResultsError):
+    """A best log that can't be used.
+
+    Attributes:
+        faults: one line each, `file:line: field: what, allowed`; a few hundred at most.
+    """
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = tuple(faults)
+
+
+class RecordError(ResultsError):
+    """A record that contradicts itself."""
+
+
+class ExportError(ResultsError):
+    """A report or best log could not be written."""

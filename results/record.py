@@ -1,0 +1,187 @@
+"""What is remembered: candidates, trials, duels, device checks and campaigns.
+
+Frozen values of plain data. They cross every border of the project, and they are what a store keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from results.errors import RecordError
+
+Config = Mapping[str, int | str | bool]
+
+
+class Outcome(StrEnum):
+    """The final state of a trial. A failed candidate is data; a lost device is not (the trial is queued again)."""
+
+    OK = "ok"
+    REJECTED = "rejected"
+    BUILD_FAILED = "build_failed"
+    BUILD_TIMEOUT = "build_timeout"
+    WRONG_ANSWER = "wrong_answer"
+    RUN_FAILED = "run_failed"
+    RUN_TIMEOUT = "run_timeout"
+    DEVICE_LOST = "device_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to compute one workload on one target."""
+
+    workload: str
+    target: str
+    template: str
+    template_version: int
+    config: Config
+
+    @property
+    def id(self) -> str:
+        """A stable name: equal candidates have equal ids in every process and on every machine."""
+        text = json.dumps(
+            [self.workload, self.target, self.template, self.template_version, dict(self.config)],
+            sort_keys=True,
+            separators=(",", ":"),
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Raw times of one kernel.
+
+    Attributes:
+        times_s: seconds per call, one value per repeat, in the order they were taken.
+        calls_per_repeat: calls that one repeat averages over.
+        observed: what was seen around it, such as `peak_before_ops_per_s`, `load_1min`.
+    """
+
+    times_s: tuple[float, ...]
+    calls_per_repeat: int
+    observed: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.times_s:
+            raise RecordError("a measurement needs at least one time")
+        for time_s in self.times_s:
+            if not (math.isfinite(time_s) and time_s > 0):
+                raise RecordError(f"times must be finite and positive: {time_s}")
+        if self.calls_per_repeat < 1:
+            raise RecordError(f"calls_per_repeat must be at least 1: {self.calls_per_repeat}")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One candidate's way through build, verification and timing, and how it ended.
+
+    Attributes:
+        sequence: position in its campaign, from 0; the search saw the trials in this order.
+        binary: sha256 of the built kernel, empty when there was none.
+        reused_from: id of the candidate with the same binary whose measurement this is, or empty.
+        error: one line for a person, empty when the outcome is `OK`.
+        environment: CPU, governor, OS, versions of TVM, LLVM and this project.
+        started_at: wall-clock time in ISO 8601 UTC; a label, never used to compute a duration.
+    """
+
+    campaign: str
+    sequence: int
+    candidate: Candidate
+    outcome: Outcome
+    measurement: Measurement | None
+    device: str
+    environment: Mapping[str, str]
+    started_at: str
+    build_s: float = 0.0
+    run_s: float = 0.0
+    binary: str = ""
+    reused_from: str = ""
+    error_class: str = ""
+    error: str = ""
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) != (self.measurement is not None):
+            raise RecordError(f"a trial has times if and only if it is `ok`: {self.outcome.value}")
+        if self.outcome is Outcome.DEVICE_LOST:
+            raise RecordError("a lost device is not a result: the trial must be queued again")
+        if self.sequence < 0:
+            raise RecordError(f"a sequence number is at least 0: {self.sequence}")
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """Two candidates of one workload timed in turn in one session; `a_times_s[i]` was taken next to `b_times_s[i]`."""
+
+    campaign: str
+    workload: str
+    target: str
+    device: str
+    a: str
+    b: str
+    a_times_s: tuple[float, ...]
+    b_times_s: tuple[float, ...]
+    environment: Mapping[str, str]
+    started_at: str
+
+    def __post_init__(self) -> None:
+        if not self.a_times_s or len(self.a_times_s) != len(self.b_times_s):
+            raise RecordError(f"a duel needs pairs of times: {len(self.a_times_s)} and {len(self.b_times_s)}")
+        if not all(math.isfinite(time_s) and time_s > 0 for time_s in (*self.a_times_s, *self.b_times_s)):
+            raise RecordError("a duel's times must be finite and positive")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCheck:
+    """What one core of a device can do, as measured.
+
+    Attributes:
+        peak_ops_per_s: int8 operations per second (a multiply and an add are two) of the dot-product loop.
+        bandwidth_bytes_per_s: read bandwidth by level, keys such as `L1`, `L2`, `L3`, `memory`.
+        noise: relative spread (interquartile range / median) of the peak loop's times.
+    """
+
+    device: str
+    target: str
+    peak_ops_per_s: float
+    bandwidth_bytes_per_s: Mapping[str, float]
+    noise: float
+    environment: Mapping[str, str]
+    started_at: str
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.peak_ops_per_s) and self.peak_ops_per_s > 0):
+            raise RecordError(f"a peak must be finite and positive: {self.peak_ops_per_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign as it was started: a resumed one must agree with every field.
+
+    Attributes:
+        name: letters, digits, `.`, `_`, `-`; at most 64.
+        network: the network's name.
+        device: the device's name.
+        target: name of the target profile.
+        strategy: name of the search strategy.
+        seed: of all its randomness.
+        trials_per_task: budget of one layer.
+        layers: workload key -> how often the network runs it.
+    """
+
+    name: str
+    network: str
+    device: str
+    target: str
+    strategy: str
+    seed: int
+    trials_per_task: int
+    layers: Mapping[str, int]
+    created_at: str
+
+
+Entry = Campaign | Trial | Duel | DeviceCheck

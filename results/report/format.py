@@ -1,0 +1,44 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from results.stats import Speedup
+
+MISSING = "-"
+
+
+def microseconds(time_s: float | None) -> str:
+    """Three significant digits below 1000 us, whole microseconds above."""
+    if time_s is None:
+        return MISSING
+    value = time_s * 1e6
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def milliseconds(time_s: float | None) -> str:
+    return MISSING if time_s is None else f"{time_s * 1e3:,.3f}"
+
+
+def giga(ops_per_s: float | None) -> str:
+    """Operations per second in GOP/s."""
+    if ops_per_s is None:
+        return MISSING
+    value = ops_per_s / 1e9
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def percent(share: float | None) -> str:
+    if share is None:
+        return MISSING
+    return f"{share * 100:.0f}%" if share >= 0.1 else f"{share * 100:.1f}%"
+
+
+def factor(ratio: float | None) -> str:
+    return MISSING if ratio is None else f"{ratio:.2f}"
+
+
+def interval(speedup: Speedup | None) -> str:
+    """An estimate with its interval, such as `1.62 [1.58, 1.66]`."""
+    if speedup is None:
+        return MISSING
+    return f"{factor(speedup.estimate)} [{factor(speedup.low)}, {factor(speedup.high)}]"

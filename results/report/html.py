@@ -1,0 +1,122 @@
+"""A campaign as one web page that needs no other file and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from results.atomic import write_atomic
+from results.progress import Progress
+from results.report import format
+from results.report.words import MEANING
+from results.summary import CampaignSummary, TimedSchedule
+
+# View box of the small curves in the overview of the searches.
+CURVE_WIDTH = 100.0
+CURVE_HEIGHT = 28.0
+
+
+def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
+    """The page; equal input gives equal text."""
+    environment = Environment(
+        loader=PackageLoader("results", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        microseconds=format.microseconds,
+        milliseconds=format.milliseconds,
+        giga=format.giga,
+        percent=format.percent,
+        factor=format.factor,
+        interval=format.interval,
+    )
+    numbers = {row.workload: number for number, row in enumerate(summary.layers, start=1)}
+    return environment.get_template("page.html.j2").render(
+        summary=summary,
+        meaning=MEANING,
+        numbers=numbers,
+        curves=[_curve(numbers, summary, one) for one in progress],
+        data={"layers": _layers(summary), "searches": [_search(numbers, one) for one in progress]},
+        plotly=Markup(get_plotlyjs()),
+    )
+
+
+def write_html(path: Path, summary: CampaignSummary, progress: Sequence[Progress]) -> None:
+    """Write the page, whole or not at all.
+
+    Raises:
+        ExportError: the file can't be written.
+    """
+    write_atomic(path, render_html(summary, progress))
+
+
+def _layers(summary: CampaignSummary) -> list[dict[str, Any]]:
+    """What the chart of the layers draws."""
+    return [
+        {
+            "number": number,
+            "label": row.label,
+            "verdict": row.verdict.value,
+            "speedup": format.interval(row.speedup),
+            "default": _point(row.default),
+            "best": _point(row.best),
+        }
+        for number, row in enumerate(summary.layers, start=1)
+    ]
+
+
+def _point(timed: TimedSchedule | None) -> dict[str, Any] | None:
+    if timed is None or timed.ops_per_s is None:
+        return None
+    share = None if timed.peak_share is None else _rounded(timed.peak_share * 100)
+    return {"giga": _rounded(timed.ops_per_s / 1e9), "percent": share, "trial": timed.sequence}
+
+
+def _search(numbers: dict[str, int], progress: Progress) -> dict[str, Any]:
+    """What the chart of one layer's search draws: one value per trial."""
+    return {
+        "number": numbers[progress.workload],
+        "trials": [step.sequence for step in progress.steps],
+        "candidates": [step.candidate_id for step in progress.steps],
+        "outcomes": [step.outcome.value for step in progress.steps],
+        "giga": [_giga(step.ops_per_s) for step in progress.steps],
+        "best": [_giga(step.best_ops_per_s) for step in progress.steps],
+    }
+
+
+def _curve(numbers: dict[str, int], summary: CampaignSummary, progress: Progress) -> dict[str, Any]:
+    """One entry of the overview: the best rate so far as an SVG polyline, from 0 at the bottom."""
+    number = numbers[progress.workload]
+    rates = [step.best_ops_per_s for step in progress.steps]
+    known = [rate for rate in rates if rate is not None]
+    width = CURVE_WIDTH / max(len(rates) - 1, 1)
+    points = [
+        f"{place * width:.1f},{(1 - rate / known[-1]) * CURVE_HEIGHT:.1f}"
+        for place, rate in enumerate(rates)
+        if rate is not None
+    ]
+    return {
+        "number": number,
+        "label": summary.layers[number - 1].label,
+        "points": " ".join(points),
+        "start": points[0].split(",")[0] if points else "",
+        "first": known[0] if known else None,
+        "best": known[-1] if known else None,
+    }
+
+
+def _giga(ops_per_s: float | None) -> float | None:
+    return None if ops_per_s is None else _rounded(ops_per_s / 1e9)
+
+
+def _rounded(value: float) -> float:
+    """Four significant digits: a page of many trials stays small."""
+    return float(f"{value:.4g}")

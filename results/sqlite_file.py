@@ -1,0 +1,193 @@
+"""A results file as SQLite sees it: opening, checking, creating, and what SQLite's errors mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event, exc
+from sqlalchemy.pool import NullPool, StaticPool
+
+from results.atomic import sync_folder
+from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreWriteError
+from results.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+
+# How long a statement waits for another process, such as a reader that repairs the log after a crash.
+BUSY_LIMIT_S = 10.0
+
+MAGIC = b"SQLite format 3\x00"
+DAMAGE_SHOWN = 120
+
+# Primary result codes, https://www.sqlite.org/rescode.html; the low byte of every extended code.
+_FOREIGN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_UNWRITABLE = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+}
+
+
+def require_file(path: Path, *, readonly: bool) -> bool:
+    """Refuse, before SQLite sees it, what can't be a results file. Return whether there is any content to check.
+
+    Raises:
+        StoreError: a folder, a device, an unreadable file; a missing one, or nowhere to make it.
+        ForeignStoreError: a file of another format.
+    """
+    if not path.exists():
+        if readonly:
+            raise StoreError(f"no such results file: {path}")
+        if not path.parent.is_dir():
+            raise StoreError(f"no such folder: {path.parent}")
+        return False
+    if path.is_dir():
+        raise StoreError(f"the results file is a folder: {path}")
+    if not path.is_file():
+        raise StoreError(f"the results file is not a regular file: {path}")
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+    except OSError as error:
+        raise StoreError(f"the results file can't be read ({error.strerror}): {path}") from error
+    if head and head != MAGIC:
+        raise ForeignStoreError(f"not a results file (it starts with {head!r}): {path}")
+    if not head and readonly:
+        raise ForeignStoreError(f"not a results file (it is empty): {path}")
+    return bool(head)
+
+
+def writer_engine(path: Path) -> Engine:
+    """An engine with one connection, which commits durably: WAL, and a sync of the log in every commit."""
+    engine = create_engine("sqlite://", creator=lambda: _connect(path, "rwc"), poolclass=StaticPool)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _record: object) -> None:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def reader_engine(path: Path) -> Engine:
+    """An engine whose connections can't write. Each is a snapshot of its own and works beside a writer."""
+    # Without a log there is nothing to replay, and a folder that can't be written has no place for the log's index.
+    still = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    mode = "ro&immutable=1" if still else "ro"
+    return create_engine("sqlite://", creator=lambda: _connect(path, mode), poolclass=NullPool)
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_LIMIT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def check(path: Path) -> None:
+    """Check whose file it is, its version and that it is whole, without changing a byte of it.
+
+    Raises:
+        ForeignStoreError: it belongs to another program, or is damaged.
+        NewerSchemaError: it was written by a newer version of this program.
+        StoreError: it can't be read.
+    """
+    with translated(path), reader_engine(path).connect() as connection:
+        _require_ours(connection, path)
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    if found != "ok":
+        raise ForeignStoreError(f"the results file is damaged ({_one_line(found)}): {path}")
+
+
+def create(path: Path) -> None:
+    """Make a new file with empty tables; there is a whole one or none, whenever this is killed. Needs the writer lock.
+
+    Raises:
+        StoreWriteError: it could not be written.
+    """
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        _remove(draft)
+        with translated(path):
+            _create_tables(draft)
+        draft.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise StoreWriteError(f"the results file can't be written ({error.strerror}): {path}") from error
+    finally:
+        _remove(draft)
+
+
+def _create_tables(path: Path) -> None:
+    engine = writer_engine(path)
+    try:
+        with engine.begin() as connection:
+            metadata.create_all(connection)
+            connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
+    finally:
+        # Closing the last connection moves the log into the file and removes it.
+        engine.dispose()
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
+def _require_ours(connection: Connection, path: Path) -> None:
+    application = _pragma(connection, "application_id")
+    if application != APPLICATION_ID:
+        raise ForeignStoreError(f"the SQLite file of another program (application id {application:#x}): {path}")
+    version = _pragma(connection, "user_version")
+    if version > SCHEMA_VERSION:
+        known = f"schema {version}, this one knows up to {SCHEMA_VERSION}"
+        raise NewerSchemaError(f"written by a newer version of this program ({known}): {path}")
+    if version < 1:
+        raise ForeignStoreError(f"the results file is damaged (schema {version}): {path}")
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise what SQLite reports as this package's errors.
+
+    Raises:
+        ForeignStoreError: the file is damaged.
+        StoreWriteError: no space, no permission, or a failing disk.
+        StoreError: anything else, such as a file that another process keeps busy.
+    """
+    try:
+        yield
+    except exc.DBAPIError as error:
+        raise _meaning(error.orig, path) from error
+    except sqlite3.Error as error:
+        raise _meaning(error, path) from error
+
+
+def _meaning(error: BaseException | None, path: Path) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    cause = _one_line(str(error))
+    if code in _UNWRITABLE:
+        return StoreWriteError(f"the results file can't be written ({cause}): {path}")
+    if code in _FOREIGN:
+        return ForeignStoreError(f"the results file is damaged ({cause}): {path}")
+    return StoreError(f"the results file can't be used ({cause}): {path}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:DAMAGE_SHOWN]

@@ -1,0 +1,80 @@
+"""What times say: medians, spreads, and how sure a speedup is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from results.errors import RecordError
+
+# With 4 pairs, one of two equal kernels still wins every pair once in 16 times: too often to call it faster.
+MIN_PAIRS = 5
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """How many times faster a candidate is than its baseline: baseline / candidate, with an interval.
+
+    Exactly 1 with an interval of no width is a baseline's speedup over itself.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.estimate <= self.high < math.inf:
+            raise RecordError(f"a speedup needs 0 < low <= estimate <= high: {self.low}, {self.estimate}, {self.high}")
+
+
+ITSELF = Speedup(1.0, 1.0, 1.0)
+
+
+def median(times_s: Sequence[float]) -> float:
+    """The middle of the times, in seconds."""
+    return float(np.median(_filled(times_s)))
+
+
+def spread(times_s: Sequence[float]) -> float:
+    """Interquartile range / median: 0 for equal times, 0.1 for a noisy device."""
+    first, middle, third = np.quantile(_filled(times_s), (0.25, 0.5, 0.75))
+    return float((third - first) / middle)
+
+
+def ratio_interval(
+    a_times_s: Sequence[float], b_times_s: Sequence[float], confidence: float = 0.95, seed: int = 0
+) -> Speedup:
+    """Speedup of b over a from times taken in pairs: the median of a / b with its percentile bootstrap interval.
+
+    Each pair was taken at nearly the same moment, so what slows the device down cancels out. Same input, same interval.
+    Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
+
+    Raises:
+        RecordError: the two counts differ, or there are fewer than `MIN_PAIRS` pairs.
+    """
+    if len(a_times_s) != len(b_times_s) or len(a_times_s) < MIN_PAIRS:
+        raise RecordError(
+            f"an interval needs at least {MIN_PAIRS} pairs of times: {len(a_times_s)} and {len(b_times_s)}"
+        )
+    ratios = np.asarray(a_times_s, dtype=np.float64) / np.asarray(b_times_s, dtype=np.float64)
+    chosen = np.random.default_rng(seed).integers(0, ratios.size, size=(RESAMPLES, ratios.size))
+    medians = np.median(ratios[chosen], axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(medians, (tail, 1 - tail))
+    estimate = float(np.median(ratios))
+    return Speedup(estimate, min(float(low), estimate), max(float(high), estimate))
+
+
+def is_win(speedup: Speedup, min_gain: float = 0.01) -> bool:
+    """Whether a candidate is faster beyond doubt, and by enough to matter."""
+    return speedup.low > 1 and speedup.estimate >= 1 + min_gain
+
+
+def _filled(times_s: Sequence[float]) -> Sequence[float]:
+    if not len(times_s):
+        raise RecordError("statistics need at least one time")
+    return times_s

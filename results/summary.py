@@ -1,0 +1,267 @@
+"""What a campaign found, computed once; the page, the terminal and the JSON output draw this value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from results.base import Store
+from results.contest import Contest, contests
+from results.errors import StoreError
+from results.label import layer_label
+from results.record import Campaign, Candidate, DeviceCheck, Outcome, Trial
+from results.stats import Speedup, median, spread
+
+
+class Verdict(StrEnum):
+    """What is known of a layer."""
+
+    FASTER = "faster"
+    """A challenger beat the default in duels."""
+    DEFAULT = "default"
+    """No candidate looked faster than the default by enough to matter."""
+    NOISE = "noise"
+    """A candidate looked faster, but its duels can't tell it from the default."""
+    NOT_COMPARED = "no duel"
+    """A candidate looked faster, but was not yet timed against the default, or too few times."""
+    DEFAULT_FAILED = "no default"
+    """There is nothing to compare with; the fastest verified candidate is shown."""
+    NOTHING = "nothing"
+    """No candidate was verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSchedule:
+    """A trial's candidate and time, and where they come from.
+
+    Attributes:
+        spread: interquartile range / median of its times.
+        ops_per_s: a multiply and an add are two; None if the layer's size was not given.
+        peak_share: of the device's measured peak; None if that or `ops_per_s` is not known.
+    """
+
+    candidate: Candidate
+    sequence: int
+    median_s: float
+    spread: float
+    repeats: int
+    ops_per_s: float | None
+    peak_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """One layer of the network.
+
+    Attributes:
+        label: short operator and shape.
+        count: how often the network runs it.
+        default, best: None where the trial failed, or is missing.
+        speedup: of the best over the default; of the strongest rival where noise prevented a claim; else None.
+        outcomes: how many trials ended in each way.
+    """
+
+    workload: str
+    label: str
+    count: int
+    macs: int | None
+    default: TimedSchedule | None
+    best: TimedSchedule | None
+    speedup: Speedup | None
+    verdict: Verdict
+    outcomes: Mapping[Outcome, int]
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether noise prevented a claim."""
+        return self.verdict is Verdict.NOISE
+
+    @property
+    def trials(self) -> int:
+        return sum(self.outcomes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Trials that failed alike, with the first of them as an example."""
+
+    outcome: Outcome
+    error_class: str
+    count: int
+    example: Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the network.
+
+    Attributes:
+        layers: calls in the network; `compared_layers` of them have a time for default and best.
+        default_s, best_s: medians times counts, summed over the compared layers.
+        speedup: `default_s / best_s`; None if no layer could be compared.
+        work_s: build plus run time of all trials. Builds and runs overlap, so it may exceed the time that passed.
+    """
+
+    layers: int
+    compared_layers: int
+    default_s: float
+    best_s: float
+    speedup: float | None
+    outcomes: Mapping[Outcome, int]
+    work_s: float
+
+    @property
+    def trials(self) -> int:
+        return sum(self.outcomes.values())
+
+    @property
+    def trials_per_work_s(self) -> float | None:
+        return self.trials / self.work_s if self.work_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSummary:
+    """A campaign in numbers.
+
+    Attributes:
+        check: the device's latest check for this target, whose peak the shares refer to.
+        environments: the different ones that trials ran in, in the order they appeared.
+        layers: in the order of the network.
+        failures: most frequent first.
+    """
+
+    campaign: Campaign
+    check: DeviceCheck | None
+    environments: tuple[Mapping[str, str], ...]
+    layers: tuple[LayerRow, ...]
+    failures: tuple[FailureGroup, ...]
+    totals: Totals
+
+
+def summarize(
+    store: Store, campaign_name: str, macs_by_workload: Mapping[str, int], min_gain: float = 0.01
+) -> CampaignSummary:
+    """What a campaign found so far. `macs_by_workload` has multiply-adds of one call; rates of others are not known.
+
+    Raises:
+        StoreError: no such campaign.
+    """
+    campaign = next(store.query(Campaign, campaign=campaign_name), None)
+    if campaign is None:
+        raise StoreError(f"no such campaign in the store: {campaign_name}")
+    check = _latest_check(store, campaign)
+    peak_ops_per_s = check.peak_ops_per_s if check else None
+    counts = _Counts()
+    for trial in store.query(Trial, campaign=campaign_name):
+        counts.add(trial)
+    found = contests(store, campaign=campaign_name, target=campaign.target, device=campaign.device)
+    by_workload = {contest.task.workload: contest for contest in found}
+    rows = [
+        _row(
+            workload,
+            campaign.layers.get(workload, 0),
+            by_workload.get(workload),
+            _Scale(macs_by_workload.get(workload), peak_ops_per_s),
+            counts.by_workload.get(workload, Counter()),
+            min_gain,
+        )
+        for workload in dict.fromkeys([*campaign.layers, *by_workload])
+    ]
+    failures = sorted(counts.failures.values(), key=lambda group: -group.count)
+    return CampaignSummary(
+        campaign, check, tuple(counts.environments), tuple(rows), tuple(failures), _totals(rows, counts)
+    )
+
+
+def _latest_check(store: Store, campaign: Campaign) -> DeviceCheck | None:
+    latest = None
+    for check in store.query(DeviceCheck, target=campaign.target, device=campaign.device):
+        latest = check
+    return latest
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What turns a time into a rate."""
+
+    macs: int | None
+    peak_ops_per_s: float | None
+
+    def timed(self, trial: Trial | None) -> TimedSchedule | None:
+        if trial is None or trial.measurement is None:
+            return None
+        times_s = trial.measurement.times_s
+        median_s = median(times_s)
+        ops_per_s = 2 * self.macs / median_s if self.macs is not None else None
+        share = ops_per_s / self.peak_ops_per_s if ops_per_s is not None and self.peak_ops_per_s is not None else None
+        return TimedSchedule(trial.candidate, trial.sequence, median_s, spread(times_s), len(times_s), ops_per_s, share)
+
+
+class _Counts:
+    """What is counted while the trials of a campaign go by."""
+
+    def __init__(self) -> None:
+        self.by_workload: dict[str, Counter[Outcome]] = {}
+        self.environments: list[Mapping[str, str]] = []
+        self.failures: dict[tuple[Outcome, str], FailureGroup] = {}
+        self.work_s = 0.0
+
+    def add(self, trial: Trial) -> None:
+        self.by_workload.setdefault(trial.candidate.workload, Counter())[trial.outcome] += 1
+        self.work_s += trial.build_s + trial.run_s
+        if trial.environment not in self.environments:
+            self.environments.append(trial.environment)
+        if trial.outcome is not Outcome.OK:
+            key = (trial.outcome, trial.error_class)
+            before = self.failures.get(key)
+            count, example = (before.count, before.example) if before else (0, trial)
+            self.failures[key] = FailureGroup(*key, count + 1, example)
+
+
+def _row(
+    workload: str, count: int, contest: Contest | None, scale: _Scale, outcomes: Counter[Outcome], min_gain: float
+) -> LayerRow:
+    default = best = None
+    speedup, verdict = None, Verdict.NOTHING
+    if contest is not None:
+        speedup, verdict = _verdict(contest, min_gain)
+        chosen = contest.best(min_gain)
+        default = scale.timed(contest.default)
+        best = scale.timed(chosen.trial if chosen else None)
+    return LayerRow(workload, layer_label(workload), count, scale.macs, default, best, speedup, verdict, dict(outcomes))
+
+
+def _verdict(contest: Contest, min_gain: float) -> tuple[Speedup | None, Verdict]:
+    if contest.fastest is None:
+        return None, Verdict.NOTHING
+    if contest.default.outcome is not Outcome.OK:
+        return None, Verdict.DEFAULT_FAILED
+    rival = contest.winner(min_gain)
+    if rival is not None:
+        return rival.speedup, Verdict.FASTER
+    rival = contest.strongest()
+    if rival is not None and rival.speedup is not None:
+        # An interval that ends below the smallest gain that matters settles it: nothing was missed.
+        return (rival.speedup, Verdict.NOISE) if rival.speedup.high >= 1 + min_gain else (None, Verdict.DEFAULT)
+    looks_faster = _median_s(contest.default) >= _median_s(contest.fastest) * (1 + min_gain)
+    return None, Verdict.NOT_COMPARED if looks_faster else Verdict.DEFAULT
+
+
+def _median_s(trial: Trial) -> float:
+    return median(trial.measurement.times_s) if trial.measurement else float("inf")
+
+
+def _totals(rows: Iterable[LayerRow], counts: _Counts) -> Totals:
+    layers = compared = 0
+    default_s = best_s = 0.0
+    for row in rows:
+        layers += row.count
+        if row.default is not None and row.best is not None:
+            compared += row.count
+            default_s += row.count * row.default.median_s
+            best_s += row.count * row.best.median_s
+    outcomes: Counter[Outcome] = sum(counts.by_workload.values(), Counter())
+    speedup = default_s / best_s if best_s > 0 else None
+    return Totals(layers, compared, default_s, best_s, speedup, dict(outcomes), counts.work_s)

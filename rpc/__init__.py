@@ -1,0 +1,1 @@
+"""Devices: kernels are verified and timed there, in sessions that may die."""

@@ -1,0 +1,81 @@
+"""Where a kernel writes the output that is verified: memory that its process shares with the server."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+GUARD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with an output: `WrongValues` or `OutOfBounds`, and one line for a person."""
+
+    error_class: str
+    text: str
+
+
+class Arena:
+    """One output at a time, on a page boundary, between two guard zones of `GUARD_BYTES`.
+
+    Before a run the output is filled with a byte and the guard zones with a pattern, both by `salt`: an element that is
+    not written, or a byte outside that is, can equal what it should be by chance, but not for every salt.
+    """
+
+    def __init__(self, largest_output_bytes: int) -> None:
+        self._memory = np.frombuffer(mmap.mmap(-1, largest_output_bytes + 2 * GUARD_BYTES), np.uint8)
+
+    def view(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """The output as an array."""
+        count = int(np.prod(shape, dtype=np.int64))
+        size = count * np.dtype(dtype).itemsize
+        return self._memory[GUARD_BYTES : GUARD_BYTES + size].view(dtype).reshape(shape)
+
+    def prepare(self, output_bytes: int, salt: int) -> None:
+        before, output, after = self._zones(output_bytes)
+        before[:], after[:] = _guard(salt)
+        output[:] = (0xA5 + 0x3B * salt) & 0xFF
+
+    def fault(self, expected: NDArray[Any], salt: int) -> Fault | None:
+        """Compare with `expected` bit for bit, after `prepare` with the same salt and a run."""
+        return self._guard_fault(expected.nbytes, salt) or _value_fault(
+            self.view(expected.shape, expected.dtype), expected
+        )
+
+    def _guard_fault(self, output_bytes: int, salt: int) -> Fault | None:
+        before, _, after = self._zones(output_bytes)
+        guard_before, guard_after = _guard(salt)
+        offsets = np.concatenate(
+            [np.flatnonzero(before != guard_before) - GUARD_BYTES, np.flatnonzero(after != guard_after) + output_bytes]
+        )
+        if offsets.size == 0:
+            return None
+        text = f"bytes written outside of the {output_bytes} of the output: {offsets.size}, first at byte {offsets[0]}"
+        return Fault("OutOfBounds", text)
+
+    def _zones(self, output_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+        end = GUARD_BYTES + output_bytes
+        return self._memory[:GUARD_BYTES], self._memory[GUARD_BYTES:end], self._memory[end : end + GUARD_BYTES]
+
+
+def _guard(salt: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    places = np.arange(2 * GUARD_BYTES)
+    pattern = (places * 131 + salt * 17 + 89).astype(np.uint8)
+    return pattern[:GUARD_BYTES], pattern[GUARD_BYTES:]
+
+
+def _value_fault(got: NDArray[Any], expected: NDArray[Any]) -> Fault | None:
+    bits = f"u{expected.dtype.itemsize}"
+    wrong = np.flatnonzero(got.reshape(-1).view(bits) != expected.reshape(-1).view(bits))
+    if wrong.size == 0:
+        return None
+    first = tuple(int(index) for index in np.unravel_index(int(wrong[0]), expected.shape))
+    text = (
+        f"{wrong.size} of {expected.size} values differ, first at {first}: expected {expected[first]}, got {got[first]}"
+    )
+    return Fault("WrongValues", text)

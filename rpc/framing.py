@@ -1,0 +1,105 @@
+"""Messages on a stream socket: four bytes of length, big-endian, then a JSON object.
+
+Deadlines are moments of `time.monotonic`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+from rpc.errors import DeviceLostError, ProtocolError
+
+LONGEST_BYTES = 16 << 20
+_LONGEST_POLL_MS = 2**31 - 1
+_LENGTH = struct.Struct(">I")
+
+
+def send(sock: socket.socket, message: Mapping[str, object], deadline: float) -> None:
+    """Write one message.
+
+    Raises:
+        ProtocolError: it is longer than `LONGEST_BYTES` or has a number that JSON does not know.
+        DeviceLostError: the other side closed the connection.
+        TimeoutError: the other side did not take it before the deadline.
+    """
+    try:
+        body = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as error:
+        raise ProtocolError(f"a message must be plain JSON: {error}") from error
+    if len(body) > LONGEST_BYTES:
+        raise ProtocolError(f"a message may be at most {LONGEST_BYTES} bytes long: {len(body)}")
+    rest = memoryview(_LENGTH.pack(len(body)) + body)
+    while rest:
+        _wait_for(sock, select.POLLOUT, deadline)
+        try:
+            rest = rest[sock.send(rest, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+
+
+def receive(sock: socket.socket, deadline: float) -> dict[str, object]:
+    """Read one message.
+
+    Raises:
+        ProtocolError: it is too long, no JSON, or no object.
+        DeviceLostError: the other side closed the connection.
+        TimeoutError: it had not come in whole at the deadline.
+    """
+    (length,) = _LENGTH.unpack(_read(sock, _LENGTH.size, deadline))
+    if length > LONGEST_BYTES:
+        raise ProtocolError(f"a message may be at most {LONGEST_BYTES} bytes long: {length}")
+    try:
+        message = json.loads(_read(sock, length, deadline), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"a message must be plain JSON: {error}") from error
+    if not isinstance(message, dict):
+        raise ProtocolError(f"a message must be a JSON object: {type(message).__name__}")
+    return message
+
+
+def wait_readable(descriptors: Iterable[int], deadline: float) -> set[int]:
+    """The descriptors that can be read, or were closed by the other side; empty once the deadline has passed."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(_left_ms(deadline))}
+
+
+def _read(sock: socket.socket, count: int, deadline: float) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        _wait_for(sock, select.POLLIN, deadline)
+        try:
+            chunk = sock.recv(min(count - len(data), 1 << 20), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+        if not chunk:
+            raise DeviceLostError("the other side closed the connection")
+        data += chunk
+    return bytes(data)
+
+
+def _wait_for(sock: socket.socket, event: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(sock, event)
+    if not poll.poll(_left_ms(deadline)):
+        raise TimeoutError("the other side did not answer in time")
+
+
+def _left_ms(deadline: float) -> int:
+    return max(0, min(math.ceil((deadline - time.monotonic()) * 1000), _LONGEST_POLL_MS))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

@@ -1,0 +1,242 @@
+"""The machine itself as a device, behind a server process, so that no kernel can take the tuner down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from results.record import Outcome
+from rpc import framing, processes
+from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
+from rpc.fields import Fields, integer, text
+from rpc.protocol import capabilities_from_json, reply_from_json, request_to_json
+from rpc.request import Capabilities, Reply, Request
+from rpc.server import VERSION
+
+_END_LIMIT_S = 2.0
+_LONGEST_TAIL = 2000
+_KEPT_ENVIRONMENT = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "TVM_LIBRARY_PATH")
+_MARK = "INT8TUNE_SERVER"
+
+
+class LocalTransport:
+    """Runs kernels on one core of this machine, or on any of its cores.
+
+    A server that was lost is started again by the next `run`.
+    """
+
+    def __init__(
+        self,
+        core: int | None = None,
+        start_limit_s: float = 30.0,
+        grace_s: float = 4.0,
+        memory_limit_bytes: int = 8 << 30,
+    ) -> None:
+        """`grace_s`: a server that has not replied so long after a request's own limit is taken for lost.
+
+        `memory_limit_bytes`: what a session may use; it ends that session only.
+        """
+        self._core = core
+        self._start_limit_s = start_limit_s
+        self._grace_s = grace_s
+        self._memory_limit_bytes = memory_limit_bytes
+        self._server: _Server | None = None
+        self._started = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> Capabilities:
+        """Start the server, if it does not run.
+
+        Raises:
+            DeviceStartError: it ended or did not greet in time, or may not use the core.
+        """
+        if self._server is None:
+            if sys.platform != "linux":
+                raise DeviceStartError(f"the local device needs Linux: {sys.platform}")
+            self._server = self._start(time.monotonic() + self._start_limit_s)
+            self._started = True
+        return self._server.capabilities
+
+    def run(self, request: Request) -> Reply:
+        """Verify and time the programs of one request.
+
+        Raises:
+            ProtocolError: a value of the request is out of its range, or the request is too long.
+            DeviceLostError: the transport was not started, or was closed.
+        """
+        if not self._started:
+            raise DeviceLostError("the local device is not started")
+        called_at = time.monotonic()
+        deadline = called_at + request.run_limit_s + self._grace_s
+        try:
+            if self._server is None:
+                self._server = self._start(min(deadline, called_at + self._start_limit_s))
+            return self._exchange(self._server, request, deadline)
+        except (DeviceStartError, DeviceLostError) as error:
+            lost = type(error).__name__
+            return Reply(Outcome.DEVICE_LOST, error_class=lost, error=str(error), run_s=time.monotonic() - called_at)
+
+    def close(self) -> None:
+        """End the server and everything it started.
+
+        Raises:
+            LeftoverError: a process could not be ended.
+        """
+        server, self._server, self._started = self._server, None, False
+        if server:
+            server.close()
+
+    def _start(self, deadline: float) -> _Server:
+        try:
+            server = _Server(self._core, self._memory_limit_bytes)
+        except OSError as error:
+            raise DeviceStartError(f"the local device's server did not start: {error}") from error
+        try:
+            server.greet(deadline)
+        except BaseException:
+            server.kill()
+            raise
+        return server
+
+    def _exchange(self, server: _Server, request: Request, deadline: float) -> Reply:
+        """Whatever interrupts it, Ctrl-C too, costs the server: its late answer must not meet the next request."""
+        self._server = None
+        try:
+            reply = server.exchange(request, deadline)
+        except ProtocolError:
+            self._server = server
+            raise
+        except BaseException:
+            server.kill()
+            raise
+        self._server = server
+        return reply
+
+
+class _Server:
+    """A server process and the socket to it."""
+
+    capabilities: Capabilities
+
+    def __init__(self, core: int | None, memory_limit_bytes: int) -> None:
+        self._mark = f"{_MARK}={secrets.token_hex(16)}"
+        self._serial = 0
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._sock, theirs = socket.socketpair()
+        options = ["--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
+        options += ["--memory-limit-bytes", str(memory_limit_bytes)]
+        options += [] if core is None else ["--core", str(core)]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "rpc.server", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=[theirs.fileno()],
+                env=_environment(self._mark),
+                start_new_session=True,
+            )
+
+    def greet(self, deadline: float) -> None:
+        """Wait until it is ready.
+
+        Raises:
+            DeviceStartError: it ended, greeted with nonsense, or was not ready at the deadline.
+        """
+        try:
+            hello = Fields("", framing.receive(self._sock, deadline), ("version", "capabilities"))
+            hello.read("version", integer(VERSION, VERSION))
+            self.capabilities = hello.read("capabilities", lambda _, value: capabilities_from_json(value))
+        except TimeoutError as error:
+            raise DeviceStartError("the local device's server was not ready in time") from error
+        except DeviceLostError as error:
+            raise DeviceStartError(f"the local device's server did not start: {self._last_words()}") from error
+        except ProtocolError as error:
+            raise DeviceStartError(f"the local device's server greeted with nonsense: {error}") from error
+
+    def exchange(self, request: Request, deadline: float) -> Reply:
+        """Send a request and wait for its reply.
+
+        Raises:
+            DeviceLostError: there was none before the deadline, or one that can't be understood.
+            ProtocolError: the request was refused.
+        """
+        self._serial += 1
+        envelope = {"serial": self._serial, "request": request_to_json(request)}
+        with self._expected_to_live():
+            framing.send(self._sock, envelope, deadline)
+        try:
+            with self._expected_to_live():
+                answer = framing.receive(self._sock, deadline)
+            kind = "refused" if "refused" in answer else "reply"
+            fields = Fields("", answer, ("serial", kind))
+            fields.read("serial", integer(self._serial, self._serial))
+            if kind == "reply":
+                return fields.read("reply", lambda _, value: reply_from_json(value, request))
+            refusal = fields.read("refused", text)
+        except ProtocolError as error:
+            raise DeviceLostError(f"the local device's server answered nonsense: {error}") from error
+        raise ProtocolError(refusal)
+
+    @contextlib.contextmanager
+    def _expected_to_live(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise DeviceLostError("the local device's server did not answer in time") from error
+        except DeviceLostError as error:
+            raise DeviceLostError(f"the local device's server ended: {self._last_words()}") from error
+
+    def close(self) -> None:
+        """Let it end by itself, and kill it if it does not."""
+        self._sock.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_LIMIT_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill it and what its sessions started; children of a session die with it, the rest is known by its mark."""
+        self._sock.close()
+        if self._process.poll() is None:
+            processes.kill(self._process.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it can be stuck in the kernel
+                self._process.wait(_END_LIMIT_S)
+        with self._stderr:
+            processes.end_marked(self._mark, _END_LIMIT_S)
+
+    def _last_words(self) -> str:
+        """How it ended, and the last line it wrote."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_LIMIT_S)
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - _LONGEST_TAIL))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return " ".join([processes.how_it_ended(self._process.returncode), *lines[-1:]])
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """Little of this process's own environment: kernels must not read its secrets. One thread per library."""
+    package_root = str(Path(__file__).resolve().parent.parent)
+    kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+    path = os.pathsep.join(filter(None, [package_root, kept.get("PYTHONPATH")]))
+    name, _, token = mark.partition("=")
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
+    return kept | threads | {"PYTHONPATH": path, name: token}

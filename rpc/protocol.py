@@ -1,0 +1,144 @@
+"""Requests, replies and capabilities as JSON values, and back.
+
+What comes back is checked field by field, as nothing that a device says is trusted; every `..._from_json` raises
+`ProtocolError` with the field that is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from results.record import Outcome
+from rpc.errors import ProtocolError
+from rpc.fields import Fields, integer, line, many, number, optional, positive, table, text
+from rpc.request import Capabilities, Case, Program, Reply, Request, Timing
+
+LONGEST_RUN_S = 86_400.0
+_MOST_REPEATS = 10_000
+_MOST_CALLS = 10**12
+_NO_CANDIDATE_OUTCOMES = frozenset({Outcome.REJECTED, Outcome.BUILD_FAILED, Outcome.BUILD_TIMEOUT})
+
+
+def request_to_json(request: Request) -> dict[str, object]:
+    return dataclasses.asdict(request)
+
+
+def request_from_json(message: object) -> Request:
+    fields = Fields("", message, _names(Request))
+    programs = fields.read("programs", many(_program))
+    if not programs:
+        raise ProtocolError("field `programs` must have at least one program: []")
+    return Request(
+        programs=programs,
+        timing=fields.read("timing", _timing),
+        run_limit_s=fields.read("run_limit_s", number(0.001, LONGEST_RUN_S)),
+        probe=fields.read("probe", optional(_program)),
+    )
+
+
+def reply_to_json(reply: Reply) -> dict[str, object]:
+    return {name: getattr(reply, name) for name in _names(Reply)} | {"observed": dict(reply.observed)}
+
+
+def reply_from_json(message: object, request: Request) -> Reply:
+    """The answer to `request`, with times for each of its programs and repeats if and only if it is `ok`."""
+    fields = Fields("", message, _names(Reply))
+    reply = Reply(
+        outcome=fields.read("outcome", _outcome),
+        times_s=fields.read("times_s", many(many(positive))),
+        calls_per_repeat=fields.read("calls_per_repeat", many(integer(1, _MOST_CALLS))),
+        observed=fields.read("observed", table(number(0, 1e15))),
+        error_class=fields.read("error_class", line),
+        error=fields.read("error", line),
+        run_s=fields.read("run_s", number(0, 2 * LONGEST_RUN_S)),
+    )
+    _check_counts(reply.times_s, reply.calls_per_repeat, request if reply.outcome is Outcome.OK else None)
+    return reply
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timed:
+    """What a session says after it has timed its programs. The probe's times are seconds per call."""
+
+    times_s: tuple[tuple[float, ...], ...]
+    calls_per_repeat: tuple[int, ...]
+    probe_before_s: float | None
+    probe_after_s: float | None
+
+
+def timed_from_json(message: object, request: Request) -> Timed:
+    fields = Fields("", message, _names(Timed))
+    probe_time = optional(positive) if request.probe is None else positive
+    timed = Timed(
+        times_s=fields.read("times_s", many(many(positive))),
+        calls_per_repeat=fields.read("calls_per_repeat", many(integer(1, _MOST_CALLS))),
+        probe_before_s=fields.read("probe_before_s", probe_time),
+        probe_after_s=fields.read("probe_after_s", probe_time),
+    )
+    _check_counts(timed.times_s, timed.calls_per_repeat, request)
+    return timed
+
+
+def capabilities_to_json(capabilities: Capabilities) -> dict[str, object]:
+    return dataclasses.asdict(capabilities) | {"features": sorted(capabilities.features)}
+
+
+def capabilities_from_json(message: object) -> Capabilities:
+    fields = Fields("", message, _names(Capabilities))
+    return Capabilities(
+        architecture=fields.read("architecture", line),
+        cpu=fields.read("cpu", line),
+        llvm_cpu=fields.read("llvm_cpu", line),
+        llvm_triple=fields.read("llvm_triple", line),
+        features=frozenset(fields.read("features", many(line))),
+        cores=fields.read("cores", many(integer(0, 1 << 16))),
+        cache_bytes=fields.read("cache_bytes", table(integer(1, 1 << 40))),
+        environment=fields.read("environment", table(line)),
+    )
+
+
+def _program(place: str, value: object) -> Program:
+    fields = Fields(place, value, _names(Program))
+    program = Program(
+        library=fields.read("library", text),
+        sha256=fields.read("sha256", text),
+        entry=fields.read("entry", text),
+        cases=fields.read("cases", many(_case)),
+    )
+    if not program.cases:
+        raise ProtocolError(f"field `{place}.cases` must have at least one case: []")
+    return program
+
+
+def _case(place: str, value: object) -> Case:
+    fields = Fields(place, value, _names(Case))
+    return Case(inputs=fields.read("inputs", many(text)), expected=fields.read("expected", text))
+
+
+def _timing(place: str, value: object) -> Timing:
+    fields = Fields(place, value, _names(Timing))
+    return Timing(
+        repeats=fields.read("repeats", integer(1, _MOST_REPEATS)),
+        min_repeat_s=fields.read("min_repeat_s", number(0, LONGEST_RUN_S)),
+    )
+
+
+def _outcome(place: str, value: object) -> Outcome:
+    known = [outcome.value for outcome in Outcome if outcome not in _NO_CANDIDATE_OUTCOMES]
+    if value not in known:
+        raise ProtocolError(f"field `{place}` must be one of {', '.join(known)}: {str(value)[:60]}")
+    return Outcome(value)
+
+
+def _check_counts(times_s: tuple[tuple[float, ...], ...], calls: tuple[int, ...], request: Request | None) -> None:
+    programs = len(request.programs) if request else 0
+    for name, count in (("times_s", len(times_s)), ("calls_per_repeat", len(calls))):
+        if count != programs:
+            raise ProtocolError(f"field `{name}` must have {programs} items: {count}")
+    for index, repeats in enumerate(times_s):
+        if request and len(repeats) != request.timing.repeats:
+            raise ProtocolError(f"field `times_s[{index}]` must have {request.timing.repeats} items: {len(repeats)}")
+
+
+def _names(value_class: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(value_class))

@@ -1,0 +1,140 @@
+"""What a session's process does: it loads, runs and times kernels at the server's commands.
+
+It judges nothing: once a candidate has run here, anything in this process may be wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy.ma  # noqa: F401 - `time_evaluator` needs it: loaded here, it is loaded once and not in every child
+import tvm_ffi
+from tvm import runtime
+
+from rpc import framing
+from rpc.arena import Arena
+from rpc.cases import Arrays
+from rpc.fields import Fields, integer, text
+from rpc.protocol import Timed
+from rpc.request import Program, Timing
+from rpc.timing import calls_that_fill, time_in_turn
+
+_PROBE_REPEAT_S = 0.001
+_LONGEST_ERROR = 2000
+# The server's deadline comes first, so that it sees a session that was late and not one that ended.
+_PATIENCE_S = 10.0
+
+LoadedCases = tuple[Program, Sequence[Arrays]]
+
+
+class HashMismatchError(Exception):
+    """A library is not the one that was built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a session works on: programs with their cases as arrays, and where outputs go.
+
+    Attributes:
+        deadline: when the server gives up, by `time.monotonic`.
+    """
+
+    programs: Sequence[LoadedCases]
+    probe: LoadedCases | None
+    timing: Timing
+    arena: Arena
+    deadline: float
+
+
+class Kernel:
+    """A loaded program."""
+
+    def __init__(self, program: Program, cases: Sequence[Arrays]) -> None:
+        self._module = runtime.load_module(program.library)
+        self._function = self._module[program.entry]
+        self._entry = program.entry
+        self._cases = cases
+        self._timed_arguments: list[runtime.Tensor] = []
+
+    def run(self, case: int, arena: Arena) -> None:
+        """One call, with the output in the arena."""
+        arrays = self._cases[case]
+        output = tvm_ffi.from_dlpack(arena.view(arrays.expected.shape, arrays.expected.dtype))
+        self._function(*map(runtime.tensor, arrays.inputs), output)
+
+    def mean_s(self, calls: int) -> float:
+        """Seconds per call of the first case, with the output in memory of TVM's own."""
+        if not self._timed_arguments:
+            first = self._cases[0]
+            output = runtime.empty(first.expected.shape, str(first.expected.dtype))
+            self._timed_arguments = [*map(runtime.tensor, first.inputs), output]
+        evaluator = self._module.time_evaluator(self._entry, runtime.cpu(), number=calls, repeat=1)
+        return float(evaluator(*self._timed_arguments).results[0])
+
+
+class Worker:
+    """Serves the commands of one session: `probe`, `load`, `run` (a program's case) and `time`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._kernels: list[Kernel] = []
+        self._probe: Kernel | None = None
+        self._probe_calls = 0
+
+    def serve(self, sock: socket.socket) -> NoReturn:
+        """Answer commands until the server closes the connection or kills this process."""
+        index = integer(0, 1 << 16)
+        deadline = self._job.deadline + _PATIENCE_S
+        while True:
+            command = Fields("", framing.receive(sock, deadline), ("do", "program", "case"))
+            answer = self._answer(command.read("do", text), command.read("program", index), command.read("case", index))
+            framing.send(sock, answer, deadline)
+
+    def _answer(self, command: str, program: int, case: int) -> dict[str, object]:
+        try:
+            return {"done": self._obey(command, program, case)}
+        except HashMismatchError as error:
+            return {"failed": {"error_class": "HashMismatch", "error": str(error)}}
+        except Exception as error:
+            return {"failed": {"error_class": type(error).__name__, "error": str(error)[:_LONGEST_ERROR]}}
+
+    def _obey(self, command: str, program: int, case: int) -> dict[str, object]:
+        match command:
+            case "probe":
+                self._load_probe()
+            case "load":
+                self._kernels = _load(self._job.programs)
+            case "run":
+                self._kernels[program].run(case, self._job.arena)
+            case "time":
+                return self._time()
+        return {}
+
+    def _load_probe(self) -> None:
+        if self._job.probe:
+            (self._probe,) = _load([self._job.probe])
+            self._probe_calls = calls_that_fill(self._probe, _PROBE_REPEAT_S)
+
+    def _time(self) -> dict[str, object]:
+        before_s = self._probe_mean_s()
+        times_s, calls = time_in_turn(self._kernels, self._job.timing)
+        after_s = self._probe_mean_s()
+        timed = Timed(times_s, calls, probe_before_s=before_s, probe_after_s=after_s)
+        return dataclasses.asdict(timed)
+
+    def _probe_mean_s(self) -> float | None:
+        return self._probe.mean_s(self._probe_calls) if self._probe else None
+
+
+def _load(programs: Sequence[LoadedCases]) -> list[Kernel]:
+    """Load the libraries, once every one of them is known to be the one that was built."""
+    for program, _ in programs:
+        if hashlib.sha256(Path(program.library).read_bytes()).hexdigest() != program.sha256:
+            raise HashMismatchError(f"library is not the one that was built: {program.library}")
+    return [Kernel(program, cases) for program, cases in programs]

@@ -1,0 +1,1 @@
+"""int8 schedule templates: workloads in, exact kernels out."""

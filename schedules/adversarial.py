@@ -1,0 +1,294 @@
+"""Operands that make wrong kernels show.
+
+Random values alone pass kernels that lose a carry between two products or round ties the wrong way. Each case aims
+extreme or fine-grained values at such faults, and moves its sums with the bias to where an 8-bit output reveals them:
+near the middle of the output range, on a tie, or just outside a clamp bound. No case lets a kernel's int32 sums wrap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, ByteArray, Operands, quantize_multiplier
+from schedules.reference import LongArray, accumulate
+from schedules.workload import RANGES, Dense, Workload
+
+RealArray = npt.NDArray[np.float64]
+
+INT32_MIN, INT32_MAX = RANGES["s32"]
+
+# Output steps from the smallest to the largest sum of a channel. Many random sums crowd in the middle, so that few of
+# them saturate; a few sums, or two alternating ones, must all stay within the output's 256 steps.
+MANY_SUMS = 64
+STEPS_OF_MANY, STEPS_OF_FEW = 300, 150
+# Channels aim at outputs this far around the middle, each at another one, so that swapped channels show.
+TARGET_STEPS = 40
+
+# Factors and the sums that they are applied to. With the float rule: ties; both clamp bounds and the finest steps;
+# ties that only appear when the sum is rounded to 24 bits; ties that only appear when the product is.
+FLOAT_DRILLS: tuple[tuple[float, tuple[int, ...]], ...] = (
+    (0.5, (1, -1, 5, -5, 3, -3)),
+    (1.0, (500, -500, 1, -1, 2, 0)),
+    (2.0**-24, (5 * 2**23 + 1, -5 * 2**23 - 1, 7 * 2**23 - 1, -7 * 2**23 + 1)),
+    (0.1, (5, -5, 25, -25, 45, -45)),
+)
+# With the fixed rule: ties of the high product; a left shift; sums that round twice; ties of a long right shift.
+FIXED_DRILLS: tuple[tuple[float, tuple[int, ...]], ...] = (
+    (0.5, (-1, 1, -3, 3, -5, 5)),
+    (8.0, (50, -50, 1, -1, 3, -3)),
+    (0.25, (1, -2, 2, -1, 6, -6, 5, -5)),
+    ((2**31 - 1) * 2.0**-55, (5 * 2**23, -5 * 2**23, 5 * 2**23 - 1, -5 * 2**23 + 1)),
+)
+# Any error of one changes the output, and 1.5 and 1.25 also make ties.
+UNIT_FACTORS = (1.5, 1.0, 1.25, 1.0)
+# About as many products are not zero, so that nearly all sums of them stay within the output's 256 steps.
+UNIT_PRODUCTS = 240
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Terms:
+    """What a layer sums, and the zero point of what it stores."""
+
+    data: ByteArray
+    weight: ByteArray
+    data_zero_point: int
+    weight_zero_point: int
+    output_zero_point: int
+
+
+def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Operands], ...]:
+    """Eight named sets of operands, always the same ones for a seed.
+
+    The first has random values and middling zero points, like a trained layer, and is the one to time.
+    """
+    return (
+        ("random", _random(workload, np.random.default_rng([seed, 0]))),
+        ("min-min", _extreme(workload, np.random.default_rng([seed, 1]), False, False, 0)),
+        ("max-max", _extreme(workload, np.random.default_rng([seed, 2]), True, True, 1)),
+        ("min-max", _extreme(workload, np.random.default_rng([seed, 3]), False, True, 2)),
+        ("max-min", _extreme(workload, np.random.default_rng([seed, 4]), True, False, 3)),
+        ("alternating", _alternating(workload, np.random.default_rng([seed, 5]))),
+        ("random-low-zero-points", _random_low(workload, np.random.default_rng([seed, 6]))),
+        ("units-high-zero-points", _units(workload, np.random.default_rng([seed, 7]))),
+    )
+
+
+def _random(workload: Workload, rng: np.random.Generator) -> Operands:
+    zero_points = [int(point + rng.integers(-20, 21)) for point in _middles(workload)]
+    terms = _Terms(*_random_tensors(workload, rng), *_allowed(workload, zero_points))
+    return _spread(workload, terms, rng, STEPS_OF_MANY, ties=False)
+
+
+def _random_low(workload: Workload, rng: np.random.Generator) -> Operands:
+    zero_points = [low for low, _ in _ranges(workload)]
+    terms = _Terms(*_random_tensors(workload, rng), *_allowed(workload, zero_points))
+    return _spread(workload, terms, rng, STEPS_OF_MANY, ties=True)
+
+
+def _extreme(workload: Workload, rng: np.random.Generator, data_max: bool, weight_max: bool, drill: int) -> Operands:
+    """Constant tensors, with zero points at the other end: no sum of products is further from zero."""
+    data, weight, _ = _ranges(workload)
+    zero_points = [data[not data_max], weight[not weight_max], _middles(workload)[2]]
+    terms = _Terms(
+        np.full(workload.data_shape, data[data_max], DTYPES[workload.numerics.data]),
+        np.full(workload.weight_shape, weight[weight_max], DTYPES[workload.numerics.weight]),
+        *_allowed(workload, zero_points),
+    )
+    return _drilled(workload, terms, rng, drill)
+
+
+def _alternating(workload: Workload, rng: np.random.Generator) -> Operands:
+    """Largest and smallest values in turn along the reduction: in phase, the products add up; out of phase, their pairs
+    are as negative as can be. Neighbouring positions and channels have opposite phases.
+    """
+    data, weight, _ = _ranges(workload)
+    data_turns, weight_turns = _phases(workload)
+    terms = _Terms(
+        np.where(data_turns % 2 == 0, data[1], data[0]).astype(DTYPES[workload.numerics.data]),
+        np.where(weight_turns % 2 == 0, weight[1], weight[0]).astype(DTYPES[workload.numerics.weight]),
+        *_allowed(workload, _middles(workload)),
+    )
+    return _spread(workload, terms, rng, STEPS_OF_FEW, ties=True)
+
+
+def _phases(workload: Workload) -> tuple[LongArray, LongArray]:
+    """Numbers whose parity alternates along the reduction, for data and weights."""
+    data = np.ogrid[tuple(slice(extent) for extent in workload.data_shape)]
+    weight = list(np.ogrid[tuple(slice(extent) for extent in workload.weight_shape)])
+    if not isinstance(workload, Dense):
+        weight[1] = weight[1] * workload.window.dilation[0]
+        weight[2] = weight[2] * workload.window.dilation[1]
+    return np.asarray(sum(data)), np.asarray(sum(weight))
+
+
+def _units(workload: Workload, rng: np.random.Generator) -> Operands:
+    """Values a step or two from their zero points, in sums fine enough to show an error of one anywhere."""
+    zero_points = _allowed(workload, [high for _, high in _ranges(workload)])
+    terms = _Terms(
+        (zero_points[0] - _unit_data(workload, rng)).astype(DTYPES[workload.numerics.data]),
+        (zero_points[1] - _unit_weights(workload, rng)).astype(DTYPES[workload.numerics.weight]),
+        *zero_points,
+    )
+    factors = np.resize(UNIT_FACTORS if _is_per_channel(workload) else UNIT_FACTORS[:1], workload.out_channels)
+    sums = _sums(workload, terms)
+    return _aimed(workload, terms, sums, _median(sums), factors, rng)
+
+
+def _unit_data(workload: Workload, rng: np.random.Generator) -> LongArray:
+    """Steps of 0 to 2. For tails that are cut off and for positions that are swapped, the last channel is a ramp over
+    the positions, never 0, and the very last value is larger.
+    """
+    steps = rng.integers(0, 3, workload.data_shape)
+    ramp = steps[..., -1]
+    ramp[...] = 1 + np.arange(ramp.size).reshape(ramp.shape) % 3
+    steps.flat[-1] = 20
+    return steps
+
+
+def _unit_weights(workload: Workload, rng: np.random.Generator) -> LongArray:
+    """Steps of 0 to 2, of either sign where there is no zero point but negative weights; the last tap is never 0."""
+    density = min(2 / 3, UNIT_PRODUCTS / workload.reduction)
+    steps = rng.integers(1, 3, workload.weight_shape) * (rng.random(workload.weight_shape) < density)
+    steps.reshape(workload.out_channels, -1)[:, -1] = 1 + np.arange(workload.out_channels) % 2
+    if workload.numerics.weight_zero_point:
+        return steps
+    signs = [-1, 1] if workload.numerics.weight == "s8" else [-1]
+    return steps * rng.choice(signs, workload.weight_shape)
+
+
+def _spread(workload: Workload, terms: _Terms, rng: np.random.Generator, steps: int, ties: bool) -> Operands:
+    """Scale each channel's sums to `steps` outputs: by powers of two, for `ties`, in all or odd channels."""
+    sums = _sums(workload, terms)
+    smallest, largest = sums.min(axis=0), sums.max(axis=0)
+    if len(sums) < MANY_SUMS:
+        steps = min(steps, STEPS_OF_FEW)
+    factors = steps / np.maximum(largest - smallest, steps / 4)
+    tied = slice(None) if ties else slice(1, None, 2)
+    factors[tied] = 2.0 ** np.floor(np.log2(factors[tied]))
+    if not _is_per_channel(workload):
+        factors[:] = factors.min()
+    return _aimed(workload, terms, sums, (smallest + largest) // 2, factors, rng)
+
+
+def _aimed(
+    workload: Workload,
+    terms: _Terms,
+    sums: LongArray,
+    centre: LongArray,
+    factors: RealArray,
+    rng: np.random.Generator,
+) -> Operands:
+    """Move each channel's `centre` to an output around the middle of what the clamp leaves."""
+    low, high = _clamp(workload, rng)
+    offsets = rng.integers(-TARGET_STEPS, TARGET_STEPS + 1, workload.out_channels)
+    outputs = (low + high) // 2 - terms.output_zero_point + offsets
+    shifts = np.rint(outputs / factors).astype(np.int64) - centre
+    return _assemble(workload, terms, sums, factors, shifts, (low, high))
+
+
+def _drilled(workload: Workload, terms: _Terms, rng: np.random.Generator, first: int) -> Operands:
+    """Give each channel a factor and a sum that together test one step of the rounding rule."""
+    requantize = workload.numerics.requantize
+    drills = FIXED_DRILLS if requantize is not None and requantize.rule == "fixed" else FLOAT_DRILLS
+    factors = np.empty(workload.out_channels)
+    targets = np.empty(workload.out_channels, np.int64)
+    rounds = len(drills) if _is_per_channel(workload) else 1
+    for channel in range(workload.out_channels):
+        turn, drill = divmod(channel, rounds)
+        factors[channel], values = drills[(first + drill) % len(drills)]
+        targets[channel] = values[turn % len(values)]
+    sums = _sums(workload, terms)
+    return _assemble(workload, terms, sums, factors, targets - _median(sums), _clamp(workload, rng))
+
+
+def _assemble(
+    workload: Workload,
+    terms: _Terms,
+    sums: LongArray,
+    factors: RealArray,
+    shifts: LongArray,
+    clamp: tuple[int, int],
+) -> Operands:
+    """Operands whose biases shift the sums of each channel, as far as int32 allows."""
+    smallest, largest = sums.min(axis=0), sums.max(axis=0)
+    bias = np.clip(shifts, INT32_MIN - np.minimum(smallest, 0), INT32_MAX - np.maximum(largest, 0))
+    magnitude = np.maximum(np.abs(smallest + bias), np.abs(largest + bias))
+    return Operands(
+        data=terms.data,
+        weight=terms.weight,
+        bias=bias.astype(np.int32),
+        clamp_low=clamp[0],
+        clamp_high=clamp[1],
+        data_zero_point=terms.data_zero_point,
+        weight_zero_point=terms.weight_zero_point,
+        output_zero_point=terms.output_zero_point,
+        **_rescale(workload, factors, magnitude),
+    )
+
+
+def _rescale(workload: Workload, factors: RealArray, magnitude: LongArray) -> dict[str, Any]:
+    """The factors in the form of the rounding rule; `magnitude` limits left shifts, which must not wrap."""
+    requantize = workload.numerics.requantize
+    if requantize is None:
+        return {}
+    if not requantize.per_channel:
+        factors, magnitude = factors[:1], magnitude.max(keepdims=True)
+    if requantize.rule == "float":
+        return {"scale": np.clip(factors, MIN_SCALE, MAX_SCALE).astype(np.float32)}
+    # Factors in [2^(s-1), 2^s) shift left by s, so 2^s * magnitude < 2^31 bounds them.
+    limit = 2.0 ** (29 - np.floor(np.log2(np.maximum(magnitude, 1))))
+    pairs = [quantize_multiplier(float(factor)) for factor in np.minimum(factors, limit)]
+    multiplier, shift = np.array(pairs, np.int32).T
+    return {"multiplier": np.ascontiguousarray(multiplier), "shift": np.ascontiguousarray(shift)}
+
+
+def _sums(workload: Workload, terms: _Terms) -> LongArray:
+    """Sums without bias, one row per output position: [positions, OC]."""
+    sums = accumulate(workload, terms.data, terms.weight, terms.data_zero_point, terms.weight_zero_point)
+    return sums.reshape(-1, workload.out_channels)
+
+
+def _median(sums: LongArray) -> LongArray:
+    """The lower median of each column, which is one of its values."""
+    middle = (len(sums) - 1) // 2
+    median: LongArray = np.partition(sums, middle, axis=0)[middle]
+    return median
+
+
+def _random_tensors(workload: Workload, rng: np.random.Generator) -> tuple[ByteArray, ByteArray]:
+    data, weight, _ = _ranges(workload)
+    return (
+        rng.integers(*data, workload.data_shape, DTYPES[workload.numerics.data], endpoint=True),
+        rng.integers(*weight, workload.weight_shape, DTYPES[workload.numerics.weight], endpoint=True),
+    )
+
+
+def _is_per_channel(workload: Workload) -> bool:
+    return workload.numerics.requantize is None or workload.numerics.requantize.per_channel
+
+
+def _ranges(workload: Workload) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    numerics = workload.numerics
+    return RANGES[numerics.data], RANGES[numerics.weight], RANGES[numerics.output]
+
+
+def _middles(workload: Workload) -> list[int]:
+    return [(low + high + 1) // 2 for low, high in _ranges(workload)]
+
+
+def _allowed(workload: Workload, zero_points: list[int]) -> tuple[int, int, int]:
+    """Zero points of data, weights and output, those that the workload lacks replaced by 0."""
+    data, weight, output = zero_points
+    numerics = workload.numerics
+    return data, weight if numerics.weight_zero_point else 0, output if numerics.output != "s32" else 0
+
+
+def _clamp(workload: Workload, rng: np.random.Generator) -> tuple[int, int]:
+    low, high = RANGES[workload.numerics.output]
+    if not workload.numerics.clamp:
+        return low, high
+    return low + int(rng.integers(16, 48)), high - int(rng.integers(16, 48))

@@ -1,0 +1,85 @@
+"""The probes as TIR, written as they are to run."""
+
+# No postponed annotations here: TVMScript reads the buffer types of a function's parameters from its annotations.
+from typing import Any
+
+from tvm.script import tirx as T
+
+from schedules.probes import LINE_BYTES
+
+
+def peak_dot(chains: int, steps: int) -> Any:
+    """`out[chain, lane] = steps * dot(data[chain], weight[lane])` by `vpdpbusd`; all operands stay in registers."""
+
+    @T.prim_func(s_tir=True)
+    def peak(
+        data: T.Buffer((4 * chains,), "uint8"),
+        weight: T.Buffer((16, 4), "int8"),
+        out: T.Buffer((chains, 16), "int32"),
+    ):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        acc = T.sblock_alloc_buffer((chains, 16), "int32")
+        for i in T.unroll(chains):
+            acc[i, T.ramp(0, 1, 16)] = T.broadcast(T.int32(0), 16)
+        for _ in range(steps):
+            for i in T.unroll(chains):
+                acc[i, T.ramp(0, 1, 16)] = T.call_llvm_pure_intrin(
+                    T.llvm_lookup_intrinsic_id("llvm.x86.avx512.vpdpbusd.512"),
+                    acc[i, T.ramp(0, 1, 16)],
+                    T.reinterpret(
+                        T.broadcast(T.reinterpret(data[T.ramp(4 * i, 1, 4)], dtype="int32"), 16), dtype="int8x64"
+                    ),
+                    weight.vload([0, 0], dtype="int8x64"),
+                    dtype="int32x16",
+                )
+        for i in T.unroll(chains):
+            out[i, T.ramp(0, 1, 16)] = acc[i, T.ramp(0, 1, 16)]
+
+    return peak
+
+
+def peak_multiply_add(chains: int, steps: int, lanes: int) -> Any:
+    """`out[chain, lane] = sum over steps of data[step] * weight[chain, lane]`, widened to int32."""
+
+    @T.prim_func(s_tir=True)
+    def peak(
+        data: T.Buffer((steps,), "uint8"),
+        weight: T.Buffer((chains, lanes), "int8"),
+        out: T.Buffer((chains, lanes), "int32"),
+    ):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        acc = T.sblock_alloc_buffer((chains, lanes), "int32")
+        for i in T.unroll(chains):
+            for lane in T.vectorized(lanes):
+                acc[i, lane] = 0
+        for step in range(steps):
+            for i in T.unroll(chains):
+                for lane in T.vectorized(lanes):
+                    acc[i, lane] = acc[i, lane] + T.cast(data[step], "int32") * T.cast(weight[i, lane], "int32")
+        for i in T.unroll(chains):
+            for lane in T.vectorized(lanes):
+                out[i, lane] = acc[i, lane]
+
+    return peak
+
+
+def read_lines(lines: int, chains: int) -> Any:
+    """`out[chain] = sum of data[line]` over the lines of each chain, a cache line of int32 at a time."""
+    words = LINE_BYTES // 4
+
+    @T.prim_func(s_tir=True)
+    def read(data: T.Buffer((lines, words), "int32"), out: T.Buffer((chains, words), "int32")):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        acc = T.sblock_alloc_buffer((chains, words), "int32")
+        for i in T.unroll(chains):
+            for word in T.vectorized(words):
+                acc[i, word] = 0
+        for line in range(lines // chains):
+            for i in T.unroll(chains):
+                for word in T.vectorized(words):
+                    acc[i, word] = acc[i, word] + data[line * chains + i, word]
+        for i in T.unroll(chains):
+            for word in T.vectorized(words):
+                out[i, word] = acc[i, word]
+
+    return read

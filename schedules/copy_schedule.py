@@ -1,0 +1,18 @@
+"""The schedule of the blocks that copy an image before a convolution reads it."""
+
+from __future__ import annotations
+
+from tvm.s_tir import Schedule
+
+from schedules.image_copy import COPY_BYTES, ImageCopy
+
+
+def schedule_copy(sch: Schedule, copy: ImageCopy) -> None:
+    """Vectorize the fill and the copy of rows, or remove the copy where it changes nothing."""
+    if not copy.needed:
+        sch.compute_inline(sch.get_sblock("alias"))
+        return
+    sch.vectorize(sch.get_loops(sch.get_sblock("copy"))[-1])
+    if copy.has_border:
+        _, lanes = sch.split(sch.get_loops(sch.get_sblock("border"))[-1], [None, COPY_BYTES])
+        sch.vectorize(lanes)

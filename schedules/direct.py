@@ -1,0 +1,268 @@
+"""Direct convolution: the form in which templates compute conv2d and dense.
+
+The image is read row by row as [N, H, W * C], so the taps of one kernel row that lie next to each other in memory are
+one run of `kernel width * channels` values. A register tile covers `tile_columns` outputs times `tile_blocks` blocks of
+`lanes` output channels. Where a tile does not divide its axis, the last tile starts earlier and overlaps its neighbour:
+the same values are computed and stored twice, and no code for tails is needed.
+
+A 1x1 convolution and a dense layer are an image of one row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.arguments import has_weight_zero_point
+from schedules.image_copy import ImageCopy
+from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from schedules.template import Kernel
+from schedules.tiles import nearest_tile, tile_sizes
+from schedules.workload import Conv2d, Dense, Numerics, Window
+
+MAX_TILE_COLUMNS = 28
+MAX_TILE_BLOCKS = 6
+# Accumulators of a tile with one row: nothing is reused but the broadcast, so many blocks hide the latency.
+MAX_ROW_BLOCKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The problem that is left when 1x1 convolutions and dense layers are flattened into one row."""
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+    out_channels: int
+    window: Window
+    groups: int
+    numerics: Numerics
+
+    @property
+    def output(self) -> tuple[int, int]:
+        return self.window.output_size(self.height, self.width)
+
+    @property
+    def group_channels(self) -> int:
+        return self.channels // self.groups
+
+    @property
+    def group_outputs(self) -> int:
+        return self.out_channels // self.groups
+
+    @property
+    def runs(self) -> int:
+        """Runs of adjacent values in one kernel row: one, or one per tap where taps don't touch."""
+        return 1 if self.window.dilation[1] == 1 and self.groups == 1 else self.window.kernel[1]
+
+    @property
+    def run_length(self) -> int:
+        return self.window.kernel[1] * self.group_channels // self.runs
+
+
+def image_of(workload: Conv2d | Dense) -> Image:
+    """The workload as an image, flattened into one row where that changes nothing."""
+    if isinstance(workload, Dense):
+        rows, channels = workload.rows, workload.in_features
+        return Image(1, 1, rows, channels, workload.out_channels, Window((1, 1)), 1, workload.numerics)
+    batch, height, width = workload.batch, workload.height, workload.width
+    if workload.window == Window((1, 1)):
+        batch, height, width = 1, 1, batch * height * width
+    return Image(
+        batch,
+        height,
+        width,
+        workload.in_channels,
+        workload.out_channels,
+        workload.window,
+        workload.groups,
+        workload.numerics,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectForm:
+    """An image with its register tile and the instruction's shape; everything the compute definition needs.
+
+    Attributes:
+        lanes: int32 accumulators in one register.
+        taps: values that one instruction sums into a lane (4 for a dot product, 1 for a multiply-add).
+        data_offset, weight_offset: what turns the types into those that the instruction takes.
+    """
+
+    image: Image
+    lanes: int
+    taps: int
+    tile_columns: int
+    tile_blocks: int
+    data_offset: int = 0
+    weight_offset: int = 0
+
+    @property
+    def tile_outputs(self) -> int:
+        """Output channels of one tile."""
+        return self.tile_blocks * self.lanes
+
+    @property
+    def column_tiles(self) -> int:
+        return math.ceil(self.image.output[1] / self.tile_columns)
+
+    @property
+    def channel_tiles(self) -> int:
+        """Tiles of one group's output channels."""
+        return math.ceil(self.image.group_outputs / self.tile_outputs)
+
+    @property
+    def steps(self) -> int:
+        """Instructions that cover one run."""
+        return math.ceil(self.image.run_length / self.taps)
+
+    @property
+    def copy(self) -> ImageCopy:
+        """The copy of the data; its rows have the slack that the last instruction of a run reads beyond its taps."""
+        image = self.image
+        top, left, bottom, right = image.window.padding
+        slack = self.steps * self.taps - image.run_length
+        return ImageCopy(
+            batch=image.batch,
+            height=image.height,
+            row_length=image.width * image.channels,
+            padded_height=image.height + top + bottom,
+            used_row_length=(image.width + left + right) * image.channels + slack,
+            top=top,
+            left=left * image.channels,
+            data_offset=self.data_offset,
+        )
+
+    @property
+    def has_window_sum(self) -> bool:
+        return has_weight_zero_point(self.image.numerics, self.weight_offset)
+
+    @property
+    def waste(self) -> float:
+        """Multiplications done over multiplications needed."""
+        columns = self.column_tiles * self.tile_columns / self.image.output[1]
+        channels = self.channel_tiles * self.tile_outputs / self.image.group_outputs
+        return columns * channels * self.steps * self.taps / self.image.run_length
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """[groups, channel tiles, KH, runs, steps, blocks, lanes, taps]."""
+        kernel_rows = self.image.window.kernel[0]
+        tiles = (self.image.groups, self.channel_tiles, kernel_rows, self.image.runs)
+        return (*tiles, self.steps, self.tile_blocks, self.lanes, self.taps)
+
+    def pack(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """Weights [OC, KH, KW, C / groups] or [OC, K] in the order of `weight_shape`, zeros behind each run."""
+        image = self.image
+        shifted = weight.astype(np.int16) + self.weight_offset
+        rows = shifted.reshape(image.groups, image.group_outputs, image.window.kernel[0], image.runs, image.run_length)
+        slack = self.steps * self.taps - image.run_length
+        rows = np.pad(rows, [(0, 0)] * 4 + [(0, slack)])
+        first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, image.group_outputs - self.tile_outputs)
+        channels = first[:, None] + np.arange(self.tile_outputs)
+        tiled = rows[:, channels].reshape(
+            image.groups,
+            self.channel_tiles,
+            self.tile_blocks,
+            self.lanes,
+            image.window.kernel[0],
+            image.runs,
+            self.steps,
+            self.taps,
+        )
+        dtype = np.int8 if self.weight_offset or image.numerics.weight == "s8" else np.uint8
+        return np.ascontiguousarray(tiled.transpose(0, 1, 4, 5, 6, 2, 3, 7).astype(dtype))
+
+
+def direct_space(image: Image, lanes: int, taps: int, registers: int, weight_offset: int = 0) -> ConfigSpace:
+    """The decisions of a direct convolution: the register tile, the order of the tiles, the unrolling.
+
+    A tile needs a register per accumulator, one per channel block for the weights and one for the data.
+    """
+    most_blocks = image.group_outputs // lanes
+    width = image.output[1]
+    steps = math.ceil(image.run_length / taps)
+    column_choices = tile_sizes(width, MAX_TILE_COLUMNS)
+    limit = MAX_ROW_BLOCKS if width == 1 else MAX_TILE_BLOCKS
+    block_choices = tuple(blocks for blocks in range(1, limit + 1) if blocks <= most_blocks)
+
+    def fits(config: Mapping[str, Value]) -> bool:
+        columns, blocks = int(config["tile_columns"]), int(config["tile_blocks"])
+        return columns * blocks + min(blocks, 2) + 1 <= registers
+
+    def features(config: Mapping[str, Value]) -> dict[str, float]:
+        return _features(direct_form(image, lanes, taps, config, 0, weight_offset), config)
+
+    return ConfigSpace(
+        knobs=(
+            Knob("tile_columns", column_choices),
+            Knob("tile_blocks", block_choices),
+            Knob("outer", ("weights", "image")),
+            Knob("unroll", tuple(factor for factor in (1, 2, 4) if steps % factor == 0)),
+        ),
+        constraints=(Constraint(f"the tile fits {registers} vector registers", fits),),
+        default=_default(column_choices, block_choices, fits),
+        features=features,
+    )
+
+
+def direct_form(
+    image: Image, lanes: int, taps: int, config: Mapping[str, Value], data_offset: int, weight_offset: int
+) -> DirectForm:
+    columns, blocks = int(config["tile_columns"]), int(config["tile_blocks"])
+    return DirectForm(image, lanes, taps, columns, blocks, data_offset, weight_offset)
+
+
+def direct_kernel(form: DirectForm, function: Any) -> Kernel:
+    """The scheduled function with the shapes of its data and output."""
+    image = form.image
+    data_shape = (image.batch, image.height, image.width * image.channels)
+    return Kernel(function, form, data_shape, (image.batch, *image.output, image.out_channels))
+
+
+def _default(columns: tuple[int, ...], blocks: tuple[int, ...], fits: Any) -> Config:
+    """What an expert would type without measuring: about eight columns and two blocks."""
+    block = 2 if 2 in blocks else blocks[0]
+    candidates = [size for size in columns if fits({"tile_columns": size, "tile_blocks": block})]
+    return {"tile_columns": nearest_tile(candidates, 8), "tile_blocks": block, "outer": "weights", "unroll": 1}
+
+
+def _features(form: DirectForm, config: Mapping[str, Value]) -> dict[str, float]:
+    """What a cost model can know before anything is built; bytes and counts, not times."""
+    image = form.image
+    rows, width = image.output
+    reduction = image.window.kernel[0] * image.runs * form.steps
+    accumulators = form.tile_columns * form.tile_blocks
+    weight_tile = reduction * form.tile_outputs * form.taps
+    image_bytes = image.batch * form.copy.padded_height * form.copy.padded_row_length
+    weight_bytes = weight_tile * form.channel_tiles * image.groups
+    tile_span = ((form.tile_columns - 1) * image.window.stride[1] + image.window.kernel[1]) * image.channels
+    tiles = form.column_tiles * form.channel_tiles * rows * image.batch * image.groups
+    return {
+        "accumulators": accumulators,
+        "tile_columns": form.tile_columns,
+        "tile_blocks": form.tile_blocks,
+        "loads_per_dot": 1 / form.tile_columns + 1 / form.tile_blocks,
+        "waste": form.waste,
+        "reduction_steps": reduction,
+        "dots_per_tile": reduction * accumulators,
+        "unrolled_dots": accumulators * int(config["unroll"]),
+        "weight_tile_bytes": weight_tile,
+        "weight_bytes": weight_bytes,
+        "data_tile_bytes": tile_span * image.window.kernel[0],
+        "image_bytes": image_bytes,
+        "streamed_bytes": weight_bytes * rows * form.column_tiles
+        if config["outer"] == "image"
+        else image_bytes * form.channel_tiles,
+        "tiles": tiles,
+        "output_bytes_per_dot": form.lanes / reduction,
+        "columns": width,
+        "weights_outer": float(config["outer"] == "weights"),
+    }

@@ -1,0 +1,1 @@
+"""Templates for any CPU that TVM's LLVM knows."""

@@ -1,0 +1,40 @@
+"""conv2d and dense by widening multiply-adds, on any CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedules.direct import direct_form, direct_kernel, direct_space, image_of
+from schedules.space import ConfigSpace, Value
+from schedules.target import Target
+from schedules.template import Kernel, Rejection
+from schedules.tiles import filled_lanes
+from schedules.workload import Conv2d, Dense, Workload
+
+
+class DirectGeneric:
+    """A register tile of output columns and blocks of as many output channels as a vector holds, one tap at a time."""
+
+    name = "generic.direct"
+    version = 1
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:  # noqa: ARG002
+        if not isinstance(workload, Conv2d | Dense):
+            return Rejection(f"takes conv2d and dense, not {workload.op}")
+        return None
+
+    def space(self, workload: Workload, target: Target) -> ConfigSpace:
+        assert isinstance(workload, Conv2d | Dense)
+        return direct_space(image_of(workload), _lanes(workload, target), 1, target.vector_registers)
+
+    def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
+        assert isinstance(workload, Conv2d | Dense)
+        from schedules.direct_schedule import schedule_direct
+
+        self.space(workload, target).check(config)
+        form = direct_form(image_of(workload), _lanes(workload, target), 1, config, 0, 0)
+        return direct_kernel(form, schedule_direct(form, config, None))
+
+
+def _lanes(workload: Conv2d | Dense, target: Target) -> int:
+    return filled_lanes(target.vector_lanes, image_of(workload).group_outputs)

@@ -1,0 +1,51 @@
+"""The templates, in order of preference: the first that takes a workload is its own, the last ones take anything."""
+
+from __future__ import annotations
+
+from schedules.errors import UnknownTemplateError, WorkloadError
+from schedules.generic.depthwise import DepthwiseGeneric
+from schedules.generic.direct import DirectGeneric
+from schedules.target import Target
+from schedules.template import Template
+from schedules.workload import Workload
+from schedules.x86.depthwise_vnni import DepthwiseVnni
+from schedules.x86.direct_vnni import DirectVnni
+
+TEMPLATES: tuple[Template, ...] = (
+    DirectVnni(),
+    DepthwiseVnni(),
+    DirectGeneric(),
+    DepthwiseGeneric(),
+)
+
+
+def template_named(name: str, version: int | None = None) -> Template:
+    """The template of that name, in that version if one is given.
+
+    Raises:
+        UnknownTemplateError: there is none.
+    """
+    for template in TEMPLATES:
+        if template.name == name:
+            if version not in (None, template.version):
+                raise UnknownTemplateError(f"template `{name}` has version {template.version}, not {version}")
+            return template
+    raise UnknownTemplateError(f"unknown template `{name}`, known: {', '.join(t.name for t in TEMPLATES)}")
+
+
+def templates_for(workload: Workload, target: Target) -> tuple[Template, ...]:
+    """The templates that take the workload on the target, the preferred one first."""
+    return tuple(template for template in TEMPLATES if template.rejects(workload, target) is None)
+
+
+def template_for(workload: Workload, target: Target) -> Template:
+    """The preferred template of a workload on a target.
+
+    Raises:
+        WorkloadError: none takes it; the message has every template's reason.
+    """
+    templates = templates_for(workload, target)
+    if not templates:
+        reasons = "; ".join(f"{t.name}: {r.reason}" for t in TEMPLATES if (r := t.rejects(workload, target)))
+        raise WorkloadError(f"no template takes {workload.key} on {target.name}: {reasons}")
+    return templates[0]

@@ -1,0 +1,143 @@
+"""Config spaces: what a template lets a search choose.
+
+A space is declared before anything is built, so that it can be counted, enumerated, sampled, logged and replayed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from schedules.errors import ConfigError
+
+Value = int | str | bool
+Config = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One decision and its choices, in an order in which neighbours are alike."""
+
+    name: str
+    choices: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if not self.choices or len(set(self.choices)) != len(self.choices):
+            raise ConfigError(f"knob `{self.name}` needs choices, each once: {self.choices}")
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition on several knobs; `text` names it in messages."""
+
+    text: str
+    holds: Callable[[Mapping[str, Value]], bool]
+
+
+@dataclass(frozen=True)
+class ConfigSpace:
+    """The valid configs of one template for one workload.
+
+    Attributes:
+        knobs: the decisions; an index counts through them like digits, the last one fastest.
+        constraints: what a config must satisfy beyond each knob's choices.
+        default: the config a compiler takes when nobody has tuned.
+        features: what a cost model can know of a config before it is built, by name.
+    """
+
+    knobs: tuple[Knob, ...]
+    default: Mapping[str, Value]
+    constraints: tuple[Constraint, ...] = ()
+    features: Callable[[Mapping[str, Value]], Mapping[str, float]] = lambda _: {}
+
+    def __post_init__(self) -> None:
+        fault = self.fault(self.default)
+        if fault:
+            raise ConfigError(f"the default is not in the space: {fault}")
+
+    @property
+    def grid_size(self) -> int:
+        """Points of the grid, the ones that break a constraint included."""
+        return math.prod(len(knob.choices) for knob in self.knobs)
+
+    @cached_property
+    def size(self) -> int:
+        """Valid configs."""
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Config]:
+        for index in range(self.grid_size):
+            config = self.at(index)
+            if self._satisfies(config):
+                yield config
+
+    def at(self, index: int) -> Config:
+        """The point of the grid with this index, valid or not."""
+        if not 0 <= index < self.grid_size:
+            raise ConfigError(f"index out of range 0 to {self.grid_size - 1}: {index}")
+        config: Config = {}
+        for knob in reversed(self.knobs):
+            index, digit = divmod(index, len(knob.choices))
+            config[knob.name] = knob.choices[digit]
+        return {knob.name: config[knob.name] for knob in self.knobs}
+
+    def index(self, config: Mapping[str, Value]) -> int:
+        """Inverse of `at`.
+
+        Raises:
+            ConfigError: the config is not in the space.
+        """
+        self.check(config)
+        index = 0
+        for knob in self.knobs:
+            index = index * len(knob.choices) + knob.choices.index(config[knob.name])
+        return index
+
+    def fault(self, config: Mapping[str, Value]) -> str | None:
+        """Why the config is not in the space, or None when it is."""
+        names = {knob.name for knob in self.knobs}
+        if unknown := sorted(set(config) - names):
+            return f"unknown knob `{unknown[0]}`, known: {', '.join(sorted(names))}"
+        for knob in self.knobs:
+            if knob.name not in config:
+                return f"knob `{knob.name}` is missing"
+            value = config[knob.name]
+            if not any(value == choice and type(value) is type(choice) for choice in knob.choices):
+                return f"knob `{knob.name}` must be one of {', '.join(map(str, knob.choices))}: {value}"
+        for constraint in self.constraints:
+            if not constraint.holds(config):
+                return f"constraint broken: {constraint.text}"
+        return None
+
+    def check(self, config: Mapping[str, Value]) -> None:
+        """Raise ConfigError with the reason when the config is not in the space."""
+        fault = self.fault(config)
+        if fault:
+            raise ConfigError(fault)
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A valid config, uniformly drawn."""
+        while True:
+            config = self.at(int(rng.integers(self.grid_size)))
+            if self._satisfies(config):
+                return config
+
+    def neighbours(self, config: Mapping[str, Value]) -> list[Config]:
+        """The valid configs one step away in one knob."""
+        self.check(config)
+        near = []
+        for knob in self.knobs:
+            at = knob.choices.index(config[knob.name])
+            for step in (at - 1, at + 1):
+                if 0 <= step < len(knob.choices):
+                    other = {**config, knob.name: knob.choices[step]}
+                    if self._satisfies(other):
+                        near.append(other)
+        return near
+
+    def _satisfies(self, config: Mapping[str, Value]) -> bool:
+        return all(constraint.holds(config) for constraint in self.constraints)

@@ -1,0 +1,82 @@
+"""The contract of a schedule template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.space import ConfigSpace, Value
+from schedules.target import Target
+from schedules.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a template does not take a workload, for a person to read."""
+
+    reason: str
+
+
+class WeightLayout(Protocol):
+    """How a kernel wants its weights, and which operand types it computes on.
+
+    Attributes:
+        data_offset: what the kernel adds to each data value before it multiplies (128 turns s8 into u8).
+        weight_offset: what `pack` adds to each weight (-128 turns u8 into s8).
+    """
+
+    @property
+    def data_offset(self) -> int: ...
+
+    @property
+    def weight_offset(self) -> int: ...
+
+    def pack(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """The weights, of `workload.weight_shape`, in the order in which the kernel reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A scheduled kernel: a TVM PrimFunc and what its caller must know.
+
+    The function's arguments are those that `schedules.arguments.kernel_inputs` makes, and the output.
+
+    Attributes:
+        data_shape, output_shape: the workload's shapes with axes merged; the order of the values is the same.
+    """
+
+    function: Any
+    layout: WeightLayout
+    data_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+
+
+class Template(Protocol):
+    """One way to compute a class of workloads, with decisions left open.
+
+    A template holds no state: the same workload, target and config give the same kernel in every process.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int:
+        """Raised when the same config would give another kernel than before: old records then no longer apply."""
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        """Why this template does not take the workload on this target, or None when it does."""
+
+    def space(self, workload: Workload, target: Target) -> ConfigSpace:
+        """The decisions left open. Cheap: nothing is built, TVM is not imported."""
+
+    def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
+        """The kernel of one config.
+
+        Raises:
+            ConfigError: the config is not in the space.
+        """

@@ -1,0 +1,1 @@
+"""Templates for x86 CPUs."""

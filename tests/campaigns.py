@@ -1,0 +1,61 @@
+"""A campaign loop on this machine, put together by hand so that tests can replace its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from compiler.network import Layer, Network
+from results.base import Store
+from results.record import Trial
+from rpc.base import Transport
+from rpc.local import LocalTransport
+from schedules.workload import parse_workload
+from tuner.build.pool import BuildPool
+from tuner.campaign.events import Silence
+from tuner.campaign.loop import CampaignLoop, Purpose, Surroundings
+from tuner.campaign.measuring import Device
+from tuner.campaign.plan import Task
+from tuner.campaign.run import measuring_and_build_cores
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.workshop import Workshop
+
+SMALL = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
+SMALL_DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
+
+
+def network_of(*keys: str) -> Network:
+    layers = tuple(Layer(f"layer{index}", 1, parse_workload(key)) for index, key in enumerate(keys))
+    return Network("small", "layers for tests", None, layers)
+
+
+@contextmanager
+def campaign_loop(
+    spec: CampaignSpec,
+    tasks: Sequence[Task],
+    store: Store,
+    folder: Path,
+    *,
+    server: str = "tuner.build.server",
+    transport: Transport | None = None,
+    build_limit_s: float = 20.0,
+    session_limit_s: float = 10.0,
+    stop_requested: Callable[[], bool] = lambda: False,
+) -> Iterator[CampaignLoop]:
+    measuring, building = measuring_and_build_cores()
+    with ExitStack() as stack:
+        transport = transport or LocalTransport(measuring)
+        stack.callback(transport.close)
+        transport.start()
+        pool = stack.enter_context(BuildPool(building, folder / "build-server.log", server))
+        device: Device[Purpose] = Device(transport, None, session_limit_s)
+        stack.callback(device.close)
+        store.append([spec.as_record("local", tasks[0].target)])
+        workshop = Workshop(pool, folder, build_limit_s)
+        around = Surroundings(store, workshop, device, "local", {"cpu": "test"}, Silence(), stop_requested)
+        yield CampaignLoop(spec, tasks, around)
+
+
+def trials_of(store: Store, spec: CampaignSpec) -> list[Trial]:
+    return list(store.query(Trial, campaign=spec.name))

@@ -1,0 +1,31 @@
+"""Options and fixtures that several test files share."""
+
+from __future__ import annotations
+
+import pytest
+from probes import host_target
+
+from schedules.target import Target
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--refresh-golden", action="store_true", help="write tests/golden anew instead of comparing with it"
+    )
+
+
+@pytest.fixture
+def refresh_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--refresh-golden"))
+
+
+@pytest.fixture(scope="session")
+def vnni() -> Target:
+    """This machine with AVX512-VNNI; skips without it."""
+    return host_target("x86-avx512vnni")
+
+
+@pytest.fixture(scope="session")
+def generic() -> Target:
+    """This machine without its special instructions."""
+    return host_target("generic")

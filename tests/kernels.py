@@ -1,0 +1,73 @@
+"""Kernels for the tests of `schedules`: build one, run it, and compare it with the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+
+from schedules.adversarial import adversarial_operands
+from schedules.arguments import kernel_inputs
+from schedules.operands import DTYPES, Operands
+from schedules.reference import reference
+from schedules.registry import template_for
+from schedules.space import Value
+from schedules.target import Target
+from schedules.template import Kernel, Template
+from schedules.workload import Workload
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A kernel that was compiled for this machine."""
+
+    workload: Workload
+    kernel: Kernel
+    executable: Any
+    entry: Any
+
+    @property
+    def assembly(self) -> str:
+        return str(self.executable.mod.inspect_source("asm"))
+
+    def run(self, operands: Operands, junk: Array) -> Array:
+        """The outputs, of the workload's shape, written over `junk`."""
+        inputs = kernel_inputs(self.workload, self.kernel, operands)
+        arguments = [tvm.runtime.tensor(np.ascontiguousarray(values)) for values in inputs]
+        out = tvm.runtime.tensor(np.ascontiguousarray(junk.reshape(self.kernel.output_shape)))
+        self.entry(*arguments, out)
+        return np.asarray(out.numpy()).reshape(self.workload.output_shape)
+
+    def is_exact(self, operands: Operands) -> bool:
+        expected = reference(self.workload, operands)
+        # An output that is not written stays wrong, whatever it should be.
+        actual = self.run(operands, np.invert(expected))
+        return actual.dtype == DTYPES[self.workload.numerics.output] and np.array_equal(actual, expected)
+
+    def wrong_cases(self, seed: int = 0) -> list[str]:
+        """The names of the adversarial cases in which an output differs from the oracle's."""
+        return [name for name, operands in adversarial_operands(self.workload, seed) if not self.is_exact(operands)]
+
+
+def compile_kernel(workload: Workload, target: Target, kernel: Kernel) -> Built:
+    executable = compile_function(kernel.function, target)
+    return Built(workload, kernel, executable, executable.jit()["main"])
+
+
+def compile_function(function: Any, target: Target) -> Any:
+    return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
+
+
+def build(
+    workload: Workload, target: Target, config: Mapping[str, Value] | None = None, template: Template | None = None
+) -> Built:
+    """The kernel of a config, by default the template's default one, by default of the preferred template."""
+    template = template or template_for(workload, target)
+    config = config or template.space(workload, target).default
+    return compile_kernel(workload, target, template.apply(workload, target, config))

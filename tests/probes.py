@@ -1,0 +1,42 @@
+"""What the machine that runs the tests can do. Probes never raise, and look once."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from schedules.errors import UnknownTargetError
+from schedules.target import PROFILES, Target, target_for
+
+
+@functools.cache
+def cpu_features() -> frozenset[str]:
+    """The CPU's features by their Linux names; none where they can't be read."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    listed = (line.split(":", 1)[1] for line in lines if line.startswith(("flags", "Features")))
+    return frozenset(next(listed, "").split())
+
+
+def has_feature(name: str) -> bool:
+    return name in cpu_features()
+
+
+def host_target(profile: str | None = None) -> Target:
+    """The target of this machine, or the named profile of it; skips the test where the CPU can't run that."""
+    from tvm.target import codegen  # here, so that tests without TVM start fast
+
+    try:
+        return target_for(cpu_features(), codegen.llvm_get_system_cpu(), codegen.llvm_get_system_triple(), profile)
+    except UnknownTargetError as error:
+        pytest.skip(str(error))
+
+
+def any_target(profile: str) -> Target:
+    """A target of the profile as every machine has it: to schedule for, not to run on."""
+    needs = next(known.needs for known in PROFILES if known.name == profile)
+    return target_for(needs | {"avx2"}, "x86-64-v3", "x86_64-linux-gnu", profile)

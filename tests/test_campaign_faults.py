@@ -1,0 +1,173 @@
+"""A candidate that goes wrong costs one trial and no more, however it goes wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from campaigns import SMALL, campaign_loop, network_of, trials_of
+from faulty_templates import FAULTS, FaultyTemplate
+
+from results.memory import MemoryStore
+from results.record import Outcome, Trial
+from rpc.local import LocalTransport
+from rpc.request import Capabilities, Reply, Request
+from schedules.target import Target
+from schedules.workload import parse_workload
+from tuner.campaign.loop import Ending
+from tuner.campaign.plan import Task
+from tuner.campaign.spec import CampaignSpec
+from tuner.errors import DeviceGoneError
+
+EXPECTED = {
+    "none": (Outcome.OK, ""),
+    "raise": (Outcome.BUILD_FAILED, "this template raises"),
+    "abort": (Outcome.BUILD_FAILED, "killed by SIGABRT"),
+    "exit": (Outcome.BUILD_FAILED, "exited with status 0"),
+    "hang": (Outcome.BUILD_TIMEOUT, "killed after 2 s"),
+    "memory": (Outcome.BUILD_FAILED, "MemoryError"),
+    "kernel_abort": (Outcome.RUN_FAILED, "killed by SIGABRT"),
+    "kernel_crash": (Outcome.RUN_FAILED, "killed by SIGSEGV"),
+    "kernel_hang": (Outcome.RUN_TIMEOUT, ""),
+    "kernel_wrong": (Outcome.WRONG_ANSWER, "values differ"),
+}
+
+
+def faulty_task(target: Target) -> Task:
+    workload = parse_workload(SMALL)
+    template = FaultyTemplate()
+    return Task(0, "faulty", 1, workload, target, template, template.space(workload, target))
+
+
+def spec_for(trials: int) -> CampaignSpec:
+    return CampaignSpec("faults", network_of(SMALL), strategy="grid", trials_per_task=trials)
+
+
+@pytest.fixture
+def faulty_server(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return "faulty_build_server"
+
+
+@pytest.fixture(scope="module")
+def faulty_trials(generic: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trial]:
+    """One campaign over all faults."""
+    store, spec = MemoryStore(), spec_for(len(FAULTS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        folder = tmp_path_factory.mktemp("work")
+        with campaign_loop(
+            spec,
+            [faulty_task(generic)],
+            store,
+            folder,
+            server="faulty_build_server",
+            build_limit_s=2.0,
+            session_limit_s=2.0,
+        ) as loop:
+            assert loop.run() is Ending.FINISHED
+    trials = trials_of(store, spec)
+    assert Counter(str(trial.candidate.config["fault"]) for trial in trials) == Counter(FAULTS)
+    return {str(trial.candidate.config["fault"]): trial for trial in trials}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_costs_one_trial(fault: str, faulty_trials: dict[str, Trial]) -> None:
+    outcome, text = EXPECTED[fault]
+    trial = faulty_trials[fault]
+    assert trial.outcome is outcome, trial.error
+    assert text in f"{trial.error_class} {trial.error}"
+    assert "\n" not in trial.error
+
+
+def test_hang_costs_its_own_limit(faulty_trials: dict[str, Trial]) -> None:
+    assert faulty_trials["hang"].build_s < 3.0
+    assert faulty_trials["kernel_hang"].run_s < 3.5
+
+
+def test_nothing_is_left_behind(faulty_trials: dict[str, Trial]) -> None:
+    assert faulty_trials
+    assert [
+        child for child in psutil.Process().children(recursive=True) if "rpc.server" in " ".join(child.cmdline())
+    ] == []
+
+
+class DyingTransport:
+    """The local device, which is lost at its first few requests."""
+
+    def __init__(self, losses: int) -> None:
+        self.losses = losses
+        self._real = LocalTransport()
+
+    def start(self) -> Capabilities:
+        return self._real.start()
+
+    def run(self, request: Request) -> Reply:
+        if self.losses:
+            self.losses -= 1
+            return Reply(Outcome.DEVICE_LOST, error="unplugged")
+        return self._real.run(request)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def test_a_lost_device_is_no_result(generic: Target, tmp_path: Path, faulty_server: str) -> None:
+    store, spec = MemoryStore(), spec_for(1)
+    with campaign_loop(
+        spec, [faulty_task(generic)], store, tmp_path, server=faulty_server, transport=DyingTransport(losses=3)
+    ) as loop:
+        assert loop.run() is Ending.FINISHED
+    (trial,) = trials_of(store, spec)
+    assert trial.outcome is Outcome.OK
+    assert trial.attempts == 4
+
+
+def test_a_device_that_is_gone_ends_the_campaign(generic: Target, tmp_path: Path, faulty_server: str) -> None:
+    store, spec = MemoryStore(), spec_for(1)
+    with (
+        campaign_loop(
+            spec, [faulty_task(generic)], store, tmp_path, server=faulty_server, transport=DyingTransport(losses=99)
+        ) as loop,
+        pytest.raises(DeviceGoneError, match="unplugged"),
+    ):
+        loop.run()
+    assert trials_of(store, spec) == []
+
+
+def test_a_killed_build_server_costs_no_trial(generic: Target, tmp_path: Path, faulty_server: str) -> None:
+    store, spec = MemoryStore(), spec_for(3)
+    killed: list[int] = []
+
+    def kill_once() -> bool:
+        """Kill the server while it builds."""
+        for process in psutil.Process().children():
+            alive = process.status() != psutil.STATUS_ZOMBIE
+            if not killed and alive and is_build_server(process) and process.children():
+                killed.append(process.pid)
+                process.kill()
+        return False
+
+    with campaign_loop(
+        spec,
+        [faulty_task(generic)],
+        store,
+        tmp_path,
+        server=faulty_server,
+        build_limit_s=2.0,
+        stop_requested=kill_once,
+    ) as loop:
+        assert loop.run() is Ending.FINISHED
+    assert killed
+    assert [trial.outcome for trial in trials_of(store, spec)] == [
+        Outcome.OK,
+        Outcome.BUILD_FAILED,
+        Outcome.BUILD_FAILED,
+    ]
+    assert [trial.error_class for trial in trials_of(store, spec)] == ["", "RuntimeError", "Crash"]
+
+
+def is_build_server(process: psutil.Process) -> bool:
+    return "faulty_build_server" in " ".join(process.cmdline())

@@ -1,0 +1,95 @@
+"""Medians, spreads and the interval of a speedup."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from results.errors import RecordError
+from results.stats import MIN_PAIRS, Speedup, is_win, median, ratio_interval, spread
+
+
+def test_median_and_spread() -> None:
+    assert median((3.0, 1.0, 2.0)) == 2.0
+    assert median((1.0, 2.0)) == 1.5
+    assert spread((2.0, 2.0, 2.0)) == 0.0
+    assert spread((1.0, 2.0, 3.0, 4.0, 5.0)) == pytest.approx(2 / 3)
+    for statistic in (median, spread):
+        with pytest.raises(RecordError, match="at least one time"):
+            statistic(())
+
+
+def test_a_speedup_is_baseline_over_candidate() -> None:
+    baseline = [2.0, 2.2, 2.1, 2.4, 2.0, 2.3]
+    half = [time_s / 2 for time_s in baseline]
+    assert ratio_interval(baseline, half) == Speedup(2.0, 2.0, 2.0)
+    assert ratio_interval(half, baseline) == Speedup(0.5, 0.5, 0.5)
+
+
+def test_pairs_cancel_what_slows_the_device_down() -> None:
+    rng = np.random.default_rng(1)
+    drift = np.linspace(1.0, 3.0, 30)
+    a_times_s = drift * np.exp(rng.normal(0, 0.005, 30))
+    b_times_s = drift / 1.05 * np.exp(rng.normal(0, 0.005, 30))
+    found = ratio_interval(a_times_s.tolist(), b_times_s.tolist())
+    assert 1.04 < found.low < 1.05 < found.high < 1.06
+
+
+def test_equal_input_gives_an_equal_interval() -> None:
+    rng = np.random.default_rng(4)
+    a_times_s, b_times_s = rng.uniform(1, 2, (2, 60)).tolist()
+    assert ratio_interval(a_times_s, b_times_s) == ratio_interval(a_times_s, b_times_s)
+    assert ratio_interval(a_times_s, b_times_s, seed=1) != ratio_interval(a_times_s, b_times_s, seed=2)
+
+
+def test_more_confidence_needs_a_wider_interval() -> None:
+    rng = np.random.default_rng(4)
+    a_times_s, b_times_s = rng.uniform(1, 2, (2, 25)).tolist()
+    narrow, wide = (ratio_interval(a_times_s, b_times_s, confidence) for confidence in (0.5, 0.99))
+    assert wide.low < narrow.low <= narrow.estimate <= narrow.high < wide.high
+
+
+@pytest.mark.parametrize("pairs", [MIN_PAIRS, 10, 20, 40])
+def test_equal_kernels_seldom_win(pairs: int) -> None:
+    """The one-sided error is 2.5 % in theory; the bootstrap of few pairs is somewhat bolder."""
+    rng = np.random.default_rng(pairs)
+    wins = 0
+    for _ in range(300):
+        a_times_s, b_times_s = np.exp(rng.normal(0, 0.03, (2, pairs))).tolist()
+        wins += is_win(ratio_interval(a_times_s, b_times_s))
+    assert wins / 300 <= 0.06
+
+
+def test_a_real_gain_wins() -> None:
+    rng = np.random.default_rng(0)
+    wins = 0
+    for _ in range(100):
+        noise = np.exp(rng.normal(0, 0.02, (2, 20)))
+        wins += is_win(ratio_interval((1.06 * noise[0]).tolist(), noise[1].tolist()))
+    assert wins >= 98
+
+
+def test_too_few_pairs_say_nothing() -> None:
+    with pytest.raises(RecordError, match="an interval needs at least 5 pairs of times: 4 and 4"):
+        ratio_interval([2.0] * 4, [1.0] * 4)
+    with pytest.raises(RecordError, match="at least 5 pairs of times: 6 and 5"):
+        ratio_interval([2.0] * 6, [1.0] * 5)
+
+
+def test_a_win_needs_certainty_and_size() -> None:
+    assert is_win(Speedup(1.02, 1.01, 1.03))
+    assert not is_win(Speedup(1.02, 0.99, 1.05))
+    assert not is_win(Speedup(1.02, 1.0, 1.05))
+    assert not is_win(Speedup(1.005, 1.004, 1.006))
+    assert is_win(Speedup(1.005, 1.004, 1.006), min_gain=0.0)
+    assert not is_win(Speedup(1.02, 1.01, 1.03), min_gain=0.05)
+
+
+@pytest.mark.parametrize(
+    "values", [(1.0, 1.1, 1.2), (1.0, 0.9, 0.95), (1.0, 0.0, 2.0), (1.0, 1.0, math.inf), (math.nan,) * 3]
+)
+def test_a_speedup_that_contradicts_itself_is_refused(values: tuple[float, float, float]) -> None:
+    with pytest.raises(RecordError, match="0 < low <= estimate <= high"):
+        Speedup(*values)

@@ -1,0 +1,60 @@
+"""Repeats and turns, with a kernel whose clock the test holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from rpc.request import Timing
+from rpc.timing import calls_that_fill, time_in_turn
+
+
+class Clockwork:
+    """A kernel that takes what `costs_s` says, one value per row of calls; it writes its name when it is called."""
+
+    def __init__(self, costs_s: Iterator[float], name: str = "", log: list[str] | None = None) -> None:
+        self._costs_s = costs_s
+        self._name = name
+        self._log = log if log is not None else []
+        self.rows: list[int] = []
+
+    def mean_s(self, calls: int) -> float:
+        self.rows.append(calls)
+        self._log.append(self._name)
+        return next(self._costs_s)
+
+
+@pytest.mark.parametrize("cost_s", [2e-9, 1e-6, 1.9e-4, 0.0019, 0.002, 0.7])
+def test_repeat_is_filled_but_not_by_much(cost_s: float) -> None:
+    calls = calls_that_fill(Clockwork(itertools.repeat(cost_s)), 0.002)
+    assert calls * cost_s >= 0.002
+    assert calls == 1 or (calls - 1) * cost_s < 1.2 * 0.002
+
+
+def test_one_interruption_does_not_shorten_the_repeats() -> None:
+    interrupted = itertools.chain([0.5], itertools.repeat(1e-6))
+    assert calls_that_fill(Clockwork(interrupted), 0.002) >= 2000
+
+
+def test_clock_that_stands_still_is_asked_for_more() -> None:
+    standing = itertools.chain([0.0] * 4, itertools.repeat(1e-8))
+    assert calls_that_fill(Clockwork(standing), 0.0) * 1e-8 >= 1e-5
+
+
+def test_kernels_take_turns_in_alternating_order() -> None:
+    log: list[str] = []
+    costs = [itertools.chain([1.0, 1.0], itertools.count(base)) for base in (10.0, 20.0)]
+    kernels = [Clockwork(cost, name, log) for cost, name in zip(costs, "AB", strict=True)]
+    times_s, calls = time_in_turn(kernels, Timing(repeats=4, min_repeat_s=0.002))
+    assert "".join(log) == "AABB" + "ABBAABBA"
+    assert times_s == ((10.0, 11.0, 12.0, 13.0), (20.0, 21.0, 22.0, 23.0))
+    assert calls == (1, 1)
+
+
+def test_every_repeat_has_the_calls_that_are_reported() -> None:
+    kernel = Clockwork(itertools.repeat(1e-5))
+    (times_s,), (calls,) = time_in_turn([kernel], Timing(repeats=3, min_repeat_s=0.001))
+    assert times_s == (1e-5,) * 3
+    assert kernel.rows[-3:] == [calls] * 3

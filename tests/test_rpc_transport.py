@@ -1,0 +1,137 @@
+"""What every transport does: the contract, for the local device and for the fake one."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from rpc_kernels import Kernels, build_kernels
+
+from results.record import Outcome
+from rpc.base import Transport
+from rpc.errors import DeviceLostError
+from rpc.fake import FakeTransport
+from rpc.local import LocalTransport
+from rpc.protocol import reply_from_json, reply_to_json
+from rpc.request import Capabilities, Program, Reply, Request
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    return build_kernels(tmp_path_factory.mktemp("kernels"))
+
+
+class TransportContract(ABC):
+    """A subclass gives `new`: a transport that is not started, and closes it."""
+
+    @abstractmethod
+    def new(self, kernels: Kernels) -> Iterator[Transport]:
+        """A fixture."""
+
+    @pytest.fixture
+    def transport(self, new: Transport) -> Transport:
+        new.start()
+        return new
+
+    def test_capabilities_name_the_device(self, new: Transport) -> None:
+        capabilities = new.start()
+        assert isinstance(capabilities, Capabilities)
+        assert capabilities.architecture
+        assert capabilities.llvm_cpu
+        assert capabilities.cores
+        assert all(size > 0 for size in capabilities.cache_bytes.values())
+        assert new.start() == capabilities
+
+    def test_good_programs_have_times(self, transport: Transport, kernels: Kernels) -> None:
+        request = kernels.request("good", "good", probe="good")
+        reply = transport.run(request)
+        assert reply.outcome is Outcome.OK, reply.error
+        assert [len(times_s) for times_s in reply.times_s] == [request.timing.repeats] * 2
+        assert all(time_s > 0 for times_s in reply.times_s for time_s in times_s)
+        assert len(reply.calls_per_repeat) == 2
+        assert {"probe_before_s", "probe_after_s"} <= set(reply.observed)
+
+    @pytest.mark.parametrize(
+        ("entry", "outcome"),
+        [
+            ("wrong_value", Outcome.WRONG_ANSWER),
+            ("segfault", Outcome.RUN_FAILED),
+            ("hangs", Outcome.RUN_TIMEOUT),
+            ("kills_server", Outcome.DEVICE_LOST),
+        ],
+    )
+    def test_bad_program_is_a_reply_and_the_next_is_served(
+        self, transport: Transport, kernels: Kernels, entry: str, outcome: Outcome
+    ) -> None:
+        began = time.monotonic()
+        reply = transport.run(kernels.request(entry, run_limit_s=0.5))
+        assert time.monotonic() - began < 0.5 + 5
+        assert reply.outcome is outcome
+        assert reply.error
+        assert reply.error_class
+        assert reply.times_s == ()
+        assert transport.run(kernels.request("good")).outcome is Outcome.OK
+
+    def test_reply_survives_its_own_protocol(self, transport: Transport, kernels: Kernels) -> None:
+        request = kernels.request("good", probe="good")
+        reply = transport.run(request)
+        assert reply_from_json(json.loads(json.dumps(reply_to_json(reply))), request) == reply
+
+    def test_closed_is_closed_until_started(self, transport: Transport, kernels: Kernels) -> None:
+        transport.close()
+        transport.close()
+        with pytest.raises(DeviceLostError):
+            transport.run(kernels.request("good"))
+        transport.start()
+        assert transport.run(kernels.request("good")).outcome is Outcome.OK
+
+
+class TestLocalTransport(TransportContract):
+    @pytest.fixture
+    def new(self, kernels: Kernels) -> Iterator[Transport]:  # noqa: ARG002
+        transport = LocalTransport()
+        yield transport
+        transport.close()
+
+
+class TestFakeTransport(TransportContract):
+    @pytest.fixture
+    def new(self, kernels: Kernels) -> Iterator[Transport]:
+        outcomes = {
+            "wrong_value": Outcome.WRONG_ANSWER,
+            "segfault": Outcome.RUN_FAILED,
+            "hangs": Outcome.RUN_TIMEOUT,
+            "kills_server": Outcome.DEVICE_LOST,
+        }
+        good = kernels.program("good")
+
+        def answer(request: Request) -> Reply:
+            outcome = outcomes.get(request.programs[0].entry, Outcome.OK)
+            return _good_reply(request, good) if outcome is Outcome.OK else Reply(outcome, error_class="X", error="x")
+
+        transport = FakeTransport(answer)
+        yield transport
+        transport.close()
+
+
+def test_fake_has_its_faults_in_order(kernels: Kernels) -> None:
+    good = kernels.program("good")
+    transport = FakeTransport(
+        lambda request: _good_reply(request, good), [None, Outcome.DEVICE_LOST, Outcome.RUN_FAILED]
+    )
+    transport.start()
+    requests = [replace(kernels.request("good"), run_limit_s=float(limit)) for limit in range(1, 5)]
+    outcomes = [transport.run(request).outcome for request in requests]
+    assert outcomes == [Outcome.OK, Outcome.DEVICE_LOST, Outcome.RUN_FAILED, Outcome.OK]
+    assert transport.requests == requests
+
+
+def _good_reply(request: Request, good: Program) -> Reply:
+    assert all(program == good for program in request.programs)
+    times_s = (1e-6,) * request.timing.repeats
+    count = len(request.programs)
+    return Reply(Outcome.OK, (times_s,) * count, (10,) * count, {"probe_before_s": 1e-6, "probe_after_s": 1e-6})

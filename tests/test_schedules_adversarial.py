@@ -1,0 +1,427 @@
+"""Adversarial operands: what they contain, and that every way for a kernel to be wrong shows in at least one case."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from schedules.adversarial import FIXED_DRILLS, FLOAT_DRILLS, adversarial_operands
+from schedules.operands import Operands, quantize_multiplier
+from schedules.reference import accumulate, reference, requantize, scale_binary32, scale_fixed_point
+from schedules.workload import RANGES, Dense, DepthwiseConv2d, Workload, parse_workload
+
+Array = npt.NDArray[Any]
+Mutant = Callable[[Workload, Operands], Array]
+
+KEYS = (
+    "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-float.c-u8",
+    "conv2d-u8s8-1x9x9x8-k3x3x8-s2-p1.0.0.1-float.t-clamp-u8",
+    "conv2d-u8u8-2x6x6x6-k3x2x4-s1-p1-d2x1-g2-wz-fixed.c-clamp-s8",
+    "conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fixed.c-s8",
+    "conv2d-u8s8-1x8x8x3-k5x5x1-s1-p2-float.t-u8",
+    "dwconv2d-u8s8-1x9x9x20-k3x3x1-s1-p1-float.c-u8",
+    "dwconv2d-s8s8-1x8x8x5-k3x3x2-s2-p0.0.1.1-fixed.t-clamp-s8",
+    "dwconv2d-u8u8-1x10x7x1-k3x3x1-s1-p1-wz-float.c-clamp-u8",
+    "dense-u8s8-1x100-o17-float.c-u8",
+    "dense-s8s8-1x1-o1-fixed.t-s8",
+    "dense-u8u8-16x768-o10-wz-float.t-clamp-u8",
+    "dense-u8s8-7x65-o33-fixed.c-clamp-u8",
+    "dense-s8u8-3x33025-o2-wz-float.c-s8",
+    "dense-s8s8-3x70-o5-s32",
+)
+
+# Sums so long that a bias or a left shift could make them wrap.
+LONG_SUMS = (
+    "conv2d-s8s8-1x7x7x512-k5x5x8-s1-p2-fixed.c-s8",
+    "conv2d-u8u8-1x1x1x33025-k1x1x8-s1-p1-wz-float.c-u8",
+    "dense-u8u8-2x33025-o16-wz-fixed.t-u8",
+)
+
+
+@cache
+def cases(key: str, seed: int = 0) -> tuple[tuple[str, Operands], ...]:
+    return adversarial_operands(parse_workload(key), seed)
+
+
+def sums_of(workload: Workload, operands: Operands, **changes: int) -> Array:
+    zero_points = {"data": operands.data_zero_point, "weight": operands.weight_zero_point} | changes
+    sums = accumulate(workload, operands.data, operands.weight, zero_points["data"], zero_points["weight"])
+    return sums + operands.bias
+
+
+# What is in them.
+
+
+@pytest.mark.parametrize("key", [*KEYS, *LONG_SUMS])
+def test_they_fit_the_workload_and_never_wrap(key: str) -> None:
+    workload = parse_workload(key)
+    named = cases(key)
+    assert len({name for name, _ in named}) == len(named) == 8
+    for _, operands in named:
+        operands.validate(workload)
+        sums = sums_of(workload, operands)
+        # A left shift of the fixed rule must not wrap either.
+        shifted = sums << np.maximum(operands.shift, 0).astype(np.int64) if operands.shift.size else sums
+        assert shifted.min() >= -(2**31)
+        assert shifted.max() < 2**31
+        if workload.numerics.clamp:
+            low, high = RANGES[workload.numerics.output]
+            assert low < operands.clamp_low < operands.clamp_high < high
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_they_hold_every_extreme(key: str) -> None:
+    workload = parse_workload(key)
+    ends = itertools.product(RANGES[workload.numerics.data], RANGES[workload.numerics.weight])
+    constant = {
+        (int(operands.data.flat[0]), int(operands.weight.flat[0]))
+        for _, operands in cases(key)
+        if np.ptp(operands.data) == 0 and np.ptp(operands.weight) == 0
+    }
+    assert constant >= set(ends)
+    zero_points = {operands.data_zero_point for _, operands in cases(key)}
+    assert zero_points >= set(RANGES[workload.numerics.data])
+    if workload.numerics.weight_zero_point:
+        assert {operands.weight_zero_point for _, operands in cases(key)} >= set(RANGES[workload.numerics.weight])
+    if workload.numerics.output != "s32":
+        assert {operands.output_zero_point for _, operands in cases(key)} >= set(RANGES[workload.numerics.output])
+
+
+def test_alternating_products_reinforce_and_oppose_each_other() -> None:
+    workload = parse_workload("dense-s8s8-2x64-o2-s32")
+    operands = dict(adversarial_operands(workload, 0))["alternating"]
+    products = operands.data[:, None].astype(int) * operands.weight.astype(int)
+    pairs = products.reshape(2, 2, 32, 2).sum(axis=-1)
+    assert set(pairs[0, 0]) == set(pairs[1, 1]) == {127 * 127 + 128 * 128}
+    assert set(pairs[0, 1]) == set(pairs[1, 0]) == {-2 * 127 * 128}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_units_end_in_one_hot_value_and_a_live_tap(key: str) -> None:
+    workload = parse_workload(key)
+    operands = dict(cases(key))["units-high-zero-points"]
+    distance = np.abs(operands.data.astype(int) - operands.data_zero_point)
+    assert distance.flat[-1] == 20
+    assert distance.ravel()[:-1].max(initial=0) <= 3
+    assert distance[..., -1].all()
+    last_tap = operands.weight.reshape(workload.out_channels, -1)[:, -1]
+    assert (last_tap.astype(int) != operands.weight_zero_point).all()
+
+
+def test_each_float_drill_aims_at_one_rounding() -> None:
+    (tie, ties), (unit, bounds), (small, long_sums), (factor, products) = FLOAT_DRILLS
+    assert all((value * tie) % 1 == 0.5 for value in ties)
+    assert unit == 1
+    assert {500, -500} <= set(bounds)
+    # Ties in binary32 that are none in binary64: from the conversion of the sum, or from the product alone.
+    for scale, values in ((small, long_sums), (factor, products)):
+        for value in values:
+            assert np.float32(value) * np.float32(scale) % 1 == 0.5
+            assert value * float(np.float32(scale)) % 1 != 0.5
+    assert all(abs(value) > 2**24 for value in long_sums)
+
+
+def test_each_fixed_drill_aims_at_one_rounding() -> None:
+    (tie, ties), (left, _), (twice, sums), (right, long_sums) = FIXED_DRILLS
+    assert all((value * tie) % 1 == 0.5 for value in ties)
+    assert quantize_multiplier(left)[1] == 4
+    assert quantize_multiplier(twice) == (2**30, -1)
+    multiplier, shift = np.array([2**30]), np.array([-1])
+    doubly = scale_fixed_point(np.array(sums), multiplier, shift)
+    assert (doubly != np.floor(np.array(sums) * twice + 0.5)).sum() >= 3
+    assert quantize_multiplier(right) == (2**31 - 1, -24)
+    assert sum(value / 2**24 % 1 == 0.5 for value in long_sums) == 2
+
+
+def test_the_fixed_rule_meets_left_and_long_right_shifts() -> None:
+    shifts = {int(shift) for _, operands in cases(KEYS[3]) for shift in operands.shift}
+    assert max(shifts) >= 4
+    assert min(shifts) <= -23
+
+
+def test_some_sums_exceed_the_precision_of_binary32() -> None:
+    workload = parse_workload(KEYS[0])
+    assert max(np.abs(sums_of(workload, operands)).max() for _, operands in cases(KEYS[0])) > 2**25
+
+
+def test_a_seed_gives_the_same_operands_and_another_seed_others() -> None:
+    workload = parse_workload(KEYS[0])
+    again, other = adversarial_operands(workload, 0), adversarial_operands(workload, 1)
+    for (_, one), (_, same) in zip(cases(KEYS[0]), again, strict=True):
+        np.testing.assert_array_equal(one.data, same.data)
+        np.testing.assert_array_equal(one.weight, same.weight)
+        np.testing.assert_array_equal(one.bias, same.bias)
+        np.testing.assert_array_equal(one.scale, same.scale)
+    assert (other[0][1].data != again[0][1].data).any()
+
+
+def test_they_are_cheap() -> None:
+    workload = parse_workload("conv2d-u8s8-1x56x56x64-k3x3x64-s1-p1-float.c-u8")
+    begin = time.process_time()
+    adversarial_operands(workload, 0)
+    assert time.process_time() - begin < 3.0
+
+
+# What they reveal.
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("key", KEYS)
+def test_an_error_of_one_in_a_sum_shows_at_nearly_every_position(key: str, seed: int) -> None:
+    workload = parse_workload(key)
+    for error in (1, -1):
+        shows = np.zeros(workload.output_shape, bool)
+        for _, operands in cases(key, seed):
+            sums = sums_of(workload, operands)
+            shows |= requantize(workload, operands, sums + error) != requantize(workload, operands, sums)
+        assert shows.mean() > 0.95
+
+
+def last_tap_dropped(workload: Workload, operands: Operands) -> Array:
+    weight = operands.weight.copy()
+    weight.reshape(workload.out_channels, -1)[:, -1] = operands.weight_zero_point
+    return reference(workload, replace(operands, weight=weight))
+
+
+def first_channels_swapped(workload: Workload, operands: Operands) -> Array:
+    out = reference(workload, operands)
+    out[..., [0, 1]] = out[..., [1, 0]]
+    return out
+
+
+def last_channels_swapped(workload: Workload, operands: Operands) -> Array:
+    out = reference(workload, operands)
+    out[..., [-2, -1]] = out[..., [-1, -2]]
+    return out
+
+
+def last_column_repeated(workload: Workload, operands: Operands) -> Array:
+    out = reference(workload, operands)
+    columns = np.moveaxis(out, -2, 0)
+    columns[-1] = columns[-2]
+    return out
+
+
+def last_channel_repeated(workload: Workload, operands: Operands) -> Array:
+    out = reference(workload, operands)
+    out[..., -1] = out[..., -2]
+    return out
+
+
+def data_zero_point_off_by_one(workload: Workload, operands: Operands) -> Array:
+    nudged = operands.data_zero_point - 1 if operands.data_zero_point else 1
+    return requantize(workload, operands, sums_of(workload, operands, data=nudged))
+
+
+def weight_zero_point_off_by_one(workload: Workload, operands: Operands) -> Array:
+    nudged = operands.weight_zero_point - 1 if operands.weight_zero_point else 1
+    return requantize(workload, operands, sums_of(workload, operands, weight=nudged))
+
+
+def weight_zero_point_ignored(workload: Workload, operands: Operands) -> Array:
+    return requantize(workload, operands, sums_of(workload, operands, weight=0))
+
+
+def one_bias_missing(workload: Workload, operands: Operands) -> Array:
+    bias = operands.bias.copy()
+    bias[-1] = 0
+    return reference(workload, replace(operands, bias=bias))
+
+
+def accumulator_kept_from_the_previous_position(workload: Workload, operands: Operands) -> Array:
+    sums = sums_of(workload, operands)
+    flat = sums.reshape(-1, workload.out_channels)
+    flat[-1] += flat[-2] - operands.bias
+    return requantize(workload, operands, sums)
+
+
+def border_of_zeros(workload: Workload, operands: Operands) -> Array:
+    assert not isinstance(workload, Dense)
+    top, left, bottom, right = workload.window.padding
+    padded = np.pad(operands.data, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    window = replace(workload.window, padding=(0, 0, 0, 0))
+    enlarged = replace(workload, height=padded.shape[1], width=padded.shape[2], window=window)
+    return reference(enlarged, replace(operands, data=padded))
+
+
+def clamp_missing(workload: Workload, operands: Operands) -> Array:
+    low, high = RANGES[workload.numerics.output]
+    return reference(workload, replace(operands, clamp_low=low, clamp_high=high))
+
+
+def output_wraps_instead_of_saturating(workload: Workload, operands: Operands) -> Array:
+    sums = sums_of(workload, operands)
+    if operands.scale.size:
+        values = scale_binary32(sums, operands.scale)
+    else:
+        values = scale_fixed_point(sums, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
+    wrapped: Array = (values + operands.output_zero_point).astype(reference(workload, operands).dtype)
+    return wrapped.clip(operands.clamp_low, operands.clamp_high)
+
+
+def half_away_from_zero(workload: Workload, operands: Operands) -> Array:
+    product = sums_of(workload, operands).astype(np.float32) * operands.scale
+    return _stored(operands, np.sign(product) * np.floor(np.abs(product.astype(np.float64)) + 0.5))
+
+
+def scaled_in_binary64(workload: Workload, operands: Operands) -> Array:
+    return _stored(operands, np.rint(sums_of(workload, operands) * operands.scale.astype(np.float64)))
+
+
+def truncated(workload: Workload, operands: Operands) -> Array:
+    return _stored(operands, np.trunc(sums_of(workload, operands).astype(np.float32) * operands.scale))
+
+
+def rounded_once(workload: Workload, operands: Operands) -> Array:
+    shift = 31 - operands.shift.astype(np.int64)
+    product = sums_of(workload, operands) * operands.multiplier.astype(np.int64)
+    return _stored(operands, (product + (np.int64(1) << (shift - 1))) >> shift)
+
+
+def fixed_rule_in_binary32(workload: Workload, operands: Operands) -> Array:
+    scale = np.ldexp(operands.multiplier.astype(np.float32), operands.shift - 31)
+    return _stored(operands, np.rint(sums_of(workload, operands).astype(np.float32) * scale))
+
+
+def _stored(operands: Operands, values: Array) -> Array:
+    clamped: Array = np.clip(values + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
+    return clamped.astype(int)
+
+
+def pairs_saturate_or_wrap_in_int16(workload: Workload, operands: Operands) -> Array:
+    """Pairs of neighbouring products in an int16: `pmaddubsw` saturates, `smull` and `smlal` wrap."""
+    sums = sums_of(workload, operands)
+    for index in np.ndindex(*workload.output_shape):
+        data, weight = _factors(workload, operands, index)
+        pairs = np.pad(data * weight, (0, data.size % 2)).reshape(-1, 2).sum(axis=1)
+        short = pairs.astype(np.int16) if workload.numerics.data == "s8" else np.clip(pairs, -(2**15), 2**15 - 1)
+        sums[index] += int(short.astype(int).sum() - pairs.sum())
+    return requantize(workload, operands, sums)
+
+
+def _factors(workload: Workload, operands: Operands, index: tuple[int, ...]) -> tuple[Array, Array]:
+    """The raw data and weights whose products one output sums."""
+    weight = operands.weight[index[-1]].ravel().astype(int)
+    if isinstance(workload, Dense):
+        return operands.data[index[0]].astype(int), weight
+    window = workload.window
+    top, left, bottom, right = window.padding
+    border = ((top, bottom), (left, right), (0, 0))
+    image = np.pad(operands.data[index[0]], border, constant_values=operands.data_zero_point)
+    if isinstance(workload, DepthwiseConv2d):
+        channels = slice(index[-1] // workload.multiplier, index[-1] // workload.multiplier + 1)
+    else:
+        size = workload.in_channels // workload.groups
+        group = index[-1] // (workload.out_channels // workload.groups)
+        channels = slice(group * size, (group + 1) * size)
+    y, x = index[1] * window.stride[0], index[2] * window.stride[1]
+    rows = slice(y, y + window.dilation[0] * (window.kernel[0] - 1) + 1, window.dilation[0])
+    columns = slice(x, x + window.dilation[1] * (window.kernel[1] - 1) + 1, window.dilation[1])
+    return image[rows, columns, channels].ravel().astype(int), weight
+
+
+def _always(_: Workload) -> bool:
+    return True
+
+
+def _has_channels(workload: Workload) -> bool:
+    return workload.out_channels > 1
+
+
+def _has_columns(workload: Workload) -> bool:
+    return workload.output_shape[-2] > 1
+
+
+def _has_border(workload: Workload) -> bool:
+    return not isinstance(workload, Dense) and any(workload.window.padding)
+
+
+def _has_weight_zero_point(workload: Workload) -> bool:
+    return workload.numerics.weight_zero_point
+
+
+def _has_clamp(workload: Workload) -> bool:
+    return workload.numerics.clamp
+
+
+def _is_8_bit(workload: Workload) -> bool:
+    return workload.numerics.output != "s32"
+
+
+def _is_float(workload: Workload) -> bool:
+    return workload.numerics.requantize is not None and workload.numerics.requantize.rule == "float"
+
+
+def _is_fixed(workload: Workload) -> bool:
+    return workload.numerics.requantize is not None and workload.numerics.requantize.rule == "fixed"
+
+
+def _overflows_int16(workload: Workload) -> bool:
+    return workload.numerics.types in ("u8s8", "s8s8") and workload.reduction > 1 and workload.macs < 200_000
+
+
+MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
+    (last_tap_dropped, _always),
+    (first_channels_swapped, _has_channels),
+    (last_channels_swapped, _has_channels),
+    (last_column_repeated, _has_columns),
+    (last_channel_repeated, _has_channels),
+    (data_zero_point_off_by_one, _always),
+    (weight_zero_point_off_by_one, _has_weight_zero_point),
+    (weight_zero_point_ignored, _has_weight_zero_point),
+    (one_bias_missing, _always),
+    (accumulator_kept_from_the_previous_position, _has_columns),
+    (border_of_zeros, _has_border),
+    (clamp_missing, _has_clamp),
+    (output_wraps_instead_of_saturating, _is_8_bit),
+    (half_away_from_zero, _is_float),
+    (scaled_in_binary64, _is_float),
+    (truncated, _is_float),
+    (rounded_once, _is_fixed),
+    (fixed_rule_in_binary32, _is_fixed),
+    (pairs_saturate_or_wrap_in_int16, _overflows_int16),
+)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("mutant", "key"),
+    [
+        pytest.param(mutant, key, id=f"{mutant.__name__}-{key}")
+        for (mutant, applies), key in itertools.product(MUTANTS, KEYS)
+        if applies(parse_workload(key))
+    ],
+)
+def test_a_wrong_kernel_is_found(mutant: Mutant, key: str, seed: int) -> None:
+    workload = parse_workload(key)
+    found = [
+        name
+        for name, operands in cases(key, seed)
+        if (mutant(workload, operands) != reference(workload, operands)).any()
+    ]
+    assert found, f"no case tells {mutant.__name__} from the truth"
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_right_kernel_is_not_accused(key: str) -> None:
+    """The mutants' own parts, left unmutated, agree with the oracle: they are found for their fault alone."""
+    workload = parse_workload(key)
+    for _, operands in cases(key):
+        sums = sums_of(workload, operands)
+        expected = reference(workload, operands)
+        np.testing.assert_array_equal(requantize(workload, operands, sums), expected)
+        if _is_float(workload):
+            values = np.rint(sums.astype(np.float32) * operands.scale)
+            np.testing.assert_array_equal(_stored(operands, values), expected)
+        index = tuple(extent - 1 for extent in workload.output_shape)
+        data, weight = _factors(workload, operands, index)
+        products = (data - operands.data_zero_point) * (weight - operands.weight_zero_point)
+        assert int(products.sum()) + operands.bias[-1] == sums[index]

@@ -1,0 +1,218 @@
+"""The float rule against ONNX Runtime's QLinearConv, QLinearMatMul and QGemm, bit for bit."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from schedules.adversarial import adversarial_operands
+from schedules.operands import Operands
+from schedules.reference import accumulate, reference
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Requantize, Window, Workload, parse_workload
+
+onnx = pytest.importorskip("onnx", reason="needs the extra `oracle`")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
+
+Array = npt.NDArray[Any]
+
+# What ONNX Runtime's kernels take: outputs of the data's type, and s8 data only with s8 weights.
+TYPES = (("u8", "s8"), ("u8", "u8"), ("s8", "s8"))
+ELEMENTS = {"uint8": 2, "int8": 3, "int32": 6, "float32": 1}
+
+
+def multiplies_exactly() -> bool:
+    """Whether ONNX Runtime sums pairs of 8-bit products without saturation: on x86, only where it has VNNI."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return True
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.exists() and "_vnni" in cpuinfo.read_text()
+
+
+def comparable(operands: Operands) -> Operands:
+    """The operands with weights halved to 7 bits where ONNX Runtime would saturate."""
+    if multiplies_exactly():
+        return operands
+    return replace(operands, weight=operands.weight >> 1, weight_zero_point=operands.weight_zero_point >> 1)
+
+
+def run(node: Any, data: Array, constants: dict[str, Array], opsets: dict[str, int]) -> Array:
+    """Run one node that reads `data` and writes `out`."""
+    kind = ELEMENTS[str(data.dtype)]
+    graph = onnx.helper.make_graph(
+        [node],
+        "layer",
+        [onnx.helper.make_tensor_value_info("data", kind, data.shape)],
+        [onnx.helper.make_tensor_value_info("out", kind, None)],
+        [
+            onnx.helper.make_tensor(name, ELEMENTS[str(value.dtype)], value.shape, value.tobytes(), raw=True)
+            for name, value in constants.items()
+        ],
+    )
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    out: Array = session.run(None, {"data": data})[0]
+    return out
+
+
+def constants_of(operands: Operands, weight: Array) -> dict[str, Array]:
+    """The inputs of a quantized node; unit data and output scales make the weight's scale that of the operands."""
+    return {
+        "data_scale": np.ones((), np.float32),
+        "data_zero_point": np.array(operands.data_zero_point, operands.data.dtype),
+        "weight": np.ascontiguousarray(weight),
+        "weight_scale": operands.scale if operands.scale.size > 1 else operands.scale.reshape(()),
+        "weight_zero_point": np.full(
+            operands.scale.shape if operands.scale.size > 1 else (), operands.weight_zero_point, operands.weight.dtype
+        ),
+        "out_scale": np.ones((), np.float32),
+        "out_zero_point": np.array(operands.output_zero_point, operands.data.dtype),
+        "bias": operands.bias,
+    }
+
+
+QUANTIZED_INPUTS = ["data", "data_scale", "data_zero_point", "weight", "weight_scale", "weight_zero_point"]
+
+
+def qlinear_conv(workload: Conv2d | DepthwiseConv2d, operands: Operands) -> Array:
+    depthwise = isinstance(workload, DepthwiseConv2d)
+    weight = operands.weight[..., None] if depthwise else operands.weight
+    node = onnx.helper.make_node(
+        "QLinearConv",
+        [*QUANTIZED_INPUTS, "out_scale", "out_zero_point", "bias"],
+        ["out"],
+        kernel_shape=workload.window.kernel,
+        strides=workload.window.stride,
+        pads=workload.window.padding,
+        dilations=workload.window.dilation,
+        group=workload.channels if isinstance(workload, DepthwiseConv2d) else workload.groups,
+    )
+    data = np.ascontiguousarray(operands.data.transpose(0, 3, 1, 2))
+    out = run(node, data, constants_of(operands, weight.transpose(0, 3, 1, 2)), {"": 13})
+    return out.transpose(0, 2, 3, 1)
+
+
+def qgemm(operands: Operands) -> Array:
+    node = onnx.helper.make_node(
+        "QGemm", [*QUANTIZED_INPUTS, "bias", "out_scale", "out_zero_point"], ["out"], transB=0, domain="com.microsoft"
+    )
+    return run(node, operands.data, constants_of(operands, operands.weight.T), {"": 13, "com.microsoft": 1})
+
+
+def qlinear_matmul(operands: Operands) -> Array:
+    constants = constants_of(operands, operands.weight.T)
+    del constants["bias"]
+    node = onnx.helper.make_node("QLinearMatMul", [*QUANTIZED_INPUTS, "out_scale", "out_zero_point"], ["out"])
+    return run(node, operands.data, constants, {"": 13})
+
+
+def random_numerics(rng: np.random.Generator) -> Numerics:
+    data, weight = TYPES[rng.integers(len(TYPES))]
+    kind: Any = data
+    weight_kind: Any = weight
+    return Numerics(
+        data=kind,
+        weight=weight_kind,
+        output=kind,
+        requantize=Requantize("float", per_channel=bool(rng.integers(2))),
+        weight_zero_point=weight == "u8" or bool(rng.integers(2)),
+    )
+
+
+def random_window(rng: np.random.Generator) -> Window:
+    kernel, stride, dilation = rng.integers(1, 4, 2), rng.integers(1, 3, 2), rng.integers(1, 3, 2)
+    padding = rng.integers(0, 3, 4)
+    return Window(
+        kernel=(int(kernel[0]), int(kernel[1])),
+        stride=(int(stride[0]), int(stride[1])),
+        padding=(int(padding[0]), int(padding[1]), int(padding[2]), int(padding[3])),
+        dilation=(int(dilation[0]), int(dilation[1])),
+    )
+
+
+def random_conv(seed: int) -> Conv2d | DepthwiseConv2d:
+    rng = np.random.default_rng(seed)
+    batch, height, width = int(rng.integers(1, 3)), int(rng.integers(6, 11)), int(rng.integers(6, 11))
+    window, numerics = random_window(rng), random_numerics(rng)
+    if seed % 3 == 0:
+        channels, multiplier = int(rng.integers(1, 20)), int(rng.choice([1, 1, 2, 3]))
+        return DepthwiseConv2d(batch, height, width, channels, window, multiplier, numerics)
+    groups = int(rng.choice([1, 1, 2, 3]))
+    per_group, outputs = int(rng.integers(1, 18)), int(rng.integers(1, 18))
+    return Conv2d(batch, height, width, groups * per_group, groups * outputs, window, groups, numerics)
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_random_convolutions(seed: int) -> None:
+    workload = random_conv(seed)
+    for name, chosen in adversarial_operands(workload, seed):
+        operands = comparable(chosen)
+        ours, theirs = reference(workload, operands), qlinear_conv(workload, operands)
+        np.testing.assert_array_equal(ours, theirs, f"{workload.key} {name}")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_products_with_bias(seed: int) -> None:
+    workload = random_dense(seed)
+    for name, chosen in adversarial_operands(workload, seed):
+        operands = comparable(chosen)
+        np.testing.assert_array_equal(reference(workload, operands), qgemm(operands), f"{workload.key} {name}")
+
+
+@pytest.mark.parametrize("seed", range(24, 48))
+def test_random_products_without_bias(seed: int) -> None:
+    workload = random_dense(seed)
+    for name, chosen in adversarial_operands(workload, seed):
+        operands = without_bias(workload, comparable(chosen))
+        np.testing.assert_array_equal(reference(workload, operands), qlinear_matmul(operands), f"{workload.key} {name}")
+
+
+def random_dense(seed: int) -> Dense:
+    rng = np.random.default_rng(seed)
+    return Dense(int(rng.integers(1, 9)), int(rng.integers(1, 70)), int(rng.integers(1, 40)), random_numerics(rng))
+
+
+def without_bias(workload: Workload, operands: Operands) -> Operands:
+    """The operands without bias, their scales chosen anew so that outputs still spread over their range."""
+    sums = accumulate(workload, operands.data, operands.weight, operands.data_zero_point, operands.weight_zero_point)
+    scale = (100 / np.maximum(np.abs(sums).max(axis=0), 1)).astype(np.float32)
+    low, high = operands.clamp_low, operands.clamp_high
+    return replace(
+        operands,
+        bias=np.zeros_like(operands.bias),
+        scale=scale if operands.scale.size == scale.size else scale.min(keepdims=True),
+        output_zero_point=min(max(operands.output_zero_point, low + 100), high - 100),
+    )
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "conv2d-u8s8-1x28x28x64-k3x3x64-s1-p1-float.c-u8",
+        "conv2d-u8u8-1x14x14x96-k1x1x576-s1-p0-wz-float.t-u8",
+        "conv2d-s8s8-1x56x56x3-k7x7x32-s2-p3-float.c-s8",
+        "dwconv2d-u8s8-1x28x28x96-k3x3x1-s2-p0.0.1.1-float.c-u8",
+        "dwconv2d-u8u8-1x14x14x64-k5x5x1-s1-p2-wz-float.t-u8",
+    ],
+)
+def test_layers_of_networks(key: str) -> None:
+    workload = parse_workload(key)
+    assert not isinstance(workload, Dense)
+    for name, chosen in adversarial_operands(workload, 1):
+        operands = comparable(chosen)
+        np.testing.assert_array_equal(reference(workload, operands), qlinear_conv(workload, operands), name)
+
+
+def test_a_dense_layer_of_bert() -> None:
+    workload = parse_workload("dense-u8s8-16x768-o768-float.c-u8")
+    for name, chosen in adversarial_operands(workload, 2):
+        operands = comparable(chosen)
+        np.testing.assert_array_equal(reference(workload, operands), qgemm(operands), name)

@@ -1,0 +1,1 @@
+"""Campaigns: search, cost models, builds and the command line."""

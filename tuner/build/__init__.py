@@ -1,0 +1,1 @@
+"""Builds: candidates become programs, in processes that may die."""

@@ -1,0 +1,104 @@
+"""One build, in a process of its own: LLVM may abort it, and nothing else is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+# What templates import when they are applied: loaded here once, and not in every child again.
+import schedules.compute_depthwise
+import schedules.compute_probes
+import schedules.depthwise_schedule
+import schedules.direct_schedule
+import schedules.intrinsics.x86_vnni  # noqa: F401
+from results.record import Candidate, Outcome
+from rpc.request import Case, Program
+from schedules.errors import ConfigError
+from schedules.probes import bandwidth_probe, peak_probe
+from schedules.registry import template_named
+from schedules.target import Target
+from schedules.workload import parse_workload
+from tuner.build.job import Built, Job, built_to_json
+from tuner.verify import write_cases, write_suite
+
+RESULT_FILE = "result.json"
+ENTRY = "main"
+# Nothing of the C library is needed, nor symbols: a quarter of the size, and half of the time to link.
+LINK_OPTIONS = ("-nostdlib", "-Wl,-s", "-Wl,-z,max-page-size=4096")
+
+
+def build(job: Job) -> None:
+    """Do the job and leave its result in the folder, whole or not at all."""
+    started = time.monotonic()
+    folder = Path(job.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if job.candidate:
+            built = _build_candidate(job, job.candidate, folder)
+        elif job.probe:
+            built = _build_probe(job, folder)
+        else:
+            write_suite(parse_workload(job.workload), Path(job.suite))
+            built = Built(job.id, Outcome.OK)
+    except ConfigError as error:
+        built = _failed(job, Outcome.REJECTED, error)
+    except Exception as error:  # whatever a template or the compiler raises says something about this candidate only
+        built = _failed(job, Outcome.BUILD_FAILED, error)
+    text = json.dumps({**built_to_json(built), "build_s": time.monotonic() - started})
+    partial = folder / f"{RESULT_FILE}.partial"
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, folder / RESULT_FILE)  # noqa: PTH105
+
+
+def link(function: Any, target: Target, library: Path) -> None:
+    """Generate code for the target and link it into a shared library."""
+    executable = tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
+    executable.export_library(str(library), options=list(LINK_OPTIONS))
+
+
+def _build_probe(job: Job, folder: Path) -> Built:
+    probe = peak_probe(job.target) if job.probe == "peak" else bandwidth_probe(int(job.probe))
+    library = folder / "probe.so"
+    link(probe.function, job.target, library)
+    files = [folder / f"{position}.npy" for position in range(len(probe.inputs) + 1)]
+    for file, array in zip(files, (*probe.inputs, probe.expected), strict=True):
+        np.save(file, array)
+    case = Case(tuple(map(str, files[:-1])), str(files[-1]))
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    return Built(job.id, Outcome.OK, Program(str(library), digest, ENTRY, (case,)), work=probe.work)
+
+
+def _build_candidate(job: Job, candidate: Candidate, folder: Path) -> Built:
+    workload = parse_workload(job.workload)
+    template = template_named(candidate.template, candidate.template_version)
+    if rejection := template.rejects(workload, job.target):
+        raise ConfigError(rejection.reason)
+    kernel = template.apply(workload, job.target, candidate.config)
+    library = folder / "kernel.so"
+    link(kernel.function, job.target, library)
+    cases = write_cases(workload, kernel, Path(job.suite), folder)
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    program = Program(str(library), digest, ENTRY, cases)
+    return Built(job.id, Outcome.OK, program, binary=_binary(digest, cases))
+
+
+def _binary(library_digest: str, cases: tuple[Case, ...]) -> str:
+    """One name for what is measured: the code and the weights in the order it reads them."""
+    digest = hashlib.sha256(library_digest.encode())
+    digest.update(Path(cases[0].inputs[1]).read_bytes())
+    return digest.hexdigest()
+
+
+def _failed(job: Job, outcome: Outcome, error: Exception) -> Built:
+    """One line for a person: TVM's messages show the whole program first and the reason last."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    reasons = [line for line in lines if line.startswith("Error message:")]
+    text = (reasons or lines or [type(error).__name__])[-1 if reasons else 0]
+    return Built(job.id, outcome, error_class=type(error).__name__, error=text[:300])

@@ -1,0 +1,148 @@
+"""The pool of builds: jobs in, results out, on the cores that are not measuring."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from results.record import Outcome
+from rpc import framing, processes
+from rpc.errors import DeviceLostError, ProtocolError
+from tuner.build.job import Built, Job, built_from_json, job_to_json
+from tuner.errors import BuildPoolError
+
+START_LIMIT_S = 60.0
+SEND_LIMIT_S = 10.0
+END_LIMIT_S = 3.0
+MOST_ATTEMPTS = 2
+
+
+class BuildPool:
+    """Builds as many jobs at once as it has cores. Not thread-safe.
+
+    The server process is restarted when it is lost; its jobs are tried once more, then they have failed.
+
+    Attributes:
+        log: file that takes what the server prints.
+        server: the module that is run as the server.
+    """
+
+    def __init__(self, cores: Sequence[int], log: Path, server: str = "tuner.build.server") -> None:
+        self._cores = tuple(cores)
+        self._log = log
+        self._server = server
+        self._jobs: dict[str, tuple[Job, int]] = {}
+        self._lost: list[Built] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sock: socket.socket | None = None
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def width(self) -> int:
+        """Jobs that run at once."""
+        return max(1, len(self._cores))
+
+    @property
+    def pending(self) -> int:
+        """Jobs that were submitted and not collected."""
+        return len(self._jobs) + len(self._lost)
+
+    def submit(self, job: Job) -> None:
+        """Start a job; callers keep `pending` at or a little above `width`."""
+        self._jobs[job.id] = (job, 1)
+        self._send(job)
+
+    def collect(self, limit_s: float) -> list[Built]:
+        """The jobs that have ended, after waiting for at most `limit_s` for one."""
+        if not self._jobs or self._lost:
+            done, self._lost = self._lost, []
+            return done
+        deadline = time.monotonic() + limit_s
+        built: list[Built] = []
+        while self._sock and framing.wait_readable([self._sock.fileno()], deadline):
+            try:
+                result = built_from_json(framing.receive(self._sock, time.monotonic() + SEND_LIMIT_S))
+            except (DeviceLostError, ProtocolError, TimeoutError):
+                self._restart()
+                break
+            if self._jobs.pop(result.id, None):
+                built.append(result)
+            deadline = 0.0
+        lost, self._lost = self._lost, []
+        return built + lost
+
+    def close(self) -> None:
+        """End the server and its children. Closing twice is allowed."""
+        if self._sock:
+            self._sock.close()
+        if self._process:
+            try:
+                self._process.wait(END_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                processes.kill(self._process.pid)
+                self._process.wait(END_LIMIT_S)
+        self._sock, self._process = None, None
+
+    def _send(self, job: Job) -> None:
+        if self._sock is None:
+            self._start()
+        assert self._sock is not None
+        try:
+            framing.send(self._sock, job_to_json(job), time.monotonic() + SEND_LIMIT_S)
+        except (DeviceLostError, TimeoutError):
+            self._restart()
+
+    def _restart(self) -> None:
+        """Start again with the jobs that were lost; those that were lost before have failed."""
+        if self._process:
+            processes.kill(self._process.pid)
+        self.close()
+        jobs, self._jobs = self._jobs, {}
+        for job, attempts in jobs.values():
+            if attempts < MOST_ATTEMPTS:
+                self._jobs[job.id] = (job, attempts + 1)
+            else:
+                text = f"the build server was lost {attempts} times while it built this"
+                self._lost.append(Built(job.id, Outcome.BUILD_FAILED, error_class="ServerLost", error=text))
+        self._start()
+        for job, _ in list(self._jobs.values()):
+            self._send(job)
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        root = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
+        command = [sys.executable, "-P", "-m", self._server, "--fd", str(theirs.fileno())]
+        with theirs, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "--cores", ",".join(map(str, self._cores))],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **threads, "PYTHONPATH": path},
+                start_new_session=True,
+            )
+        self._sock = ours
+        try:
+            framing.receive(ours, time.monotonic() + START_LIMIT_S)
+        except (DeviceLostError, TimeoutError) as error:
+            processes.kill(self._process.pid)
+            self.close()
+            raise BuildPoolError(f"the build server did not start, its log: {self._log}") from error

@@ -1,0 +1,1 @@
+"""Campaigns: what is tuned, with which budget, and the loop that does it."""

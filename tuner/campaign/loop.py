@@ -1,0 +1,353 @@
+"""The campaign loop: propose, build, verify and time, record, observe."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from results.base import Store
+from results.record import Candidate, Duel, Measurement, Outcome, Trial
+from rpc.request import Program, Reply
+from tuner.build.job import Built
+from tuner.campaign.events import Listener, Progress
+from tuner.campaign.measuring import DUEL_TIMING, TRIAL_TIMING, Device
+from tuner.campaign.plan import Task
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.task import Slot, TaskRun, median_s, task_rng
+from tuner.campaign.workshop import Workshop
+from tuner.errors import CampaignError, DeviceGoneError
+from tuner.search.registry import make_strategy
+
+POLL_S = 0.02
+# Programs that wait for the device: enough to bridge a slow build, few enough to keep few files.
+MOST_BUILT = 8
+MOST_LOSSES = 5
+# As many failed builds before the first one that succeeds mean that building itself is broken here.
+MOST_FAILED_BUILDS = 40
+
+
+class Ending(StrEnum):
+    """Why a run of a campaign ended."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    OUT_OF_TIME = "out of time"
+
+
+@dataclass(slots=True)
+class Match:
+    """Duels of a task's default against its contenders, and the programs that were built for them so far."""
+
+    run: TaskRun
+    candidates: tuple[Candidate, ...]
+    programs: dict[str, Program] = field(default_factory=dict)
+
+
+Purpose = tuple[Slot, Built] | Match
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a loop works with.
+
+    Attributes:
+        environment: of the device, for the records.
+        stop_requested: asked between steps; once it says yes, the loop finishes what the device is doing and ends.
+    """
+
+    store: Store
+    workshop: Workshop
+    device: Device[Purpose]
+    device_name: str
+    environment: Mapping[str, str]
+    listener: Listener
+    stop_requested: Callable[[], bool]
+
+
+class CampaignLoop:
+    """Runs a campaign's tasks to their end, or until it is told to stop.
+
+    One thread proposes, collects builds and records; builds are processes; a second thread waits for the device.
+    Tasks take turns batch by batch, so that a task's results are there when its turn comes again.
+    """
+
+    def __init__(self, spec: CampaignSpec, tasks: Sequence[Task], around: Surroundings) -> None:
+        self._spec = spec
+        self._around = around
+        recorded = {trial.candidate.id: trial for trial in around.store.query(Trial, campaign=spec.name)}
+        self._dueled = {(duel.a, duel.b) for duel in around.store.query(Duel, campaign=spec.name)}
+        self._runs = [self._start_run(task, len(tasks), recorded) for task in tasks]
+        self._turns = deque(self._runs)
+        self._resumed, self._new, self._losses = len(recorded), 0, 0
+        self._started = time.monotonic()
+        self._last: tuple[Task, Trial] | None = None
+
+        self._queue: deque[Slot] = deque()
+        self._building: dict[str, Slot] = {}
+        self._matches: dict[int, Match] = {}
+        self._for_device: deque[Purpose] = deque()
+        self._binaries = {(t.candidate.workload, t.binary): t for t in recorded.values() if t.binary}
+        self._twins: dict[tuple[str, str], list[tuple[Slot, Built]]] = {}
+        self._attempts: dict[str, int] = {}
+        self._failed_builds = 0
+
+    def run(self) -> Ending:
+        """Work until every task is done, the time is up or a stop is requested.
+
+        Raises:
+            DeviceGoneError: the device was lost several times in a row.
+            StoreError: a record could not be written.
+        """
+        limit_s = self._spec.time_limit_s
+        while True:
+            if self._around.stop_requested():
+                return self._wind_up(Ending.INTERRUPTED)
+            if limit_s is not None and self._elapsed_s() > limit_s:
+                return self._wind_up(Ending.OUT_OF_TIME)
+            self._propose()
+            self._start_builds()
+            self._feed_device()
+            if not self._turns and not self._matches:
+                return Ending.FINISHED
+            self._collect(POLL_S)
+
+    # Proposing and building
+
+    def _start_run(self, task: Task, stride: int, recorded: Mapping[str, Trial]) -> TaskRun:
+        strategy = make_strategy(self._spec.strategy, task.space, task_rng(self._spec.seed, task))
+        return TaskRun(task, strategy, self._spec.trials_per_task, stride, recorded)
+
+    def _propose(self) -> None:
+        """Take the next task's batch when the queue is empty; a finished task leaves the rotation and gets its duel."""
+        for _ in range(len(self._turns)):
+            if self._queue:
+                return
+            run = self._turns.popleft()
+            self._queue.extend(run.next_slots())
+            if run.finished:
+                self._settle(run)
+            else:
+                self._turns.append(run)
+
+    def _start_builds(self) -> None:
+        while self._queue and not self._around.workshop.busy and len(self._for_device) < MOST_BUILT:
+            slot = self._queue.popleft()
+            self._building[slot.candidate.id] = slot
+            self._around.workshop.start(slot.task.task, slot.candidate)
+
+    def _collect(self, limit_s: float) -> None:
+        """Take what builds and the device have finished, waiting a little where nothing has."""
+        builds = self._around.workshop.pending
+        if taken := self._around.device.take(0.0 if builds else limit_s):
+            self._finish(*taken)
+        for built in self._around.workshop.collect(limit_s):
+            slot = self._building.pop(built.id, None)
+            if slot:
+                self._receive(slot, built)
+            for match in list(self._matches.values()):
+                if any(candidate.id == built.id for candidate in match.candidates):
+                    self._receive_for_match(match, built)
+
+    def _receive(self, slot: Slot, built: Built) -> None:
+        """A candidate was built: it failed, or its twin has been or is being measured, or it goes to the device."""
+        twin = (slot.candidate.workload, built.binary)
+        if built.outcome is not Outcome.OK:
+            self._count_failed_build(built)
+            self._record(slot, built, Reply(built.outcome, error_class=built.error_class, error=built.error))
+        elif twin in self._binaries:
+            self._record_twin(slot, built, self._binaries[twin])
+        elif twin in self._twins:
+            self._twins[twin].append((slot, built))
+        else:
+            self._twins[twin] = []
+            self._for_device.append((slot, built))
+
+    def _count_failed_build(self, built: Built) -> None:
+        self._failed_builds += 1
+        if self._failed_builds >= MOST_FAILED_BUILDS and not self._binaries and not self._twins:
+            raise CampaignError(f"all of the first {self._failed_builds} builds failed, the last: {built.error}")
+
+    # Measuring
+
+    def _feed_device(self) -> None:
+        if not self._around.device.idle or not self._for_device:
+            return
+        purpose = self._for_device.popleft()
+        if isinstance(purpose, Match):
+            programs = tuple(purpose.programs[candidate.id] for candidate in purpose.candidates)
+            self._around.device.start(purpose, purpose.run.task.workload, programs, DUEL_TIMING)
+        else:
+            slot, built = purpose
+            assert built.program is not None
+            self._around.device.start(purpose, slot.task.task.workload, (built.program,), TRIAL_TIMING)
+
+    def _finish(self, purpose: Purpose, reply: Reply) -> None:
+        if reply.outcome is Outcome.DEVICE_LOST:
+            self._requeue(purpose, reply)
+            return
+        self._losses = 0
+        if isinstance(purpose, Match):
+            self._finish_match(purpose, reply)
+            return
+        slot, built = purpose
+        trial = self._record(slot, built, reply)
+        for twin_slot, twin_built in self._twins.pop((slot.candidate.workload, built.binary), []):
+            self._record_twin(twin_slot, twin_built, trial)
+
+    def _requeue(self, purpose: Purpose, reply: Reply) -> None:
+        """A lost device says nothing about a candidate: it is measured again, unless the device is gone for good."""
+        self._losses += 1
+        self._around.listener.notice(f"the device was lost, its trial is repeated: {reply.error}")
+        if self._losses >= MOST_LOSSES:
+            raise DeviceGoneError(f"the device was lost {self._losses} times in a row, the last time: {reply.error}")
+        if not isinstance(purpose, Match):
+            candidate = purpose[0].candidate.id
+            self._attempts[candidate] = self._attempts.get(candidate, 1) + 1
+        self._for_device.appendleft(purpose)
+
+    # Recording
+
+    def _record(self, slot: Slot, built: Built, reply: Reply) -> Trial:
+        measurement = None
+        if reply.outcome is Outcome.OK:
+            measurement = Measurement(reply.times_s[0], reply.calls_per_repeat[0], reply.observed)
+        return self._append(slot, built, reply, measurement, reused_from="")
+
+    def _record_twin(self, slot: Slot, built: Built, twin: Trial) -> None:
+        """The same code was measured for another candidate: its result is this one's, too."""
+        reply = Reply(twin.outcome, error_class=twin.error_class, error=twin.error)
+        self._append(slot, built, reply, twin.measurement, reused_from=twin.reused_from or twin.candidate.id)
+
+    def _append(
+        self, slot: Slot, built: Built, reply: Reply, measurement: Measurement | None, reused_from: str
+    ) -> Trial:
+        trial = Trial(
+            campaign=self._spec.name,
+            sequence=slot.sequence,
+            candidate=slot.candidate,
+            outcome=reply.outcome,
+            measurement=measurement,
+            device=self._around.device_name,
+            environment=self._around.environment,
+            started_at=_now(),
+            build_s=built.build_s,
+            run_s=reply.run_s,
+            binary=built.binary,
+            reused_from=reused_from,
+            error_class=reply.error_class,
+            error=reply.error,
+            attempts=self._attempts.pop(slot.candidate.id, 1),
+        )
+        self._around.store.append([trial])
+        if built.binary:
+            self._binaries.setdefault((slot.candidate.workload, built.binary), trial)
+        self._keep_best(slot.task, trial)
+        self._new += 1
+        self._last = (slot.task.task, trial)
+        self._around.listener.progress(self.progress())
+        return trial
+
+    def _keep_best(self, run: TaskRun, trial: Trial) -> None:
+        """Keep the programs of the default and of the contenders for their duels, no others."""
+        before = [contender.candidate for contender in run.contenders()]
+        run.record(trial)
+        keep = {run.task.default.id, *(contender.candidate.id for contender in run.contenders())}
+        for candidate in (trial.candidate, *before):
+            if candidate.id not in keep:
+                self._around.workshop.drop(candidate)
+
+    # Duels
+
+    def _settle(self, run: TaskRun) -> None:
+        """A task's trials are done: its contenders must prove themselves against its default."""
+        default = run.task.default
+        rivals = [trial.candidate for trial in run.contenders() if (default.id, trial.candidate.id) not in self._dueled]
+        if not rivals:
+            self._clear(run)
+            return
+        match = Match(run, (default, *rivals))
+        self._matches[run.task.index] = match
+        for candidate in match.candidates:
+            self._around.workshop.start(run.task, candidate)
+
+    def _receive_for_match(self, match: Match, built: Built) -> None:
+        if built.program is None:
+            self._around.listener.notice(
+                f"{match.run.task.name}: no duels, a contender can't be built again: {built.error}"
+            )
+            self._clear(match.run)
+            return
+        match.programs[built.id] = built.program
+        if len(match.programs) == len(match.candidates):
+            self._for_device.append(match)
+
+    def _finish_match(self, match: Match, reply: Reply) -> None:
+        if reply.outcome is Outcome.OK:
+            duels = [self._duel(match, reply, index) for index in range(1, len(match.candidates))]
+            self._around.store.append(duels)
+            self._around.listener.duels(match.run.task, duels)
+        else:
+            self._around.listener.notice(f"{match.run.task.name}: no duels, a contender failed: {reply.error}")
+        self._clear(match.run)
+
+    def _duel(self, match: Match, reply: Reply, index: int) -> Duel:
+        default, rival = match.candidates[0], match.candidates[index]
+        return Duel(
+            campaign=self._spec.name,
+            workload=default.workload,
+            target=default.target,
+            device=self._around.device_name,
+            a=default.id,
+            b=rival.id,
+            a_times_s=reply.times_s[0],
+            b_times_s=reply.times_s[index],
+            environment=self._around.environment,
+            started_at=_now(),
+        )
+
+    def _clear(self, run: TaskRun) -> None:
+        """A task is over: nothing of it is needed any more."""
+        self._matches.pop(run.task.index, None)
+        for candidate in (run.task.default, *(trial.candidate for trial in run.contenders())):
+            self._around.workshop.drop(candidate)
+        self._around.workshop.drop_suite(run.task)
+
+    # Ending
+
+    def _wind_up(self, ending: Ending) -> Ending:
+        """Record what the device is just measuring, and what it finished is not lost."""
+        while not self._around.device.idle:
+            if taken := self._around.device.take(POLL_S):
+                self._finish(*taken)
+        return ending
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def progress(self) -> Progress:
+        """Where the campaign stands."""
+        total = sum(run.budget for run in self._runs)
+        done = sum(len(run.trials) for run in self._runs)
+        left_s = self._elapsed_s() / self._new * (total - done) if self._new else None
+        best = {run.task.index: trial for run in self._runs if (trial := run.best())}
+        return Progress(
+            tasks=len(self._runs),
+            tasks_done=len(self._runs) - len(self._turns) - len(self._matches),
+            trials=total,
+            trials_done=done,
+            trials_resumed=self._resumed,
+            elapsed_s=self._elapsed_s(),
+            time_left_s=left_s,
+            last=self._last,
+            best_ops_per_s={
+                index: 2 * self._runs[index].task.workload.macs / median_s(trial) for index, trial in best.items()
+            },
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,64 @@
+"""The device of a campaign, used from a thread of its own so that builds go on meanwhile."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rpc.base import Transport
+from rpc.request import Program, Reply, Request, Timing
+from schedules.workload import Workload
+
+T = TypeVar("T")
+
+TRIAL_TIMING = Timing(repeats=7, min_repeat_s=0.003)
+DUEL_TIMING = Timing(repeats=20, min_repeat_s=0.004)
+# A session may take this long, and the time that its calls need at a speed no useful kernel is below.
+SESSION_LIMIT_S = 10.0
+CALLS_BEFORE_TIMING = 12
+SLOWEST_OPS_PER_S = 1e9
+
+
+@dataclass
+class Device(Generic[T]):
+    """Runs one request at a time and remembers what it was for.
+
+    Attributes:
+        probe: what the transport times before and after each request.
+        session_limit_s: of every session, beside the time that its calls need.
+    """
+
+    transport: Transport
+    probe: Program | None
+    session_limit_s: float = SESSION_LIMIT_S
+
+    def __post_init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="device")
+        self._running: tuple[T, Future[Reply]] | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._running is None
+
+    def start(self, purpose: T, workload: Workload, programs: tuple[Program, ...], timing: Timing) -> None:
+        """Send the programs of one workload to the device; `take` has the reply when it is there."""
+        limit_s = self.session_limit_s + len(programs) * CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
+        request = Request(programs, timing, limit_s, self.probe)
+        self._running = purpose, self._thread.submit(self.transport.run, request)
+
+    def take(self, limit_s: float) -> tuple[T, Reply] | None:
+        """The reply and what it was for, if it comes within `limit_s`."""
+        if self._running is None:
+            return None
+        purpose, future = self._running
+        try:
+            reply = future.result(timeout=limit_s)
+        except TimeoutError:
+            return None
+        self._running = None
+        return purpose, reply
+
+    def close(self) -> None:
+        """Wait for the request that is under way, which has a limit of its own."""
+        self._thread.shutdown(wait=True)

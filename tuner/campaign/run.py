@@ -1,0 +1,178 @@
+"""A campaign from end to end: device, store, builds and loop put together and taken down again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from results.base import Store
+from results.record import Campaign, DeviceCheck, Duel, Trial
+from results.store import SqliteStore
+from rpc.base import Transport
+from rpc.request import Capabilities, Program
+from schedules.target import Target, target_for
+from tuner.build.pool import BuildPool
+from tuner.campaign.events import Listener
+from tuner.campaign.loop import CampaignLoop, Ending, Purpose, Surroundings
+from tuner.campaign.measuring import Device
+from tuner.campaign.plan import Task, make_plan
+from tuner.campaign.spec import CampaignSpec, require_same
+from tuner.campaign.task import contenders
+from tuner.campaign.workshop import Workshop
+from tuner.device_check import build_probes, check_device, read_sizes
+from tuner.errors import CampaignError
+from tuner.verify import SUITE_NAME
+
+STORE_FILE = "records.db"
+WORK_FOLDER = ".work"
+DEVICE_NAME = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """What came of a run of a campaign, besides the records."""
+
+    ending: Ending
+    tasks: tuple[Task, ...]
+    target: Target
+    nothing_left: bool
+
+
+def measuring_and_build_cores() -> tuple[int, tuple[int, ...]]:
+    """The core that measures, the last one this process may use, and those that build: the others, if there are any."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[-1], tuple(cores[:-1]) or (cores[-1],)
+
+
+def require_linker() -> None:
+    """Raise CampaignError where no C compiler is there to link kernels with."""
+    names = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "gcc", "cc", "clang", "clang++", "c++"]
+    if not any(shutil.which(name) for name in names):
+        raise CampaignError(f"no C compiler to link kernels with, looked for: {', '.join(names)}")
+
+
+def environment_of(capabilities: Capabilities, target: Target) -> dict[str, str]:
+    """What records say of where they were made."""
+    return {
+        **capabilities.environment,
+        "int8tune": version("int8tune"),
+        "llvm_target": " ".join(f"{key}={value}" for key, value in sorted(target.tvm.items())),
+        "verification": SUITE_NAME,
+    }
+
+
+def run_campaign(
+    spec: CampaignSpec,
+    profile: str | None,
+    transport: Transport,
+    results: Path,
+    listener: Listener,
+    stop_requested: Callable[[], bool],
+) -> Outlet:
+    """Run or resume a campaign on the local device; its records go into `results/records.db`.
+
+    Raises:
+        CampaignError: it can't start here, differs from what is stored under its name, or lost its device.
+        StoreError: the records can't be read or written.
+    """
+    require_linker()
+    with ExitStack() as stack:
+        stack.callback(transport.close)
+        capabilities = transport.start()
+        target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile)
+        tasks = make_plan(spec.network, target)
+        environment = environment_of(capabilities, target)
+        store = SqliteStore(_make_folder(results) / STORE_FILE)
+        stack.callback(store.close)
+        _enter(store, spec, target, environment)
+        if _nothing_left(store, spec, tasks):
+            return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
+        folder = stack.enter_context(_work_folder(results, spec.name))
+        pool = stack.enter_context(BuildPool(measuring_and_build_cores()[1], folder / "build-server.log"))
+        probe = _probe(transport, pool, store, folder, capabilities, target, environment)
+        device: Device[Purpose] = Device(transport, probe)
+        stack.callback(device.close)
+        around = Surroundings(store, Workshop(pool, folder), device, DEVICE_NAME, environment, listener, stop_requested)
+        loop = CampaignLoop(spec, tasks, around)
+        listener.progress(loop.progress())
+        return Outlet(loop.run(), tasks, target, nothing_left=False)
+
+
+def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mapping[str, str]) -> None:
+    """Write a new campaign down, or check that a stored one is the same on the same CPU."""
+    asked = spec.as_record(DEVICE_NAME, target)
+    stored = next(store.query(Campaign, campaign=spec.name), None)
+    if stored is None:
+        store.append([asked])
+        return
+    require_same(asked, stored)
+    first = next(store.query(Trial, campaign=spec.name), None)
+    before, now = (first.environment if first else environment).get("cpu"), environment.get("cpu")
+    if before != now:
+        raise CampaignError(
+            f"campaign `{spec.name}` was measured on {before}, this device is {now}: "
+            "give another --name to start a new one"
+        )
+
+
+def _nothing_left(store: Store, spec: CampaignSpec, tasks: Sequence[Task]) -> bool:
+    """Whether every trial and every duel of the campaign is recorded."""
+    trials: dict[str, list[Trial]] = {task.workload.key: [] for task in tasks}
+    for trial in store.query(Trial, campaign=spec.name):
+        trials[trial.candidate.workload].append(trial)
+    duels = {(duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name)}
+    for task in tasks:
+        own = trials[task.workload.key]
+        rivals = [trial.candidate.id for trial in contenders(task, own)]
+        if len(own) < task.trials(spec.trials_per_task) or any(
+            (task.default.id, rival) not in duels for rival in rivals
+        ):
+            return False
+    return True
+
+
+def _probe(
+    transport: Transport,
+    pool: BuildPool,
+    store: Store,
+    folder: Path,
+    capabilities: Capabilities,
+    target: Target,
+    environment: Mapping[str, str],
+) -> Program:
+    """The peak loop, as the probe of every trial; the device is checked with it where it was not checked before."""
+    known = any(store.query(DeviceCheck, device=DEVICE_NAME, target=target.name))
+    probes = build_probes(pool, target, folder, {} if known else read_sizes(capabilities))
+    if not known:
+        store.append([check_device(transport, probes, DEVICE_NAME, target, environment)])
+    return probes.peak_program
+
+
+def _make_folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CampaignError(f"the results folder can't be made: {path}: {error.strerror}") from error
+    return path
+
+
+@contextmanager
+def _work_folder(results: Path, name: str) -> Iterator[Path]:
+    """A folder for builds, empty at the start even after a crash, and gone at the end."""
+    folder = results / WORK_FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise CampaignError(f"the build folder can't be made: {folder}: {error.strerror}") from error
+    try:
+        yield folder.resolve()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()

@@ -1,0 +1,81 @@
+"""What a campaign is asked to do, checked before anything is started."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from compiler.network import Network
+from results.record import Campaign
+from schedules.target import Target
+from tuner.errors import CampaignError, SpecError
+from tuner.search.registry import strategy_names
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+MOST_TRIALS = 1_000_000
+DEFAULT_TRIALS = 32
+DEFAULT_STRATEGY = "xgboost"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSpec:
+    """A campaign's description.
+
+    Attributes:
+        trials_per_task: budget of one layer, the default config included.
+        time_limit_s: stop after this long, to be continued; None for no limit.
+    """
+
+    name: str
+    network: Network
+    strategy: str = DEFAULT_STRATEGY
+    seed: int = 0
+    trials_per_task: int = DEFAULT_TRIALS
+    time_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or self.name in (".", ".."):
+            raise SpecError(f"a campaign's name has 1 to 64 of the characters A-Z a-z 0-9 . _ -: {self.name[:80]!r}")
+        if not 1 <= self.trials_per_task <= MOST_TRIALS:
+            raise SpecError(f"trials per layer must be 1 to {MOST_TRIALS}: {self.trials_per_task}")
+        if not 0 <= self.seed < 2**32:
+            raise SpecError(f"a seed must be 0 to {2**32 - 1}: {self.seed}")
+        if self.time_limit_s is not None and not 1 <= self.time_limit_s <= 30 * 86400:
+            raise SpecError(f"a time limit must be 1 s to 30 days, in seconds: {self.time_limit_s:g}")
+        if self.strategy not in strategy_names():
+            raise SpecError(f"unknown search strategy `{self.strategy}`, known: {', '.join(strategy_names())}")
+
+    def as_record(self, device: str, target: Target) -> Campaign:
+        return Campaign(
+            name=self.name,
+            network=self.network.name,
+            device=device,
+            target=target.name,
+            strategy=self.strategy,
+            seed=self.seed,
+            trials_per_task=self.trials_per_task,
+            layers={layer.workload.key: layer.count for layer in self.network.layers},
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+
+def require_same(asked: Campaign, stored: Campaign) -> None:
+    """A campaign is resumed as it was started; only its budget may change.
+
+    Raises:
+        CampaignError: it differs; the message has both values.
+    """
+    for name in ("network", "device", "target", "strategy", "seed"):
+        before, now = getattr(stored, name), getattr(asked, name)
+        if before != now:
+            raise CampaignError(
+                f"campaign `{asked.name}` was started with {name} {before}, now it is {now}: "
+                "give another --name to start a new one"
+            )
+    if dict(stored.layers) != dict(asked.layers):
+        changed = sorted(set(stored.layers) ^ set(asked.layers)) or sorted(stored.layers)
+        raise CampaignError(
+            f"campaign `{asked.name}` was started with other layers, such as {changed[0]}: "
+            "give another --name to start a new one"
+        )

@@ -1,0 +1,90 @@
+"""The builds of a campaign: each workload's suite first, then its candidates, in folders that go in time."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+from results.record import Candidate, Outcome
+from tuner.build.job import Built, Job
+from tuner.build.pool import BuildPool
+from tuner.campaign.plan import Task
+from tuner.errors import CampaignError
+
+BUILD_LIMIT_S = 30.0
+SUITE_LIMIT_S = 300.0
+
+
+class Workshop:
+    """Turns candidates into programs. A candidate asked for twice while its program is kept is built once."""
+
+    def __init__(self, pool: BuildPool, folder: Path, build_limit_s: float = BUILD_LIMIT_S) -> None:
+        self._pool = pool
+        self._folder = folder
+        self._build_limit_s = build_limit_s
+        self._suites: set[str] = set()
+        self._waiting: dict[str, list[Job]] = defaultdict(list)
+        self._kept: dict[str, Built] = {}
+        self._ready: list[Built] = []
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything will come out of `collect`."""
+        return bool(self._ready) or self._pool.pending > 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether enough is queued to keep the pool's cores at work."""
+        waiting = sum(map(len, self._waiting.values()))
+        return self._pool.pending + waiting > self._pool.width
+
+    def start(self, task: Task, candidate: Candidate) -> None:
+        """Build a candidate; it comes out of `collect` under its id."""
+        if candidate.id in self._kept:
+            self._ready.append(self._kept[candidate.id])
+            return
+        key = task.workload.key
+        suite = self._folder / f"suite-{task.index}"
+        folder = str(self._folder / candidate.id)
+        job = Job(candidate.id, task.target, folder, self._build_limit_s, key, candidate, str(suite))
+        if key in self._suites:
+            self._pool.submit(job)
+            return
+        if key not in self._waiting:
+            self._pool.submit(Job(f"suite {key}", task.target, f"{suite}.job", SUITE_LIMIT_S, key, suite=str(suite)))
+        self._waiting[key].append(job)
+
+    def collect(self, limit_s: float) -> list[Built]:
+        """Builds that have ended, after waiting for at most `limit_s` for one.
+
+        Raises:
+            CampaignError: the suite of a workload could not be written.
+        """
+        ready, self._ready = self._ready, []
+        for built in self._pool.collect(0.0 if ready else limit_s):
+            kind, _, key = built.id.partition(" ")
+            if kind == "suite":
+                self._finish_suite(key, built)
+            else:
+                self._kept[built.id] = built
+                ready.append(built)
+        return ready
+
+    def drop(self, candidate: Candidate) -> None:
+        """Remove a candidate's program and everything it was built with."""
+        self._kept.pop(candidate.id, None)
+        shutil.rmtree(self._folder / candidate.id, ignore_errors=True)
+
+    def drop_suite(self, task: Task) -> None:
+        """Remove what a finished task's candidates share."""
+        self._suites.discard(task.workload.key)
+        for name in (f"suite-{task.index}", f"suite-{task.index}.job"):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+
+    def _finish_suite(self, key: str, built: Built) -> None:
+        if built.outcome is not Outcome.OK:
+            raise CampaignError(f"the reference outputs of {key} could not be computed: {built.error}")
+        self._suites.add(key)
+        for job in self._waiting.pop(key):
+            self._pool.submit(job)

@@ -1,0 +1,1 @@
+"""What a search believes about configs that nobody has measured."""

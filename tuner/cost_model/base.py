@@ -1,0 +1,57 @@
+"""The contract of a cost model, and what it learns from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import CostModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What became of one config.
+
+    Attributes:
+        features: its row of the feature matrix, see `tuner.cost_model.features`.
+        calls_per_s: how often its kernel ran in a second; 0 for a config that failed.
+        workload: key of its workload: configs of different workloads are never ranked against each other.
+    """
+
+    features: tuple[float, ...]
+    calls_per_s: float
+    workload: str
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.calls_per_s) and self.calls_per_s >= 0):
+            raise CostModelError(f"calls per second must be finite and at least 0: {self.calls_per_s}")
+
+
+class CostModel(Protocol):
+    """Ranks the configs of a workload by the speed it expects.
+
+    - `fit` starts from nothing: what a model knows is the samples of the last call, not their history.
+    - The same samples in the same order give the same scores, in every process.
+    - One sample is enough, and so are samples that all failed; there may be nothing to learn from them, and all scores
+      are then equal.
+    - Both calls run on one core: the others build and measure.
+    """
+
+    def fit(self, samples: Sequence[Sample]) -> None:
+        """Learn from samples whose rows have the same columns.
+
+        Raises:
+            CostModelError: there are none, or their rows differ in length.
+        """
+
+    def predict(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Scores of the rows [configs, columns] as [configs]: of one workload's configs, the higher the faster.
+
+        Raises:
+            CostModelError: `fit` was never called, or with rows of another length.
+        """

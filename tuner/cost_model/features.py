@@ -1,0 +1,66 @@
+"""Configs as rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.space import ConfigSpace, Knob, Value
+from tuner.errors import CostModelError
+
+
+class FeatureEncoder:
+    """The features of a space's configs: the knobs in the space's order, then the template's features by name.
+
+    A knob of integers is one column, any other has one column per choice, 1 where it was taken. All values are scaled
+    by `sign(x) * log2(1 + abs(x))`: counts and bytes become their logarithms, shares hardly change.
+    """
+
+    def __init__(self, space: ConfigSpace) -> None:
+        self._space = space
+        self._features = tuple(sorted(space.features(space.default)))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns, such as `knob.tile_columns`, `knob.outer=image` or `weight_bytes`."""
+        knobs = (name for knob in self._space.knobs for name in _knob_names(knob))
+        return (*knobs, *self._features)
+
+    @property
+    def knob_columns(self) -> int:
+        """How many columns come from knobs; the first ones."""
+        return len(self.names) - len(self._features)
+
+    def matrix(self, configs: Sequence[Mapping[str, Value]]) -> npt.NDArray[np.float64]:
+        """The rows [configs, columns] of valid configs.
+
+        Raises:
+            CostModelError: a feature is not a finite number.
+        """
+        rows = np.array([self._row(config) for config in configs], dtype=np.float64)
+        rows = rows.reshape(len(configs), len(self.names))
+        for row, column in np.argwhere(~np.isfinite(rows))[:1]:
+            raise CostModelError(f"feature `{self.names[column]}` of {configs[row]} is not finite: {rows[row, column]}")
+        scaled: npt.NDArray[np.float64] = np.sign(rows) * np.log2(1 + np.abs(rows))
+        return scaled
+
+    def _row(self, config: Mapping[str, Value]) -> list[float]:
+        row = [value for knob in self._space.knobs for value in _knob_values(knob, config[knob.name])]
+        features = self._space.features(config)
+        return [*row, *(float(features[name]) for name in self._features)]
+
+
+def _is_numeric(knob: Knob) -> bool:
+    return all(type(choice) is int for choice in knob.choices)
+
+
+def _knob_names(knob: Knob) -> list[str]:
+    name = f"knob.{knob.name}"
+    return [name] if _is_numeric(knob) else [f"{name}={choice}" for choice in knob.choices]
+
+
+def _knob_values(knob: Knob, value: Value) -> list[float]:
+    return [float(value)] if _is_numeric(knob) else [float(value == choice) for choice in knob.choices]

@@ -1,0 +1,99 @@
+"""What a device can do: its int8 peak, the bandwidth of its memories and its noise, measured through the usual door."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.record import DeviceCheck, Outcome
+from results.stats import median, spread
+from rpc.base import Transport
+from rpc.request import Capabilities, Program, Request, Timing
+from schedules.target import Target
+from tuner.build.job import Built, Job
+from tuner.build.pool import BuildPool
+from tuner.errors import CampaignError
+
+BUILD_LIMIT_S = 60.0
+RUN_LIMIT_S = 30.0
+PEAK_TIMING = Timing(repeats=40, min_repeat_s=0.002)
+BANDWIDTH_TIMING = Timing(repeats=9, min_repeat_s=0.004)
+# Where a device does not say how large its caches are.
+USUAL_CACHE_BYTES = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
+# A probe of main memory reads this many times the largest cache, within bounds.
+MEMORY_OVER_CACHE, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 4, 64 << 20, 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Built probes: the peak loop, and one reading loop per level of memory."""
+
+    peak: Built
+    reads: Mapping[str, Built]
+
+    @property
+    def peak_program(self) -> Program:
+        assert self.peak.program is not None
+        return self.peak.program
+
+
+def build_probes(pool: BuildPool, target: Target, folder: Path, sizes: Mapping[str, int]) -> Probes:
+    """Build the probes, the reading ones for the given levels and sizes in bytes.
+
+    Raises:
+        CampaignError: one of them does not build on this target.
+    """
+    wanted: dict[str, str | int] = {"peak": "peak", **sizes}
+    for name, probe in wanted.items():
+        pool.submit(Job(f"probe {name}", target, str(folder / f"probe-{name}"), BUILD_LIMIT_S, probe=probe))
+    built: dict[str, Built] = {}
+    deadline = time.monotonic() + BUILD_LIMIT_S * len(wanted)
+    while len(built) < len(wanted) and time.monotonic() < deadline:
+        for result in pool.collect(1.0):
+            if result.outcome is not Outcome.OK:
+                raise CampaignError(f"the device's {result.id} does not build for {target.name}: {result.error}")
+            built[result.id.removeprefix("probe ")] = result
+    return Probes(built.pop("peak"), built)
+
+
+def read_sizes(capabilities: Capabilities) -> dict[str, int]:
+    """Bytes that reach each level of memory: half of a cache, and much more than all of them."""
+    caches = {level: capabilities.cache_bytes.get(level, usual) for level, usual in USUAL_CACHE_BYTES.items()}
+    memory = min(max(MEMORY_OVER_CACHE * max(caches.values()), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
+    return {level: size // 2 for level, size in caches.items()} | {"memory": memory}
+
+
+def check_device(
+    transport: Transport, probes: Probes, device: str, target: Target, environment: Mapping[str, str]
+) -> DeviceCheck:
+    """Run the probes on one core of the device.
+
+    Raises:
+        CampaignError: a probe failed there.
+    """
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    peak_times_s = _times_s(transport, probes.peak, PEAK_TIMING)
+    bandwidth = {
+        level: probe.work / median(_times_s(transport, probe, BANDWIDTH_TIMING))
+        for level, probe in probes.reads.items()
+    }
+    return DeviceCheck(
+        device=device,
+        target=target.name,
+        peak_ops_per_s=probes.peak.work / median(peak_times_s),
+        bandwidth_bytes_per_s=bandwidth,
+        noise=spread(peak_times_s),
+        environment=environment,
+        started_at=started_at,
+    )
+
+
+def _times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float, ...]:
+    assert probe.program is not None
+    reply = transport.run(Request((probe.program,), timing, RUN_LIMIT_S))
+    if reply.outcome is not Outcome.OK:
+        raise CampaignError(f"the device's {probe.id} ended with {reply.outcome.value}: {reply.error}")
+    return reply.times_s[0]

@@ -1,0 +1,38 @@
+"""What can go wrong in a campaign, apart from its candidates.
+
+TunerError
+├── SpecError              a campaign's description that can't be used
+├── CampaignError          a campaign that can't start, or can't go on
+│   └── DeviceGoneError    no device is left to measure on
+├── BuildPoolError         the processes that build candidates did not start, or keep dying
+├── UnknownStrategyError   a search strategy's name nobody registered
+└── CostModelError         samples a cost model can't learn from, or a question it can't answer
+"""
+
+
+class TunerError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class SpecError(TunerError):
+    """A campaign's description that can't be used."""
+
+
+class CampaignError(TunerError):
+    """A campaign that can't start, or can't go on."""
+
+
+class DeviceGoneError(CampaignError):
+    """No device is left to measure on."""
+
+
+class BuildPoolError(TunerError):
+    """The processes that build candidates did not start, or keep dying."""
+
+
+class UnknownStrategyError(TunerError):
+    """A search strategy's name nobody registered."""
+
+
+class CostModelError(TunerError):
+    """Samples a cost model can't learn from, or a question it can't answer."""

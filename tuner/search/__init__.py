@@ -1,0 +1,1 @@
+"""Which configs a campaign tries, and in which order."""

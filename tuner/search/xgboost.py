@@ -1,0 +1,114 @@
+"""Search guided by a cost model; the registry gives it trees of XGBoost."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from results.record import Outcome, Trial
+from schedules.space import Config, ConfigSpace
+from tuner.cost_model.base import CostModel, Sample
+from tuner.cost_model.features import FeatureEncoder
+from tuner.search.pool import Indexes, Pool, kinds, spread
+from tuner.search.untried import Untried, shuffled
+
+# Configs that are tried before the model is asked.
+WARM_UP = 8
+# One in so many is random, so that a model that is wrong finds out.
+EXPLORE_EVERY = 4
+# Up to this grid the model ranks every config; encoding them takes a third of a second, once.
+WHOLE_GRID = 20_000
+# In a larger one: the valid ones of so many random points, and the neighbours of the fastest configs.
+SAMPLES = 500
+ELITE = 8
+
+
+class ModelGuidedSearch:
+    """Tries what the model ranks first, and some random configs; a `Strategy`.
+
+    Before there is anything to learn from, configs are spread over the space. A batch holds configs that differ in
+    the template's features, as far as there are any: the model would learn little from the second of a kind.
+    """
+
+    def __init__(self, space: ConfigSpace, rng: np.random.Generator, model: CostModel) -> None:
+        self._space = space
+        self._rng = rng
+        self._model = model
+        self._encoder = FeatureEncoder(space)
+        self._untried = Untried(space, shuffled(space.grid_size, rng))
+        self._samples: dict[int, Sample] = {}
+        self._guided = 0
+
+    def propose(self, n: int) -> list[Config]:
+        if n < 1:
+            return []
+        pool = self._pool().without(self._untried.known)
+        if not len(pool):
+            return self._untried.take(n)
+        chosen = self._choose(pool, n) if self._can_learn() else self._spread(pool, n)
+        batch = [self._space.at(int(index)) for index in pool.indexes[chosen]]
+        self._untried.mark_known(batch)
+        return [*batch, *self._untried.take(n - len(batch))]
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        configs = [dict(trial.candidate.config) for trial in trials]
+        self._untried.mark_known(configs)
+        for trial, config, row in zip(trials, configs, self._encoder.matrix(configs), strict=True):
+            sample = Sample(tuple(row), _calls_per_s(trial), trial.candidate.workload)
+            self._samples[self._space.index(config)] = sample
+
+    def _can_learn(self) -> bool:
+        return len(self._samples) >= WARM_UP and any(sample.calls_per_s for sample in self._samples.values())
+
+    def _choose(self, pool: Pool, n: int) -> Indexes:
+        """Positions of the best, with every `EXPLORE_EVERY`th of all proposals drawn from the others."""
+        explored = (self._guided + n) // EXPLORE_EVERY - self._guided // EXPLORE_EVERY
+        self._guided += n
+        ranked = pool.distinct_first(self._ranked(pool))
+        best, others = np.split(ranked, [n - explored])
+        return pool.distinct_first(np.concatenate([best, self._rng.permutation(others)]))[:n]
+
+    def _ranked(self, pool: Pool) -> Indexes:
+        # In the order of the grid, so that it makes no difference in which order results arrived.
+        self._model.fit([self._samples[index] for index in sorted(self._samples)])
+        # Trees give many configs the same score: those are tried in random order.
+        order = self._rng.permutation(len(pool))
+        return order[np.argsort(-self._model.predict(pool.rows[order]), kind="stable")]
+
+    def _spread(self, pool: Pool, n: int) -> Indexes:
+        order = pool.distinct_first(self._rng.permutation(len(pool)))
+        head = order[: min(SAMPLES, max(n, len(np.unique(pool.kinds))))]
+        known = self._encoder.matrix([self._space.at(index) for index in self._untried.known])
+        return head[spread(pool.rows[head], known, n, self._rng)]
+
+    def _pool(self) -> Pool:
+        if self._space.grid_size <= WHOLE_GRID:
+            return self._whole
+        drawn = (self._space.at(int(index)) for index in self._rng.integers(self._space.grid_size, size=SAMPLES))
+        return self._pool_of([*self._neighbours(), *(config for config in drawn if not self._space.fault(config))])
+
+    @cached_property
+    def _whole(self) -> Pool:
+        return self._pool_of(list(self._space))
+
+    def _neighbours(self) -> list[Config]:
+        """Of the fastest configs so far."""
+        working = [index for index, sample in self._samples.items() if sample.calls_per_s]
+        elite = sorted(working, key=lambda index: (-self._samples[index].calls_per_s, index))[:ELITE]
+        return [near for index in elite for near in self._space.neighbours(self._space.at(index))]
+
+    def _pool_of(self, configs: Sequence[Config]) -> Pool:
+        by_index = {self._space.index(config): config for config in configs}
+        rows = self._encoder.matrix(list(by_index.values()))
+        looks = rows[:, self._encoder.knob_columns :]
+        return Pool(np.array(list(by_index), dtype=np.int64), rows, kinds(looks if looks.shape[1] else rows))
+
+
+def _calls_per_s(trial: Trial) -> float:
+    """0 for a candidate that failed, in whichever way."""
+    if trial.outcome is not Outcome.OK or trial.measurement is None:
+        return 0.0
+    return 1 / statistics.median(trial.measurement.times_s)
