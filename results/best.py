@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,12 @@ def write_best_log(path: Path, schedules: Iterable[BestSchedule]) -> None:
     write_atomic(path, "".join(f"{line}\n" for line in lines))
 
 
-def read_best_log(path: Path) -> list[BestSchedule]:
+def read_best_log(
+    path: Path, more_faults: Callable[[BestSchedule], Sequence[str]] = lambda _: ()
+) -> list[BestSchedule]:
     """Read a best log, which may come from anywhere: nothing of it is believed before it is checked.
+
+    `more_faults` checks what only others know, such as which configs a template has; it says `field: what, allowed`.
 
     Raises:
         BestLogError: with every fault found, each as `file:line: field: what, allowed`.
@@ -121,6 +125,7 @@ def read_best_log(path: Path) -> list[BestSchedule]:
             key = (schedule.workload, schedule.target, schedule.device)
             if lines_of.setdefault(key, number) != number:
                 wrong = [f"workload: is there for this target and device already, in line {lines_of[key]}: {key[0]}"]
+            wrong = [*wrong, *more_faults(schedule)]
             schedules.append(schedule)
         faults += [f"{path}:{number}: {fault}" for fault in wrong]
         if len(faults) > MAX_FAULTS:

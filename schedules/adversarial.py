@@ -142,7 +142,7 @@ def _unit_data(workload: Workload, rng: np.random.Generator) -> LongArray:
     """Steps of 0 to 2. For tails that are cut off and for positions that are swapped, the last channel is a ramp over
     the positions, never 0, and the very last value is larger.
     """
-    steps = rng.integers(0, 3, workload.data_shape)
+    steps: LongArray = rng.integers(0, 3, workload.data_shape)
     ramp = steps[..., -1]
     ramp[...] = 1 + np.arange(ramp.size).reshape(ramp.shape) % 3
     steps.flat[-1] = 20
@@ -152,12 +152,14 @@ def _unit_data(workload: Workload, rng: np.random.Generator) -> LongArray:
 def _unit_weights(workload: Workload, rng: np.random.Generator) -> LongArray:
     """Steps of 0 to 2, of either sign where there is no zero point but negative weights; the last tap is never 0."""
     density = min(2 / 3, UNIT_PRODUCTS / workload.reduction)
-    steps = rng.integers(1, 3, workload.weight_shape) * (rng.random(workload.weight_shape) < density)
+    steps: LongArray = rng.integers(1, 3, workload.weight_shape) * (rng.random(workload.weight_shape) < density)
     steps.reshape(workload.out_channels, -1)[:, -1] = 1 + np.arange(workload.out_channels) % 2
     if workload.numerics.weight_zero_point:
         return steps
-    signs = [-1, 1] if workload.numerics.weight == "s8" else [-1]
-    return steps * rng.choice(signs, workload.weight_shape)
+    if workload.numerics.weight == "s8":
+        steps *= rng.choice([-1, 1], workload.weight_shape)
+        return steps
+    return -steps
 
 
 def _spread(workload: Workload, terms: _Terms, rng: np.random.Generator, steps: int, ties: bool) -> Operands:

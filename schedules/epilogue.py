@@ -43,6 +43,6 @@ def _fixed_point(total: Any, multiplier: Any, shift: Any) -> Any:
     left, right = T.max(shift, 0), T.max(-shift, 0)
     product = T.cast(T.shift_left(total, left), "int64") * T.cast(multiplier, "int64")
     high = T.cast(T.shift_right(product + T.int64(1 << 30), T.int64(31)), "int32")
-    mask = T.shift_left(T.int32(1), right) - 1
+    mask = T.bitwise_not(T.shift_left(T.int32(-1), right))  # no overflow where 31 bits are shifted out
     threshold = T.shift_right(mask, 1) + T.cast(high < 0, "int32")
     return T.shift_right(high, right) + T.cast(T.bitwise_and(high, mask) > threshold, "int32")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from schedules.errors import UnknownTemplateError, WorkloadError
 from schedules.generic.depthwise import DepthwiseGeneric
 from schedules.generic.direct import DirectGeneric
@@ -10,6 +12,8 @@ from schedules.template import Template
 from schedules.workload import Workload
 from schedules.x86.depthwise_vnni import DepthwiseVnni
 from schedules.x86.direct_vnni import DirectVnni
+
+MAX_SHOWN = 80
 
 TEMPLATES: tuple[Template, ...] = (
     DirectVnni(),
@@ -30,7 +34,10 @@ def template_named(name: str, version: int | None = None) -> Template:
             if version not in (None, template.version):
                 raise UnknownTemplateError(f"template `{name}` has version {template.version}, not {version}")
             return template
-    raise UnknownTemplateError(f"unknown template `{name}`, known: {', '.join(t.name for t in TEMPLATES)}")
+    names = [template.name for template in TEMPLATES]
+    nearest = difflib.get_close_matches(name[:MAX_SHOWN], names, n=1, cutoff=0.4)
+    hint = f", did you mean `{nearest[0]}`?" if nearest else ","
+    raise UnknownTemplateError(f"unknown template `{name[:MAX_SHOWN]}`{hint} known: {', '.join(names)}")
 
 
 def templates_for(workload: Workload, target: Target) -> tuple[Template, ...]:

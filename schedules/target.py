@@ -67,3 +67,19 @@ def target_for(features: Set[str], llvm_cpu: str, llvm_triple: str, profile: str
         return Target(chosen.name, chosen.name, options, chosen.vector_lanes, chosen.vector_registers)
     lanes, registers = next(((lanes, n) for name, lanes, n in _VECTORS if name in features), (4, 16))
     return Target(f"{chosen.name}-{llvm_cpu}", chosen.name, options, lanes, registers)
+
+
+def targets_named(name: str) -> tuple[Target, ...]:
+    """The targets that a name in a record may stand for; the name of a generic one does not say which vectors it has.
+
+    Raises:
+        UnknownTargetError: no profile makes targets of this name.
+    """
+    for profile in PROFILES:
+        cpu = name.removeprefix(f"{profile.name}-")
+        if profile.llvm_cpu and name == profile.name:
+            return (target_for(profile.needs, "", "", profile.name),)
+        if not profile.llvm_cpu and cpu not in ("", name):
+            features: tuple[Set[str], ...] = (*({feature} for feature, _, _ in _VECTORS), frozenset())
+            return tuple(target_for(known, cpu, "", profile.name) for known in features)
+    raise UnknownTargetError(f"unknown target `{name}`, known: {', '.join(profile.name for profile in PROFILES)}")

@@ -207,8 +207,14 @@ def test_the_table_fits_a_terminal(whole: tuple[CampaignSummary, str]) -> None:
     text = render_table(whole[0])
     assert max(len(line) for line in text.splitlines()) <= 100
     row = next(line for line in text.splitlines() if line.startswith("  2 "))
-    assert " ".join(row.split()) == "2 conv2d 3x3 56x56x64->64 4 283 211 1,094 95% 1.34 [1.34, 1.35] faster"
+    assert " ".join(row.split()) == "2 conv2d 3x3 56x56x64->64 4 283 211 1,094 95% 1.34 [1.34, 1.35] faster 5"
     assert text.isascii()
+
+
+def test_the_table_fits_a_narrow_terminal(whole: tuple[CampaignSummary, str]) -> None:
+    text = render_table(whole[0], 80)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "\n 2 conv 3x3 56x56x64->64          4     283     211 1,094  95%  1.34 faster\n" in text
 
 
 def test_the_summary_is_json(whole: tuple[CampaignSummary, str]) -> None:

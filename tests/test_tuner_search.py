@@ -1,153 +1,44 @@
-"""The contract of search strategies, and what each adds to it."""
+"""The contract of search strategies, and the fixed sequences of `random` and `grid`."""
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_benchmark.fixture import BenchmarkFixture
+from search_landscapes import (
+    Landscape,
+    always_fails,
+    bowl,
+    bowl_of_sum,
+    broken_in_half,
+    conv_space,
+    exhaust,
+    flat,
+    key_of,
+    keys_of,
+    large_space,
+    point_space,
+    search,
+    small_space,
+    smooth,
+    sparse_space,
+    strategy_of,
+    trials_of,
+)
 
-from results.record import Candidate, Measurement, Outcome, Trial
 from schedules.errors import ConfigError
-from schedules.registry import template_for
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
-from schedules.target import target_for
-from schedules.workload import parse_workload
-from tuner.cost_model.base import Sample
+from schedules.space import ConfigSpace, Constraint, Knob, Value
 from tuner.errors import UnknownStrategyError
-from tuner.search.base import Strategy
-from tuner.search.pool import spread
-from tuner.search.registry import make_strategy, strategy_names
-from tuner.search.xgboost import WARM_UP, WHOLE_GRID, ModelGuidedSearch
-
-CONV = "conv2d-u8s8-1x56x56x64-k3x3x64-s1-p1-float.c-u8"
-FAILURES = [outcome for outcome in Outcome if outcome not in (Outcome.OK, Outcome.DEVICE_LOST)]
-
-# Seconds of a config's kernel, or None where it fails.
-Landscape = Callable[[Mapping[str, Value]], float | None]
-
-
-@cache
-def conv_space() -> ConfigSpace:
-    workload = parse_workload(CONV)
-    target = target_for(
-        {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"}, "cascadelake", "x86_64-linux-gnu", "x86-avx512vnni"
-    )
-    return template_for(workload, target).space(workload, target)
-
-
-def small_space(holds: Callable[[Mapping[str, Value]], bool] = lambda c: int(c["a"]) + int(c["b"]) <= 5) -> ConfigSpace:
-    knobs = (Knob("a", (0, 1, 2, 3)), Knob("b", (0, 1, 2, 3)), Knob("order", ("rows", "columns")))
-    default: Config = {"a": 0, "b": 0, "order": "rows"}
-    return ConfigSpace(
-        knobs, default, (Constraint("small", holds),), lambda c: {"sum": float(int(c["a"]) + int(c["b"]))}
-    )
-
-
-def point_space() -> ConfigSpace:
-    return ConfigSpace((Knob("a", (4,)),), {"a": 4})
-
-
-def sparse_space() -> ConfigSpace:
-    """Eleven configs in a grid that is too large to be ranked as a whole."""
-    side = int(WHOLE_GRID**0.5) + 1
-    knobs = (Knob("a", tuple(range(side))), Knob("b", tuple(range(side))))
-    return ConfigSpace(
-        knobs, {"a": 0, "b": 0}, (Constraint("diagonal", lambda c: c["a"] == c["b"] and int(c["a"]) < 11),)
-    )
-
-
-def large_space(side: int = 40, knobs: int = 4) -> ConfigSpace:
-    names = [f"tile_{axis}" for axis in range(knobs)]
-    return ConfigSpace(
-        tuple(Knob(name, tuple(range(1, side + 1))) for name in names),
-        dict.fromkeys(names, 1),
-        (Constraint("not all large", lambda c: sum(map(int, c.values())) <= side * knobs * 3 // 4),),
-        lambda c: {f"{name}_bytes": 64.0 * int(c[name]) for name in names},
-    )
-
-
-def bowl(config: Mapping[str, Value]) -> float:
-    return 1e-4 * (1 + sum(abs(int(value) - 15) for value in config.values()))
-
-
-def smooth(config: Mapping[str, Value]) -> float:
-    """Of `conv_space`: few loads, little waste and a body of medium length are fast."""
-    features = conv_space().features(config)
-    body = abs(np.log2(features["unrolled_dots"] / 24))
-    return float(
-        1e-4 * (2 * features["loads_per_dot"] + features["waste"] + 0.3 * body + 0.15 * features["weights_outer"])
-    )
-
-
-def broken_in_half(config: Mapping[str, Value]) -> float | None:
-    """`smooth`, but half of the configs fail, without a rule that could be learned."""
-    return None if hashlib.sha256(key_of(config).encode()).digest()[0] % 2 else smooth(config)
-
-
-def broken_where_large(config: Mapping[str, Value]) -> float | None:
-    """`smooth`, but the larger half of the bodies fails."""
-    return None if conv_space().features(config)["unrolled_dots"] > 28 else smooth(config)
-
-
-def always_fails(config: Mapping[str, Value]) -> None:
-    del config
-
-
-def key_of(config: Mapping[str, Value]) -> str:
-    return json.dumps(config, sort_keys=True)
-
-
-def keys_of(configs: Iterable[Mapping[str, Value]]) -> list[str]:
-    return [key_of(config) for config in configs]
-
-
-def trials_of(configs: Sequence[Mapping[str, Value]], landscape: Landscape = smooth) -> list[Trial]:
-    trials = []
-    for at, config in enumerate(configs):
-        time_s = landscape(config)
-        outcome = FAILURES[at % len(FAILURES)] if time_s is None else Outcome.OK
-        measurement = None if time_s is None else Measurement((time_s, 0.9 * time_s, 5 * time_s), 10)
-        candidate = Candidate(CONV, "x86-avx512vnni", "x86.direct_vnni", 1, config)
-        trials.append(Trial("campaign", at, candidate, outcome, measurement, "local", {}, "2026-01-01T00:00:00Z"))
-    return trials
-
-
-def strategy_of(name: str, space: ConfigSpace, seed: int = 0) -> Strategy:
-    return make_strategy(name, space, np.random.default_rng(seed))
-
-
-def search(strategy: Strategy, landscape: Landscape, batches: int, n: int = 8) -> list[list[Config]]:
-    """The batches of a campaign in which each is observed before the next is proposed."""
-    history = []
-    for _ in range(batches):
-        history.append(strategy.propose(n))
-        strategy.observe(trials_of(history[-1], landscape))
-    return history
-
-
-def flat(batches: Iterable[Iterable[Config]]) -> list[Config]:
-    return list(itertools.chain.from_iterable(batches))
-
-
-def exhaust(strategy: Strategy, n: int = 5) -> list[Config]:
-    configs: list[Config] = []
-    while batch := strategy.propose(n):
-        assert len(batch) <= n
-        configs += batch
-    return configs
+from tuner.search.registry import strategy_names
 
 
 class TestStrategyContract:
@@ -197,11 +88,11 @@ class TestStrategyContract:
 
     def test_observing_a_proposal_twice_changes_nothing(self, name: str) -> None:
         once, twice = strategy_of(name, conv_space()), strategy_of(name, conv_space())
-        for config in search(once, smooth, batches=2)[0]:
-            assert config in conv_space()
-        for batch in search(twice, smooth, batches=2):
-            twice.observe(trials_of(batch))
-        assert once.propose(8) == twice.propose(8)
+        for _ in range(3):
+            batch = once.propose(8)
+            assert twice.propose(8) == batch
+            once.observe(trials_of(batch))
+            twice.observe(trials_of(batch + batch))
 
     def test_a_config_from_elsewhere_is_an_error_and_nothing_is_taken_in(self, name: str) -> None:
         space = small_space()
@@ -233,7 +124,7 @@ class TestStrategyContract:
     def test_proposals_are_the_same_in_another_process(self, name: str) -> None:
         code = f"""if True:
             import json
-            import test_tuner_search as t
+            import search_landscapes as t
             strategy = t.strategy_of({name!r}, t.conv_space(), seed=11)
             print(json.dumps(t.search(strategy, t.broken_in_half, batches=4)))
         """
@@ -244,27 +135,26 @@ class TestStrategyContract:
         )
         assert json.loads(output.stdout) == search(strategy_of(name, conv_space(), 11), broken_in_half, batches=4)
 
-    @settings(max_examples=30, deadline=None)
+    def test_a_batch_may_be_large(self, name: str) -> None:
+        strategy = strategy_of(name, large_space())
+        proposed = [*strategy.propose(700), *strategy.propose(100)]
+        assert len(set(keys_of(proposed))) == 800
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
     def test_each_config_of_any_space_is_known_once(self, name: str, data: st.DataObject) -> None:
         sides = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-        holes = data.draw(st.sets(st.integers(1, 63)))
-        space = space_with_holes(sides, holes)
+        space = space_with_holes(sides, data.draw(st.sets(st.integers(1, 63))))
         strategy = strategy_of(name, space, data.draw(st.integers(0, 9)))
+        landscape = data.draw(st.sampled_from([bowl, always_fails]))
         known: list[str] = []
-        foreign = data.draw(st.lists(st.sampled_from(list(space)), max_size=5, unique_by=key_of))
-        for n in data.draw(st.lists(st.integers(0, 9), max_size=6)):
+        for n, foreign in data.draw(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(list(space))), max_size=6)):
+            news = [config for config in [foreign] if key_of(config) not in known]
+            strategy.observe(trials_of(news, landscape))
             proposed = strategy.propose(n)
-            known += keys_of(proposed)
-            news = [config for config in foreign[:1] if key_of(config) not in known]
-            strategy.observe(trials_of([*proposed, *news], lambda config: None if len(known) % 3 else bowl(config)))
-            known += keys_of(news)
-            foreign = foreign[1:]
+            strategy.observe(trials_of(proposed, landscape))
+            known += keys_of([*news, *proposed])
         assert sorted([*known, *keys_of(exhaust(strategy))]) == sorted(keys_of(space))
-
-
-def bowl_of_sum(config: Mapping[str, Value]) -> float:
-    return 1e-4 * (1 + int(config["a"]) + int(config["b"]))
 
 
 def space_with_holes(sides: Sequence[int], holes: set[int]) -> ConfigSpace:
@@ -305,9 +195,10 @@ class TestFixedSequences:
         assert exhaust(strategy_of("grid", small_space())) == list(small_space())
 
     def test_random_draws_every_config_equally_often_as_first(self) -> None:
-        firsts = [key_of(strategy_of("random", small_space(), seed).propose(1)[0]) for seed in range(2600)]
+        space = small_space()
+        firsts = [key_of(strategy_of("random", space, seed).propose(1)[0]) for seed in range(100 * space.size)]
         _, counts = np.unique(firsts, return_counts=True)
-        assert len(counts) == small_space().size == 26
+        assert len(counts) == space.size
         # 100 expected of each; six standard deviations.
         assert 40 < counts.min() <= counts.max() < 160
 
@@ -317,131 +208,17 @@ class TestFixedSequences:
         assert set(first) != set(second)
 
 
-class ListedScores:
-    """A cost model that knows the scores of all configs; it remembers what it was fitted to."""
-
-    def __init__(self, score: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> None:
-        self.score = score
-        self.samples: Sequence[Sample] = ()
-
-    def fit(self, samples: Sequence[Sample]) -> None:
-        self.samples = samples
-
-    def predict(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return self.score(features)
-
-
-class TestModelGuidedSearch:
-    def warm(self, space: ConfigSpace, model: ListedScores, landscape: Landscape = smooth) -> ModelGuidedSearch:
-        strategy = ModelGuidedSearch(space, np.random.default_rng(0), model)
-        search(strategy, landscape, batches=1, n=WARM_UP)
-        return strategy
-
-    def by_tile(self) -> ListedScores:
-        """Prefers wide tiles: the first column is the knob `tile_columns`."""
-        return ListedScores(lambda features: features[:, 0])
-
-    def test_three_of_four_are_the_ones_that_the_model_ranks_first(self) -> None:
-        strategy = self.warm(conv_space(), self.by_tile())
-        batch = strategy.propose(8)
-        widest = max(int(config["tile_columns"]) for config in conv_space())
-        assert [config["tile_columns"] for config in batch[:6]] == [widest] * 6
-        assert {config["tile_columns"] for config in batch[6:]} != {widest}
-
-    def test_the_share_of_random_configs_holds_for_single_proposals(self) -> None:
-        strategy = self.warm(conv_space(), self.by_tile())
-        widest = max(int(config["tile_columns"]) for config in conv_space())
-        proposed = [strategy.propose(1)[0]["tile_columns"] for _ in range(8)]
-        assert [tile == widest for tile in proposed] == [True, True, True, False] * 2
-
-    def test_the_model_learns_from_all_results_and_failures_are_the_slowest(self) -> None:
-        model = self.by_tile()
-        strategy = self.warm(conv_space(), model, broken_in_half)
-        batch = strategy.propose(8)
-        strategy.observe(trials_of(batch, always_fails))
-        strategy.propose(8)
-        speeds = [sample.calls_per_s for sample in model.samples]
-        assert len(speeds) == 16
-        assert 8 <= speeds.count(0) < 16
-        assert {sample.workload for sample in model.samples} == {CONV}
-
-    def test_the_speed_is_that_of_the_median_time(self) -> None:
-        model = self.by_tile()
-        self.warm(conv_space(), model, lambda _: 0.5).propose(1)
-        assert {sample.calls_per_s for sample in model.samples} == {2.0}
-
-    def test_the_last_result_of_a_config_counts(self) -> None:
-        model = self.by_tile()
-        strategy = self.warm(conv_space(), model, lambda _: 0.5)
-        strategy.observe(trials_of([conv_space().at(conv_space().index(conv_space().default))], lambda _: 0.25))
-        strategy.observe(trials_of([conv_space().default], lambda _: 0.125))
-        strategy.propose(1)
-        assert sorted({sample.calls_per_s for sample in model.samples}) == [2.0, 8.0]
-
-    def test_a_batch_holds_no_two_configs_with_the_same_features(self) -> None:
-        space = small_space()
-        strategy = ModelGuidedSearch(space, np.random.default_rng(0), ListedScores(lambda features: features[:, -1]))
-        sums = [[space.features(config)["sum"] for config in strategy.propose(6)]]
-        strategy.observe(trials_of([config for config in space if config["b"] == 0], bowl_of_sum))
-        sums += [[space.features(config)["sum"] for config in strategy.propose(4)]]
-        assert [len(set(batch)) for batch in sums] == [6, 4]
-
-    def test_the_first_configs_are_spread_over_the_space(self) -> None:
-        rows = np.random.default_rng(0).random((300, 2))
-        anchors = np.array([[0.5, 0.5]])
-        gaps = {"spread": [], "random": []}
-        for seed in range(20):
-            rng = np.random.default_rng(seed)
-            gaps["spread"].append(smallest_gap(np.vstack([anchors, rows[spread(rows, anchors, 8, rng)]])))
-            gaps["random"].append(smallest_gap(np.vstack([anchors, rows[rng.permutation(300)[:8]]])))
-        assert np.median(gaps["spread"]) > 2 * np.median(gaps["random"])
-
-    def test_the_model_is_not_asked_while_everything_failed(self) -> None:
-        model = self.by_tile()
-        self.warm(conv_space(), model, always_fails).propose(8)
-        assert model.samples == ()
-
-    @pytest.mark.parametrize("landscape", [smooth, broken_in_half])
-    def test_it_finds_better_configs_than_random_search(self, landscape: Landscape) -> None:
-        guided, drawn = (
-            [best_of(name, conv_space(), landscape, seed) for seed in range(20)] for name in ("xgboost", "random")
-        )
-        optimum = min(time_s for config in conv_space() if (time_s := landscape(config)) is not None)
-        assert np.median(guided) < np.median(drawn)
-        assert np.median(guided) < 1.02 * optimum
-
-    def test_it_finds_better_configs_in_a_space_too_large_to_rank(self) -> None:
-        guided, drawn = (
-            [best_of(name, large_space(), bowl, seed) for seed in range(5)] for name in ("xgboost", "random")
-        )
-        assert large_space().grid_size > 100 * WHOLE_GRID
-        assert np.median(guided) < 0.7 * np.median(drawn)
-
-
-def best_of(name: str, space: ConfigSpace, landscape: Landscape, seed: int, trials: int = 32) -> float:
-    """The best time of the default and so many trials in batches of 8."""
-    strategy = strategy_of(name, space, seed)
-    strategy.observe(trials_of([space.default], landscape))
-    tried = [dict(space.default), *flat(search(strategy, landscape, batches=trials // 8))]
-    return min(time_s for config in tried if (time_s := landscape(config)) is not None)
-
-
-def smallest_gap(points: npt.NDArray[np.float64]) -> float:
-    gaps = np.linalg.norm(points[:, None] - points, axis=2)
-    return float(gaps[np.triu_indices(len(points), 1)].min())
-
-
 def test_an_unknown_strategy_is_an_error_with_the_known_ones() -> None:
     with pytest.raises(UnknownStrategyError, match="unknown search strategy `annealing`, known: xgboost, random, grid"):
         strategy_of("annealing", point_space())
 
 
-@pytest.mark.parametrize("side", [11, 40], ids=["ranked as a whole", "sampled"])
+@pytest.mark.parametrize("knobs", [4, 6], ids=["ranked as a whole", "sampled"])
 @pytest.mark.parametrize("name", strategy_names())
-def test_speed_of_propose(benchmark: BenchmarkFixture, name: str, side: int) -> None:
-    space = large_space(side)
+def test_speed_of_propose(benchmark: BenchmarkFixture, name: str, knobs: int) -> None:
+    space = large_space(11, knobs)
     assert space.grid_size >= 10_000
     strategy = strategy_of(name, space)
     search(strategy, bowl, batches=4)
-    batch = benchmark.pedantic(strategy.propose, args=(8,), rounds=20)
+    batch = benchmark.pedantic(strategy.propose, args=(8,), rounds=20)  # type: ignore[no-untyped-call]
     assert len(batch) == 8

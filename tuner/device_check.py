@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from results.record import DeviceCheck, Outcome
 from results.stats import median, spread
 from rpc.base import Transport
+from rpc.local import LocalTransport
 from rpc.request import Capabilities, Program, Request, Timing
-from schedules.target import Target
+from schedules.target import Target, target_for
 from tuner.build.job import Built, Job
 from tuner.build.pool import BuildPool
 from tuner.errors import CampaignError
@@ -97,3 +100,23 @@ def _times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float,
     if reply.outcome is not Outcome.OK:
         raise CampaignError(f"the device's {probe.id} ended with {reply.outcome.value}: {reply.error}")
     return reply.times_s[0]
+
+
+def measure_device(
+    core: int, build_cores: Sequence[int], profile: str | None = None
+) -> tuple[Capabilities, DeviceCheck]:
+    """Check one core of this machine, apart from any campaign.
+
+    Raises:
+        DeviceStartError: the device did not start.
+        CampaignError: a probe does not build or run here.
+        UnknownTargetError: there is no such profile, or this machine can't run it.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="int8tune-")))
+        transport = stack.enter_context(LocalTransport(core))
+        capabilities = transport.start()
+        target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile)
+        pool = stack.enter_context(BuildPool(build_cores, folder / "build-server.log"))
+        probes = build_probes(pool, target, folder, read_sizes(capabilities))
+        return capabilities, check_device(transport, probes, "local", target, capabilities.environment)

@@ -1,12 +1,15 @@
 """What can go wrong in a campaign, apart from its candidates.
 
 TunerError
-├── SpecError              a campaign's description that can't be used
-├── CampaignError          a campaign that can't start, or can't go on
-│   └── DeviceGoneError    no device is left to measure on
-├── BuildPoolError         the processes that build candidates did not start, or keep dying
-├── UnknownStrategyError   a search strategy's name nobody registered
-└── CostModelError         samples a cost model can't learn from, or a question it can't answer
+├── SpecError                  a campaign's description that can't be used
+├── CampaignError              a campaign that can't start, or can't go on
+│   ├── CampaignDiffersError   it was started with other settings, or on another CPU
+│   ├── NoCompilerError        nothing is there to link kernels with
+│   └── DeviceGoneError        no device is left to measure on
+├── UnknownCampaignError       a name no campaign has, or none given where there are several
+├── BuildPoolError             the processes that build candidates did not start, or keep dying
+├── UnknownStrategyError       a search strategy's name nobody registered
+└── CostModelError             samples a cost model can't learn from, or a question it can't answer
 """
 
 
@@ -22,8 +25,20 @@ class CampaignError(TunerError):
     """A campaign that can't start, or can't go on."""
 
 
+class CampaignDiffersError(CampaignError):
+    """A campaign was started with other settings, or on another CPU."""
+
+
+class NoCompilerError(CampaignError):
+    """Nothing is there to link kernels with."""
+
+
 class DeviceGoneError(CampaignError):
     """No device is left to measure on."""
+
+
+class UnknownCampaignError(TunerError):
+    """A name no campaign has, or none given where there are several."""
 
 
 class BuildPoolError(TunerError):

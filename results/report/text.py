@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from results.record import Outcome, Trial
@@ -11,25 +12,50 @@ from results.report.format import MISSING, factor, giga, interval, microseconds,
 from results.report.words import MEANING
 from results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
 
-# Title and width of each column; a negative width aligns left. With one space between them, 99 columns in all.
-COLUMNS = (
-    ("#", 3),
-    ("layer", -30),
-    ("runs", 4),
-    ("default", 8),
-    ("best", 8),
-    ("GOP/s", 6),
-    ("peak", 5),
-    ("speedup [95 %]", -17),
-    ("verdict", -10),
+# A table is as wide as this, or, where there is less room, as `NARROW` is.
+WIDEST = 100
+FOOT_INDENT = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table; a negative width aligns left."""
+
+    title: str
+    width: int
+    cell: Callable[[LayerRow], str]
+
+
+WIDE = (
+    Column("layer", -29, lambda row: row.label),
+    Column("runs", 4, lambda row: str(row.count)),
+    Column("default", 7, lambda row: microseconds(row.default.median_s if row.default else None)),
+    Column("best", 7, lambda row: microseconds(row.best.median_s if row.best else None)),
+    Column("GOP/s", 6, lambda row: giga(row.best.ops_per_s if row.best else None)),
+    Column("peak", 4, lambda row: percent(row.best.peak_share if row.best else None)),
+    Column("speedup [95 %]", -17, lambda row: interval(row.speedup)),
+    Column("verdict", -10, lambda row: row.verdict.value),
+    Column("fail", 4, lambda row: str(row.trials - row.outcomes.get(Outcome.OK, 0))),
+)
+NARROW = (
+    Column("layer", -27, lambda row: row.label.replace("dwconv2d", "dw").replace("conv2d", "conv")),
+    *WIDE[1:4],
+    Column("GOP/s", 5, WIDE[4].cell),
+    WIDE[5],
+    Column("gain", 5, lambda row: factor(row.speedup.estimate if row.speedup else None)),
+    WIDE[7],
 )
 
 
-def render_table(summary: CampaignSummary) -> str:
-    """The layers of a campaign in aligned plain text of at most 100 columns, with the totals below."""
-    lines = [_head(summary), "", _line([title for title, _ in COLUMNS])]
-    lines += [_line(_cells(number, row)) for number, row in enumerate(summary.layers, start=1)]
-    lines += ["", *_foot(summary)]
+def render_table(summary: CampaignSummary, width: int = WIDEST) -> str:
+    """The layers of a campaign in aligned plain text, with the totals below, in 100 columns or in 79."""
+    columns, digits = (WIDE, 3) if width >= WIDEST else (NARROW, 2)
+    titles = ["#".rjust(digits), *(_aligned(column.title, column.width) for column in columns)]
+    lines = [*_wrapped(_head(summary), width), "", " ".join(titles)]
+    for number, row in enumerate(summary.layers, start=1):
+        cells = (_aligned(column.cell(row), column.width) for column in columns)
+        lines.append(" ".join([str(number).rjust(digits), *cells]))
+    lines += ["", *(part for line in _foot(summary) for part in _wrapped(line, width))]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -54,32 +80,18 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
 def _head(summary: CampaignSummary) -> str:
     campaign = summary.campaign
     peak = f"{giga(summary.check.peak_ops_per_s)} GOP/s" if summary.check else "not measured"
-    return f"{campaign.name}: {campaign.network} on {campaign.device} ({campaign.target}), peak {peak}, times in us"
+    name = campaign.name if campaign.name == campaign.network else f"{campaign.name}: {campaign.network}"
+    return f"{name} on {campaign.device} ({campaign.target}), peak {peak}, times in us"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return " ".join(_aligned(cell, width) for cell, (_, width) in zip(cells, COLUMNS, strict=True))
+def _wrapped(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, max(min(width, WIDEST), 40), subsequent_indent=" " * FOOT_INDENT)
 
 
 def _aligned(cell: str, width: int) -> str:
     if width > 0:
         return cell.rjust(width)
     return cell.ljust(-width) if len(cell) <= -width else f"{cell[: -width - 2]}.."
-
-
-def _cells(number: int, row: LayerRow) -> list[str]:
-    best = row.best
-    return [
-        str(number),
-        row.label,
-        str(row.count),
-        microseconds(row.default.median_s if row.default else None),
-        microseconds(best.median_s if best else None),
-        giga(best.ops_per_s if best else None),
-        percent(best.peak_share if best else None),
-        interval(row.speedup),
-        row.verdict.value,
-    ]
 
 
 def _foot(summary: CampaignSummary) -> list[str]:

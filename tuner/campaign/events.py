@@ -36,7 +36,7 @@ class Listener(Protocol):
     """Watches a campaign; called on the campaign's thread, so it must be quick."""
 
     def progress(self, progress: Progress) -> None:
-        """Something was recorded."""
+        """Something was recorded, or a task has come to its end."""
 
     def duels(self, task: Task, duels: Sequence[Duel]) -> None:
         """A finished task's contenders were timed against its default."""

@@ -315,6 +315,7 @@ class CampaignLoop:
         for candidate in (run.task.default, *(trial.candidate for trial in run.contenders())):
             self._around.workshop.drop(candidate)
         self._around.workshop.drop_suite(run.task)
+        self._around.listener.progress(self.progress())
 
     # Ending
 
@@ -331,7 +332,7 @@ class CampaignLoop:
     def progress(self) -> Progress:
         """Where the campaign stands."""
         total = sum(run.budget for run in self._runs)
-        done = sum(len(run.trials) for run in self._runs)
+        done = min(self._resumed + self._new, total)
         left_s = self._elapsed_s() / self._new * (total - done) if self._new else None
         best = {run.task.index: trial for run in self._runs if (trial := run.best())}
         return Progress(

@@ -25,7 +25,7 @@ from tuner.campaign.spec import CampaignSpec, require_same
 from tuner.campaign.task import contenders
 from tuner.campaign.workshop import Workshop
 from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignError
+from tuner.errors import CampaignDiffersError, CampaignError, NoCompilerError
 from tuner.verify import SUITE_NAME
 
 STORE_FILE = "records.db"
@@ -50,10 +50,10 @@ def measuring_and_build_cores() -> tuple[int, tuple[int, ...]]:
 
 
 def require_linker() -> None:
-    """Raise CampaignError where no C compiler is there to link kernels with."""
+    """Raise NoCompilerError where no C compiler is there to link kernels with."""
     names = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "gcc", "cc", "clang", "clang++", "c++"]
     if not any(shutil.which(name) for name in names):
-        raise CampaignError(f"no C compiler to link kernels with, looked for: {', '.join(names)}")
+        raise NoCompilerError(f"no C compiler to link kernels with, looked for: {', '.join(names)}")
 
 
 def environment_of(capabilities: Capabilities, target: Target) -> dict[str, str]:
@@ -114,10 +114,7 @@ def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mappin
     first = next(store.query(Trial, campaign=spec.name), None)
     before, now = (first.environment if first else environment).get("cpu"), environment.get("cpu")
     if before != now:
-        raise CampaignError(
-            f"campaign `{spec.name}` was measured on {before}, this device is {now}: "
-            "give another --name to start a new one"
-        )
+        raise CampaignDiffersError(f"campaign `{spec.name}` was measured on {before}, this device is: {now}")
 
 
 def _nothing_left(store: Store, spec: CampaignSpec, tasks: Sequence[Task]) -> bool:

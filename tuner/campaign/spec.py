@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from compiler.network import Network
 from results.record import Campaign
 from schedules.target import Target
-from tuner.errors import CampaignError, SpecError
+from tuner.errors import CampaignDiffersError, SpecError
 from tuner.search.registry import strategy_names
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -64,18 +64,12 @@ def require_same(asked: Campaign, stored: Campaign) -> None:
     """A campaign is resumed as it was started; only its budget may change.
 
     Raises:
-        CampaignError: it differs; the message has both values.
+        CampaignDiffersError: the message has both values.
     """
     for name in ("network", "device", "target", "strategy", "seed"):
         before, now = getattr(stored, name), getattr(asked, name)
         if before != now:
-            raise CampaignError(
-                f"campaign `{asked.name}` was started with {name} {before}, now it is {now}: "
-                "give another --name to start a new one"
-            )
+            raise CampaignDiffersError(f"campaign `{asked.name}` was started with {name} {before}, now it is: {now}")
     if dict(stored.layers) != dict(asked.layers):
         changed = sorted(set(stored.layers) ^ set(asked.layers)) or sorted(stored.layers)
-        raise CampaignError(
-            f"campaign `{asked.name}` was started with other layers, such as {changed[0]}: "
-            "give another --name to start a new one"
-        )
+        raise CampaignDiffersError(f"campaign `{asked.name}` was started with other layers, such as: {changed[0]}")

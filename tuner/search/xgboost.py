@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from results.record import Outcome, Trial
+from results.stats import median
 from schedules.space import Config, ConfigSpace
 from tuner.cost_model.base import CostModel, Sample
 from tuner.cost_model.features import FeatureEncoder
@@ -21,9 +21,9 @@ WARM_UP = 8
 EXPLORE_EVERY = 4
 # Up to this grid the model ranks every config; encoding them takes a third of a second, once.
 WHOLE_GRID = 20_000
-# In a larger one: the valid ones of so many random points, and the neighbours of the fastest configs.
+# In a larger one: the valid ones of so many random points, and what differs in one knob from the fastest configs.
 SAMPLES = 500
-ELITE = 8
+ELITE = 2
 
 
 class ModelGuidedSearch:
@@ -54,7 +54,7 @@ class ModelGuidedSearch:
         return [*batch, *self._untried.take(n - len(batch))]
 
     def observe(self, trials: Sequence[Trial]) -> None:
-        configs = [dict(trial.candidate.config) for trial in trials]
+        configs = [trial.candidate.config for trial in trials]
         self._untried.mark_known(configs)
         for trial, config, row in zip(trials, configs, self._encoder.matrix(configs), strict=True):
             sample = Sample(tuple(row), _calls_per_s(trial), trial.candidate.workload)
@@ -87,18 +87,21 @@ class ModelGuidedSearch:
     def _pool(self) -> Pool:
         if self._space.grid_size <= WHOLE_GRID:
             return self._whole
-        drawn = (self._space.at(int(index)) for index in self._rng.integers(self._space.grid_size, size=SAMPLES))
-        return self._pool_of([*self._neighbours(), *(config for config in drawn if not self._space.fault(config))])
+        points = self._rng.integers(self._space.grid_size, size=SAMPLES)
+        drawn = [config for index in points if self._space.fault(config := self._space.at(int(index))) is None]
+        return self._pool_of([*self._variants(), *drawn])
 
     @cached_property
     def _whole(self) -> Pool:
         return self._pool_of(list(self._space))
 
-    def _neighbours(self) -> list[Config]:
-        """Of the fastest configs so far."""
+    def _variants(self) -> list[Config]:
+        """The valid configs that differ in one knob, by any number of steps, from one of the fastest."""
         working = [index for index, sample in self._samples.items() if sample.calls_per_s]
         elite = sorted(working, key=lambda index: (-self._samples[index].calls_per_s, index))[:ELITE]
-        return [near for index in elite for near in self._space.neighbours(self._space.at(index))]
+        configs = [self._space.at(index) for index in elite]
+        variants = [{**c, knob.name: choice} for c in configs for knob in self._space.knobs for choice in knob.choices]
+        return [config for config in variants if self._space.fault(config) is None]
 
     def _pool_of(self, configs: Sequence[Config]) -> Pool:
         by_index = {self._space.index(config): config for config in configs}
@@ -111,4 +114,4 @@ def _calls_per_s(trial: Trial) -> float:
     """0 for a candidate that failed, in whichever way."""
     if trial.outcome is not Outcome.OK or trial.measurement is None:
         return 0.0
-    return 1 / statistics.median(trial.measurement.times_s)
+    return 1 / median(trial.measurement.times_s)

@@ -1,0 +1,88 @@
+"""Runs kernels on arrays between pages that can't be touched: `python guarded_memory.py PROFILE KEY...`.
+
+A kernel that reads or writes outside its arrays ends the process with SIGSEGV. Used by `test_schedules_bounds`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from kernels import build
+from probes import host_target
+
+from schedules.adversarial import adversarial_operands
+from schedules.arguments import kernel_inputs
+from schedules.reference import reference
+from schedules.workload import parse_workload
+
+Array = npt.NDArray[Any]
+Place = Callable[[Array], Array]
+
+# TVM's own arrays start at multiples of this, and its code relies on it.
+ALIGNMENT = 64
+PROT_NONE = 0
+CANARY = 0xA5
+
+
+def _guarded_pages(size: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Memory whose first and last page can't be touched, and the size of a page."""
+    page = mmap.PAGESIZE
+    total = (-(-size // page) + 2) * page
+    memory = np.frombuffer(mmap.mmap(-1, total), np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for offset in (0, total - page):
+        if libc.mprotect(ctypes.c_void_p(memory.ctypes.data + offset), ctypes.c_size_t(page), PROT_NONE):
+            raise OSError(ctypes.get_errno(), "mprotect")
+    return memory, page
+
+
+def before_a_guard(array: Array) -> Array:
+    """A copy that ends where the guard begins, as far as its alignment allows."""
+    memory, page = _guarded_pages(array.nbytes)
+    start = (len(memory) - page - array.nbytes) // ALIGNMENT * ALIGNMENT
+    return _copied(array, memory, start)
+
+
+def behind_a_guard(array: Array) -> Array:
+    """A copy that begins where the guard ends."""
+    memory, page = _guarded_pages(array.nbytes)
+    return _copied(array, memory, page)
+
+
+def _copied(array: Array, memory: npt.NDArray[np.uint8], start: int) -> Array:
+    page = mmap.PAGESIZE
+    memory[page:-page] = CANARY
+    copy: Array = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def run_guarded(entry: Any, inputs: tuple[Array, ...], output: Array, place: Place) -> Array:
+    placed = [place(np.ascontiguousarray(array)) for array in (*inputs, output)]
+    entry(*(tvm.runtime.from_dlpack(array) for array in placed))
+    return placed[-1]
+
+
+def main(profile: str, keys: list[str]) -> None:
+    for key in keys:
+        print(key, flush=True)
+        workload = parse_workload(key)
+        built = build(workload, host_target(profile))
+        for _, operands in adversarial_operands(workload, 0)[:2]:
+            expected = reference(workload, operands).reshape(built.kernel.output_shape)
+            inputs = kernel_inputs(workload, built.kernel, operands)
+            for place in (before_a_guard, behind_a_guard):
+                output = run_guarded(built.entry, inputs, np.invert(expected), place)
+                if not np.array_equal(output, expected):
+                    raise SystemExit(f"wrong outputs: {key}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,86 @@
+"""Layers to test templates with: plain ones, odd ones, and drawn ones."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Requantize, Window, Workload
+
+# One layer of each operator: what a template takes at all shows here.
+PLAIN = {
+    "conv2d": "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-float.c-u8",
+    "dwconv2d": "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-float.c-u8",
+    "dense": "dense-u8s8-3x32-o32-float.c-u8",
+}
+# What breaks tiles, runs and copies: each alone on its axis.
+ODD = (
+    "conv2d-u8s8-1x1x1x1-k1x1x1-s1-p0-float.c-u8",
+    "conv2d-u8s8-1x5x5x3-k3x3x1-s1-p1-float.t-u8",
+    "conv2d-s8s8-2x7x5x7-k3x3x17-s2-p1-fixed.c-s8",
+    "conv2d-u8u8-1x6x9x5-k2x3x33-s1x2-p0.1.2.3-wz-fixed.t-clamp-u8",
+    "conv2d-s8u8-1x9x7x4-k3x3x16-s1-p2-d2-wz-float.c-clamp-s8",
+    "conv2d-u8s8-1x6x6x8-k3x3x36-s1-p1-g2-float.c-u8",
+    "conv2d-u8u8-1x5x4x6-k1x1x10-s1-p0-g2-wz-s32",
+    "conv2d-u8s8-3x4x5x19-k1x1x40-s1-p0-float.c-s8",
+    "conv2d-u8s8-1x4x5x19-k1x1x40-s1-p1-float.c-u8",
+    "conv2d-u8s8-1x3x3x130-k3x3x16-s1-p0-s32",
+    "conv2d-u8s8-1x2x70x1-k1x5x16-s1-p0.2.0.2-float.c-u8",
+    "dwconv2d-u8s8-1x5x6x1-k3x3x1-s1-p1-float.c-u8",
+    "dwconv2d-s8s8-2x9x7x19-k3x3x1-s2-p0.0.1.1-fixed.c-s8",
+    "dwconv2d-u8u8-1x8x8x17-k5x3x1-s1-p2.1.2.1-wz-float.t-clamp-u8",
+    "dwconv2d-s8u8-1x9x9x9-k2x4x2-s1-p1-d2-wz-fixed.t-s8",
+    "dwconv2d-u8s8-1x3x3x80-k1x1x1-s1-p0-s32",
+    "dwconv2d-u8s8-1x20x3x16-k9x1x1-s1-p0-float.c-u8",
+    "dense-u8s8-1x1-o1-s32",
+    "dense-u8u8-5x13-o17-wz-fixed.t-u8",
+    "dense-s8s8-1x30-o300-float.c-clamp-s8",
+)
+
+
+@st.composite
+def numerics(draw: st.DrawFn) -> Numerics:
+    data, weight = draw(st.sampled_from(["u8", "s8"])), draw(st.sampled_from(["s8", "u8"]))
+    output = draw(st.sampled_from(["u8", "s8", "s32"]))
+    requantize = Requantize(draw(st.sampled_from(["float", "fixed"])), draw(st.booleans()))
+    return Numerics(
+        data=data,
+        weight=weight,
+        output=output,
+        requantize=None if output == "s32" else requantize,
+        weight_zero_point=draw(st.booleans()),
+        clamp=output != "s32" and draw(st.booleans()),
+    )
+
+
+@st.composite
+def windows(draw: st.DrawFn, height: int, width: int) -> Window:
+    """A window that fits the padded image."""
+    kernel, stride, dilation, before, after = [], [], [], [], []
+    for extent in (height, width):
+        before.append(draw(st.integers(0, 2)))
+        after.append(draw(st.integers(0, 2)))
+        dilation.append(draw(st.sampled_from([1, 1, 2])))
+        most = (extent + before[-1] + after[-1] - 1) // dilation[-1] + 1
+        kernel.append(draw(st.integers(1, min(5, most))))
+        stride.append(draw(st.integers(1, 3)))
+    return Window(
+        (kernel[0], kernel[1]),
+        (stride[0], stride[1]),
+        (before[0], before[1], after[0], after[1]),
+        (dilation[0], dilation[1]),
+    )
+
+
+@st.composite
+def workloads(draw: st.DrawFn, op: str) -> Workload:
+    """Small layers of an operator, in every form it can have."""
+    if op == "dense":
+        return Dense(draw(st.integers(1, 9)), draw(st.integers(1, 70)), draw(st.integers(1, 50)), draw(numerics()))
+    batch, height, width = draw(st.integers(1, 2)), draw(st.integers(1, 9)), draw(st.integers(1, 12))
+    window = draw(windows(height, width))
+    if op == "dwconv2d":
+        channels, multiplier = draw(st.integers(1, 70)), draw(st.sampled_from([1, 1, 2, 3]))
+        return DepthwiseConv2d(batch, height, width, channels, window, multiplier, draw(numerics()))
+    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    channels, outputs = groups * draw(st.integers(1, 20)), groups * draw(st.integers(1, 40))
+    return Conv2d(batch, height, width, channels, outputs, window, groups, draw(numerics()))

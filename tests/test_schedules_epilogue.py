@@ -1,0 +1,85 @@
+"""The end of every kernel where values are extreme: sums at the ends of int32, and shifts that wrap."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import Built, build
+
+from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
+from schedules.target import Target
+from schedules.workload import RANGES, Workload, parse_workload
+
+INT32_MIN, INT32_MAX = RANGES["s32"]
+ENDS = (INT32_MIN, INT32_MIN + 1, INT32_MIN + 200, -1, 0, 1, INT32_MAX - 200, INT32_MAX - 1, INT32_MAX)
+CHANNELS = 5 * len(ENDS)
+SCALES = (1.0, 0.75, MIN_SCALE, MAX_SCALE, 2.0**-24)
+SHIFTS = (0, -1, -31, 5, 30)
+
+
+def sums_of_bias(workload: Workload, bias: Any, zero_point: int, **rescale: Any) -> Operands:
+    low, high = RANGES[workload.numerics.output]
+    return Operands(
+        data=np.zeros(workload.data_shape, DTYPES[workload.numerics.data]),
+        weight=np.ones(workload.weight_shape, DTYPES[workload.numerics.weight]),
+        bias=np.array(bias, np.int32),
+        clamp_low=low,
+        clamp_high=high,
+        output_zero_point=zero_point,
+        **rescale,
+    )
+
+
+def built(key: str, target: Target) -> Built:
+    return build(parse_workload(key), target)
+
+
+@pytest.mark.parametrize("output", ["u8", "s8"])
+def test_float_rule_at_the_ends_of_int32(output: str, generic: Target) -> None:
+    kernel = built(f"dense-u8s8-1x4-o{CHANNELS}-float.c-{output}", generic)
+    pairs = list(itertools.product(ENDS, SCALES))
+    bias, scale = [end for end, _ in pairs], np.array([scale for _, scale in pairs], np.float32)
+    for zero_point in (*RANGES[output], 1):
+        assert kernel.is_exact(sums_of_bias(kernel.workload, bias, zero_point, scale=scale))
+
+
+@pytest.mark.parametrize("output", ["u8", "s8"])
+def test_fixed_rule_at_the_ends_of_int32(output: str, generic: Target) -> None:
+    kernel = built(f"dense-u8s8-1x4-o{CHANNELS}-fixed.c-{output}", generic)
+    pairs = list(itertools.product(ENDS, SHIFTS))
+    bias, shift = [end for end, _ in pairs], np.array([shift for _, shift in pairs], np.int32)
+    for zero_point, multiplier in itertools.product((*RANGES[output], 1), (0, 1 << 30, INT32_MAX)):
+        multipliers = np.full(CHANNELS, multiplier, np.int32)
+        operands = sums_of_bias(kernel.workload, bias, zero_point, multiplier=multipliers, shift=shift)
+        assert kernel.is_exact(operands)
+
+
+@pytest.mark.parametrize("key", ["dense-u8s8-1x4000-o16-float.c-u8", "dense-u8u8-1x4000-o16-wz-fixed.c-u8"])
+def test_partial_sums_may_wrap(key: str, generic: Target) -> None:
+    """The folded bias leaves int32 although the sum itself does not."""
+    kernel = built(key, generic)
+    workload = kernel.workload
+    rescale: dict[str, Any] = {"scale": np.full(16, 2.0**-24, np.float32)}
+    if workload.numerics.weight_zero_point:
+        rescale = {"multiplier": np.full(16, 1 << 30, np.int32), "shift": np.full(16, -23, np.int32)}
+    operands = Operands(
+        data=np.full(workload.data_shape, 255, np.uint8),
+        weight=np.full(workload.weight_shape, RANGES[workload.numerics.weight][1], DTYPES[workload.numerics.weight]),
+        bias=np.full(16, INT32_MIN + 100, np.int32),
+        clamp_low=0,
+        clamp_high=255,
+        data_zero_point=255,
+        output_zero_point=128,
+        **rescale,
+    )
+    assert kernel.is_exact(operands)
+
+
+@pytest.mark.parametrize("rule", ["float", "fixed"])
+def test_code_is_vector_code(rule: str, vnni: Target) -> None:
+    """Bytes are narrowed 16 at a time: an operator that TVM can't vectorize would leave a scalar loop."""
+    assembly = built(f"conv2d-u8s8-1x8x8x64-k1x1x64-s1-p0-{rule}.c-u8", vnni).assembly
+    assert "vpmovdb\t%zmm" in assembly

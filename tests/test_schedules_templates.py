@@ -1,0 +1,169 @@
+"""The contract that every template in the registry keeps: exact kernels, readable refusals, the same in any process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernels import build
+from layers import ODD, PLAIN, workloads
+from probes import any_target, host_target
+
+from schedules.errors import ConfigError
+from schedules.registry import TEMPLATES
+from schedules.space import Value
+from schedules.target import PROFILES, Target
+from schedules.template import Template
+from schedules.workload import Workload, parse_workload
+
+GOLDEN = Path(__file__).parent / "golden"
+few = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@st.composite
+def configs(draw: st.DrawFn, template: Template, workload: Workload, target: Target) -> Mapping[str, Value]:
+    seed = draw(st.integers(0, 2**16))
+    return template.space(workload, target).sample(np.random.default_rng(seed))
+
+
+def profile_of(template: Template) -> str:
+    """The profile that needs least of those on which the template takes any layer."""
+    for profile in sorted(PROFILES, key=lambda known: len(known.needs)):
+        target = any_target(profile.name)
+        if any(template.rejects(parse_workload(key), target) is None for key in PLAIN.values()):
+            return profile.name
+    raise AssertionError(f"no profile for {template.name}")
+
+
+def operators_of(template: Template) -> list[str]:
+    target = any_target(profile_of(template))
+    return [op for op, key in PLAIN.items() if template.rejects(parse_workload(key), target) is None]
+
+
+@pytest.fixture(params=TEMPLATES, ids=lambda template: template.name)
+def template(request: pytest.FixtureRequest) -> Template:
+    found: Template = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def digests_elsewhere() -> list[str]:
+    """The digests of all templates' kernels, from another process with other hashes."""
+    code = "import test_schedules_templates as t; print(*map(t.digest, t.TEMPLATES))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "12345"}
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, check=True, timeout=60, env=environment, capture_output=True, text=True)
+    return run.stdout.split()
+
+
+class TestContract:
+    """What holds for every template; one that is added to the registry is tested with it."""
+
+    def test_has_a_name_of_its_own_and_a_version(self, template: Template) -> None:
+        assert re.fullmatch(r"[a-z0-9]+(\.[a-z0-9_]+)+", template.name)
+        assert [other.name for other in TEMPLATES].count(template.name) == 1
+        assert template.version >= 1
+
+    def test_rejects_with_a_reason(self, template: Template) -> None:
+        for profile in PROFILES:
+            for key in (*PLAIN.values(), *ODD):
+                rejection = template.rejects(parse_workload(key), any_target(profile.name))
+                assert rejection is None or re.fullmatch(r"(takes|needs) .*[^.\n]", rejection.reason)
+
+    def test_default_is_in_the_space(self, template: Template) -> None:
+        target = any_target(profile_of(template))
+        for key in (*PLAIN.values(), *ODD):
+            workload = parse_workload(key)
+            if template.rejects(workload, target) is None:
+                space = template.space(workload, target)
+                assert space.fault(space.default) is None
+
+    def test_apply_refuses_a_config_outside_the_space(self, template: Template) -> None:
+        workload, target = self.plain(template)
+        default = template.space(workload, target).default
+        for config in ({}, {**default, "tile_columns": 1000}, {**default, "no_such_knob": 1}):
+            with pytest.raises(ConfigError):
+                template.apply(workload, target, config)
+
+    @pytest.mark.parametrize("key", ODD)
+    def test_odd_layers_are_exact(self, template: Template, key: str) -> None:
+        workload, target = parse_workload(key), host_target(profile_of(template))
+        if template.rejects(workload, target) is None:
+            assert build(workload, target, template=template).wrong_cases() == []
+
+    @few
+    @given(draw=st.data())
+    def test_drawn_layers_and_configs_are_exact(self, template: Template, draw: st.DataObject) -> None:
+        target = host_target(profile_of(template))
+        layers = st.sampled_from(operators_of(template)).flatmap(workloads)
+        workload = draw.draw(layers.filter(lambda layer: template.rejects(layer, target) is None))
+        config = draw.draw(configs(template, workload, target))
+        assert build(workload, target, config, template).wrong_cases() == []
+
+    @pytest.mark.parametrize("key", PLAIN.values())
+    def test_every_config_is_exact_at_the_corners_of_the_space(self, template: Template, key: str) -> None:
+        workload, target = parse_workload(key), host_target(profile_of(template))
+        if template.rejects(workload, target) is not None:
+            return
+        valid = list(template.space(workload, target))
+        for config in (valid[0], valid[-1]):
+            assert build(workload, target, config, template).wrong_cases() == []
+
+    def test_kernel_is_the_same_in_another_process(self, template: Template, digests_elsewhere: list[str]) -> None:
+        # The second one in this process: nothing is left over from the first.
+        assert [digest(template), digest(template)] == 2 * [digests_elsewhere[TEMPLATES.index(template)]]
+
+    def test_kernel_is_the_golden_one(self, template: Template, refresh_golden: bool) -> None:
+        path = GOLDEN / f"{template.name}.txt"
+        text = scheduled_text(template)
+        if refresh_golden:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert text == path.read_text(), "the schedule changed: see the difference, then run with --refresh-golden"
+
+    @staticmethod
+    def plain(template: Template) -> tuple[Workload, Target]:
+        return parse_workload(PLAIN[operators_of(template)[0]]), any_target(profile_of(template))
+
+
+def scheduled_text(template: Template) -> str:
+    """The scheduled TIR of the default config of a small layer, below what it is for."""
+    workload, target = TestContract.plain(template)
+    config = template.space(workload, target).default
+    function = template.apply(workload, target, config).function
+    knobs = ", ".join(f"{name}={value}" for name, value in config.items())
+    return f"# {template.name} version {template.version}, {workload.key}, {knobs}\n{function.script()}\n"
+
+
+def digest(template: Template) -> str:
+    """A hash of several configs' kernels."""
+    workload, target = TestContract.plain(template)
+    texts = hashlib.sha256()
+    space = template.space(workload, target)
+    rng = np.random.default_rng(0)
+    for config in (space.default, space.sample(rng), space.sample(rng)):
+        texts.update(template.apply(workload, target, config).function.script().encode())
+    return texts.hexdigest()
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("key", PLAIN.values())
+def test_generic_kernels_are_exact_on_narrow_vectors(key: str, lanes: int) -> None:
+    target = replace(host_target("generic"), vector_lanes=lanes, vector_registers=16)
+    assert build(parse_workload(key), target).wrong_cases() == []

@@ -1,0 +1,47 @@
+"""What a best log must satisfy beyond its form: that a template of this version makes every schedule in it."""
+
+from __future__ import annotations
+
+from results.best import BestSchedule
+from schedules.errors import ScheduleError, UnknownTargetError
+from schedules.registry import template_named
+from schedules.target import Target, targets_named
+from schedules.template import Template
+from schedules.workload import Workload, parse_workload
+
+
+def schedule_faults(best: BestSchedule) -> list[str]:
+    """Why the schedule can't be made here, as `field: what`; empty if it can."""
+    faults: list[str] = []
+    workload = template = None
+    targets: tuple[Target, ...] = ()
+    try:
+        workload = parse_workload(best.workload)
+    except ScheduleError as error:
+        faults.append(f"workload: {error}")
+    try:
+        template = template_named(best.candidate.template, best.candidate.template_version)
+    except ScheduleError as error:
+        faults.append(f"template: {error}")
+    try:
+        targets = targets_named(best.target)
+    except UnknownTargetError as error:
+        faults.append(f"target: {error}")
+    if workload and template and targets:
+        faults += _config_faults(best, workload, template, targets)
+    return faults
+
+
+def _config_faults(
+    best: BestSchedule, workload: Workload, template: Template, targets: tuple[Target, ...]
+) -> list[str]:
+    """One fault, unless the config is in the space of one of the targets that the name may stand for."""
+    faults = []
+    for target in targets:
+        if rejection := template.rejects(workload, target):
+            faults.append(f"template: {template.name} does not take this workload: {rejection.reason}")
+        elif fault := template.space(workload, target).fault(best.candidate.config):
+            faults.append(f"config: {fault}")
+        else:
+            return []
+    return faults[:1]

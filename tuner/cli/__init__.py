@@ -1,0 +1,1 @@
+"""The program `int8tune`. Data goes to stdout, everything else to stderr."""

@@ -1,0 +1,77 @@
+"""`int8tune results best`"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, Format, FormatOption, ResultsOption
+from tuner.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from results.best import BestSchedule
+
+LogOption = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Read and check a best log, in place of the records."),
+]
+
+
+def best(
+    results: ResultsOption = DEFAULT_RESULTS,
+    campaign: CampaignOption = None,
+    log: LogOption = None,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Show the best schedule of each layer.
+
+    That is the default, unless another one is faster beyond doubt.
+
+    Example: int8tune results best --log int8tune-results/resnet50.best.jsonl
+    """
+    if log is not None and campaign is not None:
+        raise typer.BadParameter("--log reads a file, --campaign is about the records: give one of them")
+    schedules = _recorded(results, campaign) if log is None else _logged(log)
+    if form is Format.JSON:
+        emit_json([_as_dict(schedule) for schedule in schedules])
+        return
+    if not schedules:
+        say("no schedule was verified yet")
+        return
+    emit("\n".join(_lines(schedule) for schedule in schedules))
+
+
+def _recorded(results: Path, campaign: str | None) -> list[BestSchedule]:
+    from results.best import best_schedules
+    from tuner.publish import choose_campaign, open_records
+
+    with open_records(results) as store:
+        chosen = None if campaign is None else choose_campaign(store, campaign)
+        return best_schedules(store, campaign=chosen)
+
+
+def _logged(log: Path) -> list[BestSchedule]:
+    from results.best import read_best_log
+    from tuner.best_log import schedule_faults
+
+    return read_best_log(log, schedule_faults)
+
+
+def _lines(best: BestSchedule) -> str:
+    """Two lines: which layer and how fast, then the schedule."""
+    from results.label import layer_label
+    from results.report.format import interval, microseconds
+
+    gain = "default" if best.is_default else interval(best.speedup)
+    head = f"{layer_label(best.workload):<30} {microseconds(best.median_s):>8} us  {gain:<17}"
+    config = " ".join(f"{name}={value}" for name, value in best.candidate.config.items())
+    return f"{head}  {best.target}\n    {best.candidate.template} {config}"
+
+
+def _as_dict(best: BestSchedule) -> dict[str, Any]:
+    values = asdict(best)
+    return values | {"candidate": {"id": best.candidate.id, **values["candidate"]}, "is_default": best.is_default}

@@ -1,0 +1,138 @@
+"""What each failure means to a person: one table from exceptions to exit codes and to the command to type next."""
+
+from __future__ import annotations
+
+import errno
+import re
+import traceback
+from dataclasses import dataclass
+
+import typer
+
+from compiler.errors import CompilerError, LayerTableError, UnknownNetworkError
+from results.errors import (
+    BestLogError,
+    ExportError,
+    ForeignStoreError,
+    NewerSchemaError,
+    ResultsError,
+    StoreError,
+    StoreLockedError,
+    StoreWriteError,
+)
+from rpc.errors import DeviceLostError, DeviceStartError, RpcError
+from schedules.errors import (
+    ConfigError,
+    ScheduleError,
+    UnknownTargetError,
+    UnknownTemplateError,
+    WorkloadError,
+)
+from tuner.cli.output import say
+from tuner.errors import (
+    BuildPoolError,
+    CampaignDiffersError,
+    CampaignError,
+    DeviceGoneError,
+    NoCompilerError,
+    SpecError,
+    TunerError,
+    UnknownCampaignError,
+    UnknownStrategyError,
+)
+
+FAILED = 1
+USAGE = 2
+NO_DEVICE = 4
+INTERRUPTED = 130
+
+GO_ON = "run the same command again, it goes on where it was"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a class of exceptions ends the program."""
+
+    exit_code: int
+    hint: str
+
+
+# An exception has the entry of its own class, or of the nearest base that has one.
+FAILURES: dict[type[BaseException], Failure] = {
+    UnknownNetworkError: Failure(USAGE, "see the layers of a network: int8tune layers resnet50"),
+    LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
+    CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
+    WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
+    ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),
+    UnknownTemplateError: Failure(USAGE, "see the templates: int8tune templates list"),
+    UnknownTargetError: Failure(USAGE, "leave --target out for the best one, or see this CPU: int8tune devices check"),
+    ScheduleError: Failure(FAILED, "see the templates: int8tune templates list"),
+    SpecError: Failure(USAGE, "see the options: int8tune tune --help"),
+    UnknownStrategyError: Failure(USAGE, "see the options: int8tune tune --help"),
+    UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results best --results DIR"),
+    CampaignDiffersError: Failure(FAILED, "go on as it was started, or start another one: add --name OTHER"),
+    NoCompilerError: Failure(FAILED, "install one, such as: apt install gcc; or set CXX to yours"),
+    DeviceGoneError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
+    CampaignError: Failure(FAILED, "see what a campaign would do here: int8tune plan NETWORK"),
+    BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
+    TunerError: Failure(FAILED, "see the commands: int8tune --help"),
+    StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),
+    ForeignStoreError: Failure(FAILED, "move the file away, or use another folder: add --results DIR"),
+    NewerSchemaError: Failure(FAILED, "pip install --upgrade int8tune, or use another folder: add --results DIR"),
+    StoreWriteError: Failure(FAILED, f"see the room and the permissions: df -h DIR; then {GO_ON}"),
+    StoreError: Failure(FAILED, "make records: int8tune tune NETWORK; or say where they are: --results DIR"),
+    BestLogError: Failure(FAILED, "write a new one: int8tune tune NETWORK ends with one"),
+    ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
+    ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
+    DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
+    DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
+    RpcError: Failure(FAILED, "check the device: int8tune devices check"),
+    OSError: Failure(FAILED, "check the path and its permissions: ls -ld PATH"),
+}
+_OS_HINTS = {
+    errno.ENOSPC: f"make room, see df -h; then {GO_ON}",
+    errno.EDQUOT: f"make room, see quota; then {GO_ON}",
+    errno.EROFS: "choose a folder that can be written: add --results DIR",
+    errno.EACCES: "choose a folder that can be written: add --results DIR",
+    errno.EMFILE: "allow more open files: ulimit -n 1024",
+}
+_PARAMETER = re.compile(r"^Invalid value for '([^']+)': |^Invalid value: ")
+_BUG = Failure(FAILED, "report it with the traceback, which the same command with --debug shows")
+
+
+def explain(error: BaseException, *, debug: bool) -> int:
+    """Say what went wrong and what to type next; the exit code."""
+    if debug and not isinstance(error, typer.TyperException):
+        say("".join(traceback.format_exception(error)))
+    if isinstance(error, typer.TyperException):
+        return _explain_usage(error)
+    failure = failure_of(error)
+    lines = _lines(error) if failure is not _BUG else [f"this is a bug in int8tune: {type(error).__name__}: {error}"]
+    for line in lines:
+        say(f"error: {' '.join(line.split())}")
+    say(f"hint: {_OS_HINTS.get(error.errno or 0, failure.hint) if isinstance(error, OSError) else failure.hint}")
+    return failure.exit_code
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The entry of the error's class in the table; an error without one is a bug."""
+    return next((FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES), _BUG)
+
+
+def _lines(error: BaseException) -> list[str]:
+    """One line for each fault, most errors have one."""
+    if isinstance(error, OSError):
+        return [": ".join(filter(None, [(error.strerror or str(error)).lower(), str(error.filename or "")]))]
+    return str(error).splitlines() or [type(error).__name__]
+
+
+def _explain_usage(error: typer.TyperException) -> int:
+    """Something is wrong with what was typed: in the words of the parser, in the form of the other messages."""
+    text = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+    text = _PARAMETER.sub(r"\1: ", text).strip().removesuffix(".").replace("'", "`")
+    if near := getattr(error, "possibilities", None):
+        text += f", did you mean {' or '.join(near)}?"
+    say(f"error: {text[:1].lower()}{text[1:]}")
+    context = getattr(error, "ctx", None)
+    say(f"hint: see the options: {context.command_path if context else 'int8tune'} --help")
+    return USAGE

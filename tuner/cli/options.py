@@ -1,0 +1,87 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_RESULTS = Path("int8tune-results")
+UNITS_S = {"s": 1, "m": 60, "h": 3600}
+
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])")
+_WHOLE = re.compile(r"-?\d{1,20}")
+_SHOWN = 60
+
+
+class Format(StrEnum):
+    """How data is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(slots=True)
+class Invocation:
+    """One start of the program.
+
+    Attributes:
+        arguments: what was typed after the program's name.
+        debug: whether failures show their traceback.
+    """
+
+    arguments: list[str]
+    debug: bool = False
+
+
+def whole_number(value: str | int) -> int:
+    """A whole number that a person typed, or a default."""
+    if not _WHOLE.fullmatch(str(value)):
+        raise typer.BadParameter(f"not a whole number: {str(value)[:_SHOWN]}")
+    return int(value)
+
+
+def duration_s(text: str) -> float:
+    """Seconds of a number with a unit, such as `90s`, `5m` or `1.5h`."""
+    match = _DURATION.fullmatch(text)
+    if match:
+        return float(match[1]) * UNITS_S[match[2]]
+    problem = "needs a unit" if re.fullmatch(r"\d+(\.\d+)?", text) else "is a number with a unit"
+    raise typer.BadParameter(f"a duration {problem}, such as 90s, 5m or 1.5h: {text[:_SHOWN]}")
+
+
+def output_format(text: str) -> Format:
+    """`table` or `json`."""
+    if text not in tuple(Format):
+        raise typer.BadParameter(f"unknown format `{text[:_SHOWN]}`, known: {', '.join(Format)}")
+    return Format(text)
+
+
+def _remember_debug(context: typer.Context, debug: bool) -> None:
+    invocation = context.find_root().obj
+    assert isinstance(invocation, Invocation)
+    invocation.debug = invocation.debug or debug
+
+
+NetworkArgument = Annotated[
+    str, typer.Argument(metavar="NETWORK", help="A network's name, or a layer table whose name ends in .json.")
+]
+ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the records.")]
+CampaignOption = Annotated[
+    str | None, typer.Option("--campaign", metavar="NAME", help="A campaign in the records, where there are several.")
+]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="PROFILE", help="Target profile; the best for this CPU if left out.")
+]
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", metavar="FORMAT", parser=output_format, help="How data is printed: table or json."),
+]
+DebugOption = Annotated[
+    bool,
+    typer.Option("--debug", callback=_remember_debug, expose_value=False, help="Show tracebacks of failures."),
+]

@@ -1,0 +1,71 @@
+"""What the program writes: data to stdout, all else to stderr, and no control character from anybody else's text."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from compiler.strict_json import printable
+
+# Of a stdout that is no terminal.
+PAGE_COLUMNS = 100
+LONGEST_LINE = 1000
+
+
+def emit(text: str) -> None:
+    """Write lines of data to stdout. A reader that went away, such as `head`, is no error: the rest is dropped.
+
+    Raises:
+        OSError: the data can't be written.
+    """
+    try:
+        _write(sys.stdout, safe(text))
+    except OSError as error:
+        # What is left in the buffer must not fail once more at the end of the program.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        if not isinstance(error, BrokenPipeError):
+            raise
+
+
+def emit_json(value: object) -> None:
+    """Write a value to stdout as JSON in ASCII."""
+    emit(json.dumps(value, indent=2, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """Write lines for a person to stderr, cut where somebody made them endless."""
+    _write(sys.stderr, "\n".join(line[:LONGEST_LINE] for line in safe(text).split("\n")))
+
+
+def safe(text: str) -> str:
+    """The text as a terminal may get it: lines of printable characters."""
+    return "\n".join(map(printable, text.removesuffix("\n").split("\n")))
+
+
+def stdout_columns() -> int:
+    """How wide a table on stdout may be."""
+    return shutil.get_terminal_size((PAGE_COLUMNS, 24)).columns if sys.stdout.isatty() else PAGE_COLUMNS
+
+
+def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """Rows in columns two spaces apart, the columns at positions `numbers` aligned right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if position in numbers else cell.ljust(width)
+            for position, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _write(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.flush()

@@ -1,0 +1,99 @@
+"""`int8tune plan`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption
+from tuner.cli.output import aligned, emit, emit_json
+from tuner.cli.tune import TrialsOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rpc.request import Capabilities
+    from tuner.campaign.plan import Task
+
+# Of MobileNet V2's and ResNet-50's layers on two cores of a server, one building and one measuring.
+TYPICAL_TRIAL_S = 0.3
+
+
+def plan(
+    network: NetworkArgument,
+    target: TargetOption = None,
+    trials: TrialsOption = 32,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Show what `tune` would do, and about how long.
+
+    Builds and runs nothing.
+
+    Example: int8tune plan resnet50 --trials 64
+    """
+    from compiler.network import load_network
+    from rpc.local import LocalTransport
+    from schedules.target import target_for
+    from tuner.campaign.plan import make_plan
+    from tuner.campaign.run import measuring_and_build_cores
+    from tuner.campaign.spec import CampaignSpec
+
+    spec = CampaignSpec("plan", load_network(network), trials_per_task=trials)
+    measuring, building = measuring_and_build_cores()
+    with LocalTransport(measuring) as transport:
+        device = transport.start()
+    chosen = target_for(device.features, device.llvm_cpu, device.llvm_triple, target)
+    tasks = make_plan(spec.network, chosen)
+    rows = [_row(task, trials) for task in tasks]
+    total = sum(row["trials"] for row in rows)
+    if form is Format.JSON:
+        about = {"network": spec.network.name, "target": chosen.name, "device": _device(device, measuring, building)}
+        emit_json(about | {"tasks": rows, "trials": total, "predicted_s": total * TYPICAL_TRIAL_S})
+        return
+    emit(f"{spec.network.name} on {device.cpu}, target {chosen.name}")
+    emit(f"{cores_in_words(measuring, building)}\n")
+    cells = [
+        (str(row["count"]), row["label"], row["template"], f"{row['space']:,}", f"{row['trials']}") for row in rows
+    ]
+    emit(aligned([("runs", "layer", "template", "configs", "trials"), *cells], numbers=(0, 3, 4)))
+    emit(f"\n{len(rows)} layers, {total:,} trials, about {in_words(total * TYPICAL_TRIAL_S)} (an estimate)")
+
+
+def cores_in_words(measuring: int, building: Sequence[int]) -> str:
+    """Which core measures and which build."""
+    names = ", ".join(map(str, building))
+    if measuring in building:
+        return f"core {measuring} builds and measures in turn"
+    return (
+        f"core {measuring} measures, core{'s' if len(building) > 1 else ''} {names} build{'s' * (len(building) == 1)}"
+    )
+
+
+def in_words(seconds: float) -> str:
+    """A duration in its largest unit, such as `12 min`."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
+
+
+def _row(task: Task, trials: int) -> dict[str, Any]:
+    from results.label import layer_label
+
+    return {
+        "name": task.name,
+        "label": layer_label(task.workload.key),
+        "count": task.count,
+        "workload": task.workload.key,
+        "template": task.template.name,
+        "space": task.space.size,
+        "trials": task.trials(trials),
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return str(row["count"]), row["label"], row["template"], f"{row['space']:,}", str(row["trials"])
+
+
+def _device(device: Capabilities, measuring: int, building: Sequence[int]) -> dict[str, Any]:
+    return {"cpu": device.cpu, "measuring_core": measuring, "building_cores": list(building)}

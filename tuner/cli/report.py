@@ -1,0 +1,31 @@
+"""`int8tune report`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, ResultsOption
+from tuner.cli.output import say
+
+PageArgument = Annotated[Path, typer.Argument(metavar="OUT.html", help="The file to write.")]
+
+
+def report(
+    page: PageArgument,
+    results: ResultsOption = DEFAULT_RESULTS,
+    campaign: CampaignOption = None,
+    _debug: DebugOption = False,
+) -> None:
+    """Write the report of a campaign as one HTML page.
+
+    Example: int8tune report resnet50.html --campaign resnet50
+    """
+    from tuner.publish import choose_campaign, open_records, write_page
+
+    with open_records(results) as store:
+        chosen = choose_campaign(store, campaign)
+        summary = write_page(store, chosen, page)
+    say(f"report of {chosen}, {summary.totals.trials:,} trials  {page}")

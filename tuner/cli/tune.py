@@ -1,0 +1,112 @@
+"""`int8tune tune`"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.failures import INTERRUPTED
+from tuner.cli.options import (
+    DEFAULT_RESULTS,
+    DebugOption,
+    Format,
+    FormatOption,
+    Invocation,
+    NetworkArgument,
+    ResultsOption,
+    TargetOption,
+    duration_s,
+    whole_number,
+)
+from tuner.cli.output import emit, emit_json, say, stdout_columns
+
+if TYPE_CHECKING:
+    from tuner.campaign.run import Outlet
+    from tuner.campaign.spec import CampaignSpec
+    from tuner.publish import Publication
+
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the campaign; the network's if left out.")
+]
+StrategyOption = Annotated[
+    str, typer.Option("--strategy", metavar="NAME", help="How candidates are chosen: xgboost, random or grid.")
+]
+TrialsOption = Annotated[
+    int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials of each distinct layer.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of all random choices.")]
+TimeOption = Annotated[
+    float | None,
+    typer.Option("--time", metavar="TIME", parser=duration_s, help="Stop after 90s, 5m or 1.5h; it can go on later."),
+]
+
+
+def tune(
+    context: typer.Context,
+    network: NetworkArgument,
+    results: ResultsOption = DEFAULT_RESULTS,
+    name: NameOption = None,
+    target: TargetOption = None,
+    strategy: StrategyOption = "xgboost",
+    trials: TrialsOption = 32,
+    seed: SeedOption = 0,
+    time: TimeOption = None,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> int:
+    """Tune the layers of a network on this machine.
+
+    Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
+
+    Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
+    """
+    from compiler.network import load_network
+    from tuner.campaign.spec import CampaignSpec
+
+    layers = load_network(network)
+    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time)
+    return _tune(spec, target, results, form, shlex.join(["int8tune", *_arguments(context)]))
+
+
+def _tune(spec: CampaignSpec, target: str | None, results: Path, form: Format, command: str) -> int:
+    from results.report.text import as_dict, render_table
+    from rpc.local import LocalTransport
+    from tuner.campaign.loop import Ending
+    from tuner.campaign.run import measuring_and_build_cores, run_campaign
+    from tuner.cli.live import make_display
+    from tuner.cli.stopping import StopRequest
+    from tuner.publish import publish
+
+    with StopRequest() as stop:
+        with make_display(stop) as display:
+            transport = LocalTransport(measuring_and_build_cores()[0])
+            outlet = run_campaign(spec, target, transport, results, display, stop)
+        published = publish(results, spec.name)
+        if form is Format.JSON:
+            emit_json(as_dict(published.summary) | {"ending": outlet.ending.value})
+        else:
+            emit(render_table(published.summary, stdout_columns()))
+        _say_end(outlet, published, command)
+    return INTERRUPTED if outlet.ending is Ending.INTERRUPTED else 0
+
+
+def _say_end(outlet: Outlet, published: Publication, command: str) -> None:
+    """What is left to do, and where the files are."""
+    from tuner.campaign.loop import Ending
+
+    if outlet.nothing_left:
+        say(f"nothing is left to do, {published.summary.totals.trials:,} trials are recorded")
+    say(f"report    {published.page}")
+    say(f"best log  {published.best_log}")
+    if outlet.ending is not Ending.FINISHED:
+        why = "interrupted" if outlet.ending is Ending.INTERRUPTED else "the time is up"
+        say(f"{why}; to go on: {command}")
+
+
+def _arguments(context: typer.Context) -> list[str]:
+    invocation = context.find_root().obj
+    assert isinstance(invocation, Invocation)
+    return invocation.arguments

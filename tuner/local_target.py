@@ -1,0 +1,19 @@
+"""The target of this machine, or any other, as templates see it: enough to look at spaces, without TVM."""
+
+from __future__ import annotations
+
+from rpc.capabilities import cpu_features
+from schedules.target import PROFILES, Target, target_for
+
+# LLVM's name of the CPU takes a second to find out; no template reads it.
+LLVM_CPU = "native"
+
+
+def target_to_look_at(profile: str | None = None) -> Target:
+    """The best target of this machine, or the named profile, whether or not this machine can run it.
+
+    Raises:
+        UnknownTargetError: nobody registered the profile.
+    """
+    needs = next((known.needs for known in PROFILES if known.name == profile), frozenset())
+    return target_for(cpu_features() | needs, LLVM_CPU, LLVM_CPU, profile)

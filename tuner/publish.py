@@ -1,0 +1,94 @@
+"""What people and compilers get from a campaign's records: the summary, the report page and the best log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from results.base import Store
+from results.best import best_schedules, write_best_log
+from results.progress import search_progress
+from results.record import Campaign
+from results.report.html import write_html
+from results.store import SqliteStore
+from results.summary import CampaignSummary, summarize
+from schedules.errors import WorkloadError
+from schedules.workload import parse_workload
+from tuner.campaign.run import STORE_FILE
+from tuner.errors import UnknownCampaignError
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A campaign's summary, and the files that were written."""
+
+    summary: CampaignSummary
+    page: Path
+    best_log: Path
+
+
+def open_records(results: Path) -> SqliteStore:
+    """The records in a results folder, for reading.
+
+    Raises:
+        StoreError: they are not there, or can't be read.
+    """
+    return SqliteStore(results / STORE_FILE, readonly=True)
+
+
+def publish(results: Path, campaign: str) -> Publication:
+    """Write `<campaign>.html` and `<campaign>.best.jsonl` into the results folder, from what is recorded so far.
+
+    Raises:
+        StoreError: no such campaign, or the records can't be read.
+        ExportError: a file can't be written.
+    """
+    page, best_log = results / f"{campaign}.html", results / f"{campaign}.best.jsonl"
+    with open_records(results) as store:
+        summary = write_page(store, campaign, page)
+        write_best_log(best_log, best_schedules(store, campaign=campaign))
+    return Publication(summary, page, best_log)
+
+
+def write_page(store: Store, campaign: str, page: Path) -> CampaignSummary:
+    """Write a campaign's report page.
+
+    Raises:
+        StoreError: no such campaign, or the records can't be read.
+        ExportError: the file can't be written.
+    """
+    layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
+    macs = _macs(layers)
+    summary = summarize(store, campaign, macs)
+    write_html(page, summary, search_progress(store, campaign, macs))
+    return summary
+
+
+def choose_campaign(store: Store, name: str | None) -> str:
+    """The named campaign, or the only one.
+
+    Raises:
+        UnknownCampaignError: it is not there, or none was named and there are several; the message lists them.
+    """
+    names = [campaign.name for campaign in store.query(Campaign)]
+    if name is None and len(names) == 1:
+        return names[0]
+    if name in names:
+        return name
+    if name is None:
+        raise UnknownCampaignError(
+            f"choose one of {len(names)} campaigns with --campaign: {', '.join(names) or 'none'}"
+        )
+    raise UnknownCampaignError(f"no such campaign, the records have {', '.join(names) or 'none'}: {name}")
+
+
+def _macs(workloads: Iterable[str]) -> dict[str, int]:
+    """Multiply-adds by workload; without those that another version wrote and this one can't read."""
+    macs = {}
+    for key in workloads:
+        try:
+            macs[key] = parse_workload(key).macs
+        except WorkloadError:
+            continue
+    return macs
