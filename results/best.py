@@ -81,14 +81,12 @@ def best_schedules(
 
 
 def _schedule(contest: Contest, best: Rival) -> BestSchedule:
-    measurement = best.trial.measurement
-    assert measurement is not None, "only verified trials are compared"
     return BestSchedule(
         workload=contest.task.workload,
         target=contest.task.target,
         device=contest.task.device,
         candidate=best.trial.candidate,
-        median_s=median(measurement.times_s),
+        median_s=median(best.times_s),
         default_candidate=contest.default.candidate.id,
         speedup=best.speedup,
         campaign=contest.task.campaign,

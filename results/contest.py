@@ -27,10 +27,13 @@ class Rival:
 
     Attributes:
         speedup: from all its duels together; None if there are too few pairs to tell, or no default to compare with.
+        default_times_s, times_s: the pairs of these duels; without duels the trial's own times, and none of the default.
     """
 
     trial: Trial
     speedup: Speedup | None
+    default_times_s: tuple[float, ...]
+    times_s: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,13 @@ class Contest:
         winner = self.winner(min_gain)
         if winner is not None:
             return winner
-        if self.default.outcome is Outcome.OK:
-            return Rival(self.default, ITSELF)
-        return Rival(self.fastest, None) if self.fastest is not None else None
+        if self.default.measurement is not None:
+            strongest = self.strongest()
+            times_s = strongest.default_times_s if strongest else self.default.measurement.times_s
+            return Rival(self.default, ITSELF, times_s, times_s)
+        if self.fastest is not None and self.fastest.measurement is not None:
+            return Rival(self.fastest, None, (), self.fastest.measurement.times_s)
+        return None
 
     def strongest(self) -> Rival | None:
         """The rival that came out fastest in duels, beyond doubt or not."""
@@ -117,17 +124,18 @@ class _Draft:
             self.fastest, self.fastest_s = trial, time_s
         duels = self.duels.get((self.default.candidate.id, trial.candidate.id))
         if duels:
-            self.rivals.append(Rival(trial, _speedup(duels)))
+            self.rivals.append(_rival(trial, duels))
 
 
-def _speedup(duels: list[Duel]) -> Speedup | None:
+def _rival(trial: Trial, duels: list[Duel]) -> Rival:
     # All pairs count: picking the best of several duels would turn noise into a win.
-    a_times_s = [time_s for duel in duels for time_s in duel.a_times_s]
-    b_times_s = [time_s for duel in duels for time_s in duel.b_times_s]
+    a_times_s = tuple(time_s for duel in duels for time_s in duel.a_times_s)
+    b_times_s = tuple(time_s for duel in duels for time_s in duel.b_times_s)
     try:
-        return ratio_interval(a_times_s, b_times_s)
+        speedup = ratio_interval(a_times_s, b_times_s)
     except RecordError:
-        return None
+        speedup = None
+    return Rival(trial, speedup, a_times_s, b_times_s)
 
 
 def _gain(rival: Rival) -> float:

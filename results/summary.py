@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimedSchedule:
-    """A trial's candidate and time, and where they come from.
+    """A trial's candidate and time, and where they come from: its duels, or else the trial itself.
 
     Attributes:
         spread: interquartile range / median of its times.
@@ -189,10 +189,7 @@ class _Scale:
     macs: int | None
     peak_ops_per_s: float | None
 
-    def timed(self, trial: Trial | None) -> TimedSchedule | None:
-        if trial is None or trial.measurement is None:
-            return None
-        times_s = trial.measurement.times_s
+    def timed(self, trial: Trial, times_s: Sequence[float]) -> TimedSchedule:
         median_s = median(times_s)
         ops_per_s = 2 * self.macs / median_s if self.macs is not None else None
         share = ops_per_s / self.peak_ops_per_s if ops_per_s is not None and self.peak_ops_per_s is not None else None
@@ -228,8 +225,9 @@ def _row(
     if contest is not None:
         speedup, verdict = _verdict(contest, min_gain)
         chosen = contest.best(min_gain)
-        default = scale.timed(contest.default)
-        best = scale.timed(chosen.trial if chosen else None)
+        if chosen is not None:
+            best = scale.timed(chosen.trial, chosen.times_s)
+            default = scale.timed(contest.default, chosen.default_times_s) if chosen.default_times_s else None
     return LayerRow(workload, layer_label(workload), count, scale.macs, default, best, speedup, verdict, dict(outcomes))
 
 

@@ -9,25 +9,28 @@ from schedules.probes import LINE_BYTES
 
 
 def peak_dot(chains: int, steps: int) -> Any:
-    """`out[chain, lane] = steps * dot(data[chain], weight[lane])` by `vpdpbusd`; all operands stay in registers."""
+    """`out[chain, lane] = chain + steps * dot(data, weight[lane])` by `vpdpbusd`; all operands stay in registers.
+
+    Chains begin with different values, so that no two of them are one and the same sum.
+    """
 
     @T.prim_func(s_tir=True)
     def peak(
-        data: T.Buffer((4 * chains,), "uint8"),
+        data: T.Buffer((4,), "uint8"),
         weight: T.Buffer((16, 4), "int8"),
         out: T.Buffer((chains, 16), "int32"),
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         acc = T.sblock_alloc_buffer((chains, 16), "int32")
         for i in T.unroll(chains):
-            acc[i, T.ramp(0, 1, 16)] = T.broadcast(T.int32(0), 16)
+            acc[i, T.ramp(0, 1, 16)] = T.broadcast(i, 16)
         for _ in range(steps):
             for i in T.unroll(chains):
                 acc[i, T.ramp(0, 1, 16)] = T.call_llvm_pure_intrin(
                     T.llvm_lookup_intrinsic_id("llvm.x86.avx512.vpdpbusd.512"),
                     acc[i, T.ramp(0, 1, 16)],
                     T.reinterpret(
-                        T.broadcast(T.reinterpret(data[T.ramp(4 * i, 1, 4)], dtype="int32"), 16), dtype="int8x64"
+                        T.broadcast(T.reinterpret(data.vload([0], "uint8x4"), dtype="int32"), 16), dtype="int8x64"
                     ),
                     weight.vload([0, 0], dtype="int8x64"),
                     dtype="int32x16",

@@ -14,5 +14,6 @@ def schedule_copy(sch: Schedule, copy: ImageCopy) -> None:
         return
     sch.vectorize(sch.get_loops(sch.get_sblock("copy"))[-1])
     if copy.has_border:
-        _, lanes = sch.split(sch.get_loops(sch.get_sblock("border"))[-1], [None, COPY_BYTES])
+        # One long loop: LLVM would unroll the rows of a small image completely, and take longer than for all the rest.
+        _, lanes = sch.split(sch.fuse(*sch.get_loops(sch.get_sblock("border"))), [None, COPY_BYTES])
         sch.vectorize(lanes)

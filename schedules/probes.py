@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from schedules.target import Target
 
-# Chains of dependent sums that run side by side: more than the latency of the instruction times its throughput.
-PEAK_CHAINS = 24
-PEAK_STEPS = 1000
+# Chains of dependent sums that run side by side: more than the instruction's latency times its throughput. A multiply-add
+# needs a register for the weights of each chain, too.
+DOT_CHAINS, MULTIPLY_ADD_CHAINS, READ_CHAINS = 24, 12, 12
+PEAK_STEPS = 8000
 LINE_BYTES = 64
 
 
@@ -40,19 +41,18 @@ def peak_probe(target: Target) -> Probe:
     rng = np.random.default_rng(0)
     lanes = target.vector_lanes
     if target.profile == "x86-avx512vnni":
-        data = rng.integers(0, 256, 4 * PEAK_CHAINS).astype(np.uint8)
-        weight = rng.integers(-128, 128, (lanes, 4)).astype(np.int8)
-        sums = data.reshape(-1, 1, 4).astype(np.int64) * weight
-        expected = sums.sum(axis=2) * PEAK_STEPS
-        function = peak_dot(PEAK_CHAINS, PEAK_STEPS)
-        taps = 4
+        chains, taps = DOT_CHAINS, 4
+        data = rng.integers(0, 256, taps).astype(np.uint8)
+        weight = rng.integers(-128, 128, (lanes, taps)).astype(np.int8)
+        expected = np.arange(chains)[:, None] + weight.astype(np.int64) @ data * PEAK_STEPS
+        function = peak_dot(chains, PEAK_STEPS)
     else:
+        chains, taps = MULTIPLY_ADD_CHAINS, 1
         data = rng.integers(0, 256, PEAK_STEPS).astype(np.uint8)
-        weight = rng.integers(-128, 128, (PEAK_CHAINS, lanes)).astype(np.int8)
+        weight = rng.integers(-128, 128, (chains, lanes)).astype(np.int8)
         expected = weight.astype(np.int64) * int(data.astype(np.int64).sum())
-        function = peak_multiply_add(PEAK_CHAINS, PEAK_STEPS, lanes)
-        taps = 1
-    work = 2 * PEAK_CHAINS * PEAK_STEPS * lanes * taps
+        function = peak_multiply_add(chains, PEAK_STEPS, lanes)
+    work = 2 * chains * PEAK_STEPS * lanes * taps
     return Probe(function, (data, weight), expected.astype(np.int32), work)
 
 
@@ -60,8 +60,8 @@ def bandwidth_probe(size_bytes: int) -> Probe:
     """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32."""
     from schedules.compute_probes import read_lines
 
-    lines = max(PEAK_CHAINS, size_bytes // LINE_BYTES // PEAK_CHAINS * PEAK_CHAINS)
+    lines = max(READ_CHAINS, size_bytes // LINE_BYTES // READ_CHAINS * READ_CHAINS)
     data = np.arange(lines * LINE_BYTES // 4, dtype=np.int32).reshape(lines, LINE_BYTES // 4)
-    sums = data.reshape(-1, PEAK_CHAINS, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
+    sums = data.reshape(-1, READ_CHAINS, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
     expected = (sums & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-    return Probe(read_lines(lines, PEAK_CHAINS), (data,), expected, data.nbytes)
+    return Probe(read_lines(lines, READ_CHAINS), (data,), expected, data.nbytes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Requantize, Window, Workload
@@ -39,12 +41,13 @@ ODD = (
 
 @st.composite
 def numerics(draw: st.DrawFn) -> Numerics:
-    data, weight = draw(st.sampled_from(["u8", "s8"])), draw(st.sampled_from(["s8", "u8"]))
-    output = draw(st.sampled_from(["u8", "s8", "s32"]))
-    requantize = Requantize(draw(st.sampled_from(["float", "fixed"])), draw(st.booleans()))
+    kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
+    rules: st.SearchStrategy[Any] = st.sampled_from(["float", "fixed"])
+    output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
+    requantize = Requantize(draw(rules), draw(st.booleans()))
     return Numerics(
-        data=data,
-        weight=weight,
+        data=draw(kinds),
+        weight=draw(kinds),
         output=output,
         requantize=None if output == "s32" else requantize,
         weight_zero_point=draw(st.booleans()),

@@ -72,10 +72,19 @@ def failed(
     )
 
 
-def duel(a: Candidate, b: Candidate, gain: float, *, noise: float = 0.002, pairs: int = 20, name: str = "c1") -> Duel:
-    """Times in pairs in which `b` is `gain` times faster than `a`, with some noise of the ratio."""
+def duel(
+    a: Candidate,
+    b: Candidate,
+    gain: float,
+    *,
+    noise: float = 0.002,
+    pairs: int = 20,
+    name: str = "c1",
+    default_s: float = 1e-3,
+) -> Duel:
+    """Times in pairs in which `b` is `gain` times faster than `a`, with some noise of the ratio, and drift in both."""
     rng = np.random.default_rng(pairs)
-    a_times_s = 1e-3 * rng.uniform(0.98, 1.3, pairs)
+    a_times_s = default_s * rng.permutation(np.linspace(0.96, 1.04, pairs))
     b_times_s = a_times_s / gain * np.exp(rng.normal(0, noise, pairs))
     return Duel(
         campaign=name,
@@ -195,7 +204,10 @@ def _append_duel(store: Store, place: int, trials: list[Trial]) -> None:
     if gain > 1:
         # The medians of a small gain are from two sessions; its duel shows that there is none.
         shown, noise = (gain, 0.004) if gain > 1.05 else (0.98, 0.09)
-        store.append([duel(trials[0].candidate, fastest.candidate, shown, noise=noise, name=trials[0].campaign)])
+        default_s = _median_s(trials[0])
+        campaign_name = trials[0].campaign
+        pair = trials[0].candidate, fastest.candidate
+        store.append([duel(*pair, shown, noise=noise, name=campaign_name, default_s=default_s)])
 
 
 def _median_s(trial: Trial) -> float:

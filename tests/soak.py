@@ -21,7 +21,9 @@ from results.record import Trial
 from results.store import SqliteStore
 
 # Spaces of a few hundred configs each; none of them takes long to build or to run.
-LAYERS = tuple(f"conv2d-u8s8-1x14x14x{c}-k3x3x{c}-s1-p1-float.c-u8" for c in (96, 112, 128, 144, 160, 176, 192, 208, 224))
+LAYERS = tuple(
+    f"conv2d-u8s8-1x14x14x{c}-k3x3x{c}-s1-p1-float.c-u8" for c in (96, 112, 128, 144, 160, 176, 192, 208, 224)
+)
 SAMPLE_S = 5.0
 
 
@@ -114,7 +116,9 @@ def _report(samples: list[Sample], left: list[str]) -> None:
     pace = (last.trials - first.trials) / (last.elapsed_s - first.elapsed_s)
     busy = [sum(shares) / len(shares) for shares in zip(*(sample.busy for sample in steady), strict=True)]
     print(f"\ntrials: {last.trials}, {pace:.1f} a second")
-    print(f"tuner's memory: {peak_mb:.0f} MB at most, {(last.rss_bytes - first.rss_bytes) / 1e6:+.1f} MB since the start")
+    print(
+        f"tuner's memory: {peak_mb:.0f} MB at most, {(last.rss_bytes - first.rss_bytes) / 1e6:+.1f} MB since the start"
+    )
     print(f"descriptors: {first.descriptors} -> {last.descriptors}, threads: {first.threads} -> {last.threads}")
     print(f"cores busy: {', '.join(f'{share:.0f} %' for share in busy)}")
     print(f"left behind: {', '.join(left) or 'nothing'}")

@@ -10,12 +10,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernels import build
+from kernels import build, compile_function
 from layers import ODD, PLAIN, workloads
 from probes import any_target, host_target
 
@@ -24,7 +26,7 @@ from schedules.registry import TEMPLATES
 from schedules.space import Value
 from schedules.target import PROFILES, Target
 from schedules.template import Template
-from schedules.workload import Workload, parse_workload
+from schedules.workload import DepthwiseConv2d, Workload, parse_workload
 
 GOLDEN = Path(__file__).parent / "golden"
 few = settings(
@@ -125,6 +127,13 @@ class TestContract:
         for config in (valid[0], valid[-1]):
             assert build(workload, target, config, template).wrong_cases() == []
 
+    @pytest.mark.parametrize("key", ODD)
+    def test_vectorized_loops_stay_vectors(self, template: Template, key: str) -> None:
+        """Where TVM finds a condition or an operator that has no vector form, it makes a scalar loop without a word."""
+        workload, target = parse_workload(key), any_target(profile_of(template))
+        if template.rejects(workload, target) is None and not repeats_values(workload):
+            assert re.search(r"for .*_s in ", vectorized_text(template, workload, target)) is None
+
     def test_kernel_is_the_same_in_another_process(self, template: Template, digests_elsewhere: list[str]) -> None:
         # The second one in this process: nothing is left over from the first.
         assert [digest(template), digest(template)] == 2 * [digests_elsewhere[TEMPLATES.index(template)]]
@@ -140,6 +149,28 @@ class TestContract:
     @staticmethod
     def plain(template: Template) -> tuple[Workload, Target]:
         return parse_workload(PLAIN[operators_of(template)[0]]), any_target(profile_of(template))
+
+
+def repeats_values(workload: Workload) -> bool:
+    """Whether the image is copied with each value several times, one by one."""
+    return isinstance(workload, DepthwiseConv2d) and workload.multiplier > 1
+
+
+def vectorized_text(template: Template, workload: Workload, target: Target) -> str:
+    """The TIR of the default kernel after TVM has vectorized its loops; scalar ones in their place end in `_s`."""
+    function = template.apply(workload, target, template.space(workload, target).default).function
+    texts: list[str] = []
+
+    @tvm.instrument.pass_instrument
+    class Watch:
+        def run_after_pass(self, module: Any, info: Any) -> None:
+            if info.name == "tirx.VectorizeLoop":
+                texts.append(module.script())
+
+    with tvm.transform.PassContext(instruments=[Watch()]):
+        compile_function(function, target)
+    (text,) = texts
+    return text
 
 
 def scheduled_text(template: Template) -> str:

@@ -5,6 +5,7 @@ TunerError
 ├── CampaignError              a campaign that can't start, or can't go on
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
 │   ├── NoCompilerError        nothing is there to link kernels with
+│   ├── ResultsFolderError     the folder for its files can't be made
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
@@ -31,6 +32,10 @@ class CampaignDiffersError(CampaignError):
 
 class NoCompilerError(CampaignError):
     """Nothing is there to link kernels with."""
+
+
+class ResultsFolderError(CampaignError):
+    """The folder for a campaign's files can't be made."""
 
 
 class DeviceGoneError(CampaignError):

@@ -76,11 +76,10 @@ def choose_campaign(store: Store, name: str | None) -> str:
         return names[0]
     if name in names:
         return name
+    known = ", ".join(names) or "none"
     if name is None:
-        raise UnknownCampaignError(
-            f"choose one of {len(names)} campaigns with --campaign: {', '.join(names) or 'none'}"
-        )
-    raise UnknownCampaignError(f"no such campaign, the records have {', '.join(names) or 'none'}: {name}")
+        raise UnknownCampaignError(f"choose a campaign with --campaign, the records have: {known}")
+    raise UnknownCampaignError(f"no such campaign, the records have {known}: {name}")
 
 
 def _macs(workloads: Iterable[str]) -> dict[str, int]:

@@ -25,7 +25,7 @@ from tuner.campaign.spec import CampaignSpec, require_same
 from tuner.campaign.task import contenders
 from tuner.campaign.workshop import Workshop
 from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignDiffersError, CampaignError, NoCompilerError
+from tuner.errors import CampaignDiffersError, NoCompilerError, ResultsFolderError
 from tuner.verify import SUITE_NAME
 
 STORE_FILE = "records.db"
@@ -154,7 +154,8 @@ def _make_folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CampaignError(f"the results folder can't be made: {path}: {error.strerror}") from error
+        why = "there is a file of this name" if path.is_file() else error.strerror
+        raise ResultsFolderError(f"the results folder can't be made ({why}): {path}") from error
     return path
 
 
@@ -166,7 +167,7 @@ def _work_folder(results: Path, name: str) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise CampaignError(f"the build folder can't be made: {folder}: {error.strerror}") from error
+        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {folder}") from error
     try:
         yield folder.resolve()
     finally:

@@ -35,6 +35,7 @@ from tuner.errors import (
     CampaignError,
     DeviceGoneError,
     NoCompilerError,
+    ResultsFolderError,
     SpecError,
     TunerError,
     UnknownCampaignError,
@@ -72,8 +73,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results best --results DIR"),
     CampaignDiffersError: Failure(FAILED, "go on as it was started, or start another one: add --name OTHER"),
     NoCompilerError: Failure(FAILED, "install one, such as: apt install gcc; or set CXX to yours"),
+    ResultsFolderError: Failure(FAILED, "choose a folder that can be written: add --results DIR"),
     DeviceGoneError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
-    CampaignError: Failure(FAILED, "see what a campaign would do here: int8tune plan NETWORK"),
+    CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
     TunerError: Failure(FAILED, "see the commands: int8tune --help"),
     StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),
@@ -96,7 +98,7 @@ _OS_HINTS = {
     errno.EACCES: "choose a folder that can be written: add --results DIR",
     errno.EMFILE: "allow more open files: ulimit -n 1024",
 }
-_PARAMETER = re.compile(r"^Invalid value for '([^']+)': |^Invalid value: ")
+_PARAMETER = re.compile(r"^Invalid value(?: for '([^']+)')?: ")
 _BUG = Failure(FAILED, "report it with the traceback, which the same command with --debug shows")
 
 
@@ -129,7 +131,12 @@ def _lines(error: BaseException) -> list[str]:
 def _explain_usage(error: typer.TyperException) -> int:
     """Something is wrong with what was typed: in the words of the parser, in the form of the other messages."""
     text = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
-    text = _PARAMETER.sub(r"\1: ", text).strip().removesuffix(".").replace("'", "`")
+    text = (
+        _PARAMETER.sub(lambda match: f"{match[1]}: " if match[1] else "", text)
+        .strip()
+        .removesuffix(".")
+        .replace("'", "`")
+    )
     if near := getattr(error, "possibilities", None):
         text += f", did you mean {' or '.join(near)}?"
     say(f"error: {text[:1].lower()}{text[1:]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -11,6 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
+from results.label import layer_label
 from results.record import Duel, Outcome, Trial
 from results.report.format import giga
 from tuner.campaign.events import Progress
@@ -30,7 +32,8 @@ GAP = "   "
 class Scoreboard:
     """What is known of a running campaign, in the words of a display."""
 
-    def __init__(self) -> None:
+    def __init__(self, time_limit_s: float | None) -> None:
+        self._time_limit_s = math.inf if time_limit_s is None else time_limit_s
         self._progress: Progress | None = None
         self._at = self._started = time.monotonic()
         self._failed = 0
@@ -74,20 +77,21 @@ class Scoreboard:
         task, trial = self._progress.last
         last = giga(2 * task.workload.macs / median_s(trial)) if trial.measurement else trial.outcome.value
         best = giga(self._progress.best_ops_per_s.get(task.index))
-        return [task.name, f"last {last}", f"best {best} GOP/s"]
+        return [layer_label(task.workload.key), f"last {last}", f"best {best} GOP/s"]
 
     def _time_left(self) -> list[str]:
         assert self._progress is not None
         if self._progress.time_left_s is None:
             return []
-        return [f"{clock(self._progress.time_left_s - (time.monotonic() - self._at))} left"]
+        left_s = min(self._progress.time_left_s, self._time_limit_s - self._progress.elapsed_s)
+        return [f"{clock(left_s - (time.monotonic() - self._at))} left"]
 
 
 class Display:
     """A `Listener` that keeps the scoreboard; its heirs show it while they are entered."""
 
-    def __init__(self, stop_requested: Callable[[], bool]) -> None:
-        self.board = Scoreboard()
+    def __init__(self, stop_requested: Callable[[], bool], time_limit_s: float | None) -> None:
+        self.board = Scoreboard(time_limit_s)
         self.stop_requested = stop_requested
         self._begun = False
 
@@ -115,8 +119,8 @@ class Display:
 class PlainDisplay(Display):
     """One line every `PLAIN_EVERY_S`, for logs."""
 
-    def __init__(self, stop_requested: Callable[[], bool]) -> None:
-        super().__init__(stop_requested)
+    def __init__(self, stop_requested: Callable[[], bool], time_limit_s: float | None) -> None:
+        super().__init__(stop_requested, time_limit_s)
         self._next = time.monotonic() + PLAIN_EVERY_S
 
     def progress(self, progress: Progress) -> None:
@@ -127,10 +131,10 @@ class PlainDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """Lines that are drawn over, and are gone at the end."""
+    """Lines that are drawn over, and are gone at the end. What is written to stderr meanwhile goes above them."""
 
-    def __init__(self, stop_requested: Callable[[], bool], console: Console) -> None:
-        super().__init__(stop_requested)
+    def __init__(self, stop_requested: Callable[[], bool], time_limit_s: float | None, console: Console) -> None:
+        super().__init__(stop_requested, time_limit_s)
         self._live = Live(
             _Drawing(self),
             console=console,
@@ -138,9 +142,6 @@ class LiveDisplay(Display):
             transient=True,
             redirect_stdout=False,
         )
-
-    def notice(self, text: str) -> None:
-        self._live.console.print(Text(safe(text)), soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -164,18 +165,16 @@ class _Drawing:
         if board.counts:
             lines.insert(0, _bar(board, options))
         if self._display.stop_requested():
-            lines[-1] = Text(STOPPING, style="yellow")
-        for line in lines:
-            line.truncate(options.max_width, overflow="ellipsis")
+            lines[-1] = _line([STOPPING], "yellow")
         yield Group(*lines)
 
 
-def make_display(stop_requested: Callable[[], bool]) -> Display:
+def make_display(stop_requested: Callable[[], bool], time_limit_s: float | None) -> Display:
     """The display that suits stderr."""
     console = Console(stderr=True, highlight=False)
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveDisplay(stop_requested, console)
-    return PlainDisplay(stop_requested)
+        return LiveDisplay(stop_requested, time_limit_s, console)
+    return PlainDisplay(stop_requested, time_limit_s)
 
 
 def clock(seconds: float) -> str:
@@ -186,7 +185,7 @@ def clock(seconds: float) -> str:
 
 
 def _line(parts: Sequence[str], style: str = "") -> Text:
-    return Text(safe(GAP.join(parts)), style=style, no_wrap=True)
+    return Text(safe(GAP.join(parts)), style=style, no_wrap=True, overflow="crop")
 
 
 def _bar(board: Scoreboard, options: ConsoleOptions) -> Text:
@@ -194,4 +193,6 @@ def _bar(board: Scoreboard, options: ConsoleOptions) -> Text:
     width = max(min(WIDEST_BAR, options.max_width - len(counts) - len(GAP)), 0)
     done = int(width * board.share)
     full, rest = ("#", "-") if options.ascii_only else ("\u2501", "\u2500")
-    return Text.assemble((full * done, "green"), (rest * (width - done), "dim"), f"{GAP}{counts}", no_wrap=True)
+    return Text.assemble(
+        (full * done, "green"), (rest * (width - done), "dim"), f"{GAP}{counts}", no_wrap=True, overflow="crop"
+    )

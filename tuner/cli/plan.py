@@ -51,22 +51,17 @@ def plan(
         emit_json(about | {"tasks": rows, "trials": total, "predicted_s": total * TYPICAL_TRIAL_S})
         return
     emit(f"{spec.network.name} on {device.cpu}, target {chosen.name}")
-    emit(f"{cores_in_words(measuring, building)}\n")
-    cells = [
-        (str(row["count"]), row["label"], row["template"], f"{row['space']:,}", f"{row['trials']}") for row in rows
-    ]
-    emit(aligned([("runs", "layer", "template", "configs", "trials"), *cells], numbers=(0, 3, 4)))
+    emit(cores_in_words(measuring, building))
+    emit("\n" + aligned([("runs", "layer", "template", "configs", "trials"), *map(_cells, rows)], numbers=(0, 3, 4)))
     emit(f"\n{len(rows)} layers, {total:,} trials, about {in_words(total * TYPICAL_TRIAL_S)} (an estimate)")
 
 
 def cores_in_words(measuring: int, building: Sequence[int]) -> str:
     """Which core measures and which build."""
-    names = ", ".join(map(str, building))
     if measuring in building:
         return f"core {measuring} builds and measures in turn"
-    return (
-        f"core {measuring} measures, core{'s' if len(building) > 1 else ''} {names} build{'s' * (len(building) == 1)}"
-    )
+    builds = f"core {building[0]} builds" if len(building) == 1 else f"cores {_ranges(building)} build"
+    return f"core {measuring} measures, {builds}"
 
 
 def in_words(seconds: float) -> str:
@@ -75,6 +70,13 @@ def in_words(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{max(seconds, 1):.0f} s"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as `0-3, 8`."""
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
 
 
 def _row(task: Task, trials: int) -> dict[str, Any]:

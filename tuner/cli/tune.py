@@ -81,7 +81,7 @@ def _tune(spec: CampaignSpec, target: str | None, results: Path, form: Format, c
     from tuner.publish import publish
 
     with StopRequest() as stop:
-        with make_display(stop) as display:
+        with make_display(stop, spec.time_limit_s) as display:
             transport = LocalTransport(measuring_and_build_cores()[0])
             outlet = run_campaign(spec, target, transport, results, display, stop)
         published = publish(results, spec.name)
