@@ -70,11 +70,15 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The int8 layers of a network, each distinct one once, in the order of their first use."""
+    """The int8 layers of a network, each distinct one once, in the order of their first use.
+
+    Attributes:
+        input_shape: of the whole network; None where a table does not say.
+    """
 
     name: str
     description: str
-    input_shape: tuple[int, ...]
+    input_shape: tuple[int, ...] | None
     layers: tuple[Layer, ...]
     published: Published | None = None
 
@@ -115,16 +119,17 @@ def read_table(data: bytes, source: str) -> Network:
         LayerTableError: with every fault of the table.
     """
     faults = Faults(source)
-    required = ("format", "name", "description", "input", "layers")
-    fields = Fields(decode_json(data, source), "", faults, required, optional=("published",))
+    required = ("format", "name", "description", "layers")
+    fields = Fields(decode_json(data, source), "", faults, required, optional=("input", "published"))
     fields.integer("format", FORMAT, FORMAT)
     name = fields.matching("name", _NAME, "1 to 64 letters, digits, `.`, `_`, `-`")
     description = fields.text("description", MAX_TEXT)
-    shape = fields.matching("input", _SHAPE, "a shape such as `1x224x224x3`")
+    shape = fields.matching("input", _SHAPE, "a shape such as `1x224x224x3`") if "input" in fields else ""
     layers = _read_layers(fields, faults)
     published = _read_published(fields, faults)
     faults.check()
-    network = Network(name, description, tuple(int(extent) for extent in shape.split("x")), layers, published)
+    extents = tuple(int(extent) for extent in shape.split("x")) if shape else None
+    network = Network(name, description, extents, layers, published)
     _check_published(network, faults)
     faults.check()
     return network

@@ -27,7 +27,7 @@ class Rival:
 
     Attributes:
         speedup: from all its duels together; None if there are too few pairs to tell, or no default to compare with.
-        default_times_s, times_s: the pairs of these duels; without duels the trial's own times, and none of the default.
+        default_times_s, times_s: the pairs of these duels; without duels the trial's own times and none of the default.
     """
 
     trial: Trial

@@ -24,5 +24,8 @@ class Transport(Protocol):
     def run(self, request: Request) -> Reply:
         """Verify and time the programs of one request, in a session of their own."""
 
+    def cancel(self) -> None:
+        """End the request that is under way as `DEVICE_LOST`. The one method that any thread may call."""
+
     def close(self) -> None:
         """End the server and everything it started. Closing twice is allowed."""

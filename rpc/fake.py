@@ -53,5 +53,8 @@ class FakeTransport:
             return self._answer(request)
         return Reply(fault, error_class="Injected", error=f"injected: {fault.value}")
 
+    def cancel(self) -> None:
+        """Nothing takes long here."""
+
     def close(self) -> None:
         self._started = False

@@ -51,6 +51,7 @@ class LocalTransport:
         self._grace_s = grace_s
         self._memory_limit_bytes = memory_limit_bytes
         self._server: _Server | None = None
+        self._serving: _Server | None = None
         self._started = False
 
     def __enter__(self) -> Self:
@@ -94,6 +95,11 @@ class LocalTransport:
             lost = type(error).__name__
             return Reply(Outcome.DEVICE_LOST, error_class=lost, error=str(error), run_s=time.monotonic() - called_at)
 
+    def cancel(self) -> None:
+        """End the request that is under way as `DEVICE_LOST`, from any thread."""
+        if server := self._serving:
+            server.strike()
+
     def close(self) -> None:
         """End the server and everything it started.
 
@@ -118,7 +124,7 @@ class LocalTransport:
 
     def _exchange(self, server: _Server, request: Request, deadline: float) -> Reply:
         """Whatever interrupts it, Ctrl-C too, costs the server: its late answer must not meet the next request."""
-        self._server = None
+        self._server, self._serving = None, server
         try:
             reply = server.exchange(request, deadline)
         except ProtocolError:
@@ -127,6 +133,8 @@ class LocalTransport:
         except BaseException:
             server.kill()
             raise
+        finally:
+            self._serving = None
         self._server = server
         return reply
 
@@ -211,6 +219,11 @@ class _Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_LIMIT_S)
         self.kill()
+
+    def strike(self) -> None:
+        """Kill the server; whoever waits for its answer sees that it is gone, and clears up."""
+        if self._process.returncode is None:
+            processes.kill(self._process.pid)
 
     def kill(self) -> None:
         """Kill it and what its sessions started; children of a session die with it, the rest is known by its mark."""

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from schedules.target import Target
 
-# Chains of dependent sums that run side by side: more than the instruction's latency times its throughput. A multiply-add
-# needs a register for the weights of each chain, too.
+# Chains of dependent sums that run side by side: more than the instruction's latency times its throughput.
+# A multiply-add needs a register for the weights of each chain, too.
 DOT_CHAINS, MULTIPLY_ADD_CHAINS, READ_CHAINS = 24, 12, 12
 PEAK_STEPS = 8000
 LINE_BYTES = 64

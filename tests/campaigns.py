@@ -48,7 +48,7 @@ def campaign_loop(
         transport = transport or LocalTransport(measuring)
         stack.callback(transport.close)
         transport.start()
-        pool = stack.enter_context(BuildPool(building, folder / "build-server.log", server))
+        pool = stack.enter_context(BuildPool(building, measuring, folder / "build-server.log", server))
         device: Device[Purpose] = Device(transport, None, session_limit_s)
         stack.callback(device.close)
         store.append([spec.as_record("local", tasks[0].target)])

@@ -110,6 +110,9 @@ class DyingTransport:
             return Reply(Outcome.DEVICE_LOST, error="unplugged")
         return self._real.run(request)
 
+    def cancel(self) -> None:
+        self._real.cancel()
+
     def close(self) -> None:
         self._real.close()
 

@@ -14,6 +14,7 @@ import pytest
 from cli_program import CONV, Ended, int8tune, write_table
 
 from results.store import SqliteStore
+from tuner.cli.main import run
 
 EVIL = "\x1b]0;owned\x07\x9b31mred\u202e"
 
@@ -57,8 +58,11 @@ def table(tmp_path: Path) -> Path:
         ("more", r"got unexpected extra argument\(s\) \(more\)"),
     ],
 )
-def test_what_was_typed_is_checked_first(table: Path, tmp_path: Path, options: str, message: str) -> None:
-    assert_failed(int8tune("tune", table, "--results", tmp_path / "results", *options.split()), 2, message)
+def test_what_was_typed_is_checked_first(
+    table: Path, tmp_path: Path, options: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["tune", str(table), "--results", str(tmp_path / "results"), *options.split()])
+    assert_failed(Ended(code, *capsys.readouterr()), 2, message)
     assert not (tmp_path / "results").exists()
 
 

@@ -34,7 +34,7 @@ def write_suite(workload: Workload, folder: Path) -> None:
 
 
 def write_cases(workload: Workload, kernel: Kernel, suite: Path, folder: Path) -> tuple[Case, ...]:
-    """Write a kernel's arguments for each case of a suite; kernels that shape data and outputs alike share their files."""
+    """Write a kernel's arguments for each case of a suite; kernels of one shape share files."""
     cases = []
     for index in range(len(list(suite.glob("*.npz")))):
         operands, expected = _read_case(suite / f"{index}.npz")

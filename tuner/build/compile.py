@@ -25,10 +25,9 @@ from schedules.probes import bandwidth_probe, peak_probe
 from schedules.registry import template_named
 from schedules.target import Target
 from schedules.workload import parse_workload
-from tuner.build.job import Built, Job, built_to_json
+from tuner.build.job import RESULT_FILE, Built, Job, built_to_json
 from tuner.verify import write_cases, write_suite
 
-RESULT_FILE = "result.json"
 ENTRY = "main"
 # Nothing of the C library is needed, nor symbols: a quarter of the size, and half of the time to link.
 LINK_OPTIONS = ("-nostdlib", "-Wl,-s", "-Wl,-z,max-page-size=4096")

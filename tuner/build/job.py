@@ -11,6 +11,9 @@ from results.record import Candidate, Outcome
 from rpc.request import Case, Program
 from schedules.target import Target
 
+RESULT_FILE = "result.json"
+"""What a build leaves in its folder: a `Built`, as JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -1,4 +1,4 @@
-"""The pool of builds: jobs in, results out, on the cores that are not measuring."""
+"""The pool of builds: jobs in, results out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,16 +30,20 @@ class BuildPool:
     The server process is restarted when it is lost; its jobs are tried once more, then they have failed.
 
     Attributes:
+        cores: those that build.
+        guest: the core that measures; it builds, too, but not while the pool is hushed.
         log: file that takes what the server prints.
         server: the module that is run as the server.
     """
 
-    def __init__(self, cores: Sequence[int], log: Path, server: str = "tuner.build.server") -> None:
+    def __init__(self, cores: Sequence[int], guest: int, log: Path, server: str = "tuner.build.server") -> None:
         self._cores = tuple(cores)
+        self._guest = guest
         self._log = log
         self._server = server
+        self._hushed = False
         self._jobs: dict[str, tuple[Job, int]] = {}
-        self._lost: list[Built] = []
+        self._done: list[Built] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
 
@@ -55,36 +59,36 @@ class BuildPool:
     @property
     def width(self) -> int:
         """Jobs that run at once."""
-        return max(1, len(self._cores))
+        return len(self._cores) + 1
 
     @property
     def pending(self) -> int:
         """Jobs that were submitted and not collected."""
-        return len(self._jobs) + len(self._lost)
+        return len(self._jobs) + len(self._done)
 
     def submit(self, job: Job) -> None:
         """Start a job; callers keep `pending` at or a little above `width`."""
         self._jobs[job.id] = (job, 1)
-        self._send(job)
+        self._send({"job": job_to_json(job)})
 
     def collect(self, limit_s: float) -> list[Built]:
         """The jobs that have ended, after waiting for at most `limit_s` for one."""
-        if not self._jobs or self._lost:
-            done, self._lost = self._lost, []
-            return done
-        deadline = time.monotonic() + limit_s
-        built: list[Built] = []
+        deadline = time.monotonic() + (limit_s if self._jobs and not self._done else 0.0)
         while self._sock and framing.wait_readable([self._sock.fileno()], deadline):
-            try:
-                result = built_from_json(framing.receive(self._sock, time.monotonic() + SEND_LIMIT_S))
-            except (DeviceLostError, ProtocolError, TimeoutError):
-                self._restart()
-                break
-            if self._jobs.pop(result.id, None):
-                built.append(result)
+            self._receive()
             deadline = 0.0
-        lost, self._lost = self._lost, []
-        return built + lost
+        done, self._done = self._done, []
+        return done
+
+    def hush(self, wanted: bool) -> None:
+        """Keep builds off the measuring core from now on, or no longer. It is so when this returns."""
+        if self._sock is None or wanted == self._hushed:
+            return
+        self._hushed = wanted
+        self._send({"hush": wanted})
+        deadline = time.monotonic() + SEND_LIMIT_S
+        while "hushed" not in self._receive() and time.monotonic() < deadline:
+            pass
 
     def close(self) -> None:
         """End the server and its children. Closing twice is allowed."""
@@ -98,14 +102,28 @@ class BuildPool:
                 self._process.wait(END_LIMIT_S)
         self._sock, self._process = None, None
 
-    def _send(self, job: Job) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         if self._sock is None:
             self._start()
         assert self._sock is not None
         try:
-            framing.send(self._sock, job_to_json(job), time.monotonic() + SEND_LIMIT_S)
+            framing.send(self._sock, message, time.monotonic() + SEND_LIMIT_S)
         except (DeviceLostError, TimeoutError):
             self._restart()
+
+    def _receive(self) -> Mapping[str, object]:
+        """Read one message and keep the job that it reports; a server that is lost is started again."""
+        assert self._sock is not None
+        try:
+            message = framing.receive(self._sock, time.monotonic() + SEND_LIMIT_S)
+        except (DeviceLostError, ProtocolError, TimeoutError):
+            self._restart()
+            return {"hushed": False}
+        if "built" in message:
+            built = built_from_json(message["built"])  # type: ignore[arg-type]
+            if self._jobs.pop(built.id, None):
+                self._done.append(built)
+        return message
 
     def _restart(self) -> None:
         """Start again with the jobs that were lost; those that were lost before have failed."""
@@ -118,10 +136,12 @@ class BuildPool:
                 self._jobs[job.id] = (job, attempts + 1)
             else:
                 text = f"the build server was lost {attempts} times while it built this"
-                self._lost.append(Built(job.id, Outcome.BUILD_FAILED, error_class="ServerLost", error=text))
+                self._done.append(Built(job.id, Outcome.BUILD_FAILED, error_class="ServerLost", error=text))
         self._start()
+        hushed, self._hushed = self._hushed, False
+        self.hush(hushed)
         for job, _ in list(self._jobs.values()):
-            self._send(job)
+            self._send({"job": job_to_json(job)})
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -130,8 +150,9 @@ class BuildPool:
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
         command = [sys.executable, "-P", "-m", self._server, "--fd", str(theirs.fileno())]
         with theirs, self._log.open("ab") as log:
+            cores = [f"--core={core}" for core in self._cores]
             self._process = subprocess.Popen(
-                [*command, "--cores", ",".join(map(str, self._cores))],
+                [*command, *cores, f"--guest={self._guest}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -145,4 +166,7 @@ class BuildPool:
         except (DeviceLostError, TimeoutError) as error:
             processes.kill(self._process.pid)
             self.close()
-            raise BuildPoolError(f"the build server did not start, its log: {self._log}") from error
+            lines = self._log.read_text(errors="replace").strip().splitlines() or ["no word of it"]
+            raise BuildPoolError(
+                f"the build server did not start: {lines[-1] if lines else 'no word of it'}"
+            ) from error

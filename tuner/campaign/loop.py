@@ -26,6 +26,8 @@ POLL_S = 0.02
 # Programs that wait for the device: enough to bridge a slow build, few enough to keep few files.
 MOST_BUILT = 8
 MOST_LOSSES = 5
+# When a campaign is stopped, a measurement that takes longer than this is given up.
+WIND_UP_S = 5.0
 # As many failed builds before the first one that succeeds mean that building itself is broken here.
 MOST_FAILED_BUILDS = 40
 
@@ -174,7 +176,10 @@ class CampaignLoop:
     # Measuring
 
     def _feed_device(self) -> None:
-        if not self._around.device.idle or not self._for_device:
+        if not self._around.device.idle:
+            return
+        self._around.workshop.hush(bool(self._for_device))
+        if not self._for_device:
             return
         purpose = self._for_device.popleft()
         if isinstance(purpose, Match):
@@ -320,10 +325,9 @@ class CampaignLoop:
     # Ending
 
     def _wind_up(self, ending: Ending) -> Ending:
-        """Record what the device is just measuring, and what it finished is not lost."""
-        while not self._around.device.idle:
-            if taken := self._around.device.take(POLL_S):
-                self._finish(*taken)
+        """Record what the device is measuring just now, unless it takes long."""
+        if taken := self._around.device.take(WIND_UP_S):
+            self._finish(*taken)
         return ending
 
     def _elapsed_s(self) -> float:

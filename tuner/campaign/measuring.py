@@ -60,5 +60,7 @@ class Device(Generic[T]):
         return purpose, reply
 
     def close(self) -> None:
-        """Wait for the request that is under way, which has a limit of its own."""
+        """Give up the request that is under way, if there is one."""
+        if self._running is not None:
+            self.transport.cancel()
         self._thread.shutdown(wait=True)

@@ -44,9 +44,9 @@ class Outlet:
 
 
 def measuring_and_build_cores() -> tuple[int, tuple[int, ...]]:
-    """The core that measures, the last one this process may use, and those that build: the others, if there are any."""
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[-1], tuple(cores[:-1]) or (cores[-1],)
+    """The core that measures, the last one this process may use, and those that build whatever happens: the others."""
+    *others, last = sorted(os.sched_getaffinity(0))
+    return last, tuple(others)
 
 
 def require_linker() -> None:
@@ -84,6 +84,8 @@ def run_campaign(
     with ExitStack() as stack:
         stack.callback(transport.close)
         capabilities = transport.start()
+        measuring, building = measuring_and_build_cores()
+        stack.enter_context(_bound_to(building))
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile)
         tasks = make_plan(spec.network, target)
         environment = environment_of(capabilities, target)
@@ -93,7 +95,7 @@ def run_campaign(
         if _nothing_left(store, spec, tasks):
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(_work_folder(results, spec.name))
-        pool = stack.enter_context(BuildPool(measuring_and_build_cores()[1], folder / "build-server.log"))
+        pool = stack.enter_context(BuildPool(building, measuring, folder / "build-server.log"))
         probe = _probe(transport, pool, store, folder, capabilities, target, environment)
         device: Device[Purpose] = Device(transport, probe)
         stack.callback(device.close)
@@ -101,6 +103,17 @@ def run_campaign(
         loop = CampaignLoop(spec, tasks, around)
         listener.progress(loop.progress())
         return Outlet(loop.run(), tasks, target, nothing_left=False)
+
+
+@contextmanager
+def _bound_to(cores: Sequence[int]) -> Iterator[None]:
+    """Keep this process off the core that measures, if there is another one."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mapping[str, str]) -> None:

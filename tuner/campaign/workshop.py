@@ -39,6 +39,10 @@ class Workshop:
         waiting = sum(map(len, self._waiting.values()))
         return self._pool.pending + waiting > self._pool.width
 
+    def hush(self, wanted: bool) -> None:
+        """Keep builds off the core that measures, or no longer."""
+        self._pool.hush(wanted)
+
     def start(self, task: Task, candidate: Candidate) -> None:
         """Build a candidate; it comes out of `collect` under its id."""
         if candidate.id in self._kept:

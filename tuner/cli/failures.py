@@ -109,10 +109,10 @@ def explain(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, typer.TyperException):
         return _explain_usage(error)
     failure = failure_of(error)
-    lines = _lines(error) if failure is not _BUG else [f"this is a bug in int8tune: {type(error).__name__}: {error}"]
-    for line in lines:
+    for line in _lines(error):
         say(f"error: {' '.join(line.split())}")
-    say(f"hint: {_OS_HINTS.get(error.errno or 0, failure.hint) if isinstance(error, OSError) else failure.hint}")
+    known = _OS_HINTS.get(error.errno or 0) if isinstance(error, OSError) else None
+    say(f"hint: {known or failure.hint}")
     return failure.exit_code
 
 
@@ -122,7 +122,9 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _lines(error: BaseException) -> list[str]:
-    """One line for each fault, most errors have one."""
+    """One line for each fault; most errors have one."""
+    if failure_of(error) is _BUG:
+        return [f"this is a bug in int8tune: {type(error).__name__}: {' '.join(str(error).split())}"]
     if isinstance(error, OSError):
         return [": ".join(filter(None, [(error.strerror or str(error)).lower(), str(error.filename or "")]))]
     return str(error).splitlines() or [type(error).__name__]
@@ -131,14 +133,10 @@ def _lines(error: BaseException) -> list[str]:
 def _explain_usage(error: typer.TyperException) -> int:
     """Something is wrong with what was typed: in the words of the parser, in the form of the other messages."""
     text = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
-    text = (
-        _PARAMETER.sub(lambda match: f"{match[1]}: " if match[1] else "", text)
-        .strip()
-        .removesuffix(".")
-        .replace("'", "`")
-    )
+    text = _PARAMETER.sub(lambda match: f"{match[1]}: " if match[1] else "", text).strip().removesuffix(".")
     if near := getattr(error, "possibilities", None):
         text += f", did you mean {' or '.join(near)}?"
+    text = text.replace("'", "`")
     say(f"error: {text[:1].lower()}{text[1:]}")
     context = getattr(error, "ctx", None)
     say(f"hint: see the options: {context.command_path if context else 'int8tune'} --help")
