@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import resource
@@ -69,7 +70,8 @@ class Child:
             return Built(self.job.id, Outcome.BUILD_TIMEOUT, error_class="Timeout", error=text, build_s=took_s)
         folder = Path(self.job.folder)
         if status == 0 and (folder / RESULT_FILE).exists():
-            return built_from_json(json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")))
+            built = built_from_json(json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")))
+            return dataclasses.replace(built, build_s=took_s)
         how = processes.how_it_ended(os.waitstatus_to_exitcode(status))
         text = " ".join([f"the compiler's process {how}", _tail(folder / LOG_FILE)]).strip()
         return Built(self.job.id, Outcome.BUILD_FAILED, error_class="Crash", error=text, build_s=took_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ LINK_OPTIONS = ("-nostdlib", "-Wl,-s", "-Wl,-z,max-page-size=4096")
 
 def build(job: Job) -> None:
     """Do the job and leave its result in the folder, whole or not at all."""
-    started = time.monotonic()
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -50,7 +48,7 @@ def build(job: Job) -> None:
         built = _failed(job, Outcome.REJECTED, error)
     except Exception as error:  # whatever a template or the compiler raises says something about this candidate only
         built = _failed(job, Outcome.BUILD_FAILED, error)
-    text = json.dumps({**built_to_json(built), "build_s": time.monotonic() - started})
+    text = json.dumps(built_to_json(built))
     partial = folder / f"{RESULT_FILE}.partial"
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, folder / RESULT_FILE)  # noqa: PTH105
