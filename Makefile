@@ -1,5 +1,6 @@
 # Everything a user or developer runs. Each target sets up what it needs in .venv.
-PYTHON ?= $(firstword $(shell command -v python3.13 python3.12 python3.11 python3))
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$python -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 VENV ?= .venv
 NETWORK ?= mobilenet_v2
 BIN = $(VENV)/bin
@@ -42,9 +43,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
-	@test -n "$(PYTHON)" || { echo "error: no Python found; install Python 3.11 or newer" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "error: Python 3.11 or newer is needed: $$($(PYTHON) --version)" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "error: no Python found that is 3.11 or newer and has venv" >&2; exit 1; }
 	@command -v cc gcc g++ clang >/dev/null || { echo "error: no C compiler found; install gcc or clang" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
