@@ -18,6 +18,7 @@ from results.record import Outcome
 from rpc import framing, processes
 from tuner.build.job import RESULT_FILE, Built, Job, built_from_json
 
+ARM_LIMIT_S = 3.0
 END_LIMIT_S = 3.0
 LOG_FILE = "build.log"
 LONGEST_TAIL = 300
@@ -33,10 +34,15 @@ class Child:
         self._stopped_at: float | None = None
         self._stopped_s = 0.0
         server = os.getpid()
+        waiting, armed = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            _live(job, build, set(cores), sock, server)
+            _live(job, build, set(cores), sock, server, armed)
+        os.close(armed)
         self.pidfd = os.pidfd_open(self._pid)
+        # Before it is armed it could be stopped and outlive the server. It closes the pipe when it is, or ends.
+        framing.wait_readable([waiting], time.monotonic() + ARM_LIMIT_S)
+        os.close(waiting)
 
     @property
     def deadline(self) -> float:
@@ -83,13 +89,16 @@ class Child:
                 send(self._pid, number)
 
 
-def _live(job: Job, build: Callable[[Job], None], cores: set[int], sock: socket.socket, server: int) -> NoReturn:
+def _live(
+    job: Job, build: Callable[[Job], None], cores: set[int], sock: socket.socket, server: int, armed: int
+) -> NoReturn:
     """The child's whole life. It never returns into the server's code, whatever happens."""
     status = 1
     try:
         os.setsid()
         processes.signal_when_parent_ends(signal.SIGKILL)
         if os.getppid() == server:
+            os.close(armed)
             sock.close()
             os.sched_setaffinity(0, cores)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

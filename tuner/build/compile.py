@@ -25,11 +25,10 @@ from schedules.registry import template_named
 from schedules.target import Target
 from schedules.workload import parse_workload
 from tuner.build.job import RESULT_FILE, Built, Job, built_to_json
+from tuner.build.linker import link_objects
 from tuner.verify import write_cases, write_suite
 
 ENTRY = "main"
-# Nothing of the C library is needed, nor symbols: a quarter of the size, and half of the time to link.
-LINK_OPTIONS = ("-nostdlib", "-Wl,-s", "-Wl,-z,max-page-size=4096")
 
 
 def build(job: Job) -> None:
@@ -57,7 +56,7 @@ def build(job: Job) -> None:
 def link(function: Any, target: Target, library: Path) -> None:
     """Generate code for the target and link it into a shared library."""
     executable = tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
-    executable.export_library(str(library), options=list(LINK_OPTIONS))
+    executable.export_library(str(library), fcompile=link_objects)
 
 
 def _build_probe(job: Job, folder: Path) -> Built:

@@ -16,6 +16,7 @@ from results.store import SqliteStore
 from rpc.base import Transport
 from rpc.request import Capabilities, Program
 from schedules.target import Target, target_for
+from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
 from tuner.campaign.loop import CampaignLoop, Ending, Purpose, Surroundings
@@ -25,7 +26,7 @@ from tuner.campaign.spec import CampaignSpec, require_same
 from tuner.campaign.task import contenders
 from tuner.campaign.workshop import Workshop
 from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignDiffersError, NoCompilerError, ResultsFolderError
+from tuner.errors import CampaignDiffersError, ResultsFolderError
 from tuner.verify import SUITE_NAME
 
 STORE_FILE = "records.db"
@@ -47,13 +48,6 @@ def measuring_and_build_cores() -> tuple[int, tuple[int, ...]]:
     """The core that measures, the last one this process may use, and those that build whatever happens: the others."""
     *others, last = sorted(os.sched_getaffinity(0))
     return last, tuple(others)
-
-
-def require_linker() -> None:
-    """Raise NoCompilerError where no C compiler is there to link kernels with."""
-    names = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "gcc", "cc", "clang", "clang++", "c++"]
-    if not any(shutil.which(name) for name in names):
-        raise NoCompilerError(f"no C compiler to link kernels with, looked for: {', '.join(names)}")
 
 
 def environment_of(capabilities: Capabilities, target: Target) -> dict[str, str]:
@@ -80,7 +74,7 @@ def run_campaign(
         CampaignError: it can't start here, differs from what is stored under its name, or lost its device.
         StoreError: the records can't be read or written.
     """
-    require_linker()
+    find_linker()
     with ExitStack() as stack:
         stack.callback(transport.close)
         capabilities = transport.start()

@@ -35,10 +35,11 @@ def check(target: TargetOption = None, form: FormatOption = Format.TABLE, _debug
 
     Example: int8tune devices check --format json
     """
-    from tuner.campaign.run import measuring_and_build_cores, require_linker
+    from tuner.build.linker import find_linker
+    from tuner.campaign.run import measuring_and_build_cores
     from tuner.device_check import measure_device
 
-    require_linker()
+    find_linker()
     measuring, building = measuring_and_build_cores()
     say("measuring, this takes some seconds")
     device, measured = measure_device(measuring, building, target)

@@ -1,0 +1,53 @@
+"""The linker, called without a compiler's driver around it: one process, which dies with the build that started it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from rpc import processes
+from tuner.errors import NoCompilerError
+
+LINKERS = ("ld", "ld.lld", "ld.bfd", "ld.gold")
+# Without symbols, and without a page of padding for each segment: a quarter of the size.
+OPTIONS = ("-shared", "-s", "-z", "max-page-size=4096")
+LIMIT_S = 20.0
+
+
+def find_linker() -> str:
+    """Path of the first linker that is installed.
+
+    Raises:
+        NoCompilerError: there is none.
+    """
+    for name in LINKERS:
+        if path := shutil.which(name):
+            return path
+    raise NoCompilerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(LINKERS)}")
+
+
+def link_objects(output: str, objects: Sequence[str], **_: Any) -> None:
+    """Link object files into a shared library, in the form that TVM's `export_library` takes as `fcompile`.
+
+    Raises:
+        RuntimeError: the linker failed; the message is its last line.
+    """
+    command = [find_linker(), *OPTIONS, "-o", output, *objects]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        preexec_fn=lambda: processes.signal_when_parent_ends(signal.SIGKILL),
+    )
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines() or [processes.how_it_ended(done.returncode)]
+        raise RuntimeError(f"the linker failed: {words[-1]}")
+
+
+link_objects.output_format = "so"  # type: ignore[attr-defined]
