@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.numerics import RANGES
 from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, ByteArray, Operands, quantize_multiplier
 from schedules.reference import LongArray, accumulate
-from schedules.workload import RANGES, Dense, Workload
+from schedules.workload import Dense, Workload
 
 RealArray = npt.NDArray[np.float64]
 

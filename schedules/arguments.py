@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.numerics import Numerics
 from schedules.operands import Operands
 from schedules.template import Kernel, WeightLayout
-from schedules.workload import Numerics, Workload
+from schedules.workload import Workload
 
 Array = npt.NDArray[Any]
 

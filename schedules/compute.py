@@ -13,7 +13,7 @@ from schedules.arguments import PAD_VALUE, PARAMS_LENGTH, WEIGHT_ZERO_POINT, res
 from schedules.direct import DirectForm
 from schedules.epilogue import DTYPES, requantize
 from schedules.image_copy import ImageCopy
-from schedules.workload import Numerics
+from schedules.numerics import Numerics
 
 
 def convert_data(value: Any, data_offset: int) -> Any:

@@ -5,8 +5,6 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.probes import LINE_BYTES
-
 
 def peak_dot(chains: int, steps: int) -> Any:
     """`out[chain, lane] = chain + steps * dot(data, weight[lane])` by `vpdpbusd`; all operands stay in registers.
@@ -66,9 +64,8 @@ def peak_multiply_add(chains: int, steps: int, lanes: int) -> Any:
     return peak
 
 
-def read_lines(lines: int, chains: int) -> Any:
-    """`out[chain] = sum of data[line]` over the lines of each chain, a cache line of int32 at a time."""
-    words = LINE_BYTES // 4
+def read_lines(lines: int, words: int, chains: int) -> Any:
+    """`out[chain] = sum of data[line]` over the lines of each chain, a line of int32 words at a time."""
 
     @T.prim_func(s_tir=True)
     def read(data: T.Buffer((lines, words), "int32"), out: T.Buffer((chains, words), "int32")):

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
 from schedules.image_copy import ImageCopy
+from schedules.numerics import Numerics
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.template import Kernel
 from schedules.tiles import nearest_tile, tile_sizes
-from schedules.workload import Conv2d, Dense, Numerics, Window
+from schedules.workload import Conv2d, Dense, Window
 
 MAX_TILE_COLUMNS = 28
 MAX_TILE_BLOCKS = 6

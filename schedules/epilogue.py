@@ -11,7 +11,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from schedules.arguments import HIGHEST, LOWEST, OUTPUT_ZERO_POINT
-from schedules.workload import Numerics
+from schedules.numerics import Numerics
 
 # 1.5 * 2^23 in binary32. TVM has no vector form of `nearbyint`.
 ROUNDER, ROUNDER_BITS = 12582912.0, 0x4B400000

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.errors import OperandError
-from schedules.workload import RANGES, Workload
+from schedules.numerics import RANGES
+from schedules.workload import Workload
 
 ByteArray = npt.NDArray[np.uint8 | np.int8]
 IntArray = npt.NDArray[np.int32]

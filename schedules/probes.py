@@ -64,4 +64,4 @@ def bandwidth_probe(size_bytes: int) -> Probe:
     data = np.arange(lines * LINE_BYTES // 4, dtype=np.int32).reshape(lines, LINE_BYTES // 4)
     sums = data.reshape(-1, READ_CHAINS, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
     expected = (sums & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-    return Probe(read_lines(lines, READ_CHAINS), (data,), expected, data.nbytes)
+    return Probe(read_lines(lines, LINE_BYTES // 4, READ_CHAINS), (data,), expected, data.nbytes)

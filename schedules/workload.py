@@ -15,82 +15,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from schedules.errors import WorkloadError
-
-DataType = Literal["u8", "s8"]
-OutputType = Literal["u8", "s8", "s32"]
-RoundingRule = Literal["float", "fixed"]
+from schedules.numerics import USUAL, Numerics, Requantize
 
 MAX_EXTENT = 1 << 20
 MAX_TENSOR_BYTES = 1 << 31
 # 255 * 255 products in an int32: a longer sum could wrap, and a wrapped sum has no right answer.
 MAX_REDUCTION = (2**31 - 1) // (255 * 255)
-
-RANGES: dict[str, tuple[int, int]] = {"u8": (0, 255), "s8": (-128, 127), "s32": (-(2**31), 2**31 - 1)}
-
-
-@dataclass(frozen=True, slots=True)
-class Requantize:
-    """How an int32 sum becomes an 8-bit value.
-
-    `float` multiplies in IEEE binary32 and rounds half to even (ONNX Runtime's QLinearConv); `fixed` multiplies by a
-    31-bit integer and rounds twice (gemmlowp, TFLite's reference kernels).
-    """
-
-    rule: RoundingRule = "float"
-    per_channel: bool = True
-
-    def __post_init__(self) -> None:
-        if self.rule not in ("float", "fixed"):
-            raise WorkloadError(f"unknown rounding rule `{self.rule}`, known: float, fixed")
-
-
-@dataclass(frozen=True, slots=True)
-class Numerics:
-    """The types of a layer and its epilogue.
-
-    The data zero point needs no field: it is folded into the bias and pads the border, so it changes no kernel.
-    `weight_zero_point` does (the window sum of the data is needed), and so does `clamp`, bounds narrower than the
-    output type.
-    """
-
-    data: DataType = "u8"
-    weight: DataType = "s8"
-    output: OutputType = "u8"
-    requantize: Requantize | None = Requantize()
-    weight_zero_point: bool = False
-    clamp: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("data", self.data, ("u8", "s8")),
-            ("weight", self.weight, ("u8", "s8")),
-            ("output", self.output, ("u8", "s8", "s32")),
-        ):
-            if value not in allowed:
-                raise WorkloadError(f"unknown {name} type `{value}`, known: {', '.join(allowed)}")
-        if (self.requantize is None) != (self.output == "s32"):
-            raise WorkloadError(
-                f"an output of type {self.output} {'needs a' if self.output != 's32' else 'takes no'} requantize step"
-            )
-        if self.clamp and self.output == "s32":
-            raise WorkloadError("a clamp needs an 8-bit output: s32 sums are never clamped")
-
-    @property
-    def types(self) -> str:
-        return f"{self.data}{self.weight}"
-
-    @property
-    def suffix(self) -> str:
-        """The part of a key that names the epilogue, such as `wz-fixed.t-clamp-u8`."""
-        parts = ["wz"] if self.weight_zero_point else []
-        if self.requantize is not None:
-            parts.append(f"{self.requantize.rule}.{'c' if self.requantize.per_channel else 't'}")
-        if self.clamp:
-            parts.append("clamp")
-        return "-".join([*parts, self.output])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +74,7 @@ class Conv2d:
     out_channels: int
     window: Window
     groups: int = 1
-    numerics: Numerics = Numerics()
+    numerics: Numerics = USUAL
 
     def __post_init__(self) -> None:
         _require_extents(
@@ -204,7 +136,7 @@ class DepthwiseConv2d:
     channels: int
     window: Window
     multiplier: int = 1
-    numerics: Numerics = Numerics()
+    numerics: Numerics = USUAL
 
     def __post_init__(self) -> None:
         _require_extents(
@@ -258,7 +190,7 @@ class Dense:
     rows: int
     in_features: int
     out_channels: int
-    numerics: Numerics = Numerics()
+    numerics: Numerics = USUAL
 
     def __post_init__(self) -> None:
         _require_extents(rows=(self.rows,), features=(self.in_features, self.out_channels))

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Requantize, Window, Workload
+from schedules.numerics import Numerics, Requantize
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 # One layer of each operator: what a template takes at all shows here.
 PLAIN = {

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from compiler.network import Network, load_network, network_names
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Workload, parse_workload
+from schedules.numerics import Numerics
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
 
 NETWORKS = (
     "bert_base",

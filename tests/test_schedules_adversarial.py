@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pytest
 
 from schedules.adversarial import FIXED_DRILLS, FLOAT_DRILLS, adversarial_operands
+from schedules.numerics import RANGES
 from schedules.operands import Operands, quantize_multiplier
 from schedules.reference import accumulate, reference, requantize, scale_binary32, scale_fixed_point
-from schedules.workload import RANGES, Dense, DepthwiseConv2d, Workload, parse_workload
+from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 
 Array = npt.NDArray[Any]
 Mutant = Callable[[Workload, Operands], Array]

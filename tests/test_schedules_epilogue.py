@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from kernels import Built, build
 
+from schedules.numerics import RANGES
 from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
 from schedules.target import Target
-from schedules.workload import RANGES, Workload, parse_workload
+from schedules.workload import Workload, parse_workload
 
 INT32_MIN, INT32_MAX = RANGES["s32"]
 ENDS = (INT32_MIN, INT32_MIN + 1, INT32_MIN + 200, -1, 0, 1, INT32_MAX - 200, INT32_MAX - 1, INT32_MAX)

@@ -23,8 +23,9 @@ from schedules.arguments import HIGHEST, LOWEST, OUTPUT_ZERO_POINT
 from schedules.depthwise import DepthwiseForm
 from schedules.direct import DirectForm
 from schedules.epilogue import DTYPES
+from schedules.numerics import Numerics
 from schedules.registry import template_for
-from schedules.workload import Numerics, parse_workload
+from schedules.workload import parse_workload
 
 # Tiles that overlap on both axes, a border and a clamp.
 CONV = "conv2d-u8u8-1x6x11x12-k3x3x40-s1-p1-wz-float.c-clamp-u8"

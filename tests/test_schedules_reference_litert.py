@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from schedules.adversarial import adversarial_operands
+from schedules.numerics import Numerics, Requantize
 from schedules.operands import Operands, quantize_multiplier
 from schedules.reference import reference
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Requantize, Window, Workload, parse_workload
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
 
 flatbuffers = pytest.importorskip("flatbuffers", reason="needs the extra `oracle`")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the extra `oracle`")

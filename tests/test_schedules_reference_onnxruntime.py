@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pytest
 
 from schedules.adversarial import adversarial_operands
+from schedules.numerics import Numerics, Requantize
 from schedules.operands import Operands
 from schedules.reference import accumulate, reference
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Numerics, Requantize, Window, Workload, parse_workload
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `oracle`")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")

@@ -71,12 +71,14 @@ class BuildPool:
         self._jobs[job.id] = (job, 1)
         self._send({"job": job_to_json(job)})
 
-    def collect(self, limit_s: float) -> list[Built]:
-        """The jobs that have ended, after waiting for at most `limit_s` for one."""
-        deadline = time.monotonic() + (limit_s if self._jobs and not self._done else 0.0)
-        while self._sock and framing.wait_readable([self._sock.fileno()], deadline):
+    def collect(self, limit_s: float, wake: int | None = None) -> list[Built]:
+        """The jobs that have ended, after waiting for at most `limit_s` for one, or until `wake` can be read."""
+        deadline = time.monotonic() + (0.0 if self._done else limit_s)
+        watched = [] if wake is None else [wake]
+        if self._sock and (self._jobs or watched):
+            framing.wait_readable([self._sock.fileno(), *watched], deadline)
+        while self._sock and framing.wait_readable([self._sock.fileno()], 0.0):
             self._receive()
-            deadline = 0.0
         done, self._done = self._done, []
         return done
 

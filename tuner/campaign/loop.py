@@ -22,7 +22,8 @@ from tuner.campaign.workshop import Workshop
 from tuner.errors import CampaignError, DeviceGoneError
 from tuner.search.registry import make_strategy
 
-POLL_S = 0.02
+# How long a stop request may go unnoticed.
+POLL_S = 0.2
 # Programs that wait for the device: enough to bridge a slow build, few enough to keep few files.
 MOST_BUILT = 8
 MOST_LOSSES = 5
@@ -143,10 +144,10 @@ class CampaignLoop:
 
     def _collect(self, limit_s: float) -> None:
         """Take what builds and the device have finished, waiting a little where nothing has."""
-        builds = self._around.workshop.pending
-        if taken := self._around.device.take(0.0 if builds else limit_s):
+        builds = self._around.workshop.collect(limit_s, self._around.device.done)
+        if taken := self._around.device.take(0.0):
             self._finish(*taken)
-        for built in self._around.workshop.collect(limit_s):
+        for built in builds:
             slot = self._building.pop(built.id, None)
             if slot:
                 self._receive(slot, built)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -36,6 +38,12 @@ class Device(Generic[T]):
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="device")
         self._running: tuple[T, Future[Reply]] | None = None
+        self._done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    @property
+    def done(self) -> int:
+        """A descriptor that can be read once a reply is there, until it is taken."""
+        return self._done
 
     @property
     def idle(self) -> bool:
@@ -45,10 +53,14 @@ class Device(Generic[T]):
         """Send the programs of one workload to the device; `take` has the reply when it is there."""
         limit_s = self.session_limit_s + len(programs) * CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
         request = Request(programs, timing, limit_s, self.probe)
-        self._running = purpose, self._thread.submit(self.transport.run, request)
+        future = self._thread.submit(self.transport.run, request)
+        self._running = purpose, future
+        future.add_done_callback(lambda _: os.eventfd_write(self._done, 1))
 
     def take(self, limit_s: float) -> tuple[T, Reply] | None:
         """The reply and what it was for, if it comes within `limit_s`."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._done)
         if self._running is None:
             return None
         purpose, future = self._running
@@ -64,3 +76,4 @@ class Device(Generic[T]):
         if self._running is not None:
             self.transport.cancel()
         self._thread.shutdown(wait=True)
+        os.close(self._done)

@@ -29,11 +29,6 @@ class Workshop:
         self._ready: list[Built] = []
 
     @property
-    def pending(self) -> bool:
-        """Whether anything will come out of `collect`."""
-        return bool(self._ready) or self._pool.pending > 0
-
-    @property
     def busy(self) -> bool:
         """Whether enough is queued to keep the pool's cores at work."""
         waiting = sum(map(len, self._waiting.values()))
@@ -59,14 +54,14 @@ class Workshop:
             self._pool.submit(Job(f"suite {key}", task.target, f"{suite}.job", SUITE_LIMIT_S, key, suite=str(suite)))
         self._waiting[key].append(job)
 
-    def collect(self, limit_s: float) -> list[Built]:
-        """Builds that have ended, after waiting for at most `limit_s` for one.
+    def collect(self, limit_s: float, wake: int) -> list[Built]:
+        """Builds that have ended, after waiting for at most `limit_s` for one, or until `wake` can be read.
 
         Raises:
             CampaignError: the suite of a workload could not be written.
         """
         ready, self._ready = self._ready, []
-        for built in self._pool.collect(0.0 if ready else limit_s):
+        for built in self._pool.collect(0.0 if ready else limit_s, wake):
             kind, _, key = built.id.partition(" ")
             if kind == "suite":
                 self._finish_suite(key, built)
