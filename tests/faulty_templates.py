@@ -11,7 +11,7 @@ from schedules.workload import Workload
 
 BUILD_FAULTS = ("raise", "abort", "exit", "hang", "memory")
 KERNEL_FAULTS = ("kernel_abort", "kernel_crash", "kernel_hang", "kernel_wrong")
-FAULTS = ("none", *BUILD_FAULTS, *KERNEL_FAULTS)
+FAULTS = ("none", "none_again", *BUILD_FAULTS, *KERNEL_FAULTS)
 
 
 class FaultyTemplate:
@@ -55,7 +55,7 @@ def kernel_with_fault(workload: Workload, target: Target, fault: str) -> Kernel:
 
     plain = DirectGeneric()
     kernel = plain.apply(workload, target, plain.space(workload, target).default)
-    if fault == "none":
+    if fault.startswith("none"):
         return kernel
     calls = {
         "kernel_abort": lambda: T.call_extern("int32", "abort"),

@@ -21,9 +21,8 @@ from results.record import Trial
 from results.store import SqliteStore
 
 # Spaces of a few hundred configs each; none of them takes long to build or to run.
-LAYERS = tuple(
-    f"conv2d-u8s8-1x14x14x{c}-k3x3x{c}-s1-p1-float.c-u8" for c in (96, 112, 128, 144, 160, 176, 192, 208, 224)
-)
+CHANNELS = (96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272)
+LAYERS = tuple(f"conv2d-u8s8-1x14x14x{c}-k3x3x{c}-s1-p1-float.c-u8" for c in CHANNELS)
 SAMPLE_S = 5.0
 
 
@@ -92,6 +91,8 @@ def _watch(process: subprocess.Popen[bytes], store: Path) -> list[Sample]:
             )
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             break
+        if not sample.descriptors:  # it is on its way out
+            break
         samples.append(sample)
         if len(samples) % 6 == 1:
             print(sample.row(), flush=True)
@@ -111,7 +112,7 @@ def _count(path: Path) -> int:
 
 def _report(samples: list[Sample], left: list[str]) -> None:
     steady = [sample for sample in samples if sample.trials] or samples
-    first, last = steady[len(steady) // 10], steady[-1]
+    first, last = steady[0], steady[-1]
     peak_mb = max(sample.rss_bytes for sample in samples) / 1e6
     pace = (last.trials - first.trials) / (last.elapsed_s - first.elapsed_s)
     busy = [sum(shares) / len(shares) for shares in zip(*(sample.busy for sample in steady), strict=True)]

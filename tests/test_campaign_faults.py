@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tuner.errors import DeviceGoneError
 
 EXPECTED = {
     "none": (Outcome.OK, ""),
+    "none_again": (Outcome.OK, ""),
     "raise": (Outcome.BUILD_FAILED, "this template raises"),
     "abort": (Outcome.BUILD_FAILED, "killed by SIGABRT"),
     "exit": (Outcome.BUILD_FAILED, "exited with status 0"),
@@ -87,6 +89,15 @@ def test_hang_costs_its_own_limit(faulty_trials: dict[str, Trial]) -> None:
     assert faulty_trials["kernel_hang"].run_s < 3.5
 
 
+def test_the_same_binary_is_measured_once(faulty_trials: dict[str, Trial]) -> None:
+    first, second = faulty_trials["none"], faulty_trials["none_again"]
+    assert first.reused_from == ""
+    assert second.reused_from == first.candidate.id
+    assert second.binary == first.binary
+    assert second.measurement == first.measurement
+    assert second.run_s == 0.0
+
+
 def test_nothing_is_left_behind(faulty_trials: dict[str, Trial]) -> None:
     assert faulty_trials
     assert [
@@ -141,7 +152,7 @@ def test_a_device_that_is_gone_ends_the_campaign(generic: Target, tmp_path: Path
 
 
 def test_a_killed_build_server_costs_no_trial(generic: Target, tmp_path: Path, faulty_server: str) -> None:
-    store, spec = MemoryStore(), spec_for(3)
+    store, spec = MemoryStore(), spec_for(4)
     killed: list[int] = []
 
     def kill_once() -> bool:
@@ -166,10 +177,36 @@ def test_a_killed_build_server_costs_no_trial(generic: Target, tmp_path: Path, f
     assert killed
     assert [trial.outcome for trial in trials_of(store, spec)] == [
         Outcome.OK,
+        Outcome.OK,
         Outcome.BUILD_FAILED,
         Outcome.BUILD_FAILED,
     ]
-    assert [trial.error_class for trial in trials_of(store, spec)] == ["", "RuntimeError", "Crash"]
+    assert [trial.error_class for trial in trials_of(store, spec)] == ["", "", "RuntimeError", "Crash"]
+
+
+def test_a_stop_does_not_wait_for_a_hanging_kernel(generic: Target, tmp_path: Path, faulty_server: str) -> None:
+    store, spec = MemoryStore(), spec_for(len(FAULTS))
+    asked_at: list[float] = []
+
+    def stop() -> bool:
+        """Once the hanging kernel is all that is left to be measured."""
+        if not asked_at and len(trials_of(store, spec)) == len(FAULTS) - 2:
+            asked_at.append(time.monotonic())
+        return bool(asked_at)
+
+    with campaign_loop(
+        spec,
+        [faulty_task(generic)],
+        store,
+        tmp_path,
+        server=faulty_server,
+        build_limit_s=1.0,
+        session_limit_s=60.0,
+        stop_requested=stop,
+    ) as loop:
+        assert loop.run() is Ending.INTERRUPTED
+    assert time.monotonic() - asked_at[0] < 10
+    assert all(trial.candidate.config["fault"] != "kernel_hang" for trial in trials_of(store, spec))
 
 
 def is_build_server(process: psutil.Process) -> bool:

@@ -1,0 +1,96 @@
+"""The pool of builds: which core a build runs on, and that the measuring core is quiet when it must be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from campaigns import SMALL
+
+from results.record import Candidate, Outcome
+from schedules.target import Target
+from tuner.build.job import Job
+from tuner.build.pool import BuildPool
+from tuner.campaign.run import measuring_and_build_cores
+
+
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildPool]:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    measuring, building = measuring_and_build_cores()
+    with BuildPool(building, measuring, tmp_path / "log", "faulty_build_server") as pool:
+        yield pool
+
+
+def hanging_job(target: Target, folder: Path, number: int, limit_s: float = 60.0) -> Job:
+    candidate = Candidate(SMALL, target.name, "faulty", 1, {"fault": "hang"})
+    return Job(str(number), target, str(folder / str(number)), limit_s, SMALL, candidate, str(folder / "suite"))
+
+
+def builds() -> list[psutil.Process]:
+    """The children of the build server, which is this process's only child."""
+    (server,) = psutil.Process().children()
+    return server.children()
+
+
+def guests() -> list[psutil.Process]:
+    measuring, _ = measuring_and_build_cores()
+    return [build for build in builds() if build.cpu_affinity() == [measuring]]
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_measuring_core_builds_but_not_while_hushed(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    for number in range(pool.width):
+        pool.submit(hanging_job(generic, tmp_path, number))
+    wait_until(lambda: len(builds()) == pool.width and len(guests()) == 1)
+    pool.hush(True)
+    (guest,) = guests()
+    assert guest.status() == psutil.STATUS_STOPPED
+    assert all(build.status() != psutil.STATUS_STOPPED for build in builds() if build != guest)
+    pool.hush(False)
+    wait_until(lambda: guest.status() != psutil.STATUS_STOPPED)
+
+
+def test_no_guest_starts_while_hushed(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    pool.hush(True)
+    for number in range(pool.width):
+        pool.submit(hanging_job(generic, tmp_path, number))
+    wait_until(lambda: len(builds()) == pool.width - 1)
+    assert guests() == []
+    pool.hush(False)
+    wait_until(lambda: len(guests()) == 1)
+
+
+def test_time_in_which_a_guest_is_stopped_does_not_count(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    pool.hush(True)
+    for number in range(pool.width - 1):
+        pool.submit(hanging_job(generic, tmp_path, number))
+    pool.hush(False)
+    pool.submit(hanging_job(generic, tmp_path, 99, limit_s=1.5))
+    wait_until(lambda: len(guests()) == 1)
+    pool.hush(True)
+    assert pool.collect(2.0) == []
+    pool.hush(False)
+    (built,) = pool.collect(5.0)
+    assert built.outcome is Outcome.BUILD_TIMEOUT
+    assert 1.4 < built.build_s < 2.0
+
+
+def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    for number in range(pool.width):
+        pool.submit(hanging_job(generic, tmp_path, number))
+    wait_until(lambda: len(builds()) == pool.width)
+    family = psutil.Process().children(recursive=True)
+    pool.hush(True)
+    pool.close()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
