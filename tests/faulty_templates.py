@@ -20,11 +20,14 @@ class FaultyTemplate:
     name = "faulty"
     version = 1
 
+    def __init__(self, faults: tuple[str, ...] = FAULTS) -> None:
+        self._faults = faults
+
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:  # noqa: ARG002
         return None
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:  # noqa: ARG002
-        return ConfigSpace(knobs=(Knob("fault", FAULTS),), default={"fault": "none"})
+        return ConfigSpace(knobs=(Knob("fault", self._faults),), default={"fault": "none"})
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         fault = config["fault"]
