@@ -246,6 +246,10 @@ def _features(form: DirectForm, config: Mapping[str, Value]) -> dict[str, float]
     weight_bytes = weight_tile * form.channel_tiles * image.groups
     tile_span = ((form.tile_columns - 1) * image.window.stride[1] + image.window.kernel[1]) * image.channels
     tiles = form.column_tiles * form.channel_tiles * rows * image.batch * image.groups
+    # The operand that the inner loop over tiles reads again for each step of the outer one.
+    passes = rows * form.column_tiles if config["outer"] == "image" else form.channel_tiles
+    streamed_bytes = passes * (weight_bytes if config["outer"] == "image" else image_bytes)
+    ops = 2 * image.batch * rows * width * image.out_channels * reduction * form.taps
     return {
         "accumulators": accumulators,
         "tile_columns": form.tile_columns,
@@ -259,9 +263,8 @@ def _features(form: DirectForm, config: Mapping[str, Value]) -> dict[str, float]
         "weight_bytes": weight_bytes,
         "data_tile_bytes": tile_span * image.window.kernel[0],
         "image_bytes": image_bytes,
-        "streamed_bytes": weight_bytes * rows * form.column_tiles
-        if config["outer"] == "image"
-        else image_bytes * form.channel_tiles,
+        "streamed_bytes": streamed_bytes,
+        "ops_per_streamed_byte": ops / streamed_bytes,
         "tiles": tiles,
         "output_bytes_per_dot": form.lanes / reduction,
         "columns": width,
