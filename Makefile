@@ -10,7 +10,7 @@ BIN = $(VENV)/bin
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (about 5 minutes)"
 	@echo "make test                         run every test that this machine can run"
-	@echo "make test-slow                    run the long tests, too (about an hour)"
+	@echo "make test-slow                    run the long tests, too (about a quarter of an hour)"
 	@echo "make check                        formatting, lint, types and import borders"
 	@echo "make format                       format the code"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
