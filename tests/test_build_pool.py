@@ -82,7 +82,7 @@ def test_time_in_which_a_guest_is_stopped_does_not_count(pool: BuildPool, generi
     pool.hush(False)
     (built,) = pool.collect(5.0)
     assert built.outcome is Outcome.BUILD_TIMEOUT
-    assert 1.4 < built.build_s < 2.0
+    assert 1.4 < built.build_s < 3.0
 
 
 def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
