@@ -12,7 +12,7 @@ from rpc import processes
 from tuner.errors import NoCompilerError
 
 LINKERS = ("ld", "ld.lld", "ld.bfd", "ld.gold")
-# Without symbols, and without a page of padding for each segment: a quarter of the size.
+# Without symbols, and without a page of padding for each segment: half the size.
 OPTIONS = ("-shared", "-s", "-z", "max-page-size=4096")
 LIMIT_S = 20.0
 

@@ -169,6 +169,4 @@ class BuildPool:
             processes.kill(self._process.pid)
             self.close()
             lines = self._log.read_text(errors="replace").strip().splitlines() or ["no word of it"]
-            raise BuildPoolError(
-                f"the build server did not start: {lines[-1] if lines else 'no word of it'}"
-            ) from error
+            raise BuildPoolError(f"the build server did not start: {lines[-1]}") from error
