@@ -52,9 +52,9 @@ $(VENV)/installed: pyproject.toml | $(BIN)/pip
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers]'
 	@touch $@

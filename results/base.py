@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from results.record import Campaign, DeviceCheck, Duel, Trial
+from results.record import Entry
 
-E = TypeVar("E", bound=Campaign | Trial | Duel | DeviceCheck)
+E = TypeVar("E", bound=Entry)
 
 
 class Store(Protocol):
@@ -16,7 +16,7 @@ class Store(Protocol):
     A store is used by one thread at a time.
     """
 
-    def append(self, entries: Sequence[Campaign | Trial | Duel | DeviceCheck]) -> None:
+    def append(self, entries: Sequence[Entry]) -> None:
         """Add all entries or, when an error is raised, none of them; they are durable when the call returns.
 
         Raises:

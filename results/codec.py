@@ -6,15 +6,26 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic
 
 from sqlalchemy import ColumnElement, Table
 
 from results.base import E
 from results.errors import RecordError
-from results.record import Campaign, Candidate, DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
-from results.schema import campaigns, device_checks, duels, trials
+from results.record import (
+    BenchResult,
+    Campaign,
+    Candidate,
+    DeviceCheck,
+    Duel,
+    Entrant,
+    Entry,
+    Measurement,
+    Outcome,
+    Trial,
+)
+from results.schema import bench_results, campaigns, device_checks, duels, trials
 
 Values = dict[str, Any]
 Environment = Mapping[str, str]
@@ -77,7 +88,7 @@ def to_json(value: object, what: str) -> str:
 
 
 def codec_of(kind: type[E]) -> Codec[E]:
-    """The codec of a kind of entries, one of `Campaign`, `Trial`, `Duel` and `DeviceCheck`."""
+    """The codec of a kind of entries, one of those that `Entry` names."""
     return _CODECS[kind]
 
 
@@ -265,6 +276,50 @@ def _decode_check(row: Values, _campaign: str, environment: Environment) -> Devi
     )
 
 
+def _encode_bench(result: BenchResult) -> Values:
+    candidate = result.candidate
+    return {
+        "bench": result.bench,
+        "workload": candidate.workload,
+        "target": candidate.target,
+        "template": candidate.template,
+        "template_version": int(candidate.template_version),
+        "config": to_json(dict(candidate.config), "the config of a bench"),
+        "is_tuned": int(result.is_tuned),
+        "device": result.device,
+        "threads": int(result.threads),
+        "ours": to_json(_entrant_to_json(result.ours), "an entrant of a bench"),
+        "peers": to_json([_entrant_to_json(peer) for peer in result.peers], "entrants of a bench"),
+        "peak_ops_per_s": to_json(result.peak_ops_per_s, "peaks of a bench"),
+        "started_at": result.started_at,
+    }
+
+
+def _decode_bench(row: Values, _campaign: str, environment: Environment) -> BenchResult:
+    config = json.loads(row["config"])
+    return BenchResult(
+        bench=row["bench"],
+        candidate=Candidate(row["workload"], row["target"], row["template"], row["template_version"], config),
+        is_tuned=bool(row["is_tuned"]),
+        device=row["device"],
+        threads=row["threads"],
+        ours=_entrant_from_json(json.loads(row["ours"])),
+        peers=tuple(map(_entrant_from_json, json.loads(row["peers"]))),
+        peak_ops_per_s=_times(row["peak_ops_per_s"]),
+        environment=environment,
+        started_at=row["started_at"],
+    )
+
+
+def _entrant_to_json(entrant: Entrant) -> Values:
+    return asdict(entrant) | {"error": _printable(entrant.error)}
+
+
+def _entrant_from_json(value: Values) -> Entrant:
+    times = {name: tuple(value[name]) for name in ("times_s", "overhead_times_s")}
+    return Entrant(**{**value, **times, "outcome": Outcome(value["outcome"])})
+
+
 def _columns(table: Table, names: Sequence[str]) -> dict[str, ColumnElement[Any]]:
     return {name: table.c[name] for name in names}
 
@@ -297,5 +352,12 @@ _CODECS: dict[type[Any], Codec[Any]] = {
         _columns(device_checks, ("target", "device")),
         _encode_check,
         _decode_check,
+    ),
+    BenchResult: Codec(
+        bench_results,
+        "bench result",
+        _columns(bench_results, ("workload", "target", "device")),
+        _encode_bench,
+        _decode_bench,
     ),
 }

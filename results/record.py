@@ -1,4 +1,4 @@
-"""What is remembered: candidates, trials, duels, device checks and campaigns.
+"""What is remembered: candidates, trials, duels, device checks, campaigns and comparisons with other libraries.
 
 Frozen values of plain data. They cross every border of the project, and they are what a store keeps.
 """
@@ -184,4 +184,75 @@ class Campaign:
     created_at: str
 
 
-Entry = Campaign | Trial | Duel | DeviceCheck
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """How one library did on one layer of a bench.
+
+    Attributes:
+        workload: the layer as this library computed it: types and the sides of the padding may differ.
+        times_s: seconds per call, one value per run, in the order they were taken; empty unless `OK`.
+        overhead_times_s: the same of its smallest layer, which is all call and no work; empty where that is not known.
+        error: one line for a person, empty when the outcome is `OK`.
+    """
+
+    name: str
+    version: str
+    workload: str
+    outcome: Outcome
+    times_s: tuple[float, ...] = ()
+    overhead_times_s: tuple[float, ...] = ()
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) != bool(self.times_s):
+            raise RecordError(f"an entrant has times if and only if it is `ok`: {self.name}: {self.outcome.value}")
+        if not all(math.isfinite(time_s) and time_s > 0 for time_s in (*self.times_s, *self.overhead_times_s)):
+            raise RecordError(f"an entrant's times must be finite and positive: {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """One layer computed by this library and by others, in turn: value `i` of all times was taken in round `i`.
+
+    Attributes:
+        bench: name of the run that it belongs to.
+        candidate: what this library ran.
+        is_tuned: whether that came from a campaign's records; else it is the template's default.
+        threads: that each library could use, on as many cores.
+        peak_ops_per_s: int8 operations per second of these cores' dot-product loops, one value per round.
+    """
+
+    bench: str
+    candidate: Candidate
+    is_tuned: bool
+    device: str
+    threads: int
+    ours: Entrant
+    peers: tuple[Entrant, ...]
+    peak_ops_per_s: tuple[float, ...]
+    environment: Mapping[str, str]
+    started_at: str
+
+    def __post_init__(self) -> None:
+        counts = {len(times) for times in (self.peak_ops_per_s, *(e.times_s for e in self.entrants)) if times}
+        if len(counts) > 1:
+            raise RecordError(f"the times of a bench must be taken in the same rounds: {sorted(counts)}")
+        if not all(math.isfinite(peak) and peak > 0 for peak in self.peak_ops_per_s):
+            raise RecordError("a peak must be finite and positive")
+        if self.threads < 1:
+            raise RecordError(f"a library needs a thread at least: {self.threads}")
+
+    @property
+    def entrants(self) -> tuple[Entrant, ...]:
+        return self.ours, *self.peers
+
+    @property
+    def workload(self) -> str:
+        return self.candidate.workload
+
+    @property
+    def target(self) -> str:
+        return self.candidate.target
+
+
+Entry = Campaign | Trial | Duel | DeviceCheck | BenchResult

@@ -1,6 +1,7 @@
-"""The tables of a results file, schema version 1.
+"""The tables of a results file, schema version 2.
 
-Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each.
+Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each. A table says
+since which version there is one; a file of an older version gets it when it is opened for writing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from sqlalchemy.types import TypeEngine
 
 from results.record import Outcome
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# Where a table has this version.
+SINCE = "since"
 # "i8tn" in ASCII; SQLite keeps it in the header, where file(1) and other programs can see whose file it is.
 APPLICATION_ID = 0x6938746E
 
@@ -141,4 +144,27 @@ device_checks = Table(
     _column("started_at", Text),
     _checksum(),
     CheckConstraint("peak_ops_per_s > 0", name="peak_over_0"),
+)
+
+bench_results = Table(
+    "bench_results",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _column("bench", Text),
+    _column("workload", Text),
+    _column("target", Text),
+    _column("template", Text),
+    _column("template_version", Integer),
+    _column("config", Text),
+    _column("is_tuned", Integer),
+    _column("device", Text),
+    _column("threads", Integer),
+    _column("ours", Text),
+    _column("peers", Text),
+    _column("peak_ops_per_s", Text),
+    _owned_by("environment"),
+    _column("started_at", Text),
+    _checksum(),
+    CheckConstraint("threads >= 1", name="threads_at_least_1"),
+    info={SINCE: 2},
 )

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc
+from sqlalchemy import Connection, Engine, Table, create_engine, event, exc
 from sqlalchemy.pool import NullPool, StaticPool
 
 from results.atomic import sync_folder
 from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreWriteError
-from results.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
 
 # How long a statement waits for another process, such as a reader that repairs the log after a crash.
 BUSY_LIMIT_S = 10.0
@@ -127,6 +127,18 @@ def create(path: Path) -> None:
         raise StoreWriteError(f"the results file can't be written ({error.strerror}): {path}") from error
     finally:
         _remove(draft)
+
+
+def upgrade(connection: Connection) -> None:
+    """Give a file of an older schema version the tables that it does not have, within a transaction."""
+    if _pragma(connection, "user_version") < SCHEMA_VERSION:
+        metadata.create_all(connection)
+        connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def has_table(connection: Connection, table: Table) -> bool:
+    """Whether a file of this schema version has the table."""
+    return _pragma(connection, "user_version") >= int(table.info.get(SINCE, 1))
 
 
 def _create_tables(path: Path) -> None:

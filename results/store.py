@@ -16,9 +16,18 @@ from results.base import E
 from results.codec import Codec, Values, checksum, codec_of, encode, to_json
 from results.errors import ForeignStoreError, RecordError, StoreError
 from results.lock import WriterLock
-from results.record import Campaign, DeviceCheck, Duel, Entry, Trial
+from results.record import Campaign, Duel, Entry, Trial
 from results.schema import campaigns, environments
-from results.sqlite_file import check, create, reader_engine, require_file, translated, writer_engine
+from results.sqlite_file import (
+    check,
+    create,
+    has_table,
+    reader_engine,
+    require_file,
+    translated,
+    upgrade,
+    writer_engine,
+)
 
 ROWS_AT_ONCE = 500
 
@@ -55,8 +64,8 @@ class SqliteStore:
             if not self._path.exists() or not self._path.stat().st_size:
                 create(self._path)
             self._writer = writer_engine(self._path)
-            with translated(self._path):
-                self._writer.connect().close()
+            with translated(self._path), self._writer.begin() as connection:
+                upgrade(connection)
         except BaseException:
             self._close_writer()
             raise
@@ -120,7 +129,7 @@ class SqliteStore:
         values = encode(entry)
         if isinstance(entry, Trial | Duel):
             values["campaign_id"] = self._references.campaign(connection, entry.campaign)
-        if isinstance(entry, Trial | Duel | DeviceCheck):
+        if not isinstance(entry, Campaign):
             values["environment_id"] = self._references.environment(connection, entry.environment)
         values["checksum"] = checksum(codec.table, values)
         try:
@@ -131,6 +140,8 @@ class SqliteStore:
     def _entries(self, codec: Codec[E], statement: Select[Any], engine: Engine) -> Iterator[E]:
         known: dict[str, Mapping[str, str]] = {}
         with translated(self._path), engine.connect() as connection:
+            if not has_table(connection, codec.table):
+                return
             rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
             for row in rows.mappings():
                 yield self._decode(codec, dict(row), known)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -30,14 +30,14 @@ _MARK = "INT8TUNE_SERVER"
 
 
 class LocalTransport:
-    """Runs kernels on one core of this machine, or on any of its cores.
+    """Runs kernels on some cores of this machine, with as many threads, or on any of its cores with one thread.
 
     A server that was lost is started again by the next `run`.
     """
 
     def __init__(
         self,
-        core: int | None = None,
+        cores: Sequence[int] = (),
         start_limit_s: float = 30.0,
         grace_s: float = 4.0,
         memory_limit_bytes: int = 8 << 30,
@@ -46,7 +46,7 @@ class LocalTransport:
 
         `memory_limit_bytes`: what a session may use; it ends that session only.
         """
-        self._core = core
+        self._cores = tuple(cores)
         self._start_limit_s = start_limit_s
         self._grace_s = grace_s
         self._memory_limit_bytes = memory_limit_bytes
@@ -67,7 +67,7 @@ class LocalTransport:
         """Start the server, if it does not run.
 
         Raises:
-            DeviceStartError: it ended or did not greet in time, or may not use the core.
+            DeviceStartError: it ended or did not greet in time, or may not use the cores.
         """
         if self._server is None:
             if sys.platform != "linux":
@@ -112,7 +112,7 @@ class LocalTransport:
 
     def _start(self, deadline: float) -> _Server:
         try:
-            server = _Server(self._core, self._memory_limit_bytes)
+            server = _Server(self._cores, self._memory_limit_bytes)
         except OSError as error:
             raise DeviceStartError(f"the local device's server did not start: {error}") from error
         try:
@@ -144,14 +144,14 @@ class _Server:
 
     capabilities: Capabilities
 
-    def __init__(self, core: int | None, memory_limit_bytes: int) -> None:
+    def __init__(self, cores: Sequence[int], memory_limit_bytes: int) -> None:
         self._mark = f"{_MARK}={secrets.token_hex(16)}"
         self._serial = 0
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._sock, theirs = socket.socketpair()
         options = ["--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
         options += ["--memory-limit-bytes", str(memory_limit_bytes)]
-        options += [] if core is None else ["--core", str(core)]
+        options += [f"--core={core}" for core in cores]
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "rpc.server", *options],
@@ -159,7 +159,7 @@ class _Server:
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=[theirs.fileno()],
-                env=_environment(self._mark),
+                env=_environment(self._mark, len(cores) or 1),
                 start_new_session=True,
             )
 
@@ -245,11 +245,12 @@ class _Server:
         return " ".join([processes.how_it_ended(self._process.returncode), *lines[-1:]])
 
 
-def _environment(mark: str) -> dict[str, str]:
-    """Little of this process's own environment: kernels must not read its secrets. One thread per library."""
+def _environment(mark: str, threads: int) -> dict[str, str]:
+    """Little of this process's own environment: kernels must not read its secrets. Threads are for kernels alone."""
     package_root = str(Path(__file__).resolve().parent.parent)
     kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     path = os.pathsep.join(filter(None, [package_root, kept.get("PYTHONPATH")]))
     name, _, token = mark.partition("=")
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
-    return kept | threads | {"PYTHONPATH": path, name: token}
+    pools = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TVM_NUM_THREADS": str(threads)}
+    # TVM would bind its threads to cores of its own choice, whatever this process may use.
+    return kept | pools | {"TVM_BIND_THREADS": "0", "PYTHONPATH": path, name: token}

@@ -25,14 +25,14 @@ def request_to_json(request: Request) -> dict[str, object]:
 
 def request_from_json(message: object) -> Request:
     fields = Fields("", message, _names(Request))
-    programs = fields.read("programs", many(_program))
+    programs = fields.read("programs", many(program_from_json))
     if not programs:
         raise ProtocolError("field `programs` must have at least one program: []")
     return Request(
         programs=programs,
         timing=fields.read("timing", _timing),
         run_limit_s=fields.read("run_limit_s", number(0.001, LONGEST_RUN_S)),
-        probe=fields.read("probe", optional(_program)),
+        probe=fields.read("probe", optional(program_from_json)),
     )
 
 
@@ -97,7 +97,7 @@ def capabilities_from_json(message: object) -> Capabilities:
     )
 
 
-def _program(place: str, value: object) -> Program:
+def program_from_json(place: str, value: object) -> Program:
     fields = Fields(place, value, _names(Program))
     program = Program(
         library=fields.read("library", text),

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from types import FrameType
 
 from rpc import framing, processes
@@ -35,13 +36,13 @@ class Options:
     Attributes:
         fd: the inherited socket.
         parent: the process that started this one; when it ends, so does this one.
-        core: the one core that this process and its children may use; None for all.
+        core: the cores that this process and its children may use; None for all.
         memory_limit_bytes: what a session may use on top of what the server does.
     """
 
     fd: int
     parent: int
-    core: int | None
+    core: list[int] | None
     memory_limit_bytes: int
 
 
@@ -63,14 +64,16 @@ def _parse() -> Options:
     parser = argparse.ArgumentParser(description="Measure kernels for the process that started this one.")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--core", type=int)
+    parser.add_argument("--core", type=int, action="append")
     parser.add_argument("--memory-limit-bytes", type=int, required=True)
     return Options(**vars(parser.parse_args()))
 
 
-def _bind(core: int) -> None:
+def _bind(cores: Sequence[int]) -> None:
     try:
-        os.sched_setaffinity(0, {core})
+        for core in cores:  # a set of cores is taken if one of them exists
+            os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, cores)
     except OSError as error:
         raise SystemExit(f"core can't be used here: {core}") from error
 
@@ -81,7 +84,7 @@ def _serve(sock: socket.socket, options: Options) -> None:
     from rpc.capabilities import read_capabilities
     from rpc.session import Bench, measure
 
-    bench = Bench(sock.fileno(), options.core, options.memory_limit_bytes)
+    bench = Bench(sock.fileno(), options.core[0] if options.core else None, options.memory_limit_bytes)
     hello = {"version": VERSION, "capabilities": capabilities_to_json(read_capabilities())}
     gc.collect()
     gc.freeze()  # children share what they do not touch, and a collection touches everything

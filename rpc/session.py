@@ -30,7 +30,7 @@ class Bench:
 
     Attributes:
         tuner: descriptor of the connection to the tuner; a session ends when the tuner closes it.
-        core: the core that kernels run on, if they are bound to one.
+        core: the first of the cores that kernels run on, if they are bound to some.
     """
 
     tuner: int

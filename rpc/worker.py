@@ -109,7 +109,7 @@ class Worker:
             case "probe":
                 self._load_probe()
             case "load":
-                self._kernels = _load(self._job.programs)
+                self._kernels = load_programs(self._job.programs)
             case "run":
                 self._kernels[program].run(case, self._job.arena)
             case "time":
@@ -118,7 +118,7 @@ class Worker:
 
     def _load_probe(self) -> None:
         if self._job.probe:
-            (self._probe,) = _load([self._job.probe])
+            (self._probe,) = load_programs([self._job.probe])
             self._probe_calls = calls_that_fill(self._probe, _PROBE_REPEAT_S)
 
     def _time(self) -> dict[str, object]:
@@ -132,7 +132,7 @@ class Worker:
         return self._probe.mean_s(self._probe_calls) if self._probe else None
 
 
-def _load(programs: Sequence[LoadedCases]) -> list[Kernel]:
+def load_programs(programs: Sequence[LoadedCases]) -> list[Kernel]:
     """Load the libraries, once every one of them is known to be the one that was built."""
     for program, _ in programs:
         if hashlib.sha256(Path(program.library).read_bytes()).hexdigest() != program.sha256:

@@ -7,15 +7,16 @@ near the middle of the output range, on a tie, or just outside a clamp bound. No
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from schedules.adversarial_addition import adversarial_addend, narrowed_range
 from schedules.numerics import RANGES
 from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, ByteArray, Operands, quantize_multiplier
-from schedules.reference import LongArray, accumulate
+from schedules.reference import LongArray, accumulate, requantize
 from schedules.workload import Dense, Workload
 
 RealArray = npt.NDArray[np.float64]
@@ -26,24 +27,30 @@ INT32_MIN, INT32_MAX = RANGES["s32"]
 # them saturate; a few sums, or two alternating ones, must all stay within the output's 256 steps.
 MANY_SUMS = 64
 STEPS_OF_MANY, STEPS_OF_FEW = 300, 150
+# The output's zero point of constant tensors, from the middle of its range.
+EXTREME_ZERO_POINT = 20
 # Channels aim at outputs this far around the middle, each at another one, so that swapped channels show.
 TARGET_STEPS = 40
 
-# Factors and the sums that they are applied to. With the float rule: ties; both clamp bounds and the finest steps;
-# ties that only appear when the sum is rounded to 24 bits; ties that only appear when the product is.
+# Factors and the sums that they are applied to. With the float rule: ties; both clamp bounds, values that fit no int32
+# and the finest steps; ties that only appear when the sum is rounded to 24 bits, or when the product is.
 FLOAT_DRILLS: tuple[tuple[float, tuple[int, ...]], ...] = (
     (0.5, (1, -1, 5, -5, 3, -3)),
-    (1.0, (500, -500, 1, -1, 2, 0)),
+    (2.0, (500, INT32_MAX, 1, -500, INT32_MIN, -1, INT32_MAX)),
     (2.0**-24, (5 * 2**23 + 1, -5 * 2**23 - 1, 7 * 2**23 - 1, -7 * 2**23 + 1)),
     (0.1, (5, -5, 25, -25, 45, -45)),
 )
-# With the fixed rule: ties of the high product; a left shift; sums that round twice; ties of a long right shift.
+# With the fixed rule: ties of the high product; a left shift, also to values that fit no int16; sums that round twice;
+# ties of a long right shift.
 FIXED_DRILLS: tuple[tuple[float, tuple[int, ...]], ...] = (
     (0.5, (-1, 1, -3, 3, -5, 5)),
-    (8.0, (50, -50, 1, -1, 3, -3)),
+    (8.0, (50, 2**20, 1, -50, -(2**20), -1, 2**20)),
     (0.25, (1, -2, 2, -1, 6, -6, 5, -5)),
     ((2**31 - 1) * 2.0**-55, (5 * 2**23, -5 * 2**23, 5 * 2**23 - 1, -5 * 2**23 + 1)),
 )
+# Neighbouring channels whose drills aim at the same position: as many as there are drills. The channels of a register
+# are some such groups.
+DRILLED_TOGETHER = 4
 # Any error of one changes the output, and 1.5 and 1.25 also make ties.
 UNIT_FACTORS = (1.5, 1.0, 1.25, 1.0)
 # About as many products are not zero, so that nearly all sums of them stay within the output's 256 steps.
@@ -66,7 +73,7 @@ def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Oper
 
     The first has random values and middling zero points, like a trained layer, and is the one to time.
     """
-    return (
+    cases = (
         ("random", _random(workload, np.random.default_rng([seed, 0]))),
         ("min-min", _extreme(workload, np.random.default_rng([seed, 1]), False, False, 0)),
         ("max-max", _extreme(workload, np.random.default_rng([seed, 2]), True, True, 1)),
@@ -76,6 +83,15 @@ def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Oper
         ("random-low-zero-points", _random_low(workload, np.random.default_rng([seed, 6]))),
         ("units-high-zero-points", _units(workload, np.random.default_rng([seed, 7]))),
     )
+    if workload.numerics.residual is None:
+        return cases
+    return tuple((name, _with_residual(workload, case, index, seed)) for index, (name, case) in enumerate(cases))
+
+
+def _with_residual(workload: Workload, operands: Operands, index: int, seed: int) -> Operands:
+    sums = accumulate(workload, operands.data, operands.weight, operands.data_zero_point, operands.weight_zero_point)
+    own = requantize(workload, operands, sums + operands.bias).astype(np.int64)
+    return replace(operands, residual=adversarial_addend(workload.numerics, operands, own, index, seed))
 
 
 def _random(workload: Workload, rng: np.random.Generator) -> Operands:
@@ -93,7 +109,9 @@ def _random_low(workload: Workload, rng: np.random.Generator) -> Operands:
 def _extreme(workload: Workload, rng: np.random.Generator, data_max: bool, weight_max: bool, drill: int) -> Operands:
     """Constant tensors, with zero points at the other end: no sum of products is further from zero."""
     data, weight, _ = _ranges(workload)
-    zero_points = [data[not data_max], weight[not weight_max], _middles(workload)[2]]
+    # Far from 0 on both sides: large values that wrap show only then.
+    output_zero_point = _middles(workload)[2] + (-EXTREME_ZERO_POINT, EXTREME_ZERO_POINT)[drill % 2]
+    zero_points = [data[not data_max], weight[not weight_max], output_zero_point]
     terms = _Terms(
         np.full(workload.data_shape, data[data_max], DTYPES[workload.numerics.data]),
         np.full(workload.weight_shape, weight[weight_max], DTYPES[workload.numerics.weight]),
@@ -201,11 +219,21 @@ def _drilled(workload: Workload, terms: _Terms, rng: np.random.Generator, first:
     targets = np.empty(workload.out_channels, np.int64)
     rounds = len(drills) if _is_per_channel(workload) else 1
     for channel in range(workload.out_channels):
-        turn, drill = divmod(channel, rounds)
-        factors[channel], values = drills[(first + drill) % len(drills)]
-        targets[channel] = values[turn % len(values)]
+        factors[channel], values = drills[(first + channel % rounds) % len(drills)]
+        targets[channel] = values[channel % len(values)]
     sums = _sums(workload, terms)
-    return _assemble(workload, terms, sums, factors, targets - _median(sums), _clamp(workload, rng))
+    return _assemble(workload, terms, sums, factors, targets - _aims(sums), _clamp(workload, rng))
+
+
+def _aims(sums: LongArray) -> LongArray:
+    """The sum of each channel that a drill aims at: its median or, in some, one at a corner of the image.
+
+    Sums are others where a window reaches into the border, and kernels have code of their own there.
+    """
+    aims, fifths = _median(sums).copy(), np.arange(sums.shape[1]) // DRILLED_TOGETHER % 5
+    for fifth, position in ((1, 0), (3, -1)):
+        aims[fifths == fifth] = sums[position, fifths == fifth]
+    return aims
 
 
 def _assemble(
@@ -291,7 +319,4 @@ def _allowed(workload: Workload, zero_points: list[int]) -> tuple[int, int, int]
 
 
 def _clamp(workload: Workload, rng: np.random.Generator) -> tuple[int, int]:
-    low, high = RANGES[workload.numerics.output]
-    if not workload.numerics.clamp:
-        return low, high
-    return low + int(rng.integers(16, 48)), high - int(rng.integers(16, 48))
+    return narrowed_range(workload.numerics.output, workload.numerics.clamp, rng)

@@ -3,9 +3,10 @@
 With `a` the data, `w` the weights and `za`, `zw` their zero points, a layer sums `(a - za) * (w - zw)`. A kernel
 computes `sum(a * w)` and, where the weights have a zero point, the window sum of `a`; the rest of::
 
-    sum((a - za) * (w - zw)) = sum(a * w) - za * sum(w) + K * za * zw - zw * sum(a)
+    sum((a - za) * (w - zw)) = sum(a * w) - zw * sum(a) - za * sum(w - zw)
 
-is known before it runs and goes into the bias. Sums wrap like int32, so intermediate overflow is harmless.
+is known before it runs and goes into the bias. Where a kernel leaves out the taps that lie in the border, the sums are
+those over the other taps. Sums wrap like int32, so intermediate overflow is harmless.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.numerics import Numerics
-from schedules.operands import Operands
-from schedules.template import Kernel, WeightLayout
+from schedules.operands import Addend, Operands
+from schedules.reference import addition_constant
+from schedules.template import Kernel, OperandLayout
 from schedules.workload import Workload
 
 Array = npt.NDArray[Any]
@@ -25,33 +27,62 @@ Array = npt.NDArray[Any]
 # Positions in a kernel's `params` argument, int32. The bounds are those of the output before its zero point is added:
 # written as `bound - zero point` in TIR, TVM would move the addition before the clamp, where it may overflow.
 PAD_VALUE, WEIGHT_ZERO_POINT, OUTPUT_ZERO_POINT, LOWEST, HIGHEST = range(5)
-PARAMS_LENGTH = 5
+# Behind these with a residual: the bounds of the sum, and what its rounding rule takes. The values of the float rule
+# are binary32 in the form of their bits; `MULTIPLIER` and `SHIFT` begin three values each, as in `operands.Addend`.
+SUM_LOWEST, SUM_HIGHEST = 5, 6
+OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT = 7, 8, 9
+RESIDUAL_ZERO_POINT, SUM_ZERO_POINT, MULTIPLIER, SHIFT = 7, 8, 9, 12
 
 
 def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tuple[Array, ...]:
-    """The input arguments of a kernel, in order: data, weight, bias, rescale, params.
+    """The input arguments of a kernel, in order: data, weight, bias, rescale, params, and the residual if it has one.
 
-    `rescale` is float32 [OC] for the float rule, int32 [2, OC] (multipliers, shifts) for the fixed rule, with 1 in
-    place of OC where it is per tensor. An s32 output has one unused int32 there, so that all kernels have the same
-    arguments.
+    `bias` has one int32 per border class and position of the layout's channels. `rescale` is float32 [P] for the float
+    rule, int32 [2, P] (multipliers, shifts) for the fixed rule, for P positions, or 1 where it is per tensor. An s32
+    output has one unused int32 there, so that all kernels have the same arguments.
     """
     layout = kernel.layout
-    weight = operands.weight.astype(np.int64) + layout.weight_offset
     data_zero_point = operands.data_zero_point + layout.data_offset
-    weight_zero_point = operands.weight_zero_point + layout.weight_offset if _needs_window_sum(workload, layout) else 0
-    sums = weight.reshape(workload.out_channels, -1).sum(axis=1)
-    constant = workload.reduction * data_zero_point * weight_zero_point
-    bias = _wrap(operands.bias.astype(np.int64) - data_zero_point * sums + constant)
-    params = np.zeros(PARAMS_LENGTH, np.int32)
+    params = np.zeros(params_length(workload.numerics), np.int32)
     params[PAD_VALUE] = data_zero_point
-    params[WEIGHT_ZERO_POINT] = weight_zero_point
+    params[WEIGHT_ZERO_POINT] = operands.weight_zero_point + layout.weight_offset
     params[OUTPUT_ZERO_POINT] = operands.output_zero_point
     if workload.numerics.requantize is not None:
         params[LOWEST] = operands.clamp_low - operands.output_zero_point
         params[HIGHEST] = operands.clamp_high - operands.output_zero_point
-    packed = layout.pack(operands.weight)
+    packed = layout.pack(operands.weight, operands.weight_zero_point)
     data = operands.data.reshape(kernel.data_shape)
-    return (data, packed, bias, _rescale(workload, operands), params)
+    bias = _bias(workload, layout, operands, data_zero_point)
+    inputs = (data, packed, bias, _rescale(workload, layout, operands), params)
+    if operands.residual is None:
+        return inputs
+    params[SUM_LOWEST:] = _addition_params(operands.residual, operands.output_zero_point)
+    return (*inputs, operands.residual.data.reshape(kernel.output_shape))
+
+
+def params_length(numerics: Numerics) -> int:
+    """Length of a kernel's `params` argument."""
+    if numerics.residual is None or numerics.requantize is None:
+        return SUM_LOWEST
+    return SUM_CONSTANT + 1 if numerics.requantize.rule == "float" else SHIFT + 3
+
+
+def _addition_params(addend: Addend, own_zero_point: int) -> Array:
+    bounds = np.array([addend.clamp_low, addend.clamp_high], np.int32)
+    if addend.ratio.size:
+        factors = np.array([*addend.ratio, addition_constant(own_zero_point, addend)], np.float32)
+        return np.concatenate([bounds, factors.view(np.int32)])
+    zero_points = np.array([addend.zero_point, addend.sum_zero_point], np.int32)
+    return np.concatenate([bounds, zero_points, addend.multiplier, addend.shift])
+
+
+def _bias(workload: Workload, layout: OperandLayout, operands: Operands, data_zero_point: int) -> Array:
+    """The bias minus `za * sum(w - zw)` over the taps of each border class."""
+    centred = operands.weight.astype(np.int64) - operands.weight_zero_point
+    taps = layout.border_taps.shape[1]
+    tap_sums = centred.reshape(workload.out_channels, taps, -1).sum(axis=2)
+    class_sums = layout.border_taps.astype(np.int64) @ tap_sums.T
+    return _wrap(operands.bias.astype(np.int64) - data_zero_point * class_sums)[:, layout.channels].reshape(-1)
 
 
 def has_weight_zero_point(numerics: Numerics, weight_offset: int) -> bool:
@@ -59,25 +90,27 @@ def has_weight_zero_point(numerics: Numerics, weight_offset: int) -> bool:
     return numerics.weight_zero_point or weight_offset != 0
 
 
-def _needs_window_sum(workload: Workload, layout: WeightLayout) -> bool:
-    return has_weight_zero_point(workload.numerics, layout.weight_offset)
-
-
-def rescale_shape(numerics: Numerics, out_channels: int) -> tuple[int, ...]:
+def rescale_shape(numerics: Numerics, positions: int) -> tuple[int, ...]:
     """Shape of a kernel's `rescale` argument."""
     if numerics.requantize is None:
         return (1,)
-    channels = out_channels if numerics.requantize.per_channel else 1
-    return (channels,) if numerics.requantize.rule == "float" else (2, channels)
+    values = positions if numerics.requantize.per_channel else 1
+    return (values,) if numerics.requantize.rule == "float" else (2, values)
 
 
-def _rescale(workload: Workload, operands: Operands) -> Array:
+def rescale_type(numerics: Numerics) -> str:
+    """Type of a kernel's `rescale` argument."""
+    return "float32" if numerics.requantize is not None and numerics.requantize.rule == "float" else "int32"
+
+
+def _rescale(workload: Workload, layout: OperandLayout, operands: Operands) -> Array:
     requantize = workload.numerics.requantize
     if requantize is None:
         return np.zeros(1, np.int32)
+    positions = layout.channels if requantize.per_channel else np.zeros(1, np.int64)
     if requantize.rule == "float":
-        return operands.scale
-    return np.stack([operands.multiplier, operands.shift])
+        return operands.scale[positions]
+    return np.stack([operands.multiplier[positions], operands.shift[positions]])
 
 
 def _wrap(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

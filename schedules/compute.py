@@ -7,11 +7,12 @@ Blocks are named; templates find them with `schedule.get_sblock`. This module im
 # ruff: noqa: E741, N806
 from typing import Any
 
+from tvm import tirx
 from tvm.script import tirx as T
 
-from schedules.arguments import PAD_VALUE, PARAMS_LENGTH, WEIGHT_ZERO_POINT, rescale_shape
+from schedules.arguments import PAD_VALUE, WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
 from schedules.direct import DirectForm
-from schedules.epilogue import DTYPES, requantize
+from schedules.epilogue import DTYPES, add_residual, requantize
 from schedules.image_copy import ImageCopy
 from schedules.numerics import Numerics
 
@@ -59,13 +60,21 @@ def tile_start(tile: Any, size: int, extent: int) -> Any:
     return tile * size if extent % size == 0 else T.min(tile * size, extent - size)
 
 
-def rescale_type(numerics: Numerics) -> str:
-    """Type of a kernel's `rescale` argument."""
-    return "float32" if numerics.requantize is not None and numerics.requantize.rule == "float" else "int32"
+def residual_type(numerics: Numerics) -> str:
+    """Type of a kernel's `residual` argument."""
+    return DTYPES[numerics.residual.data if numerics.residual else numerics.output]
+
+
+def with_arguments_of(numerics: Numerics, function: Any) -> Any:
+    """A PrimFunc without its argument `residual` where the layer has none: TVMScript knows no optional arguments."""
+    if numerics.residual is not None:
+        return function
+    kept = [param for param in function.params if param.name != "residual"]
+    return tirx.PrimFunc(kept, function.body, function.ret_type, function.attrs)
 
 
 def direct_conv(form: DirectForm) -> Any:
-    """The PrimFunc of a direct convolution: (data, weight, bias, rescale, params, out).
+    """The PrimFunc of a direct convolution: (data, weight, bias, rescale, params, out), a residual before `out`.
 
     `acc` is indexed by tile: [N, OH, column tile, group, channel tile, column, block, lane].
     """
@@ -86,7 +95,8 @@ def direct_conv(form: DirectForm) -> Any:
         weight: T.Buffer(form.weight_shape, weight_kind),
         bias: T.Buffer((OC,), "int32"),
         rescale: T.Buffer(rescale_shape(numerics, OC), rescale_type(numerics)),
-        params: T.Buffer((PARAMS_LENGTH,), "int32"),
+        params: T.Buffer((params_length(numerics),), "int32"),
+        residual: T.Buffer((N, OH, OW, OC), residual_type(numerics)),
         out: T.Buffer((N, OH, OW, OC), DTYPES[numerics.output]),
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
@@ -100,17 +110,22 @@ def direct_conv(form: DirectForm) -> Any:
         for n, y, x, g, k, i, b, l in T.grid(*sums):
             with T.sblock("requantize"):
                 vn, vy, vx, vg, vk, vi, vb, vl = T.axis.remap("SSSSSSSS", [n, y, x, g, k, i, b, l])
-                out[vn, vy, _column(form, vx, vi), channel(vg, vk, vb, vl)] = requantize(
+                out[vn, vy, _column(form, vx, vi), channel(vg, vk, vb, vl)] = add_residual(
                     numerics,
-                    acc[vn, vy, vx, vg, vk, vi, vb, vl]
-                    + bias[channel(vg, vk, vb, vl)]
-                    - (params[WEIGHT_ZERO_POINT] * window_sum[vn, vy, _column(form, vx, vi), vg] if zero else 0),
-                    channel(vg, vk, vb, vl),
-                    rescale,
+                    requantize(
+                        numerics,
+                        acc[vn, vy, vx, vg, vk, vi, vb, vl]
+                        + bias[channel(vg, vk, vb, vl)]
+                        - (params[WEIGHT_ZERO_POINT] * window_sum[vn, vy, _column(form, vx, vi), vg] if zero else 0),
+                        channel(vg, vk, vb, vl),
+                        rescale,
+                        params,
+                    ),
+                    residual[vn, vy, _column(form, vx, vi), channel(vg, vk, vb, vl)],
                     params,
                 )
 
-    return conv
+    return with_arguments_of(numerics, conv)
 
 
 def _column(form: DirectForm, tile: Any, inner: Any) -> Any:

@@ -12,14 +12,14 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.arguments import PARAMS_LENGTH, WEIGHT_ZERO_POINT, rescale_shape
-from schedules.compute import image_copy, rescale_type, tile_start
+from schedules.arguments import WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
+from schedules.compute import image_copy, residual_type, tile_start, with_arguments_of
 from schedules.depthwise import DepthwiseForm
-from schedules.epilogue import DTYPES, requantize
+from schedules.epilogue import DTYPES, add_residual, requantize
 
 
 def depthwise_conv(form: DepthwiseForm) -> Any:
-    """The PrimFunc of a depthwise convolution: (data, weight, bias, rescale, params, out).
+    """The PrimFunc of a depthwise convolution: (data, weight, bias, rescale, params, out), a residual before `out`.
 
     `acc` and `window_sum` are indexed by tile: [N, OH, column tile, channel tile, column, block, lane]. `quads` holds,
     per input column and channel, four vertical neighbours in one word, the topmost lowest; all outputs whose windows
@@ -43,7 +43,8 @@ def depthwise_conv(form: DepthwiseForm) -> Any:
         weight: T.Buffer(form.weight_shape, weight_kind),
         bias: T.Buffer((OC,), "int32"),
         rescale: T.Buffer(rescale_shape(numerics, OC), rescale_type(numerics)),
-        params: T.Buffer((PARAMS_LENGTH,), "int32"),
+        params: T.Buffer((params_length(numerics),), "int32"),
+        residual: T.Buffer(work.output_shape, residual_type(numerics)),
         out: T.Buffer(work.output_shape, DTYPES[numerics.output]),
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
@@ -67,17 +68,22 @@ def depthwise_conv(form: DepthwiseForm) -> Any:
         for n, y, x, k, i, b, l in T.grid(*sums):
             with T.sblock("requantize"):
                 vn, vy, vx, vk, vi, vb, vl = T.axis.remap("SSSSSSS", [n, y, x, k, i, b, l])
-                out[vn, vy, _column(form, vx, vi), _channel(form, vk, vb, vl)] = requantize(
+                out[vn, vy, _column(form, vx, vi), _channel(form, vk, vb, vl)] = add_residual(
                     numerics,
-                    acc[vn, vy, vx, vk, vi, vb, vl]
-                    + bias[_channel(form, vk, vb, vl)]
-                    - (params[WEIGHT_ZERO_POINT] * window_sum[vn, vy, vx, vk, vi, vb, vl] if zero else 0),
-                    _channel(form, vk, vb, vl),
-                    rescale,
+                    requantize(
+                        numerics,
+                        acc[vn, vy, vx, vk, vi, vb, vl]
+                        + bias[_channel(form, vk, vb, vl)]
+                        - (params[WEIGHT_ZERO_POINT] * window_sum[vn, vy, vx, vk, vi, vb, vl] if zero else 0),
+                        _channel(form, vk, vb, vl),
+                        rescale,
+                        params,
+                    ),
+                    residual[vn, vy, _column(form, vx, vi), _channel(form, vk, vb, vl)],
                     params,
                 )
 
-    return depthwise
+    return with_arguments_of(numerics, depthwise)
 
 
 def _column(form: DepthwiseForm, tile: Any, inner: Any) -> Any:

@@ -6,60 +6,28 @@ from typing import Any
 from tvm.script import tirx as T
 
 
-def peak_dot(chains: int, steps: int) -> Any:
-    """`out[chain, lane] = chain + steps * dot(data, weight[lane])` by `vpdpbusd`; all operands stay in registers.
-
-    Chains begin with different values, so that no two of them are one and the same sum.
-    """
-
-    @T.prim_func(s_tir=True)
-    def peak(
-        data: T.Buffer((4,), "uint8"),
-        weight: T.Buffer((16, 4), "int8"),
-        out: T.Buffer((chains, 16), "int32"),
-    ):
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        acc = T.sblock_alloc_buffer((chains, 16), "int32")
-        for i in T.unroll(chains):
-            acc[i, T.ramp(0, 1, 16)] = T.broadcast(i, 16)
-        for _ in range(steps):
-            for i in T.unroll(chains):
-                acc[i, T.ramp(0, 1, 16)] = T.call_llvm_pure_intrin(
-                    T.llvm_lookup_intrinsic_id("llvm.x86.avx512.vpdpbusd.512"),
-                    acc[i, T.ramp(0, 1, 16)],
-                    T.reinterpret(
-                        T.broadcast(T.reinterpret(data.vload([0], "uint8x4"), dtype="int32"), 16), dtype="int8x64"
-                    ),
-                    weight.vload([0, 0], dtype="int8x64"),
-                    dtype="int32x16",
-                )
-        for i in T.unroll(chains):
-            out[i, T.ramp(0, 1, 16)] = acc[i, T.ramp(0, 1, 16)]
-
-    return peak
-
-
-def peak_multiply_add(chains: int, steps: int, lanes: int) -> Any:
-    """`out[chain, lane] = sum over steps of data[step] * weight[chain, lane]`, widened to int32."""
+def peak_multiply_add(threads: int, chains: int, steps: int, lanes: int) -> Any:
+    """`out[thread, chain, lane] = sum over steps of data[step] * weight[chain, lane]`, widened to int32."""
 
     @T.prim_func(s_tir=True)
     def peak(
         data: T.Buffer((steps,), "uint8"),
         weight: T.Buffer((chains, lanes), "int8"),
-        out: T.Buffer((chains, lanes), "int32"),
+        out: T.Buffer((threads, chains, lanes), "int32"),
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        acc = T.sblock_alloc_buffer((chains, lanes), "int32")
-        for i in T.unroll(chains):
-            for lane in T.vectorized(lanes):
-                acc[i, lane] = 0
-        for step in range(steps):
+        for thread in T.parallel(threads):
+            acc = T.alloc_buffer((chains, lanes), "int32", scope="local")
             for i in T.unroll(chains):
                 for lane in T.vectorized(lanes):
-                    acc[i, lane] = acc[i, lane] + T.cast(data[step], "int32") * T.cast(weight[i, lane], "int32")
-        for i in T.unroll(chains):
-            for lane in T.vectorized(lanes):
-                out[i, lane] = acc[i, lane]
+                    acc[i, lane] = 0
+            for step in range(steps):
+                for i in T.unroll(chains):
+                    for lane in T.vectorized(lanes):
+                        acc[i, lane] = acc[i, lane] + T.cast(data[step], "int32") * T.cast(weight[i, lane], "int32")
+            for i in T.unroll(chains):
+                for lane in T.vectorized(lanes):
+                    out[thread, i, lane] = acc[i, lane]
 
     return peak
 

@@ -103,12 +103,21 @@ class DepthwiseForm:
         return columns * channels * self.steps * self.taps / self.workload.window.kernel[0]
 
     @property
+    def channels(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.workload.out_channels)
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        """All: the border is filled."""
+        return np.ones((1, math.prod(self.workload.window.kernel)), bool)
+
+    @property
     def weight_shape(self) -> tuple[int, ...]:
         """[channel tiles, steps, KW, blocks, lanes, taps]."""
         kernel_columns = self.workload.window.kernel[1]
         return (self.channel_tiles, self.steps, kernel_columns, self.tile_blocks, self.lanes, self.taps)
 
-    def pack(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+    def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.integer[Any]]:  # noqa: ARG002
         """Weights [OC, KH, KW] in the order of `weight_shape`, zeros behind each column."""
         rows, columns = self.workload.window.kernel
         shifted = np.pad(

@@ -13,22 +13,29 @@ from schedules.depthwise import DepthwiseForm
 from schedules.space import Value
 
 
-def schedule_depthwise(form: DepthwiseForm, config: Mapping[str, Value], intrinsic: str | None) -> Any:
-    """The scheduled PrimFunc; lanes and taps become the named tensor intrinsic, or plain vector code without one."""
+def schedule_depthwise(
+    form: DepthwiseForm, config: Mapping[str, Value], intrinsic: str | None, threads: int = 1
+) -> Any:
+    """The scheduled PrimFunc; lanes and taps become the named tensor intrinsic, or plain vector code without one.
+
+    Threads share the outer tiles.
+    """
     sch = Schedule(depthwise_conv(form))
 
     # 1. The image is copied once, where it must be: padded, converted or repeated.
-    schedule_copy(sch, form.copy)
+    schedule_copy(sch, form.copy, threads)
 
     # 2. The order of the tiles: a block of channels over the whole image, or all channels of an image tile.
     store = sch.get_sblock("requantize")
     n, y, x, k, i, b, lane = sch.get_loops(store)
     if config["outer"] == "channels":
         sch.reorder(k, n, y, x, i, b, lane)
-        tile = x
+        outer_tiles, tile = [k], x
     else:
         sch.reorder(n, y, x, k, i, b, lane)
-        tile = k
+        outer_tiles, tile = [n, y, x], k
+    if threads > 1:
+        sch.parallel(sch.fuse(*outer_tiles))
 
     # 3. The whole window of a tile is unrolled: packed columns, weights and accumulators live in registers.
     dots = ("dot", "window_sum") if form.has_window_sum else ("dot",)

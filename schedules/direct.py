@@ -153,13 +153,22 @@ class DirectForm:
         return columns * channels * self.steps * self.taps / self.image.run_length
 
     @property
+    def channels(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.image.out_channels)
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        """All: the border is filled."""
+        return np.ones((1, math.prod(self.image.window.kernel)), bool)
+
+    @property
     def weight_shape(self) -> tuple[int, ...]:
         """[groups, channel tiles, KH, runs, steps, blocks, lanes, taps]."""
         kernel_rows = self.image.window.kernel[0]
         tiles = (self.image.groups, self.channel_tiles, kernel_rows, self.image.runs)
         return (*tiles, self.steps, self.tile_blocks, self.lanes, self.taps)
 
-    def pack(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+    def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.integer[Any]]:  # noqa: ARG002
         """Weights [OC, KH, KW, C / groups] or [OC, K] in the order of `weight_shape`, zeros behind each run."""
         image = self.image
         shifted = weight.astype(np.int16) + self.weight_offset

@@ -13,22 +13,27 @@ from schedules.direct import DirectForm
 from schedules.space import Value
 
 
-def schedule_direct(form: DirectForm, config: Mapping[str, Value], intrinsic: str | None) -> Any:
-    """The scheduled PrimFunc; lanes and taps become the named tensor intrinsic, or plain vector code without one."""
+def schedule_direct(form: DirectForm, config: Mapping[str, Value], intrinsic: str | None, threads: int = 1) -> Any:
+    """The scheduled PrimFunc; lanes and taps become the named tensor intrinsic, or plain vector code without one.
+
+    Threads share the outer tiles.
+    """
     sch = Schedule(direct_conv(form))
 
     # 1. The image is copied once, where it must be: padded, converted or given slack.
-    schedule_copy(sch, form.copy)
+    schedule_copy(sch, form.copy, threads)
 
     # 2. The order of the tiles: a weight tile over the whole image, or all weights over an image tile.
     store = sch.get_sblock("requantize")
     n, y, x, g, k, i, b, lane = sch.get_loops(store)
     if config["outer"] == "weights":
         sch.reorder(g, k, n, y, x, i, b, lane)
-        inner_tile = x
+        outer_tiles, inner_tile = [g, k], x
     else:
         sch.reorder(n, y, x, g, k, i, b, lane)
-        inner_tile = k
+        outer_tiles, inner_tile = [n, y, x], k
+    if threads > 1:
+        sch.parallel(sch.fuse(*outer_tiles))
 
     # 3. Accumulators live as long as one tile, inside the reduction: registers.
     dot = sch.get_sblock("dot")

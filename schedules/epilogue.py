@@ -10,8 +10,22 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.arguments import HIGHEST, LOWEST, OUTPUT_ZERO_POINT
+from schedules.arguments import (
+    HIGHEST,
+    LOWEST,
+    MULTIPLIER,
+    OUTPUT_ZERO_POINT,
+    OWN_RATIO,
+    RESIDUAL_RATIO,
+    RESIDUAL_ZERO_POINT,
+    SHIFT,
+    SUM_CONSTANT,
+    SUM_HIGHEST,
+    SUM_LOWEST,
+    SUM_ZERO_POINT,
+)
 from schedules.numerics import Numerics
+from schedules.operands import ADDITION_SHIFT
 
 # 1.5 * 2^23 in binary32. TVM has no vector form of `nearbyint`.
 ROUNDER, ROUNDER_BITS = 12582912.0, 0x4B400000
@@ -27,12 +41,57 @@ def requantize(numerics: Numerics, total: Any, channel: Any, rescale: Any, param
     if numerics.requantize.rule == "float":
         value = T.cast(total, "float32") * rescale[at]
         value = T.min(T.max(value, T.cast(low, "float32")), T.cast(high, "float32"))
-        # The sum's unit in the last place is 1, so the addition rounds, and its low bits are the integer.
-        bits = T.reinterpret(value + T.float32(ROUNDER), dtype="int32")
-        shifted = bits + (zero_point - ROUNDER_BITS)
+        shifted = _rounded(value, zero_point)
     else:
         shifted = T.min(T.max(_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
     return T.cast(shifted, DTYPES[numerics.output])
+
+
+def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> Any:
+    """The output value: the layer's own, to which a value of the residual is added where the layer has one."""
+    if numerics.residual is None:
+        return own
+    assert numerics.requantize is not None
+    if numerics.requantize.rule == "float":
+        places = (OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT)
+        own_ratio, residual_ratio, constant = (T.reinterpret(params[at], dtype="float32") for at in places)
+        inner = _fused(T.cast(residual, "float32"), residual_ratio, constant)
+        total = _fused(T.cast(own, "float32"), own_ratio, inner)
+        lowest, highest = (T.cast(params[at], "float32") for at in (SUM_LOWEST, SUM_HIGHEST))
+        return T.cast(_rounded(T.min(T.max(total, lowest), highest), 0), DTYPES[numerics.output])
+    steps = (T.cast(own, "int32") - params[OUTPUT_ZERO_POINT], T.cast(residual, "int32") - params[RESIDUAL_ZERO_POINT])
+    own_term, residual_term = (
+        _scaled_down(T.shift_left(step, ADDITION_SHIFT), params[MULTIPLIER + i], params[SHIFT + i])
+        for i, step in enumerate(steps)
+    )
+    total = _scaled_down(own_term + residual_term, params[MULTIPLIER + 2], params[SHIFT + 2]) + params[SUM_ZERO_POINT]
+    return T.cast(T.min(T.max(total, params[SUM_LOWEST]), params[SUM_HIGHEST]), DTYPES[numerics.output])
+
+
+def _scaled_down(value: Any, multiplier: Any, shift: Any) -> Any:
+    """`_fixed_point` for values of less than 30 bits and shifts that are not left.
+
+    Without comparisons: TVM's simplifier takes exponentially long where they are nested.
+    """
+    right = -shift
+    product = T.cast(value, "int64") * T.cast(multiplier, "int64")
+    high = T.cast(T.shift_right(product + T.int64(1 << 30), T.int64(31)), "int32")
+    mask = T.bitwise_not(T.shift_left(T.int32(-1), right))
+    is_positive = T.bitwise_and(T.shift_right(T.bitwise_not(high), 31), T.min(right, 1))
+    return T.shift_right(high + T.shift_right(mask, 1) + is_positive, right)
+
+
+def _rounded(value: Any, offset: Any) -> Any:
+    """A float32 of less than 2^22 rounded half to even, plus an int32 offset.
+
+    The unit in the last place of the sum with `ROUNDER` is 1, so the addition rounds, and its low bits are the integer.
+    """
+    return T.reinterpret(value + T.float32(ROUNDER), dtype="int32") + (offset - ROUNDER_BITS)
+
+
+def _fused(left: Any, right: Any, addend: Any) -> Any:
+    """`left * right + addend` rounded once. Not `T.fma`: that may round twice where a CPU has no such instruction."""
+    return T.call_llvm_pure_intrin("llvm.fma", left, right, addend, dtype="float32")
 
 
 def _fixed_point(total: Any, multiplier: Any, shift: Any) -> Any:

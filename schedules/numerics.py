@@ -31,12 +31,28 @@ class Requantize:
 
 
 @dataclass(frozen=True, slots=True)
+class Residual:
+    """A quantized tensor of the output's shape that is added to the layer's own output, by the layer's rounding rule.
+
+    The layer's own output is quantized first, as without residual; the sum has a scale, a zero point and bounds of its
+    own. `clamp` says that these bounds are narrower than the output type.
+    """
+
+    data: DataType = "u8"
+    clamp: bool = False
+
+    def __post_init__(self) -> None:
+        if self.data not in ("u8", "s8"):
+            raise WorkloadError(f"unknown residual type `{self.data}`, known: u8, s8")
+
+
+@dataclass(frozen=True, slots=True)
 class Numerics:
     """The types of a layer and its epilogue.
 
     The data zero point needs no field: it is folded into the bias and pads the border, so it changes no kernel.
     `weight_zero_point` does (the window sum of the data is needed), and so does `clamp`, bounds narrower than the
-    output type.
+    output type. With a `residual`, `output` is the type of both the layer's own output and the sum.
     """
 
     data: DataType = "u8"
@@ -45,6 +61,7 @@ class Numerics:
     requantize: Requantize | None = Requantize()
     weight_zero_point: bool = False
     clamp: bool = False
+    residual: Residual | None = None
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -60,6 +77,8 @@ class Numerics:
             )
         if self.clamp and self.output == "s32":
             raise WorkloadError("a clamp needs an 8-bit output: s32 sums are never clamped")
+        if self.residual and self.output == "s32":
+            raise WorkloadError("a residual needs an 8-bit output: nothing is added to s32 sums")
 
     @property
     def types(self) -> str:
@@ -67,12 +86,16 @@ class Numerics:
 
     @property
     def suffix(self) -> str:
-        """The part of a key that names the epilogue, such as `wz-fixed.t-clamp-u8`."""
+        """The part of a key that names the epilogue, such as `wz-fixed.t-clamp-u8` or `float.c-addu8-u8`."""
         parts = ["wz"] if self.weight_zero_point else []
         if self.requantize is not None:
             parts.append(f"{self.requantize.rule}.{'c' if self.requantize.per_channel else 't'}")
         if self.clamp:
             parts.append("clamp")
+        if self.residual is not None:
+            parts.append(f"add{self.residual.data}")
+            if self.residual.clamp:
+                parts.append("clamp")
         return "-".join([*parts, self.output])
 
 

@@ -23,6 +23,8 @@ DTYPES: dict[str, type[np.generic]] = {"u8": np.uint8, "s8": np.int8, "s32": np.
 MIN_SCALE, MAX_SCALE = 2.0**-60, 2.0**20
 MIN_MULTIPLIER = 1 << 30
 MIN_SHIFT, MAX_SHIFT = -31, 30
+# The fixed rule adds values shifted left by this many bits, as TFLite's ADD does with 8-bit tensors.
+ADDITION_SHIFT = 20
 
 
 def _no_floats() -> FloatArray:
@@ -34,13 +36,53 @@ def _no_ints() -> IntArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Addend:
+    """The residual of a layer, and how it is added to the layer's own output.
+
+    `data` has the workload's output shape. The float rule takes `ratio`, float32 [2]: the scales of the own output and
+    of the residual, over that of the sum. The fixed rule takes `multiplier` and `shift`, int32 [3], for the own output,
+    the residual and their sum, as `quantize_addition` makes them. The arrays of the other rule are empty. Sums stay
+    within `clamp_low` and `clamp_high`, which are the bounds of the output type where the sum has no clamp.
+    """
+
+    data: ByteArray
+    clamp_low: int
+    clamp_high: int
+    zero_point: int = 0
+    sum_zero_point: int = 0
+    ratio: FloatArray = field(default_factory=_no_floats)
+    multiplier: IntArray = field(default_factory=_no_ints)
+    shift: IntArray = field(default_factory=_no_ints)
+
+    def validate(self, workload: Workload) -> None:
+        """Raise OperandError where the values don't fit the workload."""
+        numerics = workload.numerics
+        if numerics.residual is None or numerics.requantize is None:
+            raise OperandError("the workload has no residual, but one is given")
+        _require_array("residual", self.data, workload.output_shape, numerics.residual.data)
+        _require_zero_point("residual", self.zero_point, numerics.residual.data)
+        _require_zero_point("sum", self.sum_zero_point, numerics.output)
+        is_float = numerics.requantize.rule == "float"
+        _require_dtype("ratio", self.ratio, (2 if is_float else 0,), np.float32)
+        _require_array("the addition's multiplier", self.multiplier, (0 if is_float else 3,), "s32")
+        _require_array("the addition's shift", self.shift, (0 if is_float else 3,), "s32")
+        _require_scales("ratio", self.ratio)
+        _require_multipliers("the addition's multiplier", self.multiplier)
+        # TFLite's factors are below 1; with larger ones, sums may leave int32.
+        _require_shifts("the addition's shift", self.shift, 0)
+        bounds = self.clamp_low, self.clamp_high
+        _require_bounds("sum", bounds, numerics.output, numerics.residual.clamp)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Operands:
     """The values of one layer.
 
     `data` and `weight` have the workload's shapes, `bias` is int32 [OC]. The float rule takes `scale`, float32; the
     fixed rule `multiplier` and `shift`, int32, which stand for `multiplier * 2**(shift - 31)`. These are [OC] per
     channel, [1] per tensor, and [0] where the rule takes none. Outputs stay within `clamp_low` and `clamp_high`, which
-    are the bounds of the output type in a workload without clamp.
+    are the bounds of the output type in a workload without clamp. Where the workload has a `residual`, all this is
+    about the layer's own output, before the addition.
     """
 
     data: ByteArray
@@ -54,6 +96,7 @@ class Operands:
     scale: FloatArray = field(default_factory=_no_floats)
     multiplier: IntArray = field(default_factory=_no_ints)
     shift: IntArray = field(default_factory=_no_ints)
+    residual: Addend | None = None
 
     def validate(self, workload: Workload) -> None:
         """Raise OperandError where the values don't fit the workload."""
@@ -69,7 +112,11 @@ class Operands:
             raise OperandError(f"an s32 output takes no zero point: {self.output_zero_point}")
         _require_zero_point("output", self.output_zero_point, numerics.output)
         self._validate_rescale(workload)
-        self._validate_clamp(workload)
+        _require_bounds("workload", (self.clamp_low, self.clamp_high), numerics.output, numerics.clamp)
+        if self.residual is not None:
+            self.residual.validate(workload)
+        elif numerics.residual is not None:
+            raise OperandError("the workload has a residual, but none is given")
 
     def _validate_rescale(self, workload: Workload) -> None:
         requantize = workload.numerics.requantize
@@ -79,29 +126,9 @@ class Operands:
         _require_dtype("scale", self.scale, (floats,), np.float32)
         _require_array("multiplier", self.multiplier, (ints,), "s32")
         _require_array("shift", self.shift, (ints,), "s32")
-        # Negated, so that NaN is refused too.
-        bad = self.scale[~((self.scale >= MIN_SCALE) & (self.scale <= MAX_SCALE))]
-        if bad.size:
-            raise OperandError(f"scale must be within 2^-60 and 2^20: {bad[0]}")
-        bad_multiplier = self.multiplier[(self.multiplier < MIN_MULTIPLIER) & (self.multiplier != 0)]
-        if bad_multiplier.size:
-            raise OperandError(f"multiplier must be 0 or within 2^30 and 2^31 - 1: {bad_multiplier[0]}")
-        bad_shift = self.shift[(self.shift < MIN_SHIFT) | (self.shift > MAX_SHIFT)]
-        if bad_shift.size:
-            raise OperandError(f"shift must be within {MIN_SHIFT} and {MAX_SHIFT}: {bad_shift[0]}")
-
-    def _validate_clamp(self, workload: Workload) -> None:
-        low, high = RANGES[workload.numerics.output]
-        for value in (self.clamp_low, self.clamp_high):
-            _require_int("clamp bounds", value)
-        if not low <= self.clamp_low <= self.clamp_high <= high:
-            raise OperandError(
-                f"clamp bounds must ascend within {low} and {high}: {self.clamp_low} to {self.clamp_high}"
-            )
-        if not workload.numerics.clamp and (self.clamp_low, self.clamp_high) != (low, high):
-            raise OperandError(
-                f"the workload has no clamp, its bounds are {low} to {high}: {self.clamp_low} to {self.clamp_high}"
-            )
+        _require_scales("scale", self.scale)
+        _require_multipliers("multiplier", self.multiplier)
+        _require_shifts("shift", self.shift, MAX_SHIFT)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
@@ -124,6 +151,20 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     if shift > MAX_SHIFT:
         raise OperandError(f"a multiplier must be below 2^{MAX_SHIFT}: {real}")
     return multiplier, shift
+
+
+def quantize_addition(own_scale: float, residual_scale: float, sum_scale: float) -> tuple[IntArray, IntArray]:
+    """The multipliers and shifts of the fixed rule's addition, as TFLite's ADD prepares them.
+
+    Raises:
+        OperandError: the sum's scale is too small: one step of an input is 2^19 steps of the sum or more.
+    """
+    twice_larger = 2 * max(own_scale, residual_scale)
+    reals = (own_scale / twice_larger, residual_scale / twice_larger, twice_larger / (2**ADDITION_SHIFT * sum_scale))
+    multiplier, shift = np.array([quantize_multiplier(real) for real in reals], np.int32).T
+    if shift[2] > 0:
+        raise OperandError(f"the sum's scale must be above 2^-{ADDITION_SHIFT - 1} of the inputs' larger: {sum_scale}")
+    return np.ascontiguousarray(multiplier), np.ascontiguousarray(shift)
 
 
 def _require_array(name: str, array: object, shape: tuple[int, ...], data_type: str) -> None:
@@ -149,3 +190,32 @@ def _require_zero_point(name: str, value: Any, data_type: str) -> None:
     low, high = RANGES[data_type]
     if not low <= value <= high:
         raise OperandError(f"the {name} zero point must be within {low} and {high}: {value}")
+
+
+def _require_scales(name: str, values: FloatArray) -> None:
+    # Negated, so that NaN is refused too.
+    bad = values[~((values >= MIN_SCALE) & (values <= MAX_SCALE))]
+    if bad.size:
+        raise OperandError(f"{name} must be within 2^-60 and 2^20: {bad[0]}")
+
+
+def _require_multipliers(name: str, values: IntArray) -> None:
+    bad = values[(values < MIN_MULTIPLIER) & (values != 0)]
+    if bad.size:
+        raise OperandError(f"{name} must be 0 or within 2^30 and 2^31 - 1: {bad[0]}")
+
+
+def _require_shifts(name: str, values: IntArray, highest: int) -> None:
+    bad = values[(values < MIN_SHIFT) | (values > highest)]
+    if bad.size:
+        raise OperandError(f"{name} must be within {MIN_SHIFT} and {highest}: {bad[0]}")
+
+
+def _require_bounds(owner: str, bounds: tuple[int, int], data_type: str, has_clamp: bool) -> None:
+    for value in bounds:
+        _require_int(f"the {owner}'s clamp bounds", value)
+    (low, high), (lowest, highest) = bounds, RANGES[data_type]
+    if not lowest <= low <= high <= highest:
+        raise OperandError(f"the {owner}'s clamp bounds must ascend within {lowest} and {highest}: {low} to {high}")
+    if not has_clamp and bounds != (lowest, highest):
+        raise OperandError(f"the {owner} has no clamp, its bounds are {lowest} to {highest}: {low} to {high}")

@@ -12,10 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.target import Target
+from schedules.x86.registers import REGISTERS, TAPS, Registers
 
 # Chains of dependent sums that run side by side: more than the instruction's latency times its throughput.
 # A multiply-add needs a register for the weights of each chain, too.
-DOT_CHAINS, MULTIPLY_ADD_CHAINS, READ_CHAINS = 24, 12, 12
+MULTIPLY_ADD_CHAINS = 12
+# Registers that sum what a bandwidth probe reads: in flight together, and no more than any target has.
+READ_REGISTERS = 12
+# Registers that chains of dot products leave to weights and products.
+DOT_RESERVE = 4
 PEAK_STEPS = 8000
 LINE_BYTES = 64
 
@@ -35,33 +40,54 @@ class Probe:
 
 
 def peak_probe(target: Target) -> Probe:
-    """A loop of the target's fastest int8 multiply-add on registers and one cache line."""
-    from schedules.compute_probes import peak_dot, peak_multiply_add
-
-    rng = np.random.default_rng(0)
-    lanes = target.vector_lanes
-    if target.profile == "x86-avx512vnni":
-        chains, taps = DOT_CHAINS, 4
-        data = rng.integers(0, 256, taps).astype(np.uint8)
-        weight = rng.integers(-128, 128, (lanes, taps)).astype(np.int8)
-        expected = np.arange(chains)[:, None] + weight.astype(np.int64) @ data * PEAK_STEPS
-        function = peak_dot(chains, PEAK_STEPS)
-    else:
-        chains, taps = MULTIPLY_ADD_CHAINS, 1
-        data = rng.integers(0, 256, PEAK_STEPS).astype(np.uint8)
-        weight = rng.integers(-128, 128, (chains, lanes)).astype(np.int8)
-        expected = weight.astype(np.int64) * int(data.astype(np.int64).sum())
-        function = peak_multiply_add(chains, PEAK_STEPS, lanes)
-    work = 2 * chains * PEAK_STEPS * lanes * taps
-    return Probe(function, (data, weight), expected.astype(np.int32), work)
+    """A loop of the target's fastest exact int8 multiply-add, on registers or one cache line, in each thread."""
+    if target.profile in REGISTERS:
+        return _dot_probe(target.profile, target.threads)
+    return _multiply_add_probe(target.vector_lanes, target.threads)
 
 
-def bandwidth_probe(size_bytes: int) -> Probe:
+def _dot_probe(profile: str, threads: int) -> Probe:
+    from schedules.intrinsics.x86_vectors import VECTORS
+    from schedules.x86.peak_kernel import write_peak
+
+    rng, registers = np.random.default_rng(0), REGISTERS[profile]
+    chains, lanes = registers.count - DOT_RESERVE, registers.lanes
+    start = rng.integers(-(2**31), 2**31, (threads, chains, lanes)).astype(np.int32)
+    weight = rng.integers(-128, 128, (lanes, TAPS)).astype(np.int16)
+    function = write_peak(VECTORS[profile], registers, threads, chains, PEAK_STEPS)
+    inputs = (start, registers.pack(weight))
+    return Probe(function, inputs, _own_dots(registers, start, weight), 2 * start.size * PEAK_STEPS * TAPS)
+
+
+def _own_dots(registers: Registers, start: npt.NDArray[np.int32], weight: npt.NDArray[np.int16]) -> npt.NDArray[Any]:
+    """What `write_peak` computes: operands of one part are four u8 a lane, those of two are two int16, used twice."""
+    parts = registers.parts
+    factors = weight.reshape(-1, TAPS // parts, parts).sum(axis=2, dtype=np.int32)
+    values, total = np.uint8 if parts == 1 else np.int16, start.copy()
+    for _ in range(PEAK_STEPS):
+        data = total.view(values).reshape(*start.shape, TAPS // parts)
+        total += np.einsum("hclt,lt->hcl", data, factors, dtype=np.int32, casting="unsafe")
+    return total
+
+
+def _multiply_add_probe(lanes: int, threads: int) -> Probe:
+    from schedules.compute_probes import peak_multiply_add
+
+    rng, chains = np.random.default_rng(0), MULTIPLY_ADD_CHAINS
+    data = rng.integers(0, 256, PEAK_STEPS).astype(np.uint8)
+    weight = rng.integers(-128, 128, (chains, lanes)).astype(np.int8)
+    expected = np.repeat((weight.astype(np.int64) * int(data.astype(np.int64).sum()))[None], threads, axis=0)
+    function = peak_multiply_add(threads, chains, PEAK_STEPS, lanes)
+    return Probe(function, (data, weight), expected.astype(np.int32), 2 * threads * chains * PEAK_STEPS * lanes)
+
+
+def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
     """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32."""
     from schedules.compute_probes import read_lines
 
-    lines = max(READ_CHAINS, size_bytes // LINE_BYTES // READ_CHAINS * READ_CHAINS)
+    chains = READ_REGISTERS * 4 * target.vector_lanes // LINE_BYTES
+    lines = max(chains, size_bytes // LINE_BYTES // chains * chains)
     data = np.arange(lines * LINE_BYTES // 4, dtype=np.int32).reshape(lines, LINE_BYTES // 4)
-    sums = data.reshape(-1, READ_CHAINS, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
+    sums = data.reshape(-1, chains, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
     expected = (sums & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-    return Probe(read_lines(lines, LINE_BYTES // 4, READ_CHAINS), (data,), expected, data.nbytes)
+    return Probe(read_lines(lines, LINE_BYTES // 4, chains), (data,), expected, data.nbytes)

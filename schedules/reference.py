@@ -6,10 +6,12 @@ roundings are integer arithmetic, so the answer depends on no rounding mode, fus
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
-from schedules.operands import DTYPES, ByteArray, FloatArray, Operands
+from schedules.operands import ADDITION_SHIFT, DTYPES, Addend, ByteArray, FloatArray, Operands
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 LongArray = npt.NDArray[np.int64]
@@ -17,6 +19,8 @@ LongArray = npt.NDArray[np.int64]
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 # Values gathered at a time for a matrix product: 64 MiB of binary64.
 _PATCH_VALUES = 1 << 23
+# All values of an addition are multiples of 2^-83, the last bit of the smallest ratio in binary32.
+_UNIT_BITS = 83
 
 
 def reference(workload: Workload, operands: Operands) -> npt.NDArray[np.uint8 | np.int8 | np.int32]:
@@ -51,7 +55,10 @@ def accumulate(
 
 
 def requantize(workload: Workload, operands: Operands, sums: LongArray) -> npt.NDArray[np.uint8 | np.int8 | np.int32]:
-    """Output values of sums [..., OC] that include the bias; the sums wrap to int32 first."""
+    """Output values of sums [..., OC] that include the bias; the sums wrap to int32 first.
+
+    Where the workload has a residual, the sums are those of all outputs.
+    """
     total = sums.astype(np.int32).astype(np.int64)
     numerics = workload.numerics
     if numerics.requantize is None:
@@ -60,8 +67,19 @@ def requantize(workload: Workload, operands: Operands, sums: LongArray) -> npt.N
         scaled = scale_binary32(total, operands.scale)
     else:
         scaled = scale_fixed_point(total, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
-    clamped = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
-    return clamped.astype(DTYPES[numerics.output])
+    own = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
+    return add_residual(workload, operands, own).astype(DTYPES[numerics.output])
+
+
+def add_residual(workload: Workload, operands: Operands, own: LongArray) -> LongArray:
+    """The outputs of a layer whose own quantized outputs are given: those, or their sum with its residual."""
+    addend, step = operands.residual, workload.numerics.requantize
+    if addend is None or step is None:
+        return own
+    add = add_binary32 if step.rule == "float" else add_fixed_point
+    sums = add(own, addend.data.astype(np.int64), operands.output_zero_point, addend)
+    bounded: LongArray = np.clip(sums, addend.clamp_low, addend.clamp_high)
+    return bounded
 
 
 def scale_binary32(total: LongArray, scale: FloatArray) -> LongArray:
@@ -94,6 +112,66 @@ def scale_fixed_point(total: LongArray, multiplier: LongArray, shift: LongArray)
     threshold = (mask >> 1) + (high < 0)
     rounded: LongArray = (high >> right) + ((high & mask) > threshold)
     return rounded
+
+
+def add_binary32(own: LongArray, residual: LongArray, own_zero_point: int, addend: Addend) -> LongArray:
+    """The sum of two quantized tensors with its zero point, in IEEE 754 binary32, rounded half to even in the end.
+
+    With the ratios `p` of the own output and `q` of the residual, and their zero points `zp` and `zq`::
+
+        constant = sum zero point - fma(p, zp, q * zq)
+        sum = round(fma(own, p, fma(residual, q, constant)))
+
+    where `fma` rounds once. This is what ONNX Runtime's QLinearAdd(own, residual) computes on x86 with AVX2 and FMA
+    (MLAS, qladd_avx2.cpp, built by GCC, which fuses the constant's first product and sum). Elsewhere it computes
+    something else that differs where a sum is nearly a tie; so does QLinearAdd(residual, own).
+    """
+    p, q = (_units(ratio) for ratio in addend.ratio)
+    constant = _units(addition_constant(own_zero_point, addend))
+    codes = (own + 128) * 512 + residual + 128
+    sums = np.zeros(1 << 18, np.int64)
+    for code in np.flatnonzero(np.bincount(codes.ravel())).tolist():
+        inner = _fit_24_bits((code % 512 - 128) * q + constant)
+        sums[code] = _round_half_even(_fit_24_bits((code // 512 - 128) * p + inner), _UNIT_BITS)
+    added: LongArray = sums[codes]
+    return added
+
+
+def addition_constant(own_zero_point: int, addend: Addend) -> np.float32:
+    """The part of the float rule's addition that is the same for all values; see `add_binary32`."""
+    p, q = (_units(ratio) for ratio in addend.ratio)
+    zeros = _fit_24_bits(p * own_zero_point + _fit_24_bits(q * addend.zero_point))
+    constant = _fit_24_bits((addend.sum_zero_point << _UNIT_BITS) - zeros)
+    return np.float32(math.ldexp(constant, -_UNIT_BITS))
+
+
+def add_fixed_point(own: LongArray, residual: LongArray, own_zero_point: int, addend: Addend) -> LongArray:
+    """The sum of two quantized tensors with its zero point, as TFLite's reference ADD computes it for 8-bit tensors."""
+
+    def scaled(values: LongArray, index: int) -> LongArray:
+        multiplier, shift = (array[index : index + 1].astype(np.int64) for array in (addend.multiplier, addend.shift))
+        return scale_fixed_point(values, multiplier, shift)
+
+    own_term = scaled((own - own_zero_point) << ADDITION_SHIFT, 0)
+    residual_term = scaled((residual - addend.zero_point) << ADDITION_SHIFT, 1)
+    return scaled(own_term + residual_term, 2) + addend.sum_zero_point
+
+
+def _units(value: np.float32) -> int:
+    """A binary32 value in units of 2^-83, exactly."""
+    return int(math.ldexp(float(value), _UNIT_BITS))
+
+
+def _fit_24_bits(value: int) -> int:
+    """An integer rounded half to even to 24 significant bits."""
+    excess = max(0, abs(value).bit_length() - 24)
+    return _round_half_even(value, excess) << excess
+
+
+def _round_half_even(value: int, bits: int) -> int:
+    """`value / 2**bits` rounded."""
+    whole, rest, half = value >> bits, value & ((1 << bits) - 1), (1 << bits) >> 1
+    return whole + (rest > half or (rest == half != 0 and whole & 1))
 
 
 def _round_to_24_bits(magnitude: LongArray) -> LongArray:

@@ -10,14 +10,14 @@ from schedules.generic.direct import DirectGeneric
 from schedules.target import Target
 from schedules.template import Template
 from schedules.workload import Workload
-from schedules.x86.depthwise_vnni import DepthwiseVnni
-from schedules.x86.direct_vnni import DirectVnni
+from schedules.x86.conv import ConvX86
+from schedules.x86.depthwise import DepthwiseX86
 
 MAX_SHOWN = 80
 
 TEMPLATES: tuple[Template, ...] = (
-    DirectVnni(),
-    DepthwiseVnni(),
+    ConvX86(),
+    DepthwiseX86(),
     DirectGeneric(),
     DepthwiseGeneric(),
 )

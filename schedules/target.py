@@ -5,7 +5,8 @@ A target is chosen by the features of the device that will run the code, never b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from schedules.errors import UnknownTargetError
@@ -21,37 +22,58 @@ class Target:
         tvm: the TVM target, as a dictionary of options.
         vector_lanes: int32 values in one vector register.
         vector_registers: how many of them there are.
+        threads: cores that a kernel uses.
     """
 
     name: str
     profile: str
-    tvm: Mapping[str, str] = field(hash=False)
+    tvm: Mapping[str, str | Sequence[str]] = field(hash=False)
     vector_lanes: int
     vector_registers: int
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A family of CPUs with one instruction set: the features it needs and the CPU that LLVM is told."""
+    """A family of CPUs with one instruction set.
+
+    Attributes:
+        needs: CPU features by the names that Linux gives them; they cover everything that LLVM may use.
+        llvm_cpu: the CPU that LLVM is told, None for the device's own.
+        llvm_features: what LLVM may use beyond that CPU.
+    """
 
     name: str
     needs: frozenset[str]
-    llvm_cpu: str | None
-    vector_lanes: int
-    vector_registers: int
+    llvm_cpu: str | None = None
+    llvm_features: tuple[str, ...] = ()
+    vector_lanes: int = 0
+    vector_registers: int = 0
 
+
+# The levels x86-64-v3 and x86-64-v4 of the System V ABI: what LLVM may use of the CPUs of these names.
+_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"})
+_V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
+_V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 # In order of preference; a device takes the first one whose needs it meets.
 PROFILES = (
-    Profile("x86-avx512vnni", frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"}), "cascadelake", 16, 32),
-    Profile("generic", frozenset(), None, 0, 0),
+    Profile("x86-avx512vnni", _V4 | {"avx512_vnni"}, "x86-64-v4", ("+avx512vnni",), 16, 32),
+    Profile("x86-avxvnni", _V3 | {"avx_vnni"}, "x86-64-v3", ("+avxvnni",), 8, 16),
+    Profile("x86-avx2", _V3, "x86-64-v3", (), 8, 16),
+    Profile("generic", frozenset()),
 )
+_SUFFIX = re.compile(r"-t([2-9]|[1-9][0-9]{1,2})$")
 # The widest vectors first: (a feature, int32 lanes, registers); 128 bits and 16 registers where none is known.
 _VECTORS = (("avx512f", 16, 32), ("avx2", 8, 16), ("asimd", 4, 32))
 
 
-def target_for(features: Set[str], llvm_cpu: str, llvm_triple: str, profile: str | None = None) -> Target:
+def target_for(
+    features: Set[str], llvm_cpu: str, llvm_triple: str, profile: str | None = None, threads: int = 1
+) -> Target:
     """The target of a device, by its CPU features (Linux names), or the named profile if the device can run it.
+
+    The name of a target with several threads ends in their number, as in `x86-avx512vnni-t2`.
 
     Raises:
         UnknownTargetError: nobody registered the profile, or the device lacks a feature it needs.
@@ -62,11 +84,20 @@ def target_for(features: Set[str], llvm_cpu: str, llvm_triple: str, profile: str
     chosen = known[profile] if profile else next(p for p in PROFILES if p.needs <= features)
     if missing := sorted(chosen.needs - features):
         raise UnknownTargetError(f"this device can't run `{chosen.name}`, its CPU lacks: {', '.join(missing)}")
-    options = {"kind": "llvm", "mcpu": chosen.llvm_cpu or llvm_cpu, "mtriple": llvm_triple}
+    options: dict[str, str | Sequence[str]] = {
+        "kind": "llvm",
+        "mcpu": chosen.llvm_cpu or llvm_cpu,
+        "mtriple": llvm_triple,
+    }
+    if chosen.llvm_features:
+        options["mattr"] = list(chosen.llvm_features)
+    suffix = f"-t{threads}" if threads > 1 else ""
     if chosen.llvm_cpu:
-        return Target(chosen.name, chosen.name, options, chosen.vector_lanes, chosen.vector_registers)
-    lanes, registers = next(((lanes, n) for name, lanes, n in _VECTORS if name in features), (4, 16))
-    return Target(f"{chosen.name}-{llvm_cpu}", chosen.name, options, lanes, registers)
+        name, lanes, registers = chosen.name, chosen.vector_lanes, chosen.vector_registers
+    else:
+        name = f"{chosen.name}-{llvm_cpu}"
+        lanes, registers = next(((lanes, n) for name, lanes, n in _VECTORS if name in features), (4, 16))
+    return Target(f"{name}{suffix}", chosen.name, options, lanes, registers, threads)
 
 
 def targets_named(name: str) -> tuple[Target, ...]:
@@ -75,11 +106,13 @@ def targets_named(name: str) -> tuple[Target, ...]:
     Raises:
         UnknownTargetError: no profile makes targets of this name.
     """
+    match = _SUFFIX.search(name)
+    single, threads = (name[: match.start()], int(match[1])) if match else (name, 1)
     for profile in PROFILES:
-        cpu = name.removeprefix(f"{profile.name}-")
-        if profile.llvm_cpu and name == profile.name:
-            return (target_for(profile.needs, "", "", profile.name),)
-        if not profile.llvm_cpu and cpu not in ("", name):
+        cpu = single.removeprefix(f"{profile.name}-")
+        if profile.llvm_cpu and single == profile.name:
+            return (target_for(profile.needs, "", "", profile.name, threads),)
+        if not profile.llvm_cpu and cpu not in ("", single):
             features: tuple[Set[str], ...] = (*({feature} for feature, _, _ in _VECTORS), frozenset())
-            return tuple(target_for(known, cpu, "", profile.name) for known in features)
+            return tuple(target_for(known, cpu, "", profile.name, threads) for known in features)
     raise UnknownTargetError(f"unknown target `{name}`, known: {', '.join(profile.name for profile in PROFILES)}")

@@ -21,12 +21,15 @@ class Rejection:
     reason: str
 
 
-class WeightLayout(Protocol):
-    """How a kernel wants its weights, and which operand types it computes on.
+class OperandLayout(Protocol):
+    """How a kernel wants its operands, and which types it computes on.
 
     Attributes:
         data_offset: what the kernel adds to each data value before it multiplies (128 turns s8 into u8).
         weight_offset: what `pack` adds to each weight (-128 turns u8 into s8).
+        channels: the output channel of each position of the kernel's bias and per-channel rescale values.
+        border_taps: [classes, taps of the window], which taps are multiplied; the bias has `channels` once per class.
+            Kernels that read a filled border multiply all taps of all outputs: one class.
     """
 
     @property
@@ -35,7 +38,13 @@ class WeightLayout(Protocol):
     @property
     def weight_offset(self) -> int: ...
 
-    def pack(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+    @property
+    def channels(self) -> npt.NDArray[np.int64]: ...
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]: ...
+
+    def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.integer[Any]]:
         """The weights, of `workload.weight_shape`, in the order in which the kernel reads them."""
 
 
@@ -50,7 +59,7 @@ class Kernel:
     """
 
     function: Any
-    layout: WeightLayout
+    layout: OperandLayout
     data_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
 

@@ -8,6 +8,9 @@ Every workload has a readable key that parses back::
     conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-float.c-u8
     dwconv2d-u8u8-1x112x112x32-k3x3x1-s2-p0.0.1.1-wz-fixed.t-clamp-u8
     dense-s8s8-128x768-o3072-s32
+    conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.c-adds8-clamp-s8
+
+The last one adds a residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import re
 from dataclasses import dataclass
 
 from schedules.errors import WorkloadError
-from schedules.numerics import USUAL, Numerics, Requantize
+from schedules.numerics import USUAL, Numerics, Requantize, Residual
 
 MAX_EXTENT = 1 << 20
 MAX_TENSOR_BYTES = 1 << 31
@@ -235,7 +238,10 @@ _WINDOW = (
     rf"(?:-d(?P<dilation>{_NUMBER}(?:x{_NUMBER})?))?"
 )
 _IMAGE = rf"(?P<shape>{_NUMBER}(?:x{_NUMBER}){{3}})-k(?P<kernel>{_NUMBER}(?:x{_NUMBER}){{2}})"
-_TAIL = r"(?P<wz>-wz)?(?:-(?P<rule>float|fixed)\.(?P<per>[ct]))?(?P<clamp>-clamp)?-(?P<output>u8|s8|s32)"
+_TAIL = (
+    r"(?P<wz>-wz)?(?:-(?P<rule>float|fixed)\.(?P<per>[ct]))?(?P<clamp>-clamp)?"
+    r"(?:-add(?P<residual>[us]8)(?P<sum_clamp>-clamp)?)?-(?P<output>u8|s8|s32)"
+)
 _PATTERNS = {
     "conv2d": re.compile(rf"conv2d-{_HEAD}-{_IMAGE}-{_WINDOW}(?:-g(?P<groups>{_NUMBER}))?{_TAIL}"),
     "dwconv2d": re.compile(rf"dwconv2d-{_HEAD}-{_IMAGE}-{_WINDOW}{_TAIL}"),
@@ -272,6 +278,7 @@ def parse_workload(key: str) -> Workload:
 def _from_groups(op: str, text: dict[str, str | None]) -> Workload:
     rule = text["rule"]
     types = text["types"] or ""
+    residual = text["residual"]
     numerics = Numerics(
         data=types[:2],  # type: ignore[arg-type]
         weight=types[2:],  # type: ignore[arg-type]
@@ -279,6 +286,7 @@ def _from_groups(op: str, text: dict[str, str | None]) -> Workload:
         requantize=Requantize(rule, text["per"] == "c") if rule else None,  # type: ignore[arg-type]
         weight_zero_point=bool(text["wz"]),
         clamp=bool(text["clamp"]),
+        residual=Residual(residual, bool(text["sum_clamp"])) if residual else None,  # type: ignore[arg-type]
     )
     shape = _numbers(text["shape"])
     if op == "dense":

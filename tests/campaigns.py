@@ -17,9 +17,9 @@ from tuner.campaign.events import Silence
 from tuner.campaign.loop import CampaignLoop, Purpose, Surroundings
 from tuner.campaign.measuring import Device
 from tuner.campaign.plan import Task
-from tuner.campaign.run import measuring_and_build_cores
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.workshop import Workshop
+from tuner.cores import measuring_and_build_cores
 
 SMALL = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
 SMALL_DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
@@ -48,7 +48,7 @@ def campaign_loop(
         transport = transport or LocalTransport(measuring)
         stack.callback(transport.close)
         transport.start()
-        pool = stack.enter_context(BuildPool(building, measuring, folder / "build-server.log", server))
+        pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log", server))
         device: Device[Purpose] = Device(transport, None, session_limit_s)
         stack.callback(device.close)
         store.append([spec.as_record("local", tasks[0].target)])

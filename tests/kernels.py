@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import tvm
 
 from schedules.adversarial import adversarial_operands
 from schedules.arguments import kernel_inputs
+from schedules.lowering import compile_function
 from schedules.operands import DTYPES, Operands
 from schedules.reference import reference
 from schedules.registry import template_for
@@ -38,7 +39,10 @@ class Built:
 
     def run(self, operands: Operands, junk: Array) -> Array:
         """The outputs, of the workload's shape, written over `junk`."""
-        inputs = kernel_inputs(self.workload, self.kernel, operands)
+        return self.call(kernel_inputs(self.workload, self.kernel, operands), junk)
+
+    def call(self, inputs: Sequence[Array], junk: Array) -> Array:
+        """`run` with a kernel's own arguments."""
         arguments = [tvm.runtime.tensor(np.ascontiguousarray(values)) for values in inputs]
         out = tvm.runtime.tensor(np.ascontiguousarray(junk.reshape(self.kernel.output_shape)))
         self.entry(*arguments, out)
@@ -58,10 +62,6 @@ class Built:
 def compile_kernel(workload: Workload, target: Target, kernel: Kernel) -> Built:
     executable = compile_function(kernel.function, target)
     return Built(workload, kernel, executable, executable.jit()["main"])
-
-
-def compile_function(function: Any, target: Target) -> Any:
-    return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
 
 
 def build(

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schedules.numerics import Numerics, Requantize
+from schedules.numerics import Numerics, Requantize, Residual
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 # One layer of each operator: what a template takes at all shows here.
@@ -37,6 +37,9 @@ ODD = (
     "dense-u8s8-1x1-o1-s32",
     "dense-u8u8-5x13-o17-wz-fixed.t-u8",
     "dense-s8s8-1x30-o300-float.c-clamp-s8",
+    "conv2d-u8u8-2x5x7x6-k3x2x34-s1-p1-g2-wz-float.t-clamp-adds8-clamp-u8",
+    "dwconv2d-s8s8-1x7x9x23-k3x3x1-s1-p1-fixed.c-addu8-s8",
+    "dense-u8s8-5x13-o75-fixed.t-adds8-clamp-u8",
 )
 
 
@@ -53,6 +56,7 @@ def numerics(draw: st.DrawFn) -> Numerics:
         requantize=None if output == "s32" else requantize,
         weight_zero_point=draw(st.booleans()),
         clamp=output != "s32" and draw(st.booleans()),
+        residual=Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None,
     )
 
 

@@ -6,14 +6,15 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from probes import any_target
 
 from results.record import Candidate, Measurement, Outcome, Trial
-from schedules.registry import template_for
+from schedules.registry import template_named
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
-from schedules.target import target_for
 from schedules.workload import parse_workload
 from tuner.search.base import Strategy
 from tuner.search.registry import make_strategy
@@ -28,11 +29,8 @@ Landscape = Callable[[Mapping[str, Value]], float | None]
 
 @cache
 def conv_space() -> ConfigSpace:
-    workload = parse_workload(CONV)
-    target = target_for(
-        {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"}, "cascadelake", "x86_64-linux-gnu", "x86-avx512vnni"
-    )
-    return template_for(workload, target).space(workload, target)
+    target = replace(any_target("generic"), vector_lanes=16, vector_registers=32)
+    return template_named("generic.direct").space(parse_workload(CONV), target)
 
 
 def small_space(holds: Callable[[Mapping[str, Value]], bool] = lambda c: int(c["a"]) + int(c["b"]) <= 5) -> ConfigSpace:
@@ -111,7 +109,7 @@ def trials_of(configs: Sequence[Mapping[str, Value]], landscape: Landscape = smo
         time_s = landscape(config)
         outcome = FAILURES[at % len(FAILURES)] if time_s is None else Outcome.OK
         measurement = None if time_s is None else Measurement((time_s, 0.9 * time_s, 5 * time_s), 10)
-        candidate = Candidate(CONV, "x86-avx512vnni", "x86.direct_vnni", 1, config)
+        candidate = Candidate(CONV, "generic-x", "generic.direct", 1, config)
         trials.append(Trial("campaign", at, candidate, outcome, measurement, "local", {}, "2026-01-01T00:00:00Z"))
     return trials
 

@@ -14,14 +14,14 @@ from results.record import Candidate, Outcome
 from schedules.target import Target
 from tuner.build.job import Job
 from tuner.build.pool import BuildPool
-from tuner.campaign.run import measuring_and_build_cores
+from tuner.cores import measuring_and_build_cores
 
 
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildPool]:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     measuring, building = measuring_and_build_cores()
-    with BuildPool(building, measuring, tmp_path / "log", "faulty_build_server") as pool:
+    with BuildPool(building, measuring[-1], tmp_path / "log", "faulty_build_server") as pool:
         yield pool
 
 
@@ -38,7 +38,7 @@ def builds() -> list[psutil.Process]:
 
 def guests() -> list[psutil.Process]:
     measuring, _ = measuring_and_build_cores()
-    return [build for build in builds() if build.cpu_affinity() == [measuring]]
+    return [build for build in builds() if build.cpu_affinity() == list(measuring)]
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:

@@ -11,10 +11,21 @@ from pathlib import Path
 import pytest
 from cli_program import CONV, DEPTHWISE, int8tune, write_table
 
+from schedules.target import PROFILES
 from tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
 from tuner.cli.plan import cores_in_words, in_words
 
-COMMANDS = ("tune", "plan", "layers", "report", "templates list", "templates show", "results best", "devices check")
+COMMANDS = (
+    "tune",
+    "plan",
+    "layers",
+    "report",
+    "bench",
+    "templates list",
+    "templates show",
+    "results best",
+    "devices check",
+)
 SHOW = ("templates", "show", "generic.direct", "--target", "generic", "--workload", CONV)
 
 
@@ -66,7 +77,7 @@ def test_layers_and_their_templates() -> None:
     assert shown.code == 0
     assert rows[0] == ["runs", "MACs", "template", "workload"]
     first = "conv2d-u8s8-1x224x224x3-k3x3x32-s2-p0.0.1.1-float.c-u8"
-    assert rows[1] == ["1", "10.8M", "x86.direct_vnni", first]
+    assert rows[1] == ["1", "10.8M", "x86.conv", first]
     assert shown.err == "mobilenet_v2 on x86-avx512vnni: 53 layers, 31 distinct, 301M multiply-adds\n"
 
 
@@ -74,13 +85,10 @@ def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
     table = write_table(tmp_path / "small.json")
     shown = int8tune("layers", table, "--target", "x86-avx512vnni", "--verbose")
     assert shown.code == 0
-    assert (
-        f"\n{DEPTHWISE}\n    generic.depthwise: takes it, too\n    x86.direct_vnni: takes conv2d and dense, "
-        in shown.out
-    )
+    assert f"\n{DEPTHWISE}\n    generic.depthwise: takes it, too\n    x86.conv: takes conv2d and dense, " in shown.out
     found = json.loads(int8tune("layers", table, "--target", "generic", "--format", "json").out)
     assert found["layers"][0]["templates"] == ["generic.direct"]
-    assert found["layers"][0]["rejections"]["x86.direct_vnni"].startswith("needs target x86-avx512vnni")
+    assert found["layers"][0]["rejections"]["x86.conv"].startswith("needs target x86-avx512vnni")
     assert found["layers"][1] | {"templates": [], "rejections": {}} == {
         "name": "b",
         "count": 2,
@@ -95,10 +103,10 @@ def test_templates_say_what_they_take() -> None:
     found = {
         template["name"]: template for template in json.loads(int8tune("templates", "list", "--format", "json").out)
     }
-    assert found["x86.depthwise_vnni"]["operators"] == ["dwconv2d"]
-    assert found["x86.depthwise_vnni"]["targets"] == ["x86-avx512vnni"]
+    assert found["x86.depthwise"]["operators"] == ["dwconv2d"]
+    assert found["x86.depthwise"]["targets"] == ["x86-avx512vnni", "x86-avxvnni", "x86-avx2"]
     assert found["generic.direct"]["operators"] == ["conv2d", "dense"]
-    assert set(found["generic.direct"]["targets"]) == {"x86-avx512vnni", "generic"}
+    assert found["generic.direct"]["targets"] == [profile.name for profile in PROFILES]
     table = int8tune("templates", "list").out.splitlines()
     assert table[0].split() == ["template", "version", "operators", "targets"]
     assert len(table) == 1 + len(found)
@@ -125,7 +133,7 @@ def test_a_plan_runs_nothing(tmp_path: Path) -> None:
     assert all(task["space"] > 5 for task in found["tasks"])
     assert found["trials"] == 10
     assert found["predicted_s"] == pytest.approx(2.0)
-    assert found["device"]["measuring_core"] in os.sched_getaffinity(0)
+    assert set(found["device"]["measuring_cores"]) <= os.sched_getaffinity(0)
     assert list(tmp_path.iterdir()) == [table]
 
 
@@ -140,9 +148,9 @@ def test_a_plan_for_people(tmp_path: Path) -> None:
 
 
 def test_cores_in_words() -> None:
-    assert cores_in_words(0, ()) == "core 0 builds and measures in turn"
-    assert cores_in_words(1, (0,)) == "core 0 builds, core 1 measures and builds in between"
-    assert cores_in_words(9, (0, 1, 2, 3, 8)) == "cores 0-3, 8 build, core 9 measures and builds in between"
+    assert cores_in_words([0], []) == "core 0 measures, core 0 builds in between"
+    assert cores_in_words([1], [0]) == "core 0 builds, core 1 measures, core 1 builds in between"
+    assert cores_in_words([6, 7], [0, 1, 2, 4]) == "cores 0-2, 4 build, cores 6-7 measure, core 7 builds in between"
 
 
 def test_durations_in_words() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from bench_entries import failed as failed_entrant
+from bench_entries import peer, result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, TARGET, campaign, candidate, check, duel, failed, ok
@@ -15,7 +17,7 @@ from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, TARGET, campaig
 from results.base import Store
 from results.errors import RecordError, StoreError
 from results.memory import MemoryStore
-from results.record import Campaign, Candidate, DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
+from results.record import BenchResult, Campaign, Candidate, DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
 from results.store import SqliteStore
 
 
@@ -33,9 +35,10 @@ class StoreContract(ABC):
             ok(0),
             failed(1),
             duel(candidate(0), candidate(1), 1.2),
+            result(1e-4, peer("onednn", 2e-4, 1e-6), failed_entrant("litert")),
         ]
         store.append(entries)
-        kinds: list[type[Campaign | DeviceCheck | Trial | Duel]] = [Campaign, DeviceCheck, Trial, Duel]
+        kinds: list[type[Entry]] = [Campaign, DeviceCheck, Trial, Duel, BenchResult]
         assert [entry for kind in kinds for entry in store.query(kind)] == entries
 
     def test_trials_come_campaign_by_campaign_by_sequence(self, store: Store) -> None:

@@ -16,14 +16,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from results_samples import campaign, candidate, check, failed, ok
+from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candidate, check, failed, ok
 
 from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreLockedError, StoreWriteError
-from results.record import Campaign, DeviceCheck, Duel, Trial
+from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from results.schema import APPLICATION_ID
 from results.store import SqliteStore
 
-SAMPLE_V1 = Path(__file__).parent / "data" / "store_v1.db"
+SAMPLE_V1, SAMPLE_V2 = (Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2))
+# As `store_v2.db` has it.
+SAMPLE_BENCH = BenchResult(
+    bench="2026-03-01T12:00:00.000000+00:00",
+    candidate=candidate(1),
+    is_tuned=True,
+    device=DEVICE,
+    threads=1,
+    ours=Entrant("int8tune", "0.1.0", LAYER, Outcome.OK, (1e-4, 1.1e-4, 1.2e-4)),
+    peers=(
+        Entrant("onednn", "3.2.0", LAYER, Outcome.OK, (2e-4, 2.1e-4, 2.2e-4), (1e-6, 1.5e-6, 1e-6)),
+        Entrant("litert", "2.3.0", LAYER, Outcome.REJECTED, error="outputs are not clamped"),
+    ),
+    peak_ops_per_s=(1.1e12, 1.152e12, 1.0e12),
+    environment=ENVIRONMENT,
+    started_at=STARTED,
+)
 
 
 def test_environments_are_kept_once(tmp_path: Path) -> None:
@@ -47,7 +63,7 @@ def test_the_file_is_durable_and_named(tmp_path: Path) -> None:
         "synchronous": 2,
         "foreign_keys": 1,
         "application_id": APPLICATION_ID,
-        "user_version": 1,
+        "user_version": 2,
     }
 
 
@@ -179,7 +195,7 @@ def _pipe(path: Path) -> None:
         (_png, ForeignStoreError, r"not a results file \(it starts with b'\\x89PNG.*\)"),
         (_foreign, ForeignStoreError, r"the SQLite file of another program \(application id 0x0\)"),
         (_foreign_id, ForeignStoreError, r"the SQLite file of another program \(application id 0x2a\)"),
-        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 1\)"),
+        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 2\)"),
         (_older_than_any, ForeignStoreError, r"the results file is damaged \(schema 0\)"),
         (_cut, ForeignStoreError, r"the results file is damaged \(.+\)"),
         (_overwritten, ForeignStoreError, r"the results file is damaged \(.+\)"),
@@ -244,6 +260,28 @@ def test_old_files_are_read_for_ever(tmp_path: Path) -> None:
         assert (found.a, found.b) == (candidate(0).id, candidate(2).id)
         assert found.a_times_s == (1e-3, 1.25e-3, 1.1e-3, 1e-3, 1.05e-3)
         store.append([ok(3)])
+
+
+def test_files_of_version_1_have_no_bench_results_until_they_are_written(tmp_path: Path) -> None:
+    shutil.copy(SAMPLE_V1, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db", readonly=True) as store:
+        assert list(store.query(BenchResult)) == []
+        assert len(list(store.query(Trial))) == 3
+    assert (tmp_path / "r.db").read_bytes() == SAMPLE_V1.read_bytes()
+    with SqliteStore(tmp_path / "r.db") as store:
+        store.append([SAMPLE_BENCH])
+    assert _rows(tmp_path / "r.db", "PRAGMA user_version") == [(2,)]
+    with SqliteStore(tmp_path / "r.db", readonly=True) as store:
+        assert list(store.query(BenchResult)) == [SAMPLE_BENCH]
+        assert len(list(store.query(Trial))) == 3
+
+
+def test_files_of_version_2_are_read_for_ever(tmp_path: Path) -> None:
+    """`store_v2.db` was written by schema version 2 and must never be written again."""
+    shutil.copy(SAMPLE_V2, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db") as store:
+        assert list(store.query(BenchResult)) == [SAMPLE_BENCH]
+        assert list(store.query(Trial)) == [ok(0), failed(1)]
 
 
 WRITE_UNTIL_IT_FAILS = """

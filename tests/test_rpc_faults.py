@@ -63,7 +63,7 @@ def kernels(folder: Path) -> Kernels:
 
 @pytest.fixture(scope="module")
 def transport() -> Iterator[LocalTransport]:
-    with LocalTransport(core=max(os.sched_getaffinity(0)), memory_limit_bytes=256 << 20) as transport:
+    with LocalTransport([max(os.sched_getaffinity(0))], memory_limit_bytes=256 << 20) as transport:
         yield transport
 
 

@@ -45,7 +45,7 @@ def transport(shared_transport: LocalTransport, kernels: Kernels) -> LocalTransp
 def started(core: int | None = None) -> Iterator[tuple[LocalTransport, psutil.Process]]:
     """A transport of the test's own and its server."""
     before = servers_of(psutil.Process())
-    with LocalTransport(core) as transport:
+    with LocalTransport([] if core is None else [core]) as transport:
         (server,) = servers_of(psutil.Process()) - before
         yield transport, server
 
@@ -63,7 +63,7 @@ def test_capabilities_are_of_this_machine() -> None:
 
 def test_core_that_can_not_be_used_is_refused() -> None:
     with pytest.raises(DeviceStartError, match=r"core can't be used here: 4095$"):
-        LocalTransport(core=4095).start()
+        LocalTransport([4095]).start()
 
 
 def test_start_limit_is_kept() -> None:

@@ -26,6 +26,8 @@ EXACT = (
     "dwconv2d-s8s8-1x8x8x9-k3x3x2-s2-p0.0.1.1-float.c-s8",
     "dense-u8s8-64x13-o17-float.c-u8",
     "dense-s8u8-8x24-o48-wz-s32",
+    "conv2d-u8s8-1x8x8x16-k1x1x35-s1-p0-float.c-addu8-u8",
+    "dwconv2d-s8s8-1x8x8x23-k3x3x1-s1-p1-fixed.c-adds8-s8",
 )
 
 

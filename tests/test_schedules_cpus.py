@@ -1,4 +1,4 @@
-"""The generic templates build for CPUs that this machine is not, and use their vectors."""
+"""Templates build for CPUs that this machine is not, and use their vectors and nothing that they lack."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 
 import pytest
 import tvm
+from kernels import compile_function
+from probes import any_target
+from tvm.target import codegen
 
 from schedules.registry import template_for
-from schedules.target import Target, target_for
+from schedules.target import PROFILES, Profile, Target, target_for
 from schedules.workload import parse_workload
 
 CPUS = {
@@ -23,6 +26,19 @@ LAYERS = (
     "dwconv2d-s8u8-1x15x15x24-k5x5x1-s2-p2-wz-fixed.t-clamp-s8",
     "dense-u8u8-1x100-o10-s32",
 )
+# LLVM's names of CPU features where Linux has others.
+LINUX_NAMES = {
+    "avx512vnni": "avx512_vnni",
+    "avxvnni": "avx_vnni",
+    "bmi": "bmi1",
+    "crc32": "sse4_2",
+    "lzcnt": "abm",
+    "sahf": "lahf_lm",
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+}
+X86_PROFILES = [profile for profile in PROFILES if profile.name.startswith("x86-")]
 
 
 def target_of(cpu: str) -> Target:
@@ -36,7 +52,33 @@ def test_a_generic_template_builds(cpu: str, key: str) -> None:
     workload, target = parse_workload(key), target_of(cpu)
     template = template_for(workload, target)
     kernel = template.apply(workload, target, template.space(workload, target).default)
-    built = tvm.compile(kernel.function, target=tvm.target.Target(dict(target.tvm)))
+    built = compile_function(kernel.function, target)
     assembly = built.mod.inspect_source("asm")
     if key == LAYERS[0]:
         assert re.search(CPUS[cpu][3], assembly)
+
+
+def instruction_sets(target: Target) -> set[str]:
+    """What LLVM may use beyond the first x86-64, by the names of Linux; names with a dash tune and add nothing."""
+
+    def features(options: dict[str, object]) -> set[str]:
+        return {str(name) for name in codegen.llvm_get_cpu_features(tvm.target.Target(options)) if "-" not in str(name)}
+
+    baseline = features({"kind": "llvm", "mcpu": "x86-64", "mtriple": target.tvm["mtriple"]})
+    return {LINUX_NAMES.get(name, name) for name in features(dict(target.tvm)) - baseline}
+
+
+@pytest.mark.parametrize("profile", X86_PROFILES, ids=lambda profile: profile.name)
+def test_a_profile_needs_exactly_what_its_code_may_use(profile: Profile) -> None:
+    """A CPU may have AVX512-VNNI and lack what a named CPU of LLVM has besides."""
+    assert instruction_sets(any_target(profile.name)) == profile.needs
+
+
+@pytest.mark.parametrize("key", LAYERS)
+@pytest.mark.parametrize("profile", X86_PROFILES, ids=lambda profile: profile.name)
+def test_the_preferred_template_builds_for_a_profile(profile: Profile, key: str) -> None:
+    workload, target = parse_workload(key), any_target(profile.name)
+    template = template_for(workload, target)
+    kernel = template.apply(workload, target, template.space(workload, target).default)
+    built = compile_function(kernel.function, target)
+    assert ("%zmm" in built.mod.inspect_source("asm")) == (profile.vector_lanes == 16)

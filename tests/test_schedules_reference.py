@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 
 from schedules.adversarial import adversarial_operands
 from schedules.errors import OperandError
-from schedules.operands import Operands, quantize_multiplier
+from schedules.numerics import Numerics, Requantize, Residual
+from schedules.operands import Addend, Operands, quantize_multiplier
 from schedules.reference import accumulate, reference, requantize, scale_binary32, scale_fixed_point
 from schedules.workload import (
     Conv2d,
     Dense,
     DepthwiseConv2d,
-    Numerics,
-    Requantize,
     Window,
     Workload,
     parse_workload,
@@ -45,6 +44,7 @@ def numerics(draw: st.DrawFn) -> Numerics:
         requantize=None if output == "s32" else Requantize(draw(rule), draw(st.booleans())),
         weight_zero_point=draw(st.booleans()),
         clamp=output != "s32" and draw(st.booleans()),
+        residual=Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None,
     )
 
 
@@ -78,7 +78,7 @@ def test_it_agrees_with_loops_over_python_integers(workload: Workload, case: int
     assert str(outputs.dtype) == {"u8": "uint8", "s8": "int8", "s32": "int32"}[workload.numerics.output]
     for index in np.ndindex(*workload.output_shape):
         total = sum(_products(workload, operands, index)) + int(operands.bias[index[-1]])
-        assert int(outputs[index]) == _expected_output(workload, operands, index[-1], total), (workload.key, index)
+        assert int(outputs[index]) == _expected_output(workload, operands, index, total), (workload.key, index)
 
 
 def _products(workload: Workload, operands: Operands, index: tuple[int, ...]) -> Iterator[int]:
@@ -108,17 +108,39 @@ def _products(workload: Workload, operands: Operands, index: tuple[int, ...]) ->
             yield product((index[0], y, x, group * group_inputs + c), (kh, kw, c))
 
 
-def _expected_output(workload: Workload, operands: Operands, channel: int, total: int) -> int:
+def _expected_output(workload: Workload, operands: Operands, index: tuple[int, ...], total: int) -> int:
     requantize_step = workload.numerics.requantize
     if requantize_step is None:
         return total
-    at = channel if requantize_step.per_channel else 0
+    at = index[-1] if requantize_step.per_channel else 0
     if requantize_step.rule == "float":
         product = _binary32(Fraction(total)) * Fraction(float(operands.scale[at]))
         value = round(_binary32(product))
     else:
         value = _gemmlowp(total, int(operands.multiplier[at]), int(operands.shift[at]))
-    return min(max(value + operands.output_zero_point, operands.clamp_low), operands.clamp_high)
+    own = min(max(value + operands.output_zero_point, operands.clamp_low), operands.clamp_high)
+    addend = operands.residual
+    if addend is None:
+        return own
+    add = _float_sum if requantize_step.rule == "float" else _fixed_sum
+    added = add(own, int(addend.data[index]), operands.output_zero_point, addend)
+    return min(max(added, addend.clamp_low), addend.clamp_high)
+
+
+def _float_sum(own: int, residual: int, own_zero_point: int, addend: Addend) -> int:
+    """MlasQLinearAddKernelAvx2Helper word for word, in exact fractions that are rounded where it rounds."""
+    p, q = (Fraction(float(ratio)) for ratio in addend.ratio)
+    zeros = _binary32(p * own_zero_point + _binary32(q * addend.zero_point))
+    constant = _binary32(addend.sum_zero_point - zeros)
+    return round(_binary32(own * p + _binary32(residual * q + constant)))
+
+
+def _fixed_sum(own: int, residual: int, own_zero_point: int, addend: Addend) -> int:
+    """TFLite's AddElementwise word for word."""
+    factors = [(int(m), int(s)) for m, s in zip(addend.multiplier, addend.shift, strict=True)]
+    terms = _gemmlowp((own - own_zero_point) << 20, *factors[0])
+    terms += _gemmlowp((residual - addend.zero_point) << 20, *factors[1])
+    return _gemmlowp(terms, *factors[2]) + addend.sum_zero_point
 
 
 def _binary32(value: Fraction) -> Fraction:

@@ -14,8 +14,10 @@ from schedules.numerics import Numerics, Requantize
 from schedules.operands import Operands, quantize_multiplier
 from schedules.reference import reference
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
+from tuner.bench.peers.forms import same_padding
+from tuner.bench.peers.tflite_model import layer_model
 
-flatbuffers = pytest.importorskip("flatbuffers", reason="needs the extra `oracle`")
+pytest.importorskip("flatbuffers", reason="needs the extra `oracle`")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the extra `oracle`")
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="needs the extra `oracle`")
 
@@ -25,66 +27,10 @@ Array = npt.NDArray[Any]
 OUTPUT_SCALE = 2.0**-5
 
 
-class Model:
-    """A TFLite model of one operator, written as a flatbuffer."""
-
-    def __init__(self) -> None:
-        self.buffers = [schema.BufferT()]
-        self.tensors: list[Any] = []
-
-    def add(
-        self, shape: tuple[int, ...], dtype: Any, scales: Array, zero_point: int, axis: int, values: Array | None = None
-    ) -> int:
-        """Add a tensor, constant where it has values, and return its index."""
-        tensor = schema.TensorT()
-        tensor.name = f"tensor{len(self.tensors)}"
-        tensor.shape = list(shape)
-        kinds = {"uint8": schema.TensorType.UINT8, "int8": schema.TensorType.INT8, "int32": schema.TensorType.INT32}
-        tensor.type = kinds[str(np.dtype(dtype))]
-        tensor.quantization = schema.QuantizationParametersT()
-        tensor.quantization.scale = [float(scale) for scale in scales]
-        tensor.quantization.zeroPoint = [zero_point] * len(scales)
-        tensor.quantization.quantizedDimension = axis
-        if values is not None:
-            buffer = schema.BufferT()
-            buffer.data = np.frombuffer(values.tobytes(), np.uint8)
-            tensor.buffer = len(self.buffers)
-            self.buffers.append(buffer)
-        self.tensors.append(tensor)
-        return len(self.tensors) - 1
-
-    def serialize(self, code: int, options_type: int, options: Any) -> bytes:
-        """The model whose operator reads all tensors but the last, and writes that."""
-        operator_code = schema.OperatorCodeT()
-        operator_code.builtinCode = operator_code.deprecatedBuiltinCode = code
-        operator_code.version = 5
-        operator = schema.OperatorT()
-        operator.inputs, operator.outputs = list(range(len(self.tensors) - 1)), [len(self.tensors) - 1]
-        operator.builtinOptionsType, operator.builtinOptions = options_type, options
-        graph = schema.SubGraphT()
-        graph.tensors, graph.operators = self.tensors, [operator]
-        graph.inputs, graph.outputs = [0], operator.outputs
-        model = schema.ModelT()
-        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [operator_code], [graph], self.buffers
-        builder = flatbuffers.Builder(4096)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
-
-
 def litert(workload: Workload, operands: Operands, data_scale: float, weight_scale: Array, activation: int) -> Array:
     """The outputs of LiteRT's reference kernel."""
-    model = Model()
-    unit = np.array([data_scale], np.float32)
-    weight, axis = operands.weight, 0
-    if isinstance(workload, DepthwiseConv2d):
-        weight, axis = np.ascontiguousarray(weight.transpose(1, 2, 0))[None], 3
-    model.add(workload.data_shape, operands.data.dtype, unit, operands.data_zero_point, 0)
-    model.add(weight.shape, weight.dtype, weight_scale, operands.weight_zero_point, axis, weight)
-    model.add(operands.bias.shape, np.int32, unit * weight_scale, 0, 0, operands.bias)
-    out_kind = {"u8": np.uint8, "s8": np.int8}[workload.numerics.output]
-    model.add(workload.output_shape, out_kind, np.array([OUTPUT_SCALE]), operands.output_zero_point, 0)
     runner = interpreter.Interpreter(
-        model_content=model.serialize(*_operator(workload, activation)),
+        model_content=layer_model(workload, operands, weight_scale, data_scale, OUTPUT_SCALE, activation),
         experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
         num_threads=1,
     )
@@ -93,37 +39,6 @@ def litert(workload: Workload, operands: Operands, data_scale: float, weight_sca
     runner.invoke()
     out: Array = runner.get_tensor(3)
     return out
-
-
-def _operator(workload: Workload, activation: int) -> tuple[int, int, Any]:
-    if isinstance(workload, Dense):
-        options = schema.FullyConnectedOptionsT()
-        options.fusedActivationFunction = activation
-        return schema.BuiltinOperator.FULLY_CONNECTED, schema.BuiltinOptions.FullyConnectedOptions, options
-    depthwise = isinstance(workload, DepthwiseConv2d)
-    options = schema.DepthwiseConv2DOptionsT() if depthwise else schema.Conv2DOptionsT()
-    if isinstance(workload, DepthwiseConv2d):
-        options.depthMultiplier = workload.multiplier
-    window = workload.window
-    options.padding = schema.Padding.SAME if window == same(workload) else schema.Padding.VALID
-    options.strideH, options.strideW = window.stride
-    options.dilationHFactor, options.dilationWFactor = window.dilation
-    options.fusedActivationFunction = activation
-    if depthwise:
-        return schema.BuiltinOperator.DEPTHWISE_CONV_2D, schema.BuiltinOptions.DepthwiseConv2DOptions, options
-    return schema.BuiltinOperator.CONV_2D, schema.BuiltinOptions.Conv2DOptions, options
-
-
-def same(workload: Conv2d | DepthwiseConv2d) -> Window:
-    """The workload's window with TFLite's SAME padding: the odd row or column goes to the bottom or right."""
-    window = workload.window
-    totals = []
-    for axis, extent in enumerate((workload.height, workload.width)):
-        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-        outputs = -(-extent // window.stride[axis])
-        totals.append(max((outputs - 1) * window.stride[axis] + reach - extent, 0))
-    before = [total // 2 for total in totals]
-    return replace(window, padding=(before[0], before[1], totals[0] - before[0], totals[1] - before[1]))
 
 
 def quantized(operands: Operands, data_scale: float) -> tuple[Operands, Array]:
@@ -185,7 +100,7 @@ def random_layer(seed: int) -> Conv2d | DepthwiseConv2d:
         groups = 1 if numerics.data == "u8" else int(rng.choice([1, 1, 2, 3]))
         inputs, outputs = groups * int(rng.integers(1, 18)), groups * int(rng.integers(1, 18))
         layer = Conv2d(batch, height, width, inputs, outputs, window, groups, numerics)
-    return replace(layer, window=same(layer)) if rng.integers(3) else layer
+    return replace(layer, window=same_padding(layer)) if rng.integers(3) else layer
 
 
 def compare(workload: Workload, seed: int) -> None:
@@ -215,7 +130,7 @@ def test_random_convolutions(seed: int) -> None:
 def test_layers_of_networks(key: str) -> None:
     workload = parse_workload(key)
     assert not isinstance(workload, Dense)
-    assert workload.window == same(workload)
+    assert workload.window == same_padding(workload)
     compare(workload, 7)
 
 

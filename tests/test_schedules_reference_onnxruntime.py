@@ -16,6 +16,7 @@ from schedules.numerics import Numerics, Requantize
 from schedules.operands import Operands
 from schedules.reference import accumulate, reference
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
+from tuner.bench.peers.onnx_model import OUTPUT_FORM, QUANTIZED_INPUTS, layer_model, node_model
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `oracle`")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
@@ -24,7 +25,6 @@ Array = npt.NDArray[Any]
 
 # What ONNX Runtime's kernels take: outputs of the data's type, and s8 data only with s8 weights.
 TYPES = (("u8", "s8"), ("u8", "u8"), ("s8", "s8"))
-ELEMENTS = {"uint8": 2, "int8": 3, "int32": 6, "float32": 1}
 
 
 def multiplies_exactly() -> bool:
@@ -42,77 +42,26 @@ def comparable(operands: Operands) -> Operands:
     return replace(operands, weight=operands.weight >> 1, weight_zero_point=operands.weight_zero_point >> 1)
 
 
-def run(node: Any, data: Array, constants: dict[str, Array], opsets: dict[str, int]) -> Array:
-    """Run one node that reads `data` and writes `out`."""
-    kind = ELEMENTS[str(data.dtype)]
-    graph = onnx.helper.make_graph(
-        [node],
-        "layer",
-        [onnx.helper.make_tensor_value_info("data", kind, data.shape)],
-        [onnx.helper.make_tensor_value_info("out", kind, None)],
-        [
-            onnx.helper.make_tensor(name, ELEMENTS[str(value.dtype)], value.shape, value.tobytes(), raw=True)
-            for name, value in constants.items()
-        ],
-    )
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+def run(model: bytes, data: Array) -> Array:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     out: Array = session.run(None, {"data": data})[0]
     return out
 
 
-def constants_of(operands: Operands, weight: Array) -> dict[str, Array]:
-    """The inputs of a quantized node; unit data and output scales make the weight's scale that of the operands."""
-    return {
-        "data_scale": np.ones((), np.float32),
-        "data_zero_point": np.array(operands.data_zero_point, operands.data.dtype),
-        "weight": np.ascontiguousarray(weight),
-        "weight_scale": operands.scale if operands.scale.size > 1 else operands.scale.reshape(()),
-        "weight_zero_point": np.full(
-            operands.scale.shape if operands.scale.size > 1 else (), operands.weight_zero_point, operands.weight.dtype
-        ),
-        "out_scale": np.ones((), np.float32),
-        "out_zero_point": np.array(operands.output_zero_point, operands.data.dtype),
-        "bias": operands.bias,
-    }
-
-
-QUANTIZED_INPUTS = ["data", "data_scale", "data_zero_point", "weight", "weight_scale", "weight_zero_point"]
-
-
 def qlinear_conv(workload: Conv2d | DepthwiseConv2d, operands: Operands) -> Array:
-    depthwise = isinstance(workload, DepthwiseConv2d)
-    weight = operands.weight[..., None] if depthwise else operands.weight
-    node = onnx.helper.make_node(
-        "QLinearConv",
-        [*QUANTIZED_INPUTS, "out_scale", "out_zero_point", "bias"],
-        ["out"],
-        kernel_shape=workload.window.kernel,
-        strides=workload.window.stride,
-        pads=workload.window.padding,
-        dilations=workload.window.dilation,
-        group=workload.channels if isinstance(workload, DepthwiseConv2d) else workload.groups,
-    )
     data = np.ascontiguousarray(operands.data.transpose(0, 3, 1, 2))
-    out = run(node, data, constants_of(operands, weight.transpose(0, 3, 1, 2)), {"": 13})
-    return out.transpose(0, 2, 3, 1)
+    return run(layer_model(workload, operands, channels_last=False), data).transpose(0, 2, 3, 1)
 
 
-def qgemm(operands: Operands) -> Array:
-    node = onnx.helper.make_node(
-        "QGemm", [*QUANTIZED_INPUTS, "bias", "out_scale", "out_zero_point"], ["out"], transB=0, domain="com.microsoft"
-    )
-    return run(node, operands.data, constants_of(operands, operands.weight.T), {"": 13, "com.microsoft": 1})
+def qgemm(workload: Dense, operands: Operands) -> Array:
+    return run(layer_model(workload, operands, channels_last=False), operands.data)
 
 
 def qlinear_matmul(operands: Operands) -> Array:
-    constants = constants_of(operands, operands.weight.T)
-    del constants["bias"]
-    node = onnx.helper.make_node("QLinearMatMul", [*QUANTIZED_INPUTS, "out_scale", "out_zero_point"], ["out"])
-    return run(node, operands.data, constants, {"": 13})
+    node = onnx.helper.make_node("QLinearMatMul", [*QUANTIZED_INPUTS, *OUTPUT_FORM], ["out"])
+    return run(node_model(node, operands.data.shape, operands, operands.weight.T), operands.data)
 
 
 def random_numerics(rng: np.random.Generator) -> Numerics:
@@ -165,7 +114,9 @@ def test_random_products_with_bias(seed: int) -> None:
     workload = random_dense(seed)
     for name, chosen in adversarial_operands(workload, seed):
         operands = comparable(chosen)
-        np.testing.assert_array_equal(reference(workload, operands), qgemm(operands), f"{workload.key} {name}")
+        np.testing.assert_array_equal(
+            reference(workload, operands), qgemm(workload, operands), f"{workload.key} {name}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(24, 48))
@@ -216,4 +167,4 @@ def test_a_dense_layer_of_bert() -> None:
     workload = parse_workload("dense-u8s8-16x768-o768-float.c-u8")
     for name, chosen in adversarial_operands(workload, 2):
         operands = comparable(chosen)
-        np.testing.assert_array_equal(reference(workload, operands), qgemm(operands), name)
+        np.testing.assert_array_equal(reference(workload, operands), qgemm(workload, operands), name)

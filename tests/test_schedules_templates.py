@@ -127,6 +127,17 @@ class TestContract:
         for config in (valid[0], valid[-1]):
             assert build(workload, target, config, template).wrong_cases() == []
 
+    @pytest.mark.parametrize("key", [*PLAIN.values(), *ODD])
+    def test_threads_share_the_work_exactly(self, template: Template, key: str) -> None:
+        workload, target = parse_workload(key), replace(host_target(profile_of(template)), threads=3)
+        if template.rejects(workload, target) is not None:
+            return
+        space = template.space(workload, target)
+        kernels = [build(workload, target, space.sample(np.random.default_rng(seed)), template) for seed in range(3)]
+        assert [kernel.wrong_cases() for kernel in kernels] == [[], [], []]
+        if key in PLAIN.values():  # a config whose only tile has the whole layer leaves nothing to share
+            assert any("TVMBackendParallelLaunch" in kernel.assembly for kernel in kernels)
+
     @pytest.mark.parametrize("key", ODD)
     def test_vectorized_loops_stay_vectors(self, template: Template, key: str) -> None:
         """Where TVM finds a condition or an operator that has no vector form, it makes a scalar loop without a word."""

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedules.errors import WorkloadError
+from schedules.numerics import Numerics, Requantize, Residual
 from schedules.workload import (
     MAX_EXTENT,
     MAX_REDUCTION,
     Conv2d,
     Dense,
     DepthwiseConv2d,
-    Numerics,
-    Requantize,
     Window,
     Workload,
     parse_workload,
@@ -36,7 +35,8 @@ def numerics(draw: st.DrawFn) -> Numerics:
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
     step = None if output == "s32" else Requantize(draw(rules), draw(st.booleans()))
     clamp = output != "s32" and draw(st.booleans())
-    return Numerics(draw(kinds), draw(kinds), output, step, draw(st.booleans()), clamp)
+    residual = Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None
+    return Numerics(draw(kinds), draw(kinds), output, step, draw(st.booleans()), clamp, residual)
 
 
 @st.composite
@@ -85,6 +85,8 @@ def test_different_workloads_have_different_keys(one: Workload, other: Workload)
         "conv2d-s8s8-2x56x28x64-k3x1x128-s2x1-p1.0.2.0-d1x2-g4-wz-fixed.t-clamp-s8",
         "dwconv2d-u8u8-1x112x112x32-k3x3x1-s2-p0.0.1.1-wz-fixed.t-clamp-u8",
         "dense-s8s8-128x768-o3072-s32",
+        "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.c-adds8-clamp-s8",
+        "dense-u8s8-1x64-o64-wz-float.c-clamp-addu8-u8",
     ],
 )
 def test_keys_read_like_the_documented_ones(key: str) -> None:
@@ -116,6 +118,9 @@ def test_workloads_are_values() -> None:
         ("dense-u8s8-1x4-o4-u8", "an output of type u8 needs a requantize step"),
         ("dense-u8s8-1x4-o4-float.c-s32", "an output of type s32 takes no requantize step"),
         ("dense-u8s8-1x4-o4-clamp-s32", "a clamp needs an 8-bit output"),
+        ("dense-u8s8-1x4-o4-addu8-s32", "a residual needs an 8-bit output: nothing is added to s32 sums"),
+        ("dense-u8s8-1x4-o4-float.c-adds32-u8", "is not a dense key"),
+        ("dense-u8s8-1x4-o4-addu8-float.c-u8", "is not a dense key"),
         ("dense-u8s8-1x999999999-o4-s32", "features must be integers of 1 to 1048576"),
         ("dense-u8s8-1x33026-o4-s32", "sums of 33026 products may overflow int32, the limit is 33025 products"),
         ("dense-u8s8-1000000x30000-o4-s32", "data of shape (1000000, 30000) need over 2147483648 bytes"),
@@ -203,6 +208,7 @@ def _with_bad(values: list[Any], position: int, bad: Any) -> list[Any]:
         ({"output": "s32"}, "an output of type s32 takes no requantize step"),
         ({"requantize": None}, "an output of type u8 needs a requantize step"),
         ({"output": "s32", "requantize": None, "clamp": True}, "a clamp needs an 8-bit output"),
+        ({"output": "s32", "requantize": None, "residual": Residual()}, "a residual needs an 8-bit output"),
     ],
 )
 def test_numerics_that_mean_nothing_are_refused(arguments: dict[str, Any], reason: str) -> None:
@@ -215,6 +221,12 @@ def test_unknown_rounding_rules_are_refused() -> None:
     rule: Any = "up"
     with pytest.raises(WorkloadError, match="unknown rounding rule `up`, known: float, fixed"):
         Requantize(rule)
+
+
+def test_unknown_types_of_residuals_are_refused() -> None:
+    kind: Any = "s32"
+    with pytest.raises(WorkloadError, match="unknown residual type `s32`, known: u8, s8"):
+        Residual(kind)
 
 
 def test_no_sum_of_products_can_overflow() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cli_program import CONV, DEPTHWISE, int8tune
+from probes import any_target
 
 from results.best import BestSchedule, read_best_log, write_best_log
 from results.errors import BestLogError
@@ -19,8 +20,9 @@ from schedules.target import Target, target_for, targets_named
 from schedules.workload import parse_workload
 from tuner.best_log import schedule_faults
 
-VNNI = target_for({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"}, "x", "x")
+VNNI = any_target("x86-avx512vnni")
 ARM = target_for({"asimd"}, "cortex-a76", "x")
+CONFIG = template_for(parse_workload(CONV), VNNI).space(parse_workload(CONV), VNNI).default
 
 
 def schedule(key: str = CONV, device: Target = VNNI, **changes: Any) -> BestSchedule:
@@ -50,12 +52,12 @@ def test_schedules_of_templates_are_accepted(target: Target, tmp_path: Path) -> 
 def test_every_fault_has_its_line(tmp_path: Path) -> None:
     found = faults(
         schedule(),
-        schedule(DEPTHWISE, template="x86.depthwise"),
+        schedule(DEPTHWISE, template="x86.depthwize"),
         schedule(CONV, ARM, template_version=7),
         schedule(DEPTHWISE, ARM, config={"tile_columns": 4, "tile_blocks": 1, "order": "image"}),
         folder=tmp_path,
     )
-    assert found[0].startswith("3: template: unknown template `x86.depthwise`, did you mean `x86.depthwise_vnni`?")
+    assert found[0].startswith("3: template: unknown template `x86.depthwize`, did you mean `x86.depthwise`?")
     assert found[1] == "4: template: template `generic.direct` has version 1, not 7"
     assert found[2] == "5: config: unknown knob `order`, known: outer, tile_blocks, tile_columns"
     assert len(found) == 3
@@ -64,12 +66,15 @@ def test_every_fault_has_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"config": {"tile_columns": 9, "tile_blocks": 2, "outer": "weights", "unroll": 1}}, "config: knob `tile_col"),
-        ({"config": {"tile_columns": True, "tile_blocks": 2, "outer": "weights", "unroll": 1}}, "config: knob `tile"),
-        ({"config": {"tile_columns": 8, "tile_blocks": 2, "outer": "weights"}}, "config: knob `unroll` is missing"),
+        ({"config": {**CONFIG, "tile_columns": 1000}}, "config: knob `tile_col"),
+        ({"config": {**CONFIG, "tile_columns": True}}, "config: knob `tile"),
+        (
+            {"config": {name: value for name, value in CONFIG.items() if name != "unroll"}},
+            "config: knob `unroll` is missing",
+        ),
         ({"template": "generic.depthwise"}, "template: generic.depthwise does not take this workload: takes dwconv2d"),
-        ({"target": "sparc"}, "target: unknown target `sparc`, known: x86-avx512vnni, generic"),
-        ({"target": "generic-x86-64-v3"}, "template: x86.direct_vnni does not take this workload: needs target"),
+        ({"target": "sparc"}, "target: unknown target `sparc`, known: x86-avx512vnni, x86-avxvnni, x86-avx2, generic"),
+        ({"target": "generic-x86-64-v3"}, "template: x86.conv does not take this workload: needs target"),
     ],
 )
 def test_a_schedule_that_no_template_makes(changes: dict[str, Any], fault: str, tmp_path: Path) -> None:

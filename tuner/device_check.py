@@ -115,9 +115,9 @@ def _times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float,
 
 
 def measure_device(
-    core: int, build_cores: Sequence[int], profile: str | None = None
+    cores: Sequence[int], build_cores: Sequence[int], profile: str | None = None
 ) -> tuple[Capabilities, DeviceCheck]:
-    """Check one core of this machine, apart from any campaign.
+    """Check a core of this machine, apart from any campaign.
 
     Raises:
         DeviceStartError: the device did not start.
@@ -126,9 +126,9 @@ def measure_device(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="int8tune-")))
-        transport = stack.enter_context(LocalTransport(core))
+        transport = stack.enter_context(LocalTransport(cores))
         capabilities = transport.start()
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile)
-        pool = stack.enter_context(BuildPool(build_cores, core, folder / "build-server.log"))
+        pool = stack.enter_context(BuildPool(build_cores, cores[-1], folder / "build-server.log"))
         probes = build_probes(pool, target, folder, read_sizes(capabilities))
         return capabilities, check_device(transport, probes, "local", target, capabilities.environment)

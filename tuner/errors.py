@@ -6,8 +6,12 @@ TunerError
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
 │   ├── NoCompilerError        nothing is there to link kernels with
 │   ├── ResultsFolderError     the folder for its files can't be made
+│   ├── TooManyThreadsError    this process may not use so many cores
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
+├── BenchError                 a comparison that can't start, or can't go on
+│   ├── BenchSpecError         its description can't be used
+│   └── NoPeersError           nothing to compare with is installed
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
 ├── UnknownStrategyError       a search strategy's name nobody registered
 └── CostModelError             samples a cost model can't learn from, or a question it can't answer
@@ -38,12 +42,28 @@ class ResultsFolderError(CampaignError):
     """The folder for a campaign's files can't be made."""
 
 
+class TooManyThreadsError(CampaignError):
+    """This process may not use so many cores."""
+
+
 class DeviceGoneError(CampaignError):
     """No device is left to measure on."""
 
 
 class UnknownCampaignError(TunerError):
     """A name no campaign has, or none given where there are several."""
+
+
+class BenchError(TunerError):
+    """A comparison with other libraries can't start, or can't go on."""
+
+
+class BenchSpecError(BenchError):
+    """A comparison's description that can't be used."""
+
+
+class NoPeersError(BenchError):
+    """Nothing to compare with is installed."""
 
 
 class BuildPoolError(TunerError):

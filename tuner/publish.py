@@ -15,8 +15,8 @@ from results.store import SqliteStore
 from results.summary import CampaignSummary, summarize
 from schedules.errors import WorkloadError
 from schedules.workload import parse_workload
-from tuner.campaign.run import STORE_FILE
 from tuner.errors import UnknownCampaignError
+from tuner.folders import STORE_FILE
 
 
 @dataclass(frozen=True, slots=True)

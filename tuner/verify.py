@@ -14,33 +14,53 @@ import numpy.typing as npt
 from rpc.request import Case
 from schedules.adversarial import adversarial_operands
 from schedules.arguments import kernel_inputs
-from schedules.operands import Operands
+from schedules.operands import Addend, Operands
 from schedules.reference import reference
 from schedules.template import Kernel
 from schedules.workload import Workload
 
 SUITE_NAME = "adversarial-1"
 SUITE_SEED = 0
-_ARRAYS = ("data", "weight", "bias", "scale", "multiplier", "shift")
-_NUMBERS = tuple(field.name for field in fields(Operands) if field.name not in _ARRAYS)
+# The arguments of a kernel that are the same for all kernels of one shape.
+_SHARED = {0: "data", 5: "residual"}
+# Before the names of a residual's values.
+_RESIDUAL = "residual."
 
 
 def write_suite(workload: Workload, folder: Path) -> None:
     """Write the cases `0.npz`, `1.npz`, ... of a workload, the one that will be timed first."""
     folder.mkdir(parents=True, exist_ok=True)
     for index, (_, operands) in enumerate(adversarial_operands(workload, SUITE_SEED)):
-        values = {name: getattr(operands, name) for name in (*_ARRAYS, *_NUMBERS)}
-        np.savez(folder / f"{index}.npz", expected=reference(workload, operands), **values)
+        write_case(folder / f"{index}.npz", workload, operands)
+
+
+def write_case(path: Path, workload: Workload, operands: Operands) -> None:
+    """Write operands and the oracle's outputs for them."""
+    np.savez(path, expected=reference(workload, operands), **_values(operands))
+
+
+def read_case(path: Path) -> tuple[Operands, npt.NDArray[Any]]:
+    """The operands and outputs that `write_case` wrote."""
+    own: dict[str, Any] = {}
+    residual: dict[str, Any] = {}
+    with np.load(path, allow_pickle=False) as values:
+        for name, array in values.items():
+            value = array if array.ndim else int(array)
+            (residual if name.startswith(_RESIDUAL) else own)[name.removeprefix(_RESIDUAL)] = value
+    expected = own.pop("expected")
+    return Operands(**own, residual=Addend(**residual) if residual else None), expected
 
 
 def write_cases(workload: Workload, kernel: Kernel, suite: Path, folder: Path) -> tuple[Case, ...]:
     """Write a kernel's arguments for each case of a suite; kernels of one shape share files."""
     cases = []
     for index in range(len(list(suite.glob("*.npz")))):
-        operands, expected = _read_case(suite / f"{index}.npz")
-        data, *others = kernel_inputs(workload, kernel, operands)
-        files = [_share(suite, f"{index}.data", data)]
-        for position, array in enumerate(others):
+        operands, expected = read_case(suite / f"{index}.npz")
+        files = []
+        for position, array in enumerate(kernel_inputs(workload, kernel, operands)):
+            if position in _SHARED:
+                files.append(_share(suite, f"{index}.{_SHARED[position]}", array))
+                continue
             files.append(folder / f"{index}.{position}.npy")
             np.save(files[-1], array)
         output = _share(suite, f"{index}.expected", expected.reshape(kernel.output_shape))
@@ -48,10 +68,11 @@ def write_cases(workload: Workload, kernel: Kernel, suite: Path, folder: Path) -
     return tuple(cases)
 
 
-def _read_case(path: Path) -> tuple[Operands, npt.NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as values:
-        numbers: dict[str, Any] = {name: int(values[name]) for name in _NUMBERS}
-        return Operands(**{name: values[name] for name in _ARRAYS}, **numbers), values["expected"]
+def _values(operands: Operands | Addend) -> dict[str, Any]:
+    """Arrays and numbers by name, those of a residual with a prefix."""
+    values = {field.name: getattr(operands, field.name) for field in fields(operands)}
+    residual = values.pop("residual", None)
+    return values | {f"{_RESIDUAL}{name}": value for name, value in (_values(residual) if residual else {}).items()}
 
 
 def _share(suite: Path, name: str, array: npt.NDArray[Any]) -> Path:

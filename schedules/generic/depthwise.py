@@ -35,7 +35,7 @@ class DepthwiseGeneric:
 
         self.space(workload, target).check(config)
         form = _form(workload, filled_lanes(target.vector_lanes, workload.out_channels), config)
-        return depthwise_kernel(form, schedule_depthwise(form, config, None))
+        return depthwise_kernel(form, schedule_depthwise(form, config, None, target.threads))
 
 
 def _form(workload: DepthwiseConv2d, lanes: int, config: Mapping[str, Value]) -> DepthwiseForm:

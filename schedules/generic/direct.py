@@ -33,7 +33,7 @@ class DirectGeneric:
 
         self.space(workload, target).check(config)
         form = direct_form(image_of(workload), _lanes(workload, target), 1, config, 0, 0)
-        return direct_kernel(form, schedule_direct(form, config, None))
+        return direct_kernel(form, schedule_direct(form, config, None, target.threads))
 
 
 def _lanes(workload: Conv2d | Dense, target: Target) -> int:

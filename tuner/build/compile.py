@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm
 
 # What templates import when they are applied: loaded here once, and not in every child again.
 import schedules.compute_depthwise
 import schedules.compute_probes
 import schedules.depthwise_schedule
 import schedules.direct_schedule
-import schedules.intrinsics.x86_vnni  # noqa: F401
+import schedules.intrinsics.x86_vectors
+import schedules.x86.conv_kernel
+import schedules.x86.depthwise_kernel
+import schedules.x86.peak_kernel  # noqa: F401
 from results.record import Candidate, Outcome
 from rpc.request import Case, Program
 from schedules.errors import ConfigError
+from schedules.lowering import compile_function
 from schedules.probes import bandwidth_probe, peak_probe
 from schedules.registry import template_named
 from schedules.target import Target
@@ -55,12 +58,11 @@ def build(job: Job) -> None:
 
 def link(function: Any, target: Target, library: Path) -> None:
     """Generate code for the target and link it into a shared library."""
-    executable = tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
-    executable.export_library(str(library), fcompile=link_objects)
+    compile_function(function, target).export_library(str(library), fcompile=link_objects)
 
 
 def _build_probe(job: Job, folder: Path) -> Built:
-    probe = peak_probe(job.target) if job.probe == "peak" else bandwidth_probe(int(job.probe))
+    probe = peak_probe(job.target) if job.probe == "peak" else bandwidth_probe(job.target, int(job.probe))
     library = folder / "probe.so"
     link(probe.function, job.target, library)
     files = [folder / f"{position}.npy" for position in range(len(probe.inputs) + 1)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,12 +23,12 @@ from tuner.campaign.plan import Task, make_plan
 from tuner.campaign.spec import CampaignSpec, require_same
 from tuner.campaign.task import contenders
 from tuner.campaign.workshop import Workshop
+from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignDiffersError, ResultsFolderError
+from tuner.errors import CampaignDiffersError
+from tuner.folders import STORE_FILE, make_folder, work_folder
 from tuner.verify import SUITE_NAME
 
-STORE_FILE = "records.db"
-WORK_FOLDER = ".work"
 DEVICE_NAME = "local"
 
 
@@ -44,25 +42,24 @@ class Outlet:
     nothing_left: bool
 
 
-def measuring_and_build_cores() -> tuple[int, tuple[int, ...]]:
-    """The core that measures, the last one this process may use, and those that build whatever happens: the others."""
-    *others, last = sorted(os.sched_getaffinity(0))
-    return last, tuple(others)
-
-
 def environment_of(capabilities: Capabilities, target: Target) -> dict[str, str]:
     """What records say of where they were made."""
     return {
         **capabilities.environment,
         "int8tune": version("int8tune"),
-        "llvm_target": " ".join(f"{key}={value}" for key, value in sorted(target.tvm.items())),
+        "llvm_target": " ".join(f"{key}={_text(value)}" for key, value in sorted(target.tvm.items())),
         "verification": SUITE_NAME,
     }
+
+
+def _text(option: str | Sequence[str]) -> str:
+    return option if isinstance(option, str) else ",".join(option)
 
 
 def run_campaign(
     spec: CampaignSpec,
     profile: str | None,
+    threads: int,
     transport: Transport,
     results: Path,
     listener: Listener,
@@ -78,18 +75,18 @@ def run_campaign(
     with ExitStack() as stack:
         stack.callback(transport.close)
         capabilities = transport.start()
-        measuring, building = measuring_and_build_cores()
-        stack.enter_context(_bound_to(building))
-        target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile)
+        measuring, building = measuring_and_build_cores(threads)
+        stack.enter_context(bound_to(building))
+        target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile, threads)
         tasks = make_plan(spec.network, target)
         environment = environment_of(capabilities, target)
-        store = SqliteStore(_make_folder(results) / STORE_FILE)
+        store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
         _enter(store, spec, target, environment)
         if _nothing_left(store, spec, tasks):
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
-        folder = stack.enter_context(_work_folder(results, spec.name))
-        pool = stack.enter_context(BuildPool(building, measuring, folder / "build-server.log"))
+        folder = stack.enter_context(work_folder(results, spec.name))
+        pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
         probe = _probe(transport, pool, store, folder, capabilities, target, environment)
         device: Device[Purpose] = Device(transport, probe)
         stack.callback(device.close)
@@ -97,17 +94,6 @@ def run_campaign(
         loop = CampaignLoop(spec, tasks, around)
         listener.progress(loop.progress())
         return Outlet(loop.run(), tasks, target, nothing_left=False)
-
-
-@contextmanager
-def _bound_to(cores: Sequence[int]) -> Iterator[None]:
-    """Keep this process off the core that measures, if there is another one."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores or before)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mapping[str, str]) -> None:
@@ -155,29 +141,3 @@ def _probe(
     if not known:
         store.append([check_device(transport, probes, DEVICE_NAME, target, environment)])
     return probes.peak_program
-
-
-def _make_folder(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = "there is a file of this name" if path.is_file() else error.strerror
-        raise ResultsFolderError(f"the results folder can't be made ({why}): {path}") from error
-    return path
-
-
-@contextmanager
-def _work_folder(results: Path, name: str) -> Iterator[Path]:
-    """A folder for builds, empty at the start even after a crash, and gone at the end."""
-    folder = results / WORK_FOLDER / name
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {folder}") from error
-    try:
-        yield folder.resolve()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not any(folder.parent.iterdir()):
-            folder.parent.rmdir()

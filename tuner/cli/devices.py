@@ -36,7 +36,7 @@ def check(target: TargetOption = None, form: FormatOption = Format.TABLE, _debug
     Example: int8tune devices check --format json
     """
     from tuner.build.linker import find_linker
-    from tuner.campaign.run import measuring_and_build_cores
+    from tuner.cores import measuring_and_build_cores
     from tuner.device_check import measure_device
 
     find_linker()
@@ -45,7 +45,7 @@ def check(target: TargetOption = None, form: FormatOption = Format.TABLE, _debug
     device, measured = measure_device(measuring, building, target)
     features = [feature for feature in INT8_FEATURES if feature in device.features]
     if form is Format.JSON:
-        cores = {"measuring_core": measuring, "building_cores": list(building)}
+        cores = {"measuring_cores": list(measuring), "building_cores": list(building)}
         emit_json({**_measured(measured), "features": features, **cores})
         return
     cores_text = cores_in_words(measuring, building)

@@ -30,11 +30,14 @@ from schedules.errors import (
 )
 from tuner.cli.output import say
 from tuner.errors import (
+    BenchError,
+    BenchSpecError,
     BuildPoolError,
     CampaignDiffersError,
     CampaignError,
     DeviceGoneError,
     NoCompilerError,
+    NoPeersError,
     ResultsFolderError,
     SpecError,
     TunerError,
@@ -76,6 +79,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     ResultsFolderError: Failure(FAILED, "choose a folder that can be written: add --results DIR"),
     DeviceGoneError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
+    BenchSpecError: Failure(USAGE, "see the options: int8tune bench --help"),
+    NoPeersError: Failure(FAILED, "install the libraries to compare with: pip install 'int8tune[peers]'"),
+    BenchError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
     TunerError: Failure(FAILED, "see the commands: int8tune --help"),
     StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),

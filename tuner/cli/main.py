@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from tuner.cli.bench import bench
 from tuner.cli.best import best
 from tuner.cli.devices import check
 from tuner.cli.failures import explain
@@ -42,7 +43,7 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(add_completion=False, rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report):
+    for command in (tune, plan, layers, report, bench):
         program.command()(command)
     templates = _group("The ways to compute a layer, and what they leave open.")
     templates.command("list")(list_templates)

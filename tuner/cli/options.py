@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from schedules.target import PROFILES
+
 DEFAULT_RESULTS = Path("int8tune-results")
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
@@ -75,7 +77,15 @@ CampaignOption = Annotated[
     str | None, typer.Option("--campaign", metavar="NAME", help="A campaign in the records, where there are several.")
 ]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", metavar="PROFILE", help="Target profile; the best for this CPU if left out.")
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="PROFILE",
+        help=f"Target profile: {', '.join(profile.name for profile in PROFILES)}; the best of this CPU if left out.",
+    ),
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", metavar="N", parser=whole_number, help="Cores that a kernel uses.")
 ]
 FormatOption = Annotated[
     Format,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption
+from tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption, ThreadsOption
 from tuner.cli.output import aligned, emit, emit_json
 from tuner.cli.tune import TrialsOption
 
@@ -22,6 +22,7 @@ def plan(
     network: NetworkArgument,
     target: TargetOption = None,
     trials: TrialsOption = 32,
+    threads: ThreadsOption = 1,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -35,14 +36,14 @@ def plan(
     from rpc.local import LocalTransport
     from schedules.target import target_for
     from tuner.campaign.plan import make_plan
-    from tuner.campaign.run import measuring_and_build_cores
     from tuner.campaign.spec import CampaignSpec
+    from tuner.cores import measuring_and_build_cores
 
     spec = CampaignSpec("plan", load_network(network), trials_per_task=trials)
-    measuring, building = measuring_and_build_cores()
+    measuring, building = measuring_and_build_cores(threads)
     with LocalTransport(measuring) as transport:
         device = transport.start()
-    chosen = target_for(device.features, device.llvm_cpu, device.llvm_triple, target)
+    chosen = target_for(device.features, device.llvm_cpu, device.llvm_triple, target, threads)
     tasks = make_plan(spec.network, chosen)
     rows = [_row(task, trials) for task in tasks]
     total = sum(row["trials"] for row in rows)
@@ -56,12 +57,14 @@ def plan(
     emit(f"\n{len(rows)} layers, {total:,} trials, about {in_words(total * TYPICAL_TRIAL_S)} (an estimate)")
 
 
-def cores_in_words(measuring: int, building: Sequence[int]) -> str:
-    """Which core measures and which build."""
-    if not building:
-        return f"core {measuring} builds and measures in turn"
-    builds = f"core {building[0]} builds" if len(building) == 1 else f"cores {_ranges(building)} build"
-    return f"{builds}, core {measuring} measures and builds in between"
+def cores_in_words(measuring: Sequence[int], building: Sequence[int]) -> str:
+    """Which cores measure and which build; of those that measure, the last one builds in between."""
+    measures = f"{_cores(measuring, 'measures', 'measure')}, core {measuring[-1]} builds in between"
+    return f"{_cores(building, 'builds', 'build')}, {measures}" if building else measures
+
+
+def _cores(numbers: Sequence[int], does: str, do: str) -> str:
+    return f"core {numbers[0]} {does}" if len(numbers) == 1 else f"cores {_ranges(numbers)} {do}"
 
 
 def in_words(seconds: float) -> str:
@@ -97,5 +100,5 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return str(row["count"]), row["label"], row["template"], f"{row['space']:,}", str(row["trials"])
 
 
-def _device(device: Capabilities, measuring: int, building: Sequence[int]) -> dict[str, Any]:
-    return {"cpu": device.cpu, "measuring_core": measuring, "building_cores": list(building)}
+def _device(device: Capabilities, measuring: Sequence[int], building: Sequence[int]) -> dict[str, Any]:
+    return {"cpu": device.cpu, "measuring_cores": list(measuring), "building_cores": list(building)}

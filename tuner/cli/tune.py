@@ -18,6 +18,7 @@ from tuner.cli.options import (
     NetworkArgument,
     ResultsOption,
     TargetOption,
+    ThreadsOption,
     duration_s,
     whole_number,
 )
@@ -50,6 +51,7 @@ def tune(
     results: ResultsOption = DEFAULT_RESULTS,
     name: NameOption = None,
     target: TargetOption = None,
+    threads: ThreadsOption = 1,
     strategy: StrategyOption = "xgboost",
     trials: TrialsOption = 32,
     seed: SeedOption = 0,
@@ -68,22 +70,23 @@ def tune(
 
     layers = load_network(network)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time)
-    return _tune(spec, target, results, form, shlex.join(["int8tune", *_arguments(context)]))
+    return _tune(spec, target, threads, results, form, shlex.join(["int8tune", *_arguments(context)]))
 
 
-def _tune(spec: CampaignSpec, target: str | None, results: Path, form: Format, command: str) -> int:
+def _tune(spec: CampaignSpec, target: str | None, threads: int, results: Path, form: Format, command: str) -> int:
     from results.report.text import as_dict, render_table
     from rpc.local import LocalTransport
     from tuner.campaign.loop import Ending
-    from tuner.campaign.run import measuring_and_build_cores, run_campaign
+    from tuner.campaign.run import run_campaign
     from tuner.cli.live import make_display
     from tuner.cli.stopping import StopRequest
+    from tuner.cores import measuring_and_build_cores
     from tuner.publish import publish
 
     with StopRequest() as stop:
         with make_display(stop, spec.time_limit_s) as display:
-            transport = LocalTransport(measuring_and_build_cores()[0])
-            outlet = run_campaign(spec, target, transport, results, display, stop)
+            transport = LocalTransport(measuring_and_build_cores(threads)[0])
+            outlet = run_campaign(spec, target, threads, transport, results, display, stop)
         published = publish(results, spec.name)
         if form is Format.JSON:
             emit_json(as_dict(published.summary) | {"ending": outlet.ending.value})

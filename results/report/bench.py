@@ -1,0 +1,157 @@
+"""A bench as a table for terminals, and as values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from results.bench import BenchRow, BenchSummary, BenchVerdict, ClassRow, Library, PeerTime
+from results.report.format import MISSING, factor, giga, interval, microseconds, percent
+from results.stats import median
+
+MEANING = {
+    BenchVerdict.FASTER: "the whole interval is above 1, and the ratio by 1 % at least",
+    BenchVerdict.SLOWER: "the whole interval is below 1, and the ratio by 1 % at least",
+    BenchVerdict.NOISE: "neither can be said",
+    BenchVerdict.ALONE: "no other library computes this layer",
+    BenchVerdict.FAILED: "this library failed",
+}
+BEST_MARK = "*"
+# What stands for a time where there is none, by outcome; a dash for what a library does not take.
+WORDS = {"wrong_answer": "wrong", "run_failed": "failed"}
+TITLE_WIDTH = 6
+
+
+def render_bench(summary: BenchSummary) -> str:
+    """The rows class by class, the classes, the libraries, and what the words mean, in 100 columns."""
+    peers = [library.name for library in summary.libraries if library.name not in _own_names(summary)]
+    titles = _row("layer", "ours", "peak", "from", [_title(name) for name in peers], "ratio [95 %]", "verdict")
+    lines = [*_head(summary), "", titles]
+    for section in summary.classes:
+        lines.append(f"{section.name}:")
+        lines += [_layer(row, peers) for row in summary.rows if row.layer_class == section.name]
+    lines += ["", *_classes([*summary.classes, summary.total]), "", *_libraries(summary.libraries), ""]
+    verdicts = {row.verdict for row in summary.rows}
+    lines += [f"{verdict.value:<8} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts]
+    lines += _faults(summary)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def bench_as_dict(summary: BenchSummary) -> dict[str, Any]:
+    """The whole summary as JSON values; times in seconds, rates in operations per second, shares of 1."""
+    return {
+        "environment": dict(summary.rows[0].result.environment) if summary.rows else {},
+        "layers": [_row_as_dict(row) for row in summary.rows],
+        "classes": [_class_as_dict(row) for row in summary.classes],
+        "total": _class_as_dict(summary.total),
+        "libraries": [asdict(library) for library in summary.libraries],
+    }
+
+
+def _head(summary: BenchSummary) -> list[str]:
+    result = summary.rows[0].result
+    peak_ops_per_s = median([peak for row in summary.rows for peak in row.result.peak_ops_per_s])
+    threads = f"{result.threads} {'thread' if result.threads == 1 else 'threads'}"
+    cpu = result.environment.get("cpu", "unknown CPU")
+    return [
+        f"{cpu} ({result.target}), {threads}, peak {giga(peak_ops_per_s)} GOP/s",
+        "times in us, those of other libraries without the overhead of their calls",
+    ]
+
+
+def _own_names(summary: BenchSummary) -> set[str]:
+    return {row.result.ours.name for row in summary.rows}
+
+
+def _title(name: str) -> str:
+    return name if len(name) <= TITLE_WIDTH else f"{name[: TITLE_WIDTH - 1]}."
+
+
+def _row(layer: str, ours: str, share: str, source: str, peers: Sequence[str], ratio: str, verdict: str) -> str:
+    cells = [f"{layer:<26}", f"{ours:>6}", f"{share:>4}", f"{source:<7}", *(f"{cell:>6}" for cell in peers)]
+    return " ".join([*cells, f"{ratio:<17}", verdict])
+
+
+def _layer(row: BenchRow, names: Sequence[str]) -> str:
+    times = {peer.entrant.name: _time(peer, peer is row.best_peer) for peer in row.peers}
+    return _row(
+        row.label.replace("dwconv2d", "dw").replace("conv2d", "conv"),
+        microseconds(row.time_s),
+        percent(row.peak_share),
+        "best" if row.result.is_tuned else "default",
+        [times.get(name, MISSING) for name in names],
+        interval(row.ratio),
+        row.verdict.value,
+    )
+
+
+def _time(peer: PeerTime, is_best: bool) -> str:
+    if peer.net_time_s is None:
+        return WORDS.get(peer.entrant.outcome.value, MISSING)
+    return microseconds(peer.net_time_s) + (BEST_MARK if is_best else "")
+
+
+def _classes(rows: Sequence[ClassRow]) -> list[str]:
+    counted = (BenchVerdict.FASTER, BenchVerdict.NOISE, BenchVerdict.SLOWER)
+    lines = [f"{'class':<22} layers  ratio  lowest  peak  " + "  ".join(verdict.value for verdict in counted)]
+    for row in rows:
+        counts = "  ".join(f"{row.verdicts[verdict]:>{len(verdict.value)}}" for verdict in counted)
+        means = f"{factor(row.ratio):>5}  {factor(row.lowest_ratio):>6}  {percent(row.peak_share):>4}"
+        lines.append(f"{row.name:<22} {row.layers:>6}  {means}  {counts}")
+    return [*lines, "ratio and peak are geometric means"]
+
+
+def _libraries(libraries: Sequence[Library]) -> list[str]:
+    lines = []
+    for library in libraries:
+        overhead = "" if library.overhead_s is None else f", {microseconds(library.overhead_s)} us a call"
+        lines.append(f"{library.name} {library.version}{overhead}")
+    return lines
+
+
+def _faults(summary: BenchSummary) -> list[str]:
+    """One line for each way in which a library failed or refused, with how many layers it did so on."""
+    counts: dict[str, int] = {}
+    for entrant in (entrant for row in summary.rows for entrant in row.result.entrants if entrant.error):
+        text = f"{entrant.name}: {entrant.outcome.value.replace('_', ' ')}: {entrant.error}"
+        counts[text] = counts.get(text, 0) + 1
+    return [f"{count} {'layer' if count == 1 else 'layers'}, {text}" for text, count in counts.items()]
+
+
+def _row_as_dict(row: BenchRow) -> dict[str, Any]:
+    result, candidate = row.result, row.result.candidate
+    return {
+        "workload": result.workload,
+        "label": row.label,
+        "class": row.layer_class,
+        "target": result.target,
+        "candidate": {"id": candidate.id, **asdict(candidate)},
+        "is_tuned": result.is_tuned,
+        "threads": result.threads,
+        "outcome": result.ours.outcome.value,
+        "error": result.ours.error,
+        "time_s": row.time_s,
+        "peak_share": row.peak_share,
+        "peak_ops_per_s": median(result.peak_ops_per_s) if result.peak_ops_per_s else None,
+        "peers": [_peer_as_dict(peer) for peer in row.peers],
+        "best_peer": row.best_peer.entrant.name if row.best_peer else None,
+        "ratio": asdict(row.ratio) if row.ratio else None,
+        "raw_ratio": asdict(row.raw_ratio) if row.raw_ratio else None,
+        "verdict": row.verdict.value,
+    }
+
+
+def _peer_as_dict(peer: PeerTime) -> dict[str, Any]:
+    return {
+        "name": peer.entrant.name,
+        "workload": peer.entrant.workload,
+        "outcome": peer.entrant.outcome.value,
+        "error": peer.entrant.error,
+        "time_s": peer.time_s,
+        "net_time_s": peer.net_time_s,
+    }
+
+
+def _class_as_dict(row: ClassRow) -> dict[str, Any]:
+    return asdict(row) | {"verdicts": {verdict.value: count for verdict, count in row.verdicts.items()}}

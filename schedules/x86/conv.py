@@ -1,0 +1,47 @@
+"""conv2d and dense by int8 dot products on x86 vector registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from schedules.direct import image_of
+from schedules.space import ConfigSpace, Value
+from schedules.target import Target
+from schedules.template import Kernel, Rejection
+from schedules.workload import Conv2d, Dense, Workload
+from schedules.x86.conv_form import conv_form, conv_space
+from schedules.x86.offsets import dot_offsets
+from schedules.x86.registers import REGISTERS
+
+
+class ConvX86:
+    """A register tile of output columns and registers of output channels, four taps of a run an instruction.
+
+    The dot product multiplies u8 data by s8 weights: s8 data is shifted up by 128, u8 weights down.
+    """
+
+    name = "x86.conv"
+    version = 1
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.profile not in REGISTERS:
+            return Rejection(f"needs target {' or '.join(REGISTERS)}, this one is {target.name}")
+        if not isinstance(workload, Conv2d | Dense):
+            return Rejection(f"takes conv2d and dense, not {workload.op}")
+        return None
+
+    def space(self, workload: Workload, target: Target) -> ConfigSpace:
+        assert isinstance(workload, Conv2d | Dense)
+        return conv_space(image_of(workload), REGISTERS[target.profile], dot_offsets(workload), target.threads)
+
+    def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
+        assert isinstance(workload, Conv2d | Dense)
+        from schedules.intrinsics.x86_vectors import VECTORS
+        from schedules.x86.conv_kernel import write_conv
+
+        self.space(workload, target).check(config)
+        registers, offsets = REGISTERS[target.profile], dot_offsets(workload)
+        form = conv_form(image_of(workload), registers, config, offsets, target.threads)
+        function = write_conv(workload, form, VECTORS[target.profile])
+        return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -1,0 +1,42 @@
+"""Depthwise convolution by int8 dot products on x86 vector registers, over vertical taps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from schedules.space import ConfigSpace, Value
+from schedules.target import Target
+from schedules.template import Kernel, Rejection
+from schedules.workload import DepthwiseConv2d, Workload
+from schedules.x86.depthwise_form import depthwise_form
+from schedules.x86.depthwise_space import depthwise_space
+from schedules.x86.registers import REGISTERS
+
+
+class DepthwiseX86:
+    """Four vertical neighbours of a channel are one word; the words of an input column serve all outputs around it."""
+
+    name = "x86.depthwise"
+    version = 1
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.profile not in REGISTERS:
+            return Rejection(f"needs target {' or '.join(REGISTERS)}, this one is {target.name}")
+        if not isinstance(workload, DepthwiseConv2d):
+            return Rejection(f"takes dwconv2d, not {workload.op}")
+        return None
+
+    def space(self, workload: Workload, target: Target) -> ConfigSpace:
+        assert isinstance(workload, DepthwiseConv2d)
+        return depthwise_space(workload, REGISTERS[target.profile], target.threads)
+
+    def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
+        assert isinstance(workload, DepthwiseConv2d)
+        from schedules.intrinsics.x86_vectors import VECTORS
+        from schedules.x86.depthwise_kernel import write_depthwise
+
+        self.space(workload, target).check(config)
+        form = depthwise_form(workload, REGISTERS[target.profile], config, target.threads)
+        function = write_depthwise(form, VECTORS[target.profile])
+        return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -1,0 +1,63 @@
+"""The config space of an x86 depthwise convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedules.space import ConfigSpace, Constraint, Knob, Value
+from schedules.workload import DepthwiseConv2d
+from schedules.x86.depthwise_form import DepthwiseForm, depthwise_form
+from schedules.x86.registers import Registers
+
+MAX_TILE_ROWS, MAX_TILE_COLUMNS = 4, 8
+# Outputs of one tile, each with code of its own: more take long to compile and are no faster.
+MAX_TILE_PIXELS = 16
+
+
+def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: int) -> ConfigSpace:
+    """The decisions of a depthwise convolution: the tile, the order of the tiles, and whether the border is copied."""
+    must_copy = workload.multiplier > 1 or workload.out_channels < registers.lanes
+    height, width = workload.window.output_size(workload.height, workload.width)
+    borders = ("copy",) if must_copy else ("skip", "copy")
+
+    def few_pixels(config: Mapping[str, Value]) -> bool:
+        return int(config["tile_rows"]) * int(config["tile_columns"]) <= MAX_TILE_PIXELS
+
+    return ConfigSpace(
+        knobs=(
+            Knob("tile_rows", tuple(range(1, min(MAX_TILE_ROWS, height) + 1))),
+            Knob("tile_columns", tuple(range(1, min(MAX_TILE_COLUMNS, width) + 1))),
+            Knob("outer", ("channels", "image")),
+            Knob("border", borders),
+        ),
+        constraints=(Constraint(f"a tile has at most {MAX_TILE_PIXELS} outputs of a channel", few_pixels),),
+        default={
+            "tile_rows": min(2, height),
+            "tile_columns": min(4, width),
+            "outer": "image",
+            "border": borders[0],
+        },
+        features=lambda config: _features(depthwise_form(workload, registers, config, threads)),
+    )
+
+
+def _features(form: DepthwiseForm) -> dict[str, float]:
+    """What a cost model can know before anything is built; bytes and counts, not times."""
+    workload, window = form.workload, form.workload.window
+    rows, columns = form.output
+    columns_read = len(form.columns_read(form.tile_columns))
+    rows_read = len(form.rows_read(form.tile_rows))
+    pixels = form.tile_rows * form.tile_columns
+    classes = len(form.row_tiles) * len(form.column_tiles) * len(form.blocks)
+    return {
+        "pixels": pixels,
+        "words_per_output": columns_read * form.words / pixels,
+        "loads_per_output": columns_read * rows_read / pixels,
+        "rows_waste": -(-rows // form.tile_rows) * form.tile_rows / rows,
+        "columns_waste": -(-columns // form.tile_columns) * form.tile_columns / columns,
+        "code": classes * pixels * window.kernel[1] * form.words,
+        "row_bytes": workload.width * workload.out_channels,
+        "image_bytes": workload.batch * workload.height * workload.width * workload.out_channels,
+        "channels_outer": float(form.outer == "channels"),
+        "copies": float(form.copies),
+    }

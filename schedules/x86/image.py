@@ -1,0 +1,63 @@
+"""The image that an x86 convolution reads: the kernel's data in place, or a copy of it with a border."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from schedules.arguments import PAD_VALUE
+from schedules.direct import Image
+from schedules.x86.rows import VECTOR_BYTES, copy_row, fill_row, share
+from schedules.x86.signature import Arguments
+
+
+@dataclass(frozen=True, slots=True)
+class ReadImage:
+    """Rows of u8 pixels in memory.
+
+    Attributes:
+        rows, columns: of one image, with what a copy added.
+        row_bytes: from one row to the next.
+        top, left: border rows and columns that are not in memory: output (0, 0) begins at row -top, column -left.
+    """
+
+    buffer: Any
+    rows: int
+    columns: int
+    row_bytes: int
+    top: int
+    left: int
+
+
+def image_in_place(problem: Image, arguments: Arguments) -> ReadImage:
+    top, left, _, _ = problem.window.padding
+    return ReadImage(arguments.data, problem.height, problem.width, problem.width * problem.channels, top, left)
+
+
+def copied_image(problem: Image, arguments: Arguments, slack: int, threads: int) -> ReadImage:
+    """A copy with the border filled and `slack` values behind each row; signed data becomes unsigned."""
+    top, left, bottom, right = problem.window.padding
+    rows, columns = problem.height + top + bottom, problem.width + left + right
+    row_bytes = -(-(columns * problem.channels + slack) // VECTOR_BYTES) * VECTOR_BYTES
+    before, used = left * problem.channels, problem.width * problem.channels
+    buffer = T.alloc_buffer((problem.batch * rows * row_bytes,), "uint8")
+    pad = T.cast(arguments.params[PAD_VALUE], "uint8")
+
+    def copy(index: Any) -> None:
+        """A row of the image between its borders."""
+        at = (index // problem.height * rows + top + index % problem.height) * row_bytes
+        fill_row(buffer, at, pad, before)
+        copy_row(buffer, at + before, arguments.data, index * used, used, problem.numerics.data == "s8")
+        fill_row(buffer, at + before + used, pad, row_bytes - before - used)
+
+    def border(index: Any) -> None:
+        """A row above or below the image."""
+        row = index % (top + bottom)
+        at = (index // (top + bottom) * rows + row + T.cast(row >= top, "int32") * problem.height) * row_bytes
+        fill_row(buffer, at, pad, row_bytes)
+
+    share(problem.batch * (top + bottom), threads, border)
+    share(problem.batch * problem.height, threads, copy)
+    return ReadImage(buffer, rows, columns, row_bytes, 0, 0)

@@ -1,0 +1,44 @@
+"""The dot products that a core can do at most: a loop that has all operands in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.x86.registers import Registers
+from schedules.x86.rows import share
+
+
+def write_peak(vectors: X86Vectors, registers: Registers, threads: int, chains: int, steps: int) -> Any:
+    """`sum[chain] = dot(sum[chain], sum[chain], weight)`, `steps` times in each thread: (start, weight, out).
+
+    A sum is its own data, so no product is the same twice or known before the loop. `start` and `out` are int32
+    [threads, chains, lanes], `weight` is packed.
+    """
+    lane = T.ramp(0, 1, registers.lanes)
+    shape = (threads, chains, registers.lanes)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        start = T.arg("start", T.buffer(shape, "int32"))
+        weight = T.arg("weight", T.buffer((registers.weight_bytes,), "int8"))
+        out = T.arg("out", T.buffer(shape, "int32"))
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+
+        def work(thread: Any) -> None:
+            sums = T.alloc_buffer(shape[1:], "int32", scope="local")
+            loaded = vectors.load_weight(weight, 0)
+            for chain in range(chains):
+                T.buffer_store(sums, start[thread, chain, lane], [chain, lane])
+            with T.serial(0, steps):
+                for chain in range(chains):
+                    data = T.reinterpret(sums[chain, lane], dtype=vectors.operand_type)
+                    total = vectors.multiply_add(sums[chain, lane], [data] * registers.parts, loaded)
+                    T.buffer_store(sums, total, [chain, lane])
+            for chain in range(chains):
+                T.buffer_store(out, sums[chain, lane], [thread, chain, lane])
+
+        share(threads, threads, work)
+    return builder.get()

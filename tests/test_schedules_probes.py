@@ -1,0 +1,48 @@
+"""The kernels that measure the device: exact, and with nothing in their loops but what they measure."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tvm
+from kernels import compile_function
+from probes import any_target, host_target
+
+from schedules.probes import DOT_RESERVE, PEAK_STEPS, Probe, bandwidth_probe, peak_probe
+from schedules.target import PROFILES, Target
+from schedules.x86.registers import REGISTERS
+
+DOTS = r"\s(?:\{vex\}\s)?(vpdpbusd|vpmaddwd)\s"
+
+
+def is_exact(probe: Probe, target: Target) -> bool:
+    out = tvm.runtime.tensor(np.full_like(probe.expected, -1))
+    compile_function(probe.function, target).jit()["main"](*map(tvm.runtime.tensor, probe.inputs), out)
+    return np.array_equal(out.numpy(), probe.expected)
+
+
+@pytest.mark.parametrize("profile", [profile.name for profile in PROFILES])
+def test_peak_probes_are_exact(profile: str) -> None:
+    target = host_target(profile)
+    assert is_exact(peak_probe(target), target)
+
+
+@pytest.mark.parametrize("size_bytes", [1, 10_000])
+@pytest.mark.parametrize("profile", [profile.name for profile in PROFILES])
+def test_bandwidth_probes_are_exact(profile: str, size_bytes: int) -> None:
+    target = host_target(profile)
+    assert is_exact(bandwidth_probe(target, size_bytes), target)
+
+
+@pytest.mark.parametrize("profile", REGISTERS)
+def test_the_loop_of_an_x86_peak_has_all_operands_in_registers(profile: str) -> None:
+    target, registers = any_target(profile), REGISTERS[profile]
+    probe = peak_probe(target)
+    lines = compile_function(probe.function, target).mod.inspect_source("asm").splitlines()
+    dots = [number for number, line in enumerate(lines) if re.search(DOTS, line)]
+    chains = registers.count - DOT_RESERVE
+    assert len(dots) % (chains * registers.parts) == 0
+    assert [line for line in lines[dots[0] : dots[-1] + 1] if "(" in line] == []
+    assert probe.work == 2 * PEAK_STEPS * chains * 4 * registers.lanes

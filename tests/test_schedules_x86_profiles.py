@@ -1,0 +1,96 @@
+"""The x86 convolution on each instruction set, and dot products that must not pass for exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernels import build
+from layers import workloads
+from probes import host_target
+from tvm.script.ir_builder import tirx as T
+
+from schedules.intrinsics.x86_vectors import VECTORS, Avx2, call
+from schedules.workload import parse_workload
+from schedules.x86.conv import ConvX86
+from schedules.x86.registers import REGISTERS
+
+TEMPLATE = ConvX86()
+# Taps that fill dot products and taps that don't, in groups, too.
+BORDERS = (
+    "conv2d-u8u8-1x5x6x8-k3x3x12-s1-p1-wz-float.c-u8",
+    "conv2d-s8s8-2x7x5x7-k3x3x17-s2-p1-fixed.c-s8",
+    "conv2d-u8s8-1x6x5x9-k3x1x18-s1-p1.0.1.0-g3-float.c-u8",
+)
+# Layers to which kernels with narrow sums are given.
+NARROW = (
+    "conv2d-u8u8-1x6x11x12-k3x3x40-s1-p1-wz-float.c-clamp-u8",
+    "conv2d-s8s8-1x6x5x12-k3x3x40-s1-p1-fixed.c-clamp-s8",
+    "dense-u8s8-7x64-o48-float.c-u8",
+    "dense-u8s8-7x64-o48-s32",
+)
+few = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.mark.parametrize("profile", REGISTERS)
+@few
+@given(workload=st.sampled_from(["conv2d", "conv2d", "dense"]).flatmap(workloads), seed=st.integers(0, 2**16))
+def test_drawn_layers_and_configs_are_exact(profile: str, workload: Any, seed: int) -> None:
+    target = host_target(profile)
+    config = TEMPLATE.space(workload, target).sample(np.random.default_rng(seed))
+    assert build(workload, target, config, TEMPLATE).wrong_cases() == []
+
+
+@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("key", BORDERS)
+def test_every_way_to_treat_the_border_is_exact(profile: str, key: str) -> None:
+    workload, target = parse_workload(key), host_target(profile)
+    space = TEMPLATE.space(workload, target)
+    configs = {config["border"]: config for config in space}
+    assert len(configs) == 2
+    for config in configs.values():
+        assert build(workload, target, config, TEMPLATE).wrong_cases() == []
+
+
+class Narrow(Avx2):
+    """Sums two products in 16 bits first, as VPMADDUBSW does, and so is wrong for large ones."""
+
+    def multiply_add(self, total: Any, data: Sequence[Any], weight: Sequence[Any]) -> Any:
+        even, odd = (a * w for a, w in zip(data, weight, strict=True))  # u8 times s8 fits 16 bits
+        ones = T.broadcast(T.int16(1), 16)
+        return total + call("llvm.x86.avx2.pmadd.wd", "int32x8", self.sum_of_two(even, odd), ones)
+
+    def sum_of_two(self, even: Any, odd: Any) -> Any:
+        raise NotImplementedError
+
+
+class Saturating(Narrow):
+    def sum_of_two(self, even: Any, odd: Any) -> Any:
+        return self.add_saturated_16(even, odd)
+
+
+class Wrapping(Narrow):
+    def sum_of_two(self, even: Any, odd: Any) -> Any:
+        return even + odd
+
+
+@pytest.mark.parametrize("key", NARROW)
+def test_the_kernels_are_exact_with_the_right_dot_product(key: str) -> None:
+    assert build(parse_workload(key), host_target("x86-avx2"), template=TEMPLATE).wrong_cases() == []
+
+
+@pytest.mark.parametrize("vectors", [Saturating(), Wrapping()], ids=["saturating", "wrapping"])
+@pytest.mark.parametrize("key", NARROW)
+def test_sums_of_two_products_in_16_bits_are_caught(vectors: Avx2, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VECTORS, "x86-avx2", vectors)
+    assert build(parse_workload(key), host_target("x86-avx2"), template=TEMPLATE).wrong_cases() != []

@@ -1,0 +1,83 @@
+"""Which layers a bench compares, and the classes that its summary puts them into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from compiler.network import load_network
+from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
+from tuner.errors import BenchSpecError
+
+NETWORKS = ("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "inception_v3", "bert_base")
+
+_KEY = re.compile(r"(?:conv2d|dwconv2d|dense)-")
+# With less, a tap of the window is less than one step of the dot-product instruction deep: another kind of kernel.
+_FEWEST_CHANNELS = 16
+_SMALL_PIXELS = 64
+_SHOWN = 60
+
+
+class LayerClass(StrEnum):
+    """Layers that the same thing limits, as tables name them."""
+
+    SPATIAL = "conv 3x3, 5x5, 1xN"
+    POINTWISE_SMALL = "conv 1x1, 7x7 and 8x8"
+    POINTWISE = "conv 1x1, larger"
+    FIRST = "first conv"
+    DEPTHWISE = "depthwise, stride 1"
+    DEPTHWISE_STRIDED = "depthwise, stride 2"
+    DENSE_ROW = "dense, 1 row"
+    DENSE = "dense, many rows"
+
+    @property
+    def short(self) -> str:
+        """As it is typed."""
+        return self.name.lower().replace("_", "-")
+
+
+def class_of(workload: Workload) -> LayerClass:
+    if isinstance(workload, Dense):
+        return LayerClass.DENSE_ROW if workload.rows == 1 else LayerClass.DENSE
+    if isinstance(workload, DepthwiseConv2d):
+        return LayerClass.DEPTHWISE if workload.window.stride == (1, 1) else LayerClass.DEPTHWISE_STRIDED
+    if workload.in_channels < _FEWEST_CHANNELS:
+        return LayerClass.FIRST
+    if workload.window.kernel != (1, 1):
+        return LayerClass.SPATIAL
+    _, height, width, _ = workload.output_shape
+    return LayerClass.POINTWISE_SMALL if height * width <= _SMALL_PIXELS else LayerClass.POINTWISE
+
+
+def class_named(short: str) -> LayerClass:
+    """The class that is typed so.
+
+    Raises:
+        BenchSpecError: there is none.
+    """
+    for layer_class in LayerClass:
+        if layer_class.short == short:
+            return layer_class
+    known = ", ".join(layer_class.short for layer_class in LayerClass)
+    raise BenchSpecError(f"unknown class `{short[:_SHOWN]}`, known: {known}")
+
+
+def choose_layers(names: Sequence[str], only: LayerClass | None = None) -> tuple[Workload, ...]:
+    """The layers of networks, layer tables and workload keys, each distinct one once, in the order of their first use.
+
+    Raises:
+        UnknownNetworkError: no network has this name.
+        LayerTableError: a table can't be read, or has faults.
+        WorkloadError: a text that looks like a key is none.
+        BenchSpecError: no layer is of the class.
+    """
+    found: dict[str, Workload] = {}
+    for name in names or NETWORKS:
+        layers = [parse_workload(name)] if _KEY.match(name) else [row.workload for row in load_network(name).layers]
+        for workload in layers:
+            found.setdefault(workload.key, workload)
+    chosen = tuple(workload for workload in found.values() if only in (None, class_of(workload)))
+    if not chosen:
+        raise BenchSpecError(f"none of the layers is of this class: {only}")
+    return chosen

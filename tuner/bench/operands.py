@@ -1,0 +1,103 @@
+"""The values that contestants compute a layer with: like those between two layers of a trained network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.numerics import RANGES
+from schedules.operands import DTYPES, Addend, FloatArray, IntArray, Operands, quantize_addition, quantize_multiplier
+from schedules.workload import Workload
+
+RealArray = npt.NDArray[np.float64]
+
+# Outputs lie around the middle of their 256 steps, most of them within a few of these.
+MIDDLE_STEPS, DEVIATION_STEPS = 128.0, 40.0
+# Root mean square of 0 to 255, and standard deviation of -64 to 63.
+DATA_RMS, WEIGHT_DEVIATION = 147.4, 36.9
+# How far the bounds of a clamp are from those of the type.
+CLAMP_MARGIN = 10
+
+
+def layer_operands(workload: Workload, seed: int = 0) -> Operands:
+    """Random values, always the same ones for a seed.
+
+    Zero points of data and output are the lowest values, as behind a ReLU: no library has an easier case. Weights have
+    7 bits: on CPUs without VNNI some libraries saturate sums of two products, and all mean to be used like that there.
+    """
+    numerics = workload.numerics
+    rng = np.random.default_rng([seed, *workload.key.encode()])
+    data = _random(workload.data_shape, numerics.data, rng)
+    weight = _random(workload.weight_shape, numerics.weight, rng) >> 1
+    weight_zero_point = (sum(RANGES[numerics.weight]) + 1) // 4 if numerics.weight_zero_point else 0
+    sums = (weight.reshape(workload.out_channels, -1).astype(np.float64) - weight_zero_point).sum(axis=1)
+    factors = _factors(workload, rng)
+    scale, multiplier, shift = _rescale(workload, factors)
+    clamp_low, clamp_high = _bounds(numerics.output, numerics.clamp)
+    return Operands(
+        data=data,
+        weight=weight,
+        bias=np.rint(MIDDLE_STEPS / factors - sums * MIDDLE_STEPS).astype(np.int32),
+        clamp_low=clamp_low,
+        clamp_high=clamp_high,
+        data_zero_point=RANGES[numerics.data][0],
+        weight_zero_point=weight_zero_point,
+        output_zero_point=RANGES[numerics.output][0] if numerics.requantize else 0,
+        scale=scale,
+        multiplier=multiplier,
+        shift=shift,
+        residual=_residual(workload, rng),
+    )
+
+
+def _random(shape: Sequence[int], kind: str, rng: np.random.Generator) -> npt.NDArray[np.uint8 | np.int8]:
+    low, high = RANGES[kind]
+    return rng.integers(low, high + 1, shape).astype(DTYPES[kind])
+
+
+def _bounds(kind: str, has_clamp: bool) -> tuple[int, int]:
+    low, high = RANGES[kind]
+    return (low + CLAMP_MARGIN, high - CLAMP_MARGIN) if has_clamp else (low, high)
+
+
+def _factors(workload: Workload, rng: np.random.Generator) -> RealArray:
+    """What sums are multiplied by, so that their deviation becomes that of the outputs, more or less."""
+    requantize = workload.numerics.requantize
+    count = workload.out_channels if requantize and requantize.per_channel else 1
+    deviation = math.sqrt(workload.reduction) * DATA_RMS * WEIGHT_DEVIATION
+    return DEVIATION_STEPS / deviation * rng.uniform(0.8, 1.2, count)
+
+
+def _rescale(workload: Workload, factors: RealArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """The factors as scale, or as multiplier and shift."""
+    requantize = workload.numerics.requantize
+    no_scale, no_pairs = np.empty(0, np.float32), np.empty((2, 0), np.int32)
+    if requantize is None:
+        return no_scale, *no_pairs
+    if requantize.rule == "float":
+        return factors.astype(np.float32), *no_pairs
+    multiplier, shift = np.array([quantize_multiplier(float(factor)) for factor in factors], np.int32).T
+    return no_scale, np.ascontiguousarray(multiplier), np.ascontiguousarray(shift)
+
+
+def _residual(workload: Workload, rng: np.random.Generator) -> Addend | None:
+    """A tensor of the same scale as the layer's own output, and a sum of twice that scale."""
+    numerics = workload.numerics
+    if numerics.residual is None or numerics.requantize is None:
+        return None
+    is_float = numerics.requantize.rule == "float"
+    multiplier, shift = quantize_addition(1.0, 1.0, 2.0)
+    clamp_low, clamp_high = _bounds(numerics.output, numerics.residual.clamp)
+    return Addend(
+        data=_random(workload.output_shape, numerics.residual.data, rng),
+        clamp_low=clamp_low,
+        clamp_high=clamp_high,
+        zero_point=RANGES[numerics.residual.data][0],
+        sum_zero_point=RANGES[numerics.output][0],
+        ratio=np.full(2, 0.5, np.float32) if is_float else np.empty(0, np.float32),
+        multiplier=multiplier[:0] if is_float else multiplier,
+        shift=shift[:0] if is_float else shift,
+    )

@@ -1,0 +1,94 @@
+"""This library's contestant: the best schedule that is known of a layer, built and verified as in a campaign."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from results.base import Store
+from results.best import best_schedules
+from results.record import Candidate, Outcome
+from rpc.base import Transport
+from rpc.request import Program, Request, Timing
+from schedules.operands import Operands
+from schedules.registry import template_for
+from schedules.target import Target
+from schedules.workload import Workload
+from tuner.best_log import schedule_faults
+from tuner.build.job import Built, Job
+from tuner.build.pool import BuildPool
+from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
+from tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
+from tuner.verify import write_case
+
+# How it is timed here does not count: it is timed beside the others.
+ONCE = Timing(repeats=1, min_repeat_s=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What this library runs for a layer, and whether a campaign found it."""
+
+    candidate: Candidate
+    is_tuned: bool
+
+
+class NotPreparedError(Exception):
+    """The candidate was not built, or is not exact; the text says why."""
+
+    def __init__(self, outcome: Outcome, error: str) -> None:
+        super().__init__(error)
+        self.outcome = outcome
+
+
+def choose(store: Store, workload: Workload, target: Target, device: str) -> Choice:
+    """The best schedule in the records that this version can still make, else the default of the layer's template.
+
+    Raises:
+        WorkloadError: no template takes the layer.
+    """
+    for best in best_schedules(store, workload=workload.key, target=target.name, device=device):
+        if not schedule_faults(best):
+            return Choice(best.candidate, True)
+    template = template_for(workload, target)
+    config = dict(template.space(workload, target).default)
+    return Choice(Candidate(workload.key, target.name, template.name, template.version, config), False)
+
+
+class Preparation:
+    """Builds candidates one after the other, and verifies each on a device."""
+
+    def __init__(self, pool: BuildPool, transport: Transport, target: Target) -> None:
+        self._pool = pool
+        self._transport = transport
+        self._target = target
+
+    def program(self, workload: Workload, candidate: Candidate, operands: Operands, folder: Path) -> Program:
+        """The verified program of a candidate, whose one case is that of the operands. The folder takes its files.
+
+        Raises:
+            NotPreparedError: it does not build, or is not exact on the adversarial suite or these operands.
+        """
+        suite = folder / "suite"
+        key = workload.key
+        self._built(Job("suite", self._target, str(folder / "suite.job"), SUITE_LIMIT_S, key, suite=str(suite)))
+        write_case(suite / f"{len(list(suite.glob('*.npz')))}.npz", workload, operands)
+        job = Job("kernel", self._target, str(folder / "kernel"), BUILD_LIMIT_S, key, candidate, str(suite))
+        program = self._built(job).program
+        assert program is not None
+        limit_s = SESSION_LIMIT_S + CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
+        reply = self._transport.run(Request((program,), ONCE, limit_s))
+        if reply.outcome is not Outcome.OK:
+            raise NotPreparedError(reply.outcome, reply.error)
+        return replace(program, cases=program.cases[-1:])
+
+    def _built(self, job: Job) -> Built:
+        self._pool.submit(job)
+        deadline = time.monotonic() + 2 * job.limit_s
+        while time.monotonic() < deadline:
+            for built in self._pool.collect(1.0):
+                if built.outcome is not Outcome.OK:
+                    raise NotPreparedError(built.outcome, built.error)
+                return built
+        raise NotPreparedError(Outcome.BUILD_TIMEOUT, f"the build server did not answer within {2 * job.limit_s:g} s")

@@ -1,0 +1,65 @@
+"""ONNX Runtime: QLinearConv with channels last, and QGemm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedules.operands import Operands
+from schedules.template import Rejection
+from schedules.workload import Workload
+from tuner.bench.peers.base import Array, LoadedLayer
+from tuner.bench.peers.forms import float_form
+from tuner.bench.peers.onnx_model import layer_model
+
+ERRORS_ONLY = 3
+
+
+class OnnxRuntime:
+    """Weights may be u8 and have a zero point; outputs have the data's type."""
+
+    name = "onnxruntime"
+    requires = ("onnxruntime", "onnx")
+
+    def form(self, workload: Workload) -> Workload | Rejection:
+        if workload.numerics.types == "s8u8":
+            return Rejection("s8 data needs s8 weights: u8")
+        return float_form(workload, workload.numerics.data)
+
+    def version(self) -> str:
+        import onnxruntime
+
+        return str(onnxruntime.__version__)
+
+    def load(self, workload: Workload, operands: Operands, threads: int) -> LoadedLayer:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = ERRORS_ONLY
+        model = layer_model(workload, operands, channels_last=True)
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return _Layer(session, workload, operands.data)
+
+
+class _Layer:
+    """A session with input and output bound to memory that stays."""
+
+    def __init__(self, session: Any, workload: Workload, data: Array) -> None:
+        self._session = session
+        self._data = np.ascontiguousarray(data)
+        self._out = np.zeros(workload.output_shape, data.dtype)
+        self._binding = session.io_binding()
+        for bind, name, array in (
+            (self._binding.bind_input, "data", self._data),
+            (self._binding.bind_output, "out", self._out),
+        ):
+            bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def run(self) -> None:
+        self._session.run_with_iobinding(self._binding)
+
+    def output(self) -> Array:
+        return self._out

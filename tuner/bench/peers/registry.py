@@ -1,0 +1,43 @@
+"""The peers, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+
+from tuner.bench.peers.base import Peer
+from tuner.bench.peers.litert import LiteRt
+from tuner.bench.peers.onednn import OneDnn
+from tuner.bench.peers.onnxruntime import OnnxRuntime
+from tuner.bench.peers.openvino import OpenVino
+from tuner.errors import BenchSpecError
+
+PEERS: tuple[Peer, ...] = (OnnxRuntime(), OpenVino(), OneDnn(), LiteRt())
+
+_SHOWN = 60
+
+
+def peers_named(names: Sequence[str]) -> tuple[Peer, ...]:
+    """The peers of these names, in the order of the registry.
+
+    Raises:
+        BenchSpecError: there is no peer of a name.
+    """
+    known = [peer.name for peer in PEERS]
+    for name in names:
+        if name not in known:
+            raise BenchSpecError(f"unknown library `{name[:_SHOWN]}`, known: {', '.join(known)}")
+    return tuple(peer for peer in PEERS if peer.name in names)
+
+
+def missing_distributions(peer: Peer) -> tuple[str, ...]:
+    """What is not installed of what a peer needs."""
+    return tuple(name for name in peer.requires if not _is_installed(name))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True

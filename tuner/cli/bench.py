@@ -1,0 +1,146 @@
+"""`int8tune bench`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.failures import INTERRUPTED
+from tuner.cli.options import (
+    DEFAULT_RESULTS,
+    DebugOption,
+    Format,
+    FormatOption,
+    ResultsOption,
+    TargetOption,
+    whole_number,
+)
+from tuner.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from results.bench import LayerFacts
+    from results.record import BenchResult
+    from tuner.bench.peers.base import Peer
+    from tuner.bench.run import BenchSpec
+
+INSTALL = "pip install 'int8tune[peers]'"
+EXAMPLE_CLASS = "depthwise"
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NETWORK|KEY]...", help="Networks, layer tables, workload keys; six networks if left out."),
+]
+AgainstOption = Annotated[
+    str | None, typer.Option("--against", metavar="NAMES", help="Libraries, separated by commas; all if left out.")
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", metavar="N", parser=whole_number, help="Threads of each library, on as many cores.")
+]
+RunsOption = Annotated[
+    int, typer.Option("--runs", metavar="N", parser=whole_number, help="How often each library takes its turn.")
+]
+RunMsOption = Annotated[
+    int, typer.Option("--run-ms", metavar="MS", parser=whole_number, help="How long a turn takes, in milliseconds.")
+]
+OnlyOption = Annotated[
+    str | None,
+    typer.Option("--only", metavar="CLASS", help=f"Layers of one class, such as {EXAMPLE_CLASS} or first."),
+]
+
+
+def bench(
+    names: NamesArgument = None,
+    results: ResultsOption = DEFAULT_RESULTS,
+    target: TargetOption = None,
+    against: AgainstOption = None,
+    threads: ThreadsOption = 1,
+    runs: RunsOption = 20,
+    run_ms: RunMsOption = 20,
+    only: OnlyOption = None,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> int:
+    """Compare layers with ONNX Runtime, OpenVINO, oneDNN and LiteRT.
+
+    Each library runs in a process of its own and takes turns with the others, beside a loop that measures the peak.
+    This one runs the best schedules in the records, or its defaults. The results are added to the records.
+
+    Example: int8tune bench resnet50 --only first --against onednn,openvino
+    """
+    from rpc.request import Timing
+    from tuner.bench.layers import choose_layers, class_named
+    from tuner.bench.run import BenchSpec
+
+    layers = choose_layers(names or [], None if only is None else class_named(only))
+    spec = BenchSpec(layers, _peers(against), threads, Timing(runs, run_ms / 1e3), target)
+    return _bench(spec, results, form)
+
+
+def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
+    from results.bench import bench_results, summarize_bench
+    from results.report.bench import bench_as_dict, render_bench
+    from tuner.bench.layers import LayerClass
+    from tuner.bench.run import run_bench
+    from tuner.cli.stopping import StopRequest
+    from tuner.publish import open_records
+
+    facts = _facts(spec)
+    with StopRequest() as stop:
+        name = run_bench(spec, results, _Progress(facts), stop)
+        with open_records(results) as store:
+            summary = summarize_bench(bench_results(store, name), facts, tuple(LayerClass))
+        if form is Format.JSON:
+            emit_json({"bench": name} | bench_as_dict(summary))
+        elif summary.rows:
+            emit(render_bench(summary))
+    return INTERRUPTED if stop.requested else 0
+
+
+def _peers(against: str | None) -> tuple[Peer, ...]:
+    """The libraries to compare with that are installed.
+
+    Raises:
+        BenchSpecError: nobody knows one of the names.
+        NoPeersError: none is installed.
+    """
+    from tuner.bench.peers.registry import PEERS, missing_distributions, peers_named
+    from tuner.errors import NoPeersError
+
+    wanted = PEERS if against is None else peers_named(against.split(","))
+    missing = {peer.name: missing_distributions(peer) for peer in wanted}
+    found = tuple(peer for peer in wanted if not missing[peer.name])
+    if not found:
+        raise NoPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")
+    for name, distributions in missing.items():
+        if distributions:
+            say(f"note: {name} is left out, not installed: {', '.join(distributions)}; {INSTALL}")
+    return found
+
+
+def _facts(spec: BenchSpec) -> Mapping[str, LayerFacts]:
+    from results.bench import LayerFacts
+    from tuner.bench.layers import class_of
+
+    return {workload.key: LayerFacts(workload.macs, class_of(workload)) for workload in spec.layers}
+
+
+class _Progress:
+    """Says what came out of each layer."""
+
+    def __init__(self, facts: Mapping[str, LayerFacts]) -> None:
+        self._facts = facts
+        self._done = 0
+
+    def __call__(self, result: BenchResult) -> None:
+        from results.bench import bench_row
+        from results.report.format import interval
+
+        self._done += 1
+        row = bench_row(result, self._facts[result.workload])
+        best = row.best_peer.entrant.name if row.best_peer else ""
+        words = [row.label, row.verdict.value, *([f"{interval(row.ratio)} against {best}"] if row.ratio else [])]
+        say("  ".join([f"{self._done}/{len(self._facts)}", *words]))

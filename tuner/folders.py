@@ -1,0 +1,48 @@
+"""The results folder: the records, and a place for builds while something runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tuner.errors import ResultsFolderError
+
+STORE_FILE = "records.db"
+WORK_FOLDER = ".work"
+
+
+def make_folder(path: Path) -> Path:
+    """Make a results folder, if it is not there.
+
+    Raises:
+        ResultsFolderError: it can't be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "there is a file of this name" if path.is_file() else error.strerror
+        raise ResultsFolderError(f"the results folder can't be made ({why}): {path}") from error
+    return path
+
+
+@contextmanager
+def work_folder(results: Path, name: str) -> Iterator[Path]:
+    """A folder for builds, empty at the start even after a crash, and gone at the end.
+
+    Raises:
+        ResultsFolderError: it can't be made.
+    """
+    folder = results / WORK_FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {folder}") from error
+    try:
+        yield folder.resolve()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
