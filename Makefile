@@ -5,19 +5,23 @@ VENV ?= .venv
 NETWORK ?= mobilenet_v2
 BIN = $(VENV)/bin
 
-.PHONY: help tune test test-slow check format soak clean
+.PHONY: help tune bench test test-slow check format soak clean
 
 help:
-	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (about 5 minutes)"
+	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (about 10 minutes)"
 	@echo "make test                         run every test that this machine can run"
 	@echo "make test-slow                    run the long tests, too (about a quarter of an hour)"
 	@echo "make check                        formatting, lint, types and import borders"
 	@echo "make format                       format the code"
+	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
 	$(BIN)/int8tune tune $(NETWORK)
+
+bench: $(VENV)/installed-peers
+	$(BIN)/int8tune bench
 
 test: $(VENV)/installed-test
 	$(BIN)/pytest
@@ -49,6 +53,10 @@ $(BIN)/pip:
 
 $(VENV)/installed: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-peers: pyproject.toml $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed

@@ -1,6 +1,8 @@
-"""Runs kernels on arrays between pages that can't be touched: `python guarded_memory.py PROFILE KEY...`.
+"""Runs kernels on arrays between pages that can't be touched: `python guarded_memory.py PROFILE SAMPLES KEY...`.
 
-A kernel that reads or writes outside its arrays ends the process with SIGSEGV. Used by `test_schedules_bounds`.
+All templates that take a layer, each with its default config, with all choices of the knobs that say how an image is
+read, and with as many other configs as samples. A kernel that reads or writes outside its arrays ends the process with
+SIGSEGV. Used by `test_schedules_bounds`.
 """
 
 from __future__ import annotations
@@ -8,19 +10,21 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tvm
-from kernels import build
+from kernels import Built, build
 from probes import host_target
 
 from schedules.adversarial import adversarial_operands
 from schedules.arguments import kernel_inputs
 from schedules.reference import reference
-from schedules.workload import parse_workload
+from schedules.registry import templates_for
+from schedules.space import Config, ConfigSpace
+from schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]
 Place = Callable[[Array], Array]
@@ -29,6 +33,7 @@ Place = Callable[[Array], Array]
 ALIGNMENT = 64
 PROT_NONE = 0
 CANARY = 0xA5
+READING_KNOBS = ("border", "outer")
 
 
 def _guarded_pages(size: int) -> tuple[npt.NDArray[np.uint8], int]:
@@ -70,19 +75,40 @@ def run_guarded(entry: Any, inputs: tuple[Array, ...], output: Array, place: Pla
     return placed[-1]
 
 
-def main(profile: str, keys: list[str]) -> None:
+def configs(space: ConfigSpace, samples: int) -> Iterator[Config]:
+    """The default one, its neighbours that read otherwise, and random ones."""
+    yield space.default
+    for knob in space.knobs:
+        for choice in knob.choices if knob.name in READING_KNOBS else ():
+            changed = {**space.default, knob.name: choice}
+            if changed != space.default and space.fault(changed) is None:
+                yield changed
+    rng = np.random.default_rng(0)
+    for _ in range(samples):
+        yield space.sample(rng)
+
+
+def check(workload: Workload, built: Built, what: str) -> None:
+    """Run a kernel between guards, and compare its outputs."""
+    for _, operands in adversarial_operands(workload, 0)[:2]:
+        expected = reference(workload, operands).reshape(built.kernel.output_shape)
+        inputs = kernel_inputs(workload, built.kernel, operands)
+        for place in (before_a_guard, behind_a_guard):
+            output = run_guarded(built.entry, inputs, np.invert(expected), place)
+            if not np.array_equal(output, expected):
+                raise SystemExit(f"wrong outputs: {what}")
+
+
+def main(profile: str, samples: int, keys: list[str]) -> None:
+    target = host_target(profile)
     for key in keys:
-        print(key, flush=True)
         workload = parse_workload(key)
-        built = build(workload, host_target(profile))
-        for _, operands in adversarial_operands(workload, 0)[:2]:
-            expected = reference(workload, operands).reshape(built.kernel.output_shape)
-            inputs = kernel_inputs(workload, built.kernel, operands)
-            for place in (before_a_guard, behind_a_guard):
-                output = run_guarded(built.entry, inputs, np.invert(expected), place)
-                if not np.array_equal(output, expected):
-                    raise SystemExit(f"wrong outputs: {key}")
+        for template in templates_for(workload, target):
+            for config in configs(template.space(workload, target), samples):
+                what = f"{key} {template.name} {config}"
+                print(what, flush=True)
+                check(workload, build(workload, target, config, template), what)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

@@ -73,6 +73,19 @@ LAYERS = (
         tile(2, 2),
         without=("wrong rounding",),
     ),
+    # A column of the border has the same value in all bytes of a word: weights may be shifted there.
+    Layer(
+        AVX512,
+        "dwconv2d-u8s8-1x7x6x32-k3x3x1-s1-p1-float.c-clamp-u8",
+        {"tile_rows": 2, "tile_columns": 2, "border": "skip"},
+        without=("shifted_load",),
+    ),
+    Layer(AVX512, "dwconv2d-s8s8-1x8x8x40-k3x3x1-s1-p0-fixed.c-s8", {"tile_rows": 2, "tile_columns": 4}),
+    Layer(
+        AVX512,
+        "dwconv2d-u8u8-1x7x5x64-k3x3x1-s2-p1-wz-float.c-u8",
+        {"tile_rows": 1, "tile_columns": 2, "border": "copy"},
+    ),
     Layer(AVX2, "conv2d-u8s8-1x5x14x4-k3x3x40-s1-p1-wz-float.c-clamp-u8", tile(4, 1, border="copy")),
     Layer(AVX2, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-fixed.c-s8", tile(1, 4)),
     Layer(AVXVNNI, "conv2d-u8s8-1x5x19x3-k3x3x16-s2-p1-float.c-u8", tile(2, 2, border="gather")),
