@@ -12,10 +12,12 @@ from schedules.template import Template
 from schedules.workload import Workload
 from schedules.x86.conv import ConvX86
 from schedules.x86.depthwise import DepthwiseX86
+from schedules.x86.grouped import GroupedX86
 
 MAX_SHOWN = 80
 
 TEMPLATES: tuple[Template, ...] = (
+    GroupedX86(),
     ConvX86(),
     DepthwiseX86(),
     DirectGeneric(),

@@ -1,7 +1,7 @@
 """Runs kernels on arrays between pages that can't be touched: `python guarded_memory.py PROFILE SAMPLES KEY...`.
 
-All templates that take a layer, each with its default config, with all choices of the knobs that say how an image is
-read, and with as many other configs as samples. A kernel that reads or writes outside its arrays ends the process with
+All templates of the profile that take a layer, each with its default config, with all ways to treat the image's border,
+and with as many other configs as samples. A kernel that reads or writes outside its arrays ends the process with
 SIGSEGV. Used by `test_schedules_bounds`.
 """
 
@@ -33,7 +33,6 @@ Place = Callable[[Array], Array]
 ALIGNMENT = 64
 PROT_NONE = 0
 CANARY = 0xA5
-READING_KNOBS = ("border", "outer")
 
 
 def _guarded_pages(size: int) -> tuple[npt.NDArray[np.uint8], int]:
@@ -76,10 +75,10 @@ def run_guarded(entry: Any, inputs: tuple[Array, ...], output: Array, place: Pla
 
 
 def configs(space: ConfigSpace, samples: int) -> Iterator[Config]:
-    """The default one, its neighbours that read otherwise, and random ones."""
+    """The default one, those that treat the image's border otherwise, and random ones."""
     yield space.default
     for knob in space.knobs:
-        for choice in knob.choices if knob.name in READING_KNOBS else ():
+        for choice in knob.choices if knob.name == "border" else ():
             changed = {**space.default, knob.name: choice}
             if changed != space.default and space.fault(changed) is None:
                 yield changed
@@ -104,6 +103,8 @@ def main(profile: str, samples: int, keys: list[str]) -> None:
     for key in keys:
         workload = parse_workload(key)
         for template in templates_for(workload, target):
+            if template.name.startswith("generic.") != (profile == "generic"):
+                continue
             for config in configs(template.space(workload, target), samples):
                 what = f"{key} {template.name} {config}"
                 print(what, flush=True)

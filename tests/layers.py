@@ -14,6 +14,7 @@ PLAIN = {
     "conv2d": "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-float.c-u8",
     "dwconv2d": "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-float.c-u8",
     "dense": "dense-u8s8-3x32-o32-float.c-u8",
+    "grouped": "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-g8-float.c-u8",
 }
 # What breaks tiles, runs and copies: each alone on its axis.
 ODD = (
@@ -81,7 +82,7 @@ def windows(draw: st.DrawFn, height: int, width: int) -> Window:
 
 @st.composite
 def workloads(draw: st.DrawFn, op: str) -> Workload:
-    """Small layers of an operator, in every form it can have."""
+    """Small layers of an operator, in every form it can have; `grouped` ones are conv2d with narrow groups."""
     if op == "dense":
         return Dense(draw(st.integers(1, 9)), draw(st.integers(1, 70)), draw(st.integers(1, 50)), draw(numerics()))
     batch, height, width = draw(st.integers(1, 2)), draw(st.integers(1, 9)), draw(st.integers(1, 12))
@@ -89,6 +90,9 @@ def workloads(draw: st.DrawFn, op: str) -> Workload:
     if op == "dwconv2d":
         channels, multiplier = draw(st.integers(1, 70)), draw(st.sampled_from([1, 1, 2, 3]))
         return DepthwiseConv2d(batch, height, width, channels, window, multiplier, draw(numerics()))
-    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
-    channels, outputs = groups * draw(st.integers(1, 20)), groups * draw(st.integers(1, 40))
+    if op == "grouped":
+        groups, widest = draw(st.sampled_from([2, 3, 5, 8, 11, 20])), (12, 12)
+    else:
+        groups, widest = draw(st.sampled_from([1, 1, 1, 2, 3])), (20, 40)
+    channels, outputs = (groups * draw(st.integers(1, most)) for most in widest)
     return Conv2d(batch, height, width, channels, outputs, window, groups, draw(numerics()))

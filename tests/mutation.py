@@ -176,8 +176,8 @@ def difference(subject: Subject, mutant: Kernel) -> str:
 
 
 def _shortened(before: str, after: str) -> str:
-    same = len(os.path.commonprefix([before, after]))
-    behind = len(os.path.commonprefix([before[same:][::-1], after[same:][::-1]]))
+    same = _common(before, after)
+    behind = _common(before[same:][::-1], after[same:][::-1])
     start = max(0, same - CONTEXT)
     cut = [text[start : max(same, len(text) - behind) + CONTEXT].strip() for text in (before, after)]
     return f"- ..{cut[0]}..\n+ ..{cut[1]}.."
@@ -271,3 +271,9 @@ def _distinct(statement: Node, types: tuple[type, ...]) -> list[Node]:
 
 def _with_function(subject: Subject, function: Function) -> Kernel:
     return replace(subject.kernel, function=function)
+
+
+def _common(left: str, right: str) -> int:
+    """Characters that both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(left), len(right)))

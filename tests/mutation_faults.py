@@ -167,9 +167,13 @@ def shifted_store(node: BufferStore, subject: Subject) -> Iterator[Node]:
         return
     if holds_vectors(node.buffer):
         return
-    if loads(node.value, "params") and not loads(node.value, "weight") and node.buffer.name != "out":
-        if not has_border(subject):
-            return
+    if (
+        loads(node.value, "params")
+        and not loads(node.value, "weight")
+        and node.buffer.name != "out"
+        and not has_border(subject)
+    ):
+        return
     for indices in _shifted(node.buffer, node.indices):
         yield BufferStore(node.buffer, node.value, indices)
 
@@ -192,9 +196,13 @@ def moved_bound(node: Node, _: Subject) -> Iterator[Node]:
 
 def shorter_loop(node: For, _: Subject) -> Iterator[Node]:
     """A loop without its last turn."""
-    if isinstance(node.extent, IntImm) and int(node.extent) > 1 and node.kind != ForKind.VECTORIZED:
-        if not all(isinstance(store.value, IntImm) for store in nodes_in(node, (BufferStore,))):
-            yield _loop(node, extent=node.extent - 1)
+    if (
+        isinstance(node.extent, IntImm)
+        and int(node.extent) > 1
+        and node.kind != ForKind.VECTORIZED
+        and not all(isinstance(store.value, IntImm) for store in nodes_in(node, (BufferStore,)))
+    ):
+        yield _loop(node, extent=node.extent - 1)
 
 
 def _loop(node: For, **changed: Any) -> For:
@@ -327,9 +335,12 @@ def _two_pair_sums(node: Call) -> tuple[Node, tuple[Node, Node], tuple[Node, Nod
 
 def product_in_16_bits(node: Mul, _: Subject) -> Iterator[Node]:
     """Products of unsigned bytes by unsigned ones don't fit."""
-    if loads(node.b, "weight") and all(isinstance(factor, Cast) for factor in (node.a, node.b)):
-        if type_of(node.a.value) == type_of(node.b.value) == "uint8":
-            yield T.cast(T.cast(node, "int16"), "int32")
+    if (
+        loads(node.b, "weight")
+        and all(isinstance(factor, Cast) for factor in (node.a, node.b))
+        and type_of(node.a.value) == type_of(node.b.value) == "uint8"
+    ):
+        yield T.cast(T.cast(node, "int16"), "int32")
 
 
 # --------------------------------------------------------------------------------------------------- swapped channel
@@ -547,9 +558,13 @@ def other_signedness(node: Call, _: Subject) -> Iterator[Node]:
 
 def without_largest(node: Min, _: Subject) -> Iterator[Node]:
     """Values that don't fit an int32 are not kept from conversion."""
-    if isinstance(node.b, Broadcast) and isinstance(node.a, Call) and "reinterpret" in str(node.a.op):
-        if isinstance(node.b.value, IntImm):
-            yield node.a
+    if (
+        isinstance(node.b, Broadcast)
+        and isinstance(node.a, Call)
+        and "reinterpret" in str(node.a.op)
+        and isinstance(node.b.value, IntImm)
+    ):
+        yield node.a
 
 
 # ------------------------------------------------------------------------------ signs, window sums, the image's border
@@ -587,10 +602,16 @@ def other_window_sum(node: Mul, _: Subject) -> Iterator[Node]:
 
 
 def other_pixel_sum(node: Add, _: Subject) -> Iterator[Node]:
-    if isinstance(node.a, TensorLoad) and not nodes_in(node.b, (Mul,)) and type_of(node) == "int32":
-        if nodes_in(node.b, (TensorLoad,)) and not loads(node, "bias") and not loads(node, "params"):
-            yield node.a
-            yield node.a + (node.b + 1)
+    if (
+        isinstance(node.a, TensorLoad)
+        and not nodes_in(node.b, (Mul,))
+        and type_of(node) == "int32"
+        and nodes_in(node.b, (TensorLoad,))
+        and not loads(node, "bias")
+        and not loads(node, "params")
+    ):
+        yield node.a
+        yield node.a + (node.b + 1)
 
 
 def _is_parameter(node: Node, which: int) -> bool:

@@ -20,6 +20,7 @@ VNNI = PROFILES[0].needs
         ("conv2d-u8s8-1x8x8x32-k3x3x16-s1-p1-float.c-u8", "x86.conv"),
         ("conv2d-u8s8-1x8x8x3-k3x3x5-s1-p1-float.c-u8", "x86.conv"),
         ("dense-u8s8-1x32-o1-float.c-u8", "x86.conv"),
+        ("conv2d-u8s8-1x8x8x16-k3x3x16-s1-p1-g4-float.c-u8", "x86.grouped"),
         ("dwconv2d-u8s8-1x8x8x16-k3x3x1-s1-p1-float.c-u8", "x86.depthwise"),
         ("dwconv2d-u8s8-1x8x8x5-k3x3x2-s1-p1-float.c-u8", "x86.depthwise"),
     ],
@@ -54,7 +55,7 @@ def test_templates_are_found_by_name_and_version() -> None:
     for template in TEMPLATES:
         assert template_named(template.name) is template
         assert template_named(template.name, template.version) is template
-    with pytest.raises(UnknownTemplateError, match=r"unknown template `x86.nothing`.* known: x86.conv, "):
+    with pytest.raises(UnknownTemplateError, match=r"unknown template `x86.nothing`.* known: x86.grouped, x86.conv, "):
         template_named("x86.nothing")
     with pytest.raises(UnknownTemplateError, match=r"template `generic.direct` has version \d+, not 0"):
         template_named("generic.direct", 0)

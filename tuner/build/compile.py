@@ -18,6 +18,7 @@ import schedules.direct_schedule
 import schedules.intrinsics.x86_vectors
 import schedules.x86.conv_kernel
 import schedules.x86.depthwise_kernel
+import schedules.x86.grouped_kernel
 import schedules.x86.peak_kernel  # noqa: F401
 from results.record import Candidate, Outcome
 from rpc.request import Case, Program
