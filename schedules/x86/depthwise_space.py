@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedules.space import ConfigSpace, Constraint, Knob, Value
+from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.workload import DepthwiseConv2d
-from schedules.x86.depthwise_form import DepthwiseForm, depthwise_form
+from schedules.x86.depthwise_form import DepthwiseForm, Weights, depthwise_form
 from schedules.x86.registers import Registers
 
 MAX_TILE_ROWS, MAX_TILE_COLUMNS = 4, 8
-# Outputs of one tile, each with code of its own: more take long to compile and are no faster.
-MAX_TILE_PIXELS = 16
+# Dot products of one tile for one register of channels, each an instruction of its own: more take long to compile and
+# are no faster.
+MAX_TILE_DOTS = 48
 
 
 def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: int) -> ConfigSpace:
@@ -20,8 +21,25 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
     height, width = workload.window.output_size(workload.height, workload.width)
     borders = ("copy",) if must_copy else ("skip", "copy")
 
-    def few_pixels(config: Mapping[str, Value]) -> bool:
-        return int(config["tile_rows"]) * int(config["tile_columns"]) <= MAX_TILE_PIXELS
+    def few_dots(config: Mapping[str, Value]) -> bool:
+        form = depthwise_form(workload, registers, config, threads)
+        codes = 2 if form.weights is Weights.CENTRED else 1
+        pixels = form.tile_rows * form.tile_columns
+        return pixels == 1 or pixels * workload.window.kernel[1] * form.words * codes <= MAX_TILE_DOTS
+
+    def default() -> Config:
+        """Two rows of four columns, or less."""
+        smaller = ((2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
+        configs: list[Config] = [
+            {
+                "tile_rows": min(rows, height),
+                "tile_columns": min(columns, width),
+                "outer": "image",
+                "border": borders[0],
+            }
+            for rows, columns in smaller
+        ]
+        return next(config for config in configs if few_dots(config))
 
     return ConfigSpace(
         knobs=(
@@ -30,13 +48,8 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
             Knob("outer", ("channels", "image")),
             Knob("border", borders),
         ),
-        constraints=(Constraint(f"a tile has at most {MAX_TILE_PIXELS} outputs of a channel", few_pixels),),
-        default={
-            "tile_rows": min(2, height),
-            "tile_columns": min(4, width),
-            "outer": "image",
-            "border": borders[0],
-        },
+        constraints=(Constraint(f"a register's sums of a tile take at most {MAX_TILE_DOTS} dot products", few_dots),),
+        default=default(),
         features=lambda config: _features(depthwise_form(workload, registers, config, threads)),
     )
 

@@ -31,8 +31,10 @@ class GroupedX86:
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in REGISTERS:
             return Rejection(f"needs target {' or '.join(REGISTERS)}, this one is {target.name}")
-        if not isinstance(workload, Conv2d) or workload.groups == 1:
-            return Rejection(f"takes conv2d with groups, not {workload.op} without")
+        if not isinstance(workload, Conv2d):
+            return Rejection(f"takes conv2d with several groups, not {workload.op}")
+        if workload.groups == 1:
+            return Rejection("takes conv2d with several groups, the layer has one")
         lanes = REGISTERS[target.profile].lanes
         inputs, outputs = workload.in_channels // workload.groups, workload.out_channels // workload.groups
         if outputs > MAX_GROUP_OUTPUTS:

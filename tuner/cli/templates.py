@@ -54,7 +54,7 @@ def show_template(
 ) -> None:
     """Show a template, and its space for a layer.
 
-    Example: int8tune templates show x86.direct_vnni --workload conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-float.c-u8
+    Example: int8tune templates show x86.conv --workload conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-float.c-u8
     """
     from schedules.registry import template_named
     from schedules.workload import parse_workload
