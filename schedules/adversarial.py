@@ -27,8 +27,8 @@ INT32_MIN, INT32_MAX = RANGES["s32"]
 # them saturate; a few sums, or two alternating ones, must all stay within the output's 256 steps.
 MANY_SUMS = 64
 STEPS_OF_MANY, STEPS_OF_FEW = 300, 150
-# The output's zero point of constant tensors, from the middle of its range.
-EXTREME_ZERO_POINT = 20
+# Zero points near the middle of their range, yet neither 0 nor a power of two.
+FROM_MIDDLE = 20
 # Channels aim at outputs this far around the middle, each at another one, so that swapped channels show.
 TARGET_STEPS = 40
 
@@ -80,7 +80,7 @@ def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Oper
         ("min-max", _extreme(workload, np.random.default_rng([seed, 3]), False, True, 2)),
         ("max-min", _extreme(workload, np.random.default_rng([seed, 4]), True, False, 3)),
         ("alternating", _alternating(workload, np.random.default_rng([seed, 5]))),
-        ("random-low-zero-points", _random_low(workload, np.random.default_rng([seed, 6]))),
+        ("random-end-zero-points", _random_end(workload, np.random.default_rng([seed, 6]))),
         ("units-high-zero-points", _units(workload, np.random.default_rng([seed, 7]))),
     )
     if workload.numerics.residual is None:
@@ -100,8 +100,10 @@ def _random(workload: Workload, rng: np.random.Generator) -> Operands:
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=False)
 
 
-def _random_low(workload: Workload, rng: np.random.Generator) -> Operands:
-    zero_points = [low for low, _ in _ranges(workload)]
+def _random_end(workload: Workload, rng: np.random.Generator) -> Operands:
+    """Random values with zero points at an end: the data's makes the products in the border as large as can be."""
+    data, weight, output = _ranges(workload)
+    zero_points = [data[1], weight[0], output[0]]
     terms = _Terms(*_random_tensors(workload, rng), *_allowed(workload, zero_points))
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=True)
 
@@ -110,7 +112,7 @@ def _extreme(workload: Workload, rng: np.random.Generator, data_max: bool, weigh
     """Constant tensors, with zero points at the other end: no sum of products is further from zero."""
     data, weight, _ = _ranges(workload)
     # Far from 0 on both sides: large values that wrap show only then.
-    output_zero_point = _middles(workload)[2] + (-EXTREME_ZERO_POINT, EXTREME_ZERO_POINT)[drill % 2]
+    output_zero_point = _middles(workload)[2] + (-FROM_MIDDLE, FROM_MIDDLE)[drill % 2]
     zero_points = [data[not data_max], weight[not weight_max], output_zero_point]
     terms = _Terms(
         np.full(workload.data_shape, data[data_max], DTYPES[workload.numerics.data]),
@@ -129,7 +131,7 @@ def _alternating(workload: Workload, rng: np.random.Generator) -> Operands:
     terms = _Terms(
         np.where(data_turns % 2 == 0, data[1], data[0]).astype(DTYPES[workload.numerics.data]),
         np.where(weight_turns % 2 == 0, weight[1], weight[0]).astype(DTYPES[workload.numerics.weight]),
-        *_allowed(workload, _middles(workload)),
+        *_allowed(workload, [middle - FROM_MIDDLE for middle in _middles(workload)]),
     )
     return _spread(workload, terms, rng, STEPS_OF_FEW, ties=True)
 

@@ -90,7 +90,7 @@ LAYERS = (
     Layer(AVX2, "conv2d-u8s8-1x5x14x4-k3x3x40-s1-p1-wz-float.c-clamp-u8", tile(4, 1, border="copy")),
     Layer(AVX2, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-fixed.c-s8", tile(1, 4)),
     Layer(AVX2, "dwconv2d-u8u8-1x6x6x24-k3x3x1-s1-p0-wz-float.c-clamp-u8", {"tile_rows": 2, "tile_columns": 2}),
-    Layer(AVXVNNI, "dwconv2d-s8s8-1x7x6x16-k5x3x1-s1-p0-fixed.t-s8", {"tile_rows": 1, "tile_columns": 2}),
+    Layer(AVXVNNI, "dwconv2d-s8s8-1x9x6x16-k7x2x1-s1-p0-fixed.t-s8", {"tile_rows": 1, "tile_columns": 2}),
     Layer(AVXVNNI, "conv2d-u8s8-1x5x19x3-k3x3x16-s2-p1-float.c-u8", tile(2, 2, border="gather")),
     Layer(AVXVNNI, "dense-u8s8-8x30-o24-fixed.c-clamp-u8", tile(4, 1)),
     Layer(GENERIC, "conv2d-u8u8-1x6x14x4-k3x3x40-s1-p1-wz-float.c-clamp-u8"),
@@ -98,7 +98,7 @@ LAYERS = (
     Layer(GENERIC, "conv2d-u8s8-1x5x6x16-k3x3x64-s1-p1-g2-float.t-u8", {"tile_columns": 3, "outer": "image"}),
     Layer(GENERIC, "dense-u8s8-7x33-o48-s32"),
     Layer(GENERIC, "dwconv2d-u8u8-1x9x6x40-k5x3x1-s1-p1-wz-fixed.c-u8"),
-    Layer(GENERIC, "dwconv2d-s8s8-1x9x7x16-k3x3x2-s2-p1-float.c-clamp-s8"),
+    Layer(GENERIC, "dwconv2d-s8s8-1x9x7x32-k3x3x2-s2-p1-float.c-clamp-s8"),
 )
 
 
