@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from schedules.adversarial import adversarial_operands
 from schedules.arguments import kernel_inputs
 from schedules.reference import reference
 from schedules.registry import templates_for
-from schedules.space import Config, ConfigSpace
+from schedules.space import ConfigSpace, Value
 from schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]
@@ -74,7 +74,7 @@ def run_guarded(entry: Any, inputs: tuple[Array, ...], output: Array, place: Pla
     return placed[-1]
 
 
-def configs(space: ConfigSpace, samples: int) -> Iterator[Config]:
+def configs(space: ConfigSpace, samples: int) -> Iterator[Mapping[str, Value]]:
     """The default one, those that treat the image's border otherwise, and random ones."""
     yield space.default
     for knob in space.knobs:

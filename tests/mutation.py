@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import difflib
+import itertools
 import os
 import resource
 import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -53,7 +54,7 @@ class Subject:
     @cached_property
     def used(self) -> list[tuple[int, Node]]:
         """The statements that outputs depend on, stores and values with a name, each with its place."""
-        needed = {tvm_ffi.StructuralKey(param) for param in self.function.params if param.name == "out"}
+        needed = {_key(param) for param in self.function.params if param.name == "out"}
         for node in nodes_in(self.function, (tirx.For, tirx.IfThenElse)):
             parts = (node.min, node.extent) if isinstance(node, tirx.For) else (node.condition,)
             needed.update(*map(_names_in, parts))
@@ -87,10 +88,8 @@ class Expressions:
         for place, statement in subject.used:
             for node in _distinct(statement, self.types):
                 for variant in self.variants(node, subject):
-                    yield lambda place=place, node=node, variant=variant: _with_function(
-                        subject,
-                        _edited(subject.function, _LEAVES, place, lambda leaf: substituted(leaf, node, variant)),
-                    )
+                    change = partial(substituted, old=node, new=variant)
+                    yield partial(_edited, subject.kernel, _LEAVES, place, change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +106,7 @@ class Statements:
     def mutants(self, subject: Subject) -> Iterator[Callable[[], Kernel]]:
         for place, statement in enumerate(_found(subject.function, self.types)):
             for variant in self.variants(statement, subject):
-                yield lambda place=place, variant=variant: _with_function(
-                    subject, _edited(subject.function, self.types, place, lambda _: variant)
-                )
+                yield partial(_edited, subject.kernel, self.types, place, partial(_instead, variant))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class Layouts:
 
     def mutants(self, subject: Subject) -> Iterator[Callable[[], Kernel]]:
         for kernel in self.variants(subject.kernel):
-            yield lambda kernel=kernel: kernel
+            yield partial(replace, kernel)
 
 
 Fault = Expressions | Statements | Layouts
@@ -181,6 +178,11 @@ def _shortened(before: str, after: str) -> str:
     start = max(0, same - CONTEXT)
     cut = [text[start : max(same, len(text) - behind) + CONTEXT].strip() for text in (before, after)]
     return f"- ..{cut[0]}..\n+ ..{cut[1]}.."
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def verdict(subject: Subject, mutant: Kernel, limit_s: float = LIMIT_S) -> str:
@@ -240,13 +242,19 @@ def nodes_in(root: Node, types: tuple[type, ...]) -> list[Node]:
     return found
 
 
+def _key(node: Node) -> Any:
+    """What equal nodes have in common, to put them into sets."""
+    make: Any = tvm_ffi.StructuralKey
+    return make(node)
+
+
 def _target(leaf: Node) -> Node:
     """The name of the buffer or of the value that a statement gives a value."""
-    return tvm_ffi.StructuralKey(leaf.buffer if isinstance(leaf, tirx.BufferStore) else leaf.var)
+    return _key(leaf.buffer if isinstance(leaf, tirx.BufferStore) else leaf.var)
 
 
 def _names_in(node: Node) -> set[Node]:
-    return set(map(tvm_ffi.StructuralKey, nodes_in(node, (tirx.Var,))))
+    return set(map(_key, nodes_in(node, (tirx.Var,))))
 
 
 def _found(function: Function, types: tuple[type, ...]) -> list[Node]:
@@ -259,21 +267,18 @@ def _found(function: Function, types: tuple[type, ...]) -> list[Node]:
     return found
 
 
-def _edited(function: Function, types: tuple[type, ...], place: int, edit: Callable[[Node], Node]) -> Function:
-    """The function with the statement at this place of `_found` edited; both go through it in the same order."""
-    seen = iter(range(1 << 30))
-    return tvm_ffi.structural_map(function, (types, lambda node: edit(node) if next(seen) == place else node))
+def _edited(kernel: Kernel, types: tuple[type, ...], place: int, edit: Callable[[Node], Node]) -> Kernel:
+    """The kernel with the statement at this place of `_found` edited; both go through it in the same order."""
+    seen = itertools.count()
+    function = tvm_ffi.structural_map(
+        kernel.function, (types, lambda node: edit(node) if next(seen) == place else node)
+    )
+    return replace(kernel, function=function)
+
+
+def _instead(variant: Node, _: Node) -> Node:
+    return variant
 
 
 def _distinct(statement: Node, types: tuple[type, ...]) -> list[Node]:
-    return [key.key for key in dict.fromkeys(map(tvm_ffi.StructuralKey, nodes_in(statement, types)))]
-
-
-def _with_function(subject: Subject, function: Function) -> Kernel:
-    return replace(subject.kernel, function=function)
-
-
-def _common(left: str, right: str) -> int:
-    """Characters that both begin with."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(left), len(right)))
+    return [key.key for key in dict.fromkeys(map(_key, nodes_in(statement, types)))]

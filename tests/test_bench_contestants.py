@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import faulty_peers
 import psutil
 import pytest
 
@@ -15,7 +16,6 @@ from results.record import Outcome
 from rpc.request import Timing
 from rpc.timing import time_in_turn
 from schedules.workload import parse_workload
-from tests import faulty_peers
 from tuner.bench.contestant import Contestant, Contestants
 from tuner.bench.match import Player, Seated, seat_peer, with_overhead
 

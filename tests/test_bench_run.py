@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import faulty_peers
 import pytest
 from cli_program import CONV, DEPTHWISE
 from probes import host_target
@@ -25,7 +26,6 @@ from schedules.reference import reference
 from schedules.registry import template_for
 from schedules.target import Target
 from schedules.workload import Workload, parse_workload
-from tests import faulty_peers
 from tuner.bench.layers import NETWORKS, LayerClass, choose_layers, class_named, class_of
 from tuner.bench.operands import layer_operands
 from tuner.bench.own import NotPreparedError, Preparation, choose
