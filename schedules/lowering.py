@@ -28,6 +28,7 @@ _FOR_SCHEDULED_FUNCTIONS = (
     "s_tir.ThreadSync",
     "s_tir.TransformMmaBufferLayout",
     "tirx.NarrowDataType",
+    "tirx.StorageRewrite",
     "tirx.UnrollLoop",
 )
 

@@ -179,8 +179,8 @@ def test_llvm_fuses_products_and_sums_unless_it_is_kept_from_it(vnni: Target, mo
     assert build(workload, vnni).wrong_cases() != []
 
 
-def words_of_one_part(self: ResidualAddition, residual: Any, part: int) -> Any:
-    return WORDS(self, residual, part ^ 1)
+def words_of_one_part(self: ResidualAddition, part: int) -> Any:
+    return WORDS(self, part ^ 1)
 
 
 def unbounded(self: ResidualAddition, values: Any, offset: int) -> Any:  # noqa: ARG001

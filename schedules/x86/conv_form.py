@@ -28,18 +28,25 @@ from schedules.arguments import has_weight_zero_point
 from schedules.direct import Image
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.tiles import tile_sizes
-from schedules.x86.channels import channel_order
+from schedules.x86.channels import PACKED_REGISTERS, channel_order, register_groups
 from schedules.x86.registers import TAPS, Registers
 
 MAX_TILE_COLUMNS = 28
 MAX_TILE_REGISTERS = 6
 # Accumulators of a tile with one output: nothing is reused but the broadcast, so many registers hide the latency.
 MAX_ROW_REGISTERS = 16
-# Of `estimated_cycles`: of a tile, of an accumulator's way to memory, of the short loops at an edge of the image; bytes
-# that are copied in a cycle.
-TILE_CYCLES, STORE_CYCLES, EDGE_CYCLES, COPIED_BYTES = 20, 1.3, 20, 16
+# Of `estimated_cycles`, fitted to 1,100 measurements of 42 layers on Zen 5: of a tile; of a word of gathered bytes; of
+# the loops at an edge of the image; of four registers that become bytes and, with it, of each accumulator; the same
+# beside another tile, where only the accumulators beyond a number count.
+TILE_CYCLES, GATHER_CYCLES, EDGE_CYCLES = 2.4, 1.2, 30
+PACK_CYCLES, PACK_CYCLES_PER_SUM = 3.2, 0.12
+BESIDE_CYCLES, BESIDE_CYCLES_PER_SUM, BESIDE_SUMS = 2.8, 0.3, 12
+# Bytes of weights that stay in the first-level cache; what is read beyond in a cycle; bytes that are copied in a cycle.
+CACHED_BYTES, STREAMED_BYTES, COPIED_BYTES = 24 << 10, 30, 4
 # Registers that the addition of a residual takes beside the sums.
 ADDITION_REGISTERS = 8
+# Between parts of a tile that is stored beside the next one's reduction.
+MAX_STORE_STEPS = 3
 # Different columns of tiles near the border, each with code of its own: beyond, the border is copied.
 MAX_EDGE_TILES = 6
 
@@ -74,6 +81,8 @@ class ConvForm:
             share the outer loop.
         border: `skip`, `copy` or `gather`.
         unroll: steps of the reduction in one turn of the loop.
+        store: a tile's sums `after` its reduction, or `beside` that of the next tile, some columns in each turn of its
+            loop.
         data_offset, weight_offset: what turns the types into those that the dot product takes.
     """
 
@@ -84,6 +93,7 @@ class ConvForm:
     outer: str
     border: str
     unroll: int
+    store: str = "after"
     data_offset: int = 0
     weight_offset: int = 0
     threads: int = 1
@@ -123,6 +133,41 @@ class ConvForm:
         return self.image.window.kernel[0] * self.image.runs * self.steps + self.tail_steps
 
     @property
+    def accumulators(self) -> int:
+        return self.tile_columns * self.tile_registers
+
+    @property
+    def packs(self) -> int:
+        """Registers of bytes that a tile becomes, full ones or not."""
+        sizes = register_groups(self.tile_registers)
+        return sum(math.ceil(self.tile_columns * size / PACKED_REGISTERS) for size in sizes)
+
+    @property
+    def pipelined(self) -> bool:
+        return self.store == "beside"
+
+    @property
+    def store_columns(self) -> int:
+        """Columns of a waiting tile that are stored together: what fills the registers that are packed."""
+        return math.gcd(self.tile_columns, PACKED_REGISTERS // register_groups(self.tile_registers)[-1])
+
+    @property
+    def store_turns(self) -> int:
+        return self.tile_columns // self.store_columns
+
+    @property
+    def steps_of_store_turn(self) -> int:
+        """Steps of the next tile's reduction before each part that is stored beside them."""
+        certain = self.image.window.kernel[0] * self.steps
+        if self.border == "skip" and any(self.image.window.padding):
+            # Of one tap: others may be outside the image, of some outputs all.
+            certain = self.image.group_channels // TAPS if self.border_taps.any(axis=1).all() else 0
+        if certain < self.store_turns:
+            return 0
+        # Half of the reduction is left for what the core looks ahead.
+        return max(1, min(certain // 2 // self.store_turns, MAX_STORE_STEPS))
+
+    @property
     def slack(self) -> int:
         """Values that the last dot product of a run reads beyond it."""
         return self.steps * TAPS + self.tail - self.image.run_length
@@ -150,7 +195,7 @@ class ConvForm:
     def column_tiles(self) -> tuple[ColumnTiles, ...]:
         """The tiles of a row, neighbours of the same code together."""
         width = self.image.output[1]
-        starts = [min(tile * self.tile_columns, width - self.tile_columns) for tile in range(self._tiles_of_a_row)]
+        starts = [min(tile * self.tile_columns, width - self.tile_columns) for tile in range(self.tiles_of_a_row)]
         classes, inside = self.column_classes
 
         def code(start: int) -> tuple[int, ...]:
@@ -165,7 +210,7 @@ class ConvForm:
     def largest_share(self) -> int:
         """Tiles of the thread that has most of them."""
         channels = self.image.groups * self.channel_tiles
-        rows, columns = self.image.batch * self.image.output[0], self._tiles_of_a_row
+        rows, columns = self.image.batch * self.image.output[0], self.tiles_of_a_row
         if self.outer == "weights":
             return math.ceil(channels / self.threads) * rows * columns
         if rows > 1:
@@ -177,7 +222,7 @@ class ConvForm:
         """Share of the taps that are inside the image, the only ones to be multiplied."""
         rows, inside = self.row_classes
         columns = sum(tiles.count * float(np.mean(tiles.inside)) for tiles in self.column_tiles)
-        return float(inside[list(rows)].mean()) * columns / self._tiles_of_a_row
+        return float(inside[list(rows)].mean()) * columns / self.tiles_of_a_row
 
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:
@@ -216,7 +261,7 @@ class ConvForm:
         return channel_order(self.tile_registers, self.lanes)
 
     @property
-    def _tiles_of_a_row(self) -> int:
+    def tiles_of_a_row(self) -> int:
         return math.ceil(self.image.output[1] / self.tile_columns)
 
     def _classes(self, axis: int) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]:
@@ -227,6 +272,11 @@ class ConvForm:
         changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
         classes = np.cumsum(changes)
         return tuple(classes.tolist()), inside[np.r_[True, changes[1:]]]
+
+
+def largest_divisor(count: int, limit: int) -> int:
+    """The largest divisor up to a limit."""
+    return next(divisor for divisor in range(min(count, limit), 0, -1) if count % divisor == 0)
 
 
 def conv_form(
@@ -241,6 +291,7 @@ def conv_form(
         outer=str(config["outer"]),
         border=str(config["border"]),
         unroll=int(config["unroll"]),
+        store=str(config["store"]),
         data_offset=offsets[0],
         weight_offset=offsets[1],
         threads=threads,
@@ -258,6 +309,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
         Knob("outer", ("weights", "image")),
         Knob("border", _borders(image, offsets)),
         Knob("unroll", (1, 2, 4)),
+        Knob("store", ("after", "beside")),
     )
 
     def form(config: Mapping[str, Value]) -> ConvForm:
@@ -265,15 +317,18 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
 
     def fits(config: Mapping[str, Value]) -> bool:
         columns, rows = int(config["tile_columns"]), int(config["tile_registers"])
-        # One operand is kept for each of the shorter side; of more than three, some are operands in memory.
-        operands = registers.parts * (1 + min(columns, rows, 3))
+        operands = registers.parts * (1 + min(columns, rows))
         addition = ADDITION_REGISTERS if image.numerics.residual else 0
         return columns * rows + operands + addition + registers.scratch <= registers.count or columns == rows == 1
 
     def few_edges(config: Mapping[str, Value]) -> bool:
         return config["border"] != "skip" or len(form(config).column_tiles) <= MAX_EDGE_TILES + 1
 
+    def long_enough(config: Mapping[str, Value]) -> bool:
+        return config["store"] == "after" or form(config).steps_of_store_turn > 0
+
     constraints = (
+        Constraint("a reduction has a step for each part of a tile that is stored beside it", long_enough),
         Constraint(f"the tile fits {registers.count} vector registers", fits),
         Constraint(f"at most {MAX_EDGE_TILES} tiles of a row lie at the border", few_edges),
     )
@@ -306,17 +361,31 @@ def _default(
 
 def estimated_cycles(form: ConvForm) -> float:
     """A rough count, of the thread with the largest share."""
-    image, registers = form.image, form.registers
-    tile = form.tile_columns * form.tile_registers
-    loads = form.tile_columns + form.tile_registers * registers.parts
-    dots = tile * registers.dot_cycles + form.tile_columns * registers.data_cycles
-    per_step = max(dots, loads / registers.loads_per_cycle, registers.dot_latency)
-    operands = registers.parts * (1 + min(form.tile_columns, form.tile_registers)) + registers.scratch
-    spilled = max(0, tile + operands - registers.count)
-    overhead = TILE_CYCLES + STORE_CYCLES * tile + EDGE_CYCLES * (len(form.column_tiles) - 1)
+    image = form.image
     copied = image.batch * image.height * image.width * image.channels / COPIED_BYTES if form.copies else 0
+    edges = EDGE_CYCLES * (len(form.column_tiles) - 1) / form.tiles_of_a_row
+    gathered = GATHER_CYCLES * form.tail_steps * form.tile_columns
     steps = form.reduction_steps * form.inside_share
-    return form.largest_share * (steps * (per_step + spilled) + overhead) + copied / form.threads
+    tile = steps * _step_cycles(form) + form.packs * _pack_cycles(form) + gathered + edges + TILE_CYCLES
+    return form.largest_share * tile + copied / form.threads
+
+
+def _step_cycles(form: ConvForm) -> float:
+    """Of one step of a tile's reduction."""
+    registers = form.registers
+    dots = form.accumulators * registers.dot_cycles + form.tile_columns * registers.data_cycles
+    loads = form.tile_columns + form.tile_registers * registers.parts
+    weight_bytes = form.tile_registers * registers.weight_bytes
+    reused = form.reduction_steps * weight_bytes * (form.channel_tiles if form.outer == "image" else 1)
+    streamed = weight_bytes / STREAMED_BYTES if reused > CACHED_BYTES else 0
+    return max(dots, loads / registers.loads_per_cycle, registers.dot_latency, streamed)
+
+
+def _pack_cycles(form: ConvForm) -> float:
+    """Of four registers that become bytes."""
+    if form.pipelined:
+        return BESIDE_CYCLES + BESIDE_CYCLES_PER_SUM * max(0, form.accumulators - BESIDE_SUMS)
+    return PACK_CYCLES + PACK_CYCLES_PER_SUM * form.accumulators
 
 
 def _features(form: ConvForm) -> dict[str, float]:
@@ -324,12 +393,11 @@ def _features(form: ConvForm) -> dict[str, float]:
     image = form.image
     rows, width = image.output
     reduction = form.reduction_steps
-    accumulators = form.tile_columns * form.tile_registers
     weight_tile = reduction * form.tile_registers * form.registers.weight_bytes
     weight_bytes = weight_tile * form.channel_tiles * image.groups
     image_bytes = image.batch * image.height * image.width * image.channels
     span = ((form.tile_columns - 1) * image.window.stride[1] + image.window.kernel[1]) * image.channels
-    tiles_of_a_row = form._tiles_of_a_row
+    tiles_of_a_row = form.tiles_of_a_row
     image_outer = form.outer == "image"
     # The operand that the inner loop over tiles reads again for each step of the outer one.
     passes = rows * tiles_of_a_row if image_outer else form.channel_tiles
@@ -338,7 +406,7 @@ def _features(form: ConvForm) -> dict[str, float]:
     waste_channels = form.channel_tiles * form.tile_registers * form.lanes / image.group_outputs
     return {
         "estimated_cycles": estimated_cycles(form),
-        "accumulators": accumulators,
+        "accumulators": form.accumulators,
         "loads_per_dot": form.registers.parts / form.tile_columns + 1 / form.tile_registers,
         "waste": waste_columns
         * waste_channels
@@ -348,7 +416,7 @@ def _features(form: ConvForm) -> dict[str, float]:
         / image.window.kernel[0]
         / image.runs,
         "reduction_steps": reduction,
-        "unrolled_dots": accumulators * form.unroll,
+        "unrolled_dots": form.accumulators * form.unroll,
         "weight_tile_bytes": weight_tile,
         "weight_bytes": weight_bytes,
         "data_tile_bytes": span * image.window.kernel[0],
@@ -359,5 +427,7 @@ def _features(form: ConvForm) -> dict[str, float]:
         "edge_tiles": len(form.column_tiles) - 1,
         "weights_outer": float(not image_outer),
         "copies": float(form.copies),
+        "pipelined": float(form.pipelined),
+        "packs": form.packs,
         "gathered_steps": form.tail_steps,
     }

@@ -13,6 +13,8 @@ MAX_TILE_ROWS, MAX_TILE_COLUMNS = 4, 8
 # Dot products of one tile for one register of channels, each an instruction of its own: more take long to compile and
 # are no faster.
 MAX_TILE_DOTS = 48
+# Those of all tiles that have code of their own, because the border is elsewhere in each: beyond, the border is copied.
+MAX_CODE_DOTS = 900
 
 
 def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: int) -> ConfigSpace:
@@ -27,19 +29,24 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
         pixels = form.tile_rows * form.tile_columns
         return pixels == 1 or pixels * workload.window.kernel[1] * form.words * codes <= MAX_TILE_DOTS
 
+    def little_code(config: Mapping[str, Value]) -> bool:
+        form = depthwise_form(workload, registers, config, threads)
+        return form.copies or _code_dots(form) <= MAX_CODE_DOTS
+
     def default() -> Config:
-        """Two rows of four columns, or less."""
+        """Two rows of four columns, or less; the border skipped where that can be."""
         smaller = ((2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
         configs: list[Config] = [
             {
                 "tile_rows": min(rows, height),
                 "tile_columns": min(columns, width),
                 "outer": "image",
-                "border": borders[0],
+                "border": border,
             }
             for rows, columns in smaller
+            for border in borders
         ]
-        return next(config for config in configs if few_dots(config))
+        return next(config for config in configs if few_dots(config) and little_code(config))
 
     return ConfigSpace(
         knobs=(
@@ -48,27 +55,35 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
             Knob("outer", ("channels", "image")),
             Knob("border", borders),
         ),
-        constraints=(Constraint(f"a register's sums of a tile take at most {MAX_TILE_DOTS} dot products", few_dots),),
+        constraints=(
+            Constraint(f"a register's sums of a tile take at most {MAX_TILE_DOTS} dot products", few_dots),
+            Constraint(f"tiles at the border take at most {MAX_CODE_DOTS} dot products in all", little_code),
+        ),
         default=default(),
         features=lambda config: _features(depthwise_form(workload, registers, config, threads)),
     )
 
 
+def _code_dots(form: DepthwiseForm) -> int:
+    """Dot products of all tiles that differ in what they have of the border."""
+    classes = len(form.row_tiles) * len(form.column_tiles) * len(form.blocks)
+    return classes * form.tile_rows * form.tile_columns * form.workload.window.kernel[1] * form.words
+
+
 def _features(form: DepthwiseForm) -> dict[str, float]:
     """What a cost model can know before anything is built; bytes and counts, not times."""
-    workload, window = form.workload, form.workload.window
+    workload = form.workload
     rows, columns = form.output
     columns_read = len(form.columns_read(form.tile_columns))
     rows_read = len(form.rows_read(form.tile_rows))
     pixels = form.tile_rows * form.tile_columns
-    classes = len(form.row_tiles) * len(form.column_tiles) * len(form.blocks)
     return {
         "pixels": pixels,
         "words_per_output": columns_read * form.words / pixels,
         "loads_per_output": columns_read * rows_read / pixels,
         "rows_waste": -(-rows // form.tile_rows) * form.tile_rows / rows,
         "columns_waste": -(-columns // form.tile_columns) * form.tile_columns / columns,
-        "code": classes * pixels * window.kernel[1] * form.words,
+        "code": _code_dots(form),
         "row_bytes": workload.width * workload.out_channels,
         "image_bytes": workload.batch * workload.height * workload.width * workload.out_channels,
         "channels_outer": float(form.outer == "channels"),

@@ -70,8 +70,9 @@ class Epilogue:
         if self.numerics.residual is None:
             packed = T.Bind(self._bytes([self._rounded(values) for values in scaled]))
         else:
-            addition = ResidualAddition(self.vectors, self.numerics, self.arguments.params)
-            packed = T.Bind(addition.add(scaled, self._residual(pixels, valid)))
+            residual = self._residual(pixels, valid)
+            addition = ResidualAddition(self.vectors, self.numerics, self.arguments.params, residual)
+            packed = T.Bind(addition.add(scaled))
         for index, pixel in enumerate(pixels):
             order = self._byte_order(index, len(pixel.sums))[:valid]
             for offset, width in pieces(valid, 4 * self.vectors.lanes):

@@ -33,7 +33,7 @@ class Registers:
     dot_cycles: float = 0.5
     data_cycles: float = 0.0
     loads_per_cycle: float = 2.0
-    dot_latency: float = 5.0
+    dot_latency: float = 4.3
     unroll: int = 2
 
     @property

@@ -27,7 +27,7 @@ from schedules.arguments import (
     SUM_ZERO_POINT,
 )
 from schedules.epilogue import DTYPES, ROUNDER, ROUNDER_BITS
-from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
 from schedules.numerics import Numerics
 from schedules.operands import ADDITION_SHIFT
 from schedules.x86.fixed_point import doubled_high
@@ -39,24 +39,28 @@ HALF_BITS, HALF_MASK = 16, 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class ResidualAddition:
-    """Adds the residual to the layer's own outputs, four registers at a time."""
+    """Adds the residual to the layer's own outputs, four registers at a time.
+
+    Attributes:
+        residual: bytes, in the order in which those of the sum are packed.
+    """
 
     vectors: X86Vectors
     numerics: Numerics
     params: Any
+    residual: Any
 
-    def add(self, scaled: Sequence[Any], residual: Any) -> Any:
+    def add(self, scaled: Sequence[Any]) -> Any:
         """The bytes of the sum.
 
         Args:
             scaled: the layer's own outputs without zero point and bounds: int32 by the fixed rule, float32 that are not
                 rounded yet by the float rule.
-            residual: the residual's bytes, in the order in which the sum's are packed.
         """
         numerics, vectors = self.numerics, self.vectors
         assert numerics.residual is not None
         add = self._add_floats if self._is_float else self._add_steps
-        registers = [add(own, residual, part) for part, own in enumerate(scaled)]
+        registers = [add(own, part) for part, own in enumerate(scaled)]
         halves = [vectors.pack_32_to_16(registers[i], registers[i + 1]) for i in (0, 2)]
         if not self._is_float:
             zero_point = T.broadcast(T.cast(self.params[SUM_ZERO_POINT], "int16"), 2 * vectors.lanes)
@@ -68,7 +72,7 @@ class ResidualAddition:
         lowest, highest = (T.broadcast(bound, 4 * vectors.lanes) for bound in bounds)
         return T.min(T.max(packed, lowest), highest)
 
-    def _add_floats(self, scaled: Any, residual: Any, part: int) -> Any:
+    def _add_floats(self, scaled: Any, part: int) -> Any:
         """int32 sums with their zero point, by the float rule."""
         vectors, lanes = self.vectors, self.vectors.lanes
         # Rounded in the last place. As integers, the bits of positive floats are in the order of their values, above
@@ -79,20 +83,20 @@ class ResidualAddition:
         own = whole - T.broadcast(origin, lanes)
         # A power of two in both factors changes no rounding.
         unit = T.float32(2.0**-24 if self._signed else 1.0)
-        values = T.cast(self._words(residual, part), f"float32x{lanes}")
+        values = T.cast(self._words(part), f"float32x{lanes}")
         constant = T.broadcast(self._float(SUM_CONSTANT), lanes)
         inner = vectors.fused(values, T.broadcast(self._float(RESIDUAL_RATIO) * unit, lanes), constant)
         return vectors.nearest_int(vectors.fused(own, T.broadcast(self._float(OWN_RATIO), lanes), inner))
 
-    def _add_steps(self, scaled: Any, residual: Any, part: int) -> Any:
+    def _add_steps(self, scaled: Any, part: int) -> Any:
         """int32 sums without zero point, by the fixed rule."""
-        lanes, words = self.vectors.lanes, self._words(residual, part)
+        lanes, words = self.vectors.lanes, self._words(part)
         if self._signed:
             words = T.shift_right(words, T.broadcast(T.int32(24), lanes))
         steps = words - T.broadcast(self.params[RESIDUAL_ZERO_POINT], lanes)
         terms = self._term(self._bounded(scaled, 0), 0) + self._term(steps, 1)
         multiplier = T.broadcast(self.params[MULTIPLIER + 2], lanes)
-        return self._shifted(doubled_high(self._bound(terms), multiplier, lanes), 2)
+        return self._shifted(doubled_high(bind_int32(terms), multiplier, lanes), 2)
 
     def _bounded(self, values: Any, offset: int) -> Any:
         """int32 within the bounds of the layer's own outputs, all moved by an offset."""
@@ -106,7 +110,7 @@ class ResidualAddition:
         halves fit 32 bits.
         """
         lanes = self.vectors.lanes
-        multiplier, steps = self.params[MULTIPLIER + index], self._bound(steps)
+        multiplier, steps = self.params[MULTIPLIER + index], bind_int32(steps)
         high = T.broadcast(T.shift_left(T.shift_right(multiplier, HALF_BITS), HALF_BITS - LOW_BITS), lanes)
         low = T.broadcast(T.bitwise_and(multiplier, HALF_MASK), lanes)
         nudge, count = T.broadcast(T.int32(1 << (LOW_BITS - 1)), lanes), T.broadcast(T.int32(LOW_BITS), lanes)
@@ -117,13 +121,13 @@ class ResidualAddition:
 
         Twice the value is shifted by one more, so that a shift by 0 is no special case; beyond 30, all become 0.
         """
-        lanes, values = self.vectors.lanes, self._bound(values)
+        lanes, values = self.vectors.lanes, bind_int32(values)
         right = T.min(T.int32(0) - self.params[SHIFT + index], 30)
         half = T.broadcast(T.shift_left(T.int32(1), right), lanes)
         sign = T.shift_right(values, T.broadcast(T.int32(31), lanes))
         return T.shift_right(values + values + half + sign, T.broadcast(right + 1, lanes))
 
-    def _words(self, residual: Any, part: int) -> Any:
+    def _words(self, part: int) -> Any:
         """A fourth of the residual in lanes of 32 bits: unsigned values as they are, signed ones times 2^24."""
         lanes, place = self.vectors.lanes, 3 if self._signed else 0
         zeros = T.broadcast(T.int8(0) if self._signed else T.uint8(0), 4 * lanes)
@@ -132,7 +136,7 @@ class ResidualAddition:
             for lane in range(lanes)
             for byte in range(4)
         ]
-        return T.reinterpret(T.Shuffle([residual, zeros], order), dtype=f"int32x{lanes}")
+        return T.reinterpret(T.Shuffle([self.residual, zeros], order), dtype=f"int32x{lanes}")
 
     @property
     def _is_float(self) -> bool:
@@ -145,8 +149,3 @@ class ResidualAddition:
 
     def _float(self, at: int) -> Any:
         return T.reinterpret(self.params[at], dtype="float32")
-
-    def _bound(self, values: Any) -> Any:
-        """int32 computed once. TVM analyses what is bound, and takes no vectors there; it does not look into a cast."""
-        lanes = self.vectors.lanes
-        return T.reinterpret(T.Bind(T.reinterpret(values, dtype=f"uint32x{lanes}")), dtype=f"int32x{lanes}")

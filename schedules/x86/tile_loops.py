@@ -1,0 +1,119 @@
+"""The loops over the tiles of an x86 convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from tvm.script.ir_builder import tirx as T
+
+from schedules.direct import Image
+from schedules.x86.conv_form import ColumnTiles
+from schedules.x86.rows import repeat, share
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One register tile: channel tile `k` of the columns from `x` on in row `y` of image `n`."""
+
+    columns: ColumnTiles
+    k: Any
+    n: Any
+    y: Any
+    x: Any
+
+
+class TiledForm(Protocol):
+    """What the loops need of a form."""
+
+    @property
+    def image(self) -> Image: ...
+    @property
+    def column_tiles(self) -> tuple[ColumnTiles, ...]: ...
+    @property
+    def channel_tiles(self) -> int: ...
+    @property
+    def tile_columns(self) -> int: ...
+    @property
+    def outer(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TileLoops:
+    """Emits all tiles of a form.
+
+    Attributes:
+        channel_tiles: of all groups.
+        begin: emits what a thread needs for the tiles of its turn.
+        tile: emits a tile.
+        end: emits what is left to do after the last tile of a turn.
+    """
+
+    form: TiledForm
+    channel_tiles: int
+    begin: Callable[[], None]
+    tile: Callable[[Tile], None]
+    end: Callable[[], None]
+
+    def emit(self) -> None:
+        if self.form.outer == "weights":
+            self._weights_outside()
+        else:
+            self._image_outside()
+
+    def _weights_outside(self) -> None:
+        """All rows of all images for one tile of channels after the other; threads share the channels."""
+
+        def channels(k: Any) -> None:
+            self.begin()
+            repeat(self._rows, lambda row: self._tiles_of_row(lambda columns, x: self._emit(columns, k, row, x)))
+            self.end()
+
+        share(self.channel_tiles, self.form.threads, channels)
+
+    def _image_outside(self) -> None:
+        """All channels for one tile of the image after the other; threads share rows, or the tiles of the only row."""
+
+        def row(row: Any) -> None:
+            self.begin()
+            self._tiles_of_row(lambda columns, x: channels(columns, row, x))
+            self.end()
+
+        def channels(columns: ColumnTiles, row: Any, x: Any) -> None:
+            repeat(self.channel_tiles, lambda k: self._emit(columns, k, row, x))
+
+        def part_of_row(columns: ColumnTiles, x: Any) -> None:
+            self.begin()
+            channels(columns, 0, x)
+            self.end()
+
+        if self._rows > 1:
+            share(self._rows, self.form.threads, row)
+        else:
+            self._tiles_of_row(part_of_row, self.form.threads)
+
+    @property
+    def _rows(self) -> int:
+        return self.form.image.batch * self.form.image.output[0]
+
+    def _tiles_of_row(self, emit: Callable[[ColumnTiles, Any], None], threads: int = 1) -> None:
+        def tile(columns: ColumnTiles, index: Any) -> None:
+            emit(columns, self._start(columns, index))
+
+        for columns in self.form.column_tiles:
+            share(columns.count, threads, partial(tile, columns))
+
+    def _start(self, columns: ColumnTiles, index: Any) -> Any:
+        """The column where a tile of a row begins; the last one of a row may overlap its neighbour."""
+        start = columns.first + index * self.form.tile_columns
+        overlaps = columns.first + (columns.count - 1) * self.form.tile_columns > columns.last
+        return T.min(start, columns.last) if overlaps else start
+
+    def _emit(self, columns: ColumnTiles, k: Any, row: Any, x: Any) -> None:
+        height = self.form.image.output[0]
+        n, y = (row // height, row % height) if self.form.image.batch > 1 else (0, row)
+        self.tile(Tile(columns, k, n, y, x))
