@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from probes import host_target
 from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics.x86_vectors import VECTORS, Avx2, call
+from schedules.space import Value
 from schedules.workload import parse_workload
 from schedules.x86.conv import ConvX86
 from schedules.x86.registers import REGISTERS
@@ -94,3 +97,25 @@ def test_the_kernels_are_exact_with_the_right_dot_product(key: str) -> None:
 def test_sums_of_two_products_in_16_bits_are_caught(vectors: Avx2, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VECTORS, "x86-avx2", vectors)
     assert build(parse_workload(key), host_target("x86-avx2"), template=TEMPLATE).wrong_cases() != []
+
+
+def test_sums_are_in_registers() -> None:
+    """What TVM takes from its heap, LLVM stores to, tile after tile."""
+    config = {"tile_columns": 9, "tile_registers": 3, "store": "after"}
+    assert "AllocWorkspace" not in conv_assembly("conv2d-u8s8-1x9x9x64-k1x1x48-s1-p0-float.c-u8", config)
+
+
+def test_a_tile_is_stored_between_the_dot_products_of_the_next() -> None:
+    config = {"tile_columns": 3, "tile_registers": 4}
+    after, beside = (
+        conv_assembly("conv2d-u8s8-1x9x9x128-k1x1x64-s1-p0-float.c-u8", {**config, "store": store})
+        for store in ("after", "beside")
+    )
+    pattern = r"vpdpbusd|vpackuswb"
+    assert len(list(itertools.groupby(re.findall(pattern, after)))) == 2
+    assert len(list(itertools.groupby(re.findall(pattern, beside)))) > 2
+
+
+def conv_assembly(key: str, config: Mapping[str, Value]) -> str:
+    workload, target = parse_workload(key), host_target("x86-avx512vnni")
+    return build(workload, target, {**TEMPLATE.space(workload, target).default, **config}, TEMPLATE).assembly

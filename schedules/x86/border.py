@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
 from tvm.script.ir_builder import tirx as T
 
 from schedules.direct import Image
+from schedules.x86.conv_form import BorderClasses
 from schedules.x86.image import ReadImage
 
 
@@ -18,7 +17,7 @@ class BorderedForm(Protocol):
     @property
     def image(self) -> Image: ...
     @property
-    def row_classes(self) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]: ...
+    def row_classes(self) -> BorderClasses: ...
 
 
 def row_class(form: BorderedForm, y: Any) -> Any:

@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ ADDITION_REGISTERS = 8
 MAX_STORE_STEPS = 3
 # Different columns of tiles near the border, each with code of its own: beyond, the border is copied.
 MAX_EDGE_TILES = 6
+
+
+BorderClasses = tuple[tuple[int, ...], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,21 +185,24 @@ class ConvForm:
     def has_window_sum(self) -> bool:
         return has_weight_zero_point(self.image.numerics, self.weight_offset)
 
-    @cached_property
-    def row_classes(self) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]:
+    @property
+    def row_classes(self) -> BorderClasses:
         """For each output row its class, and for each class which taps are inside the image."""
-        return self._classes(0)
+        return border_classes(self.image, 0, self.border == "skip")
 
-    @cached_property
-    def column_classes(self) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]:
-        return self._classes(1)
+    @property
+    def column_classes(self) -> BorderClasses:
+        return border_classes(self.image, 1, self.border == "skip")
 
     @cached_property
     def column_tiles(self) -> tuple[ColumnTiles, ...]:
         """The tiles of a row, neighbours of the same code together."""
-        width = self.image.output[1]
-        starts = [min(tile * self.tile_columns, width - self.tile_columns) for tile in range(self.tiles_of_a_row)]
+        last = self.image.output[1] - self.tile_columns
         classes, inside = self.column_classes
+        if len(inside) == 1:
+            all_columns = tuple((bool(tap),) * self.tile_columns for tap in inside[0])
+            return (ColumnTiles(0, last, self.tiles_of_a_row, all_columns, (0,) * self.tile_columns),)
+        starts = [min(tile * self.tile_columns, last) for tile in range(self.tiles_of_a_row)]
 
         def code(start: int) -> tuple[int, ...]:
             return classes[start : start + self.tile_columns]
@@ -264,14 +270,16 @@ class ConvForm:
     def tiles_of_a_row(self) -> int:
         return math.ceil(self.image.output[1] / self.tile_columns)
 
-    def _classes(self, axis: int) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]:
-        window, extent = self.image.window, (self.image.height, self.image.width)[axis]
-        first = np.arange(self.image.output[axis]) * window.stride[axis] - window.padding[axis]
-        taps = first[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
-        inside = (taps >= 0) & (taps < extent) if self.border == "skip" else np.ones_like(taps, bool)
-        changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
-        classes = np.cumsum(changes)
-        return tuple(classes.tolist()), inside[np.r_[True, changes[1:]]]
+
+@lru_cache(maxsize=64)
+def border_classes(image: Image, axis: int, skip: bool) -> BorderClasses:
+    """For each output row or column its class, and for each class which taps are inside the image, or in its copy."""
+    window, extent = image.window, (image.height, image.width)[axis]
+    first = np.arange(image.output[axis]) * window.stride[axis] - window.padding[axis]
+    taps = first[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
+    inside = (taps >= 0) & (taps < extent) if skip else np.ones_like(taps, bool)
+    changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
+    return tuple(np.cumsum(changes).tolist()), inside[np.r_[True, changes[1:]]]
 
 
 def largest_divisor(count: int, limit: int) -> int:

@@ -23,7 +23,7 @@ from schedules.arguments import has_weight_zero_point
 from schedules.direct import Image
 from schedules.space import Value
 from schedules.x86.channels import channel_order
-from schedules.x86.conv_form import ColumnTiles, ConvForm
+from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm
 from schedules.x86.registers import TAPS, Registers
 
 
@@ -130,11 +130,11 @@ class GroupedForm:
         return self._geometry.column_tiles
 
     @property
-    def row_classes(self) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]:
+    def row_classes(self) -> BorderClasses:
         return self._geometry.row_classes
 
     @property
-    def column_classes(self) -> tuple[tuple[int, ...], npt.NDArray[np.bool_]]:
+    def column_classes(self) -> BorderClasses:
         return self._geometry.column_classes
 
     @property
