@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import difflib
+import faulthandler
 import itertools
 import os
 import resource
@@ -214,6 +215,7 @@ def _judge(subject: Subject, mutant: Kernel, writer: int) -> NoReturn:
     """The child's whole life."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        faulthandler.disable()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         with contextlib.suppress(AttributeError):  # other C libraries have no such option
             ctypes.CDLL(None).mallopt(M_PERTURB, JUNK)

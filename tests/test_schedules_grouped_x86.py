@@ -14,7 +14,7 @@ from kernels import build
 from layers import workloads
 from probes import any_target, host_target
 
-from schedules.direct import image_of
+from schedules.image import image_of
 from schedules.registry import template_for
 from schedules.space import Config
 from schedules.workload import Conv2d, Workload, parse_workload

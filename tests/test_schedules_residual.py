@@ -157,7 +157,7 @@ def test_other_float_arithmetic_is_caught(rule: str, generic: Target, monkeypatc
     if rule == "products rounded":
         monkeypatch.setattr("schedules.epilogue._fused", lambda left, right, term: rounded_product(left, right) + term)
     else:
-        monkeypatch.setattr("schedules.compute.add_residual", own_output_first)
+        monkeypatch.setattr("schedules.generic.direct_compute.add_residual", own_output_first)
     assert build(parse_workload(LAYER), generic).wrong_cases() != []
 
 

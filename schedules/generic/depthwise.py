@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedules.depthwise import DepthwiseForm, depthwise_kernel, depthwise_space
+from schedules.generic.depthwise_form import DepthwiseForm, depthwise_kernel, depthwise_space
 from schedules.space import ConfigSpace, Value
 from schedules.target import Target
 from schedules.template import Kernel, Rejection
@@ -31,12 +31,12 @@ class DepthwiseGeneric:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
-        from schedules.depthwise_schedule import schedule_depthwise
+        from schedules.generic.depthwise_schedule import schedule_depthwise
 
         self.space(workload, target).check(config)
         form = _form(workload, filled_lanes(target.vector_lanes, workload.out_channels), config)
-        return depthwise_kernel(form, schedule_depthwise(form, config, None, target.threads))
+        return depthwise_kernel(form, schedule_depthwise(form, config, target.threads))
 
 
 def _form(workload: DepthwiseConv2d, lanes: int, config: Mapping[str, Value]) -> DepthwiseForm:
-    return DepthwiseForm(workload, lanes, 1, int(config["tile_columns"]), int(config["tile_blocks"]))
+    return DepthwiseForm(workload, lanes, int(config["tile_columns"]), int(config["tile_blocks"]))

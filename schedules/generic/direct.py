@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedules.direct import direct_form, direct_kernel, direct_space, image_of
+from schedules.generic.direct_form import direct_form, direct_kernel, direct_space
+from schedules.image import image_of
 from schedules.space import ConfigSpace, Value
 from schedules.target import Target
 from schedules.template import Kernel, Rejection
@@ -25,15 +26,15 @@ class DirectGeneric:
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:
         assert isinstance(workload, Conv2d | Dense)
-        return direct_space(image_of(workload), _lanes(workload, target), 1, target.vector_registers)
+        return direct_space(image_of(workload), _lanes(workload, target), target.vector_registers)
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
-        from schedules.direct_schedule import schedule_direct
+        from schedules.generic.direct_schedule import schedule_direct
 
         self.space(workload, target).check(config)
-        form = direct_form(image_of(workload), _lanes(workload, target), 1, config, 0, 0)
-        return direct_kernel(form, schedule_direct(form, config, None, target.threads))
+        form = direct_form(image_of(workload), _lanes(workload, target), config)
+        return direct_kernel(form, schedule_direct(form, config, target.threads))
 
 
 def _lanes(workload: Conv2d | Dense, target: Target) -> int:

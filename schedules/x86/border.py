@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.x86.conv_form import BorderClasses
 from schedules.x86.image import ReadImage
 

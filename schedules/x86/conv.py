@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.direct import image_of
+from schedules.image import image_of
 from schedules.space import ConfigSpace, Value
 from schedules.target import Target
 from schedules.template import Kernel, Rejection

@@ -9,7 +9,7 @@ have a bias of their own) or copied (the image is copied into a larger one). Wit
 taps don't divide a row of the kernel. Then zeros fill up each row's last dot product, or what is left of all rows is
 gathered into words of their own.
 
-A 1x1 convolution and a dense layer are an image of one row (`schedules.direct.image_of`).
+A 1x1 convolution and a dense layer are an image of one row (`schedules.image.image_of`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.tiles import tile_sizes
 from schedules.x86.channels import PACKED_REGISTERS, channel_order, register_groups

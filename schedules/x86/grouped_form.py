@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.space import Value
 from schedules.x86.channels import channel_order
 from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.x86.epilogue import store_vector
 from schedules.x86.grouped_form import GroupWords
 from schedules.x86.image import ReadImage, copied_image

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.tiles import tile_sizes
 from schedules.x86.channels import register_groups

@@ -8,7 +8,7 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import PAD_VALUE
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.x86.rows import VECTOR_BYTES, copy_row, fill_row, share
 from schedules.x86.signature import Arguments
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.x86.conv_form import ColumnTiles
 from schedules.x86.rows import repeat, share
 

@@ -11,7 +11,7 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.direct import Image
+from schedules.image import Image
 from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.x86.epilogue import pieces
 from schedules.x86.image import ReadImage

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 # What templates import when they are applied: loaded here once, and not in every child again.
-import schedules.compute_depthwise
 import schedules.compute_probes
-import schedules.depthwise_schedule
-import schedules.direct_schedule
+import schedules.generic.depthwise_schedule
+import schedules.generic.direct_schedule
 import schedules.intrinsics.x86_vectors
 import schedules.x86.conv_kernel
 import schedules.x86.depthwise_kernel

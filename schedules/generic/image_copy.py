@@ -1,4 +1,4 @@
-"""The copy of an image that comes before a convolution where the image is padded, converted or too short for its reads.
+"""The copy of an image with its border, which comes before a convolution that has one.
 
 Rows are copied as flat runs of bytes, so that no copy depends on how many channels a pixel has.
 """
@@ -21,7 +21,6 @@ class ImageCopy:
         top, left: where the image begins in the padded one.
         used_row_length: values of a padded row that are read; the padded row is longer, a multiple of `COPY_BYTES`.
         repeats: times that each value is written, one after the other.
-        data_offset: what is added to each value.
     """
 
     batch: int
@@ -32,12 +31,11 @@ class ImageCopy:
     top: int
     left: int
     repeats: int = 1
-    data_offset: int = 0
 
     @property
     def needed(self) -> bool:
         changes_size = (self.padded_height, self.used_row_length) != (self.height, self.row_length)
-        return changes_size or self.data_offset != 0 or self.repeats > 1
+        return changes_size or self.repeats > 1
 
     @property
     def padded_row_length(self) -> int:

@@ -1,6 +1,6 @@
 """The int8 convolution as TIR blocks, before any schedule: pad, sum windows, dot, requantize.
 
-Blocks are named; templates find them with `schedule.get_sblock`. This module imports TVM, `schedules.direct` does not.
+Blocks are named; templates find them with `schedule.get_sblock`. This module imports TVM, `direct_form` does not.
 """
 
 # No postponed annotations here: TVMScript reads the buffer types of a function's parameters from its annotations.
@@ -11,15 +11,10 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from schedules.arguments import PAD_VALUE, WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
-from schedules.direct import DirectForm
 from schedules.epilogue import DTYPES, add_residual, requantize
-from schedules.image_copy import ImageCopy
+from schedules.generic.direct_form import DirectForm
+from schedules.generic.image_copy import ImageCopy
 from schedules.numerics import Numerics
-
-
-def convert_data(value: Any, data_offset: int) -> Any:
-    """A data value in the kernel's own type: s8 becomes u8 by flipping the sign bit, which adds 128."""
-    return T.bitwise_xor(T.cast(value, "uint8"), T.uint8(128)) if data_offset else value
 
 
 def image_copy(copy: ImageCopy) -> Any:
@@ -30,9 +25,6 @@ def image_copy(copy: ImageCopy) -> Any:
 
     def column(tile: Any, lane: Any) -> Any:
         return tile_start(tile, copy.lanes, copy.row_length) + lane
-
-    def value(data: Any, n: Any, y: Any, x: Any) -> Any:
-        return convert_data(data[n, y, x // copy.repeats], copy.data_offset)
 
     @T.macro
     def blocks(data, params, padded):
@@ -45,7 +37,7 @@ def image_copy(copy: ImageCopy) -> Any:
             for n, y, t, l in T.grid(copy.batch, copy.height, copy.tiles, copy.lanes):
                 with T.sblock("copy"):
                     vn, vy, vt, vl = T.axis.remap("SSSS", [n, y, t, l])
-                    padded[vn, copy.top + vy, copy.left + column(vt, vl)] = value(data, vn, vy, column(vt, vl))
+                    padded[vn, copy.top + vy, copy.left + column(vt, vl)] = data[vn, vy, column(vt, vl) // copy.repeats]
         else:
             for n, y, x in T.grid(copy.batch, copy.height, copy.row_length):
                 with T.sblock("alias"):
@@ -80,8 +72,6 @@ def direct_conv(form: DirectForm) -> Any:
     """
     image, numerics, zero = form.image, form.image.numerics, form.has_window_sum
     N, (OH, OW), G, OC = image.batch, image.output, image.groups, image.out_channels
-    kind = "uint8" if form.data_offset else DTYPES[numerics.data]
-    weight_kind = "int8" if form.weight_offset else DTYPES[numerics.weight]
     copy_image, sum_windows, dot = image_copy(form.copy), _window_sum(form), _dot(form)
     sums = (N, OH, form.column_tiles, G, form.channel_tiles, form.tile_columns, form.tile_blocks, form.lanes)
 
@@ -92,7 +82,7 @@ def direct_conv(form: DirectForm) -> Any:
     @T.prim_func(s_tir=True)
     def conv(
         data: T.Buffer((N, image.height, image.width * image.channels), DTYPES[numerics.data]),
-        weight: T.Buffer(form.weight_shape, weight_kind),
+        weight: T.Buffer(form.weight_shape, DTYPES[numerics.weight]),
         bias: T.Buffer((OC,), "int32"),
         rescale: T.Buffer(rescale_shape(numerics, OC), rescale_type(numerics)),
         params: T.Buffer((params_length(numerics),), "int32"),
@@ -100,7 +90,7 @@ def direct_conv(form: DirectForm) -> Any:
         out: T.Buffer((N, OH, OW, OC), DTYPES[numerics.output]),
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        padded = T.sblock_alloc_buffer((N, form.copy.padded_height, form.copy.padded_row_length), kind)
+        padded = T.sblock_alloc_buffer((N, form.copy.padded_height, form.copy.padded_row_length), DTYPES[numerics.data])
         acc = T.sblock_alloc_buffer(sums, "int32")
         copy_image(data, params, padded)
         dot(padded, weight, acc)
@@ -136,20 +126,20 @@ def _dot(form: DirectForm) -> Any:
     """A macro (padded, weight, acc) with the block `dot`."""
     image, KH = form.image, form.image.window.kernel[0]
     (SH, SW), (DH, DW) = image.window.stride, image.window.dilation
-    C, CG, J = image.channels, image.group_channels, form.taps
+    C, CG = image.channels, image.group_channels
 
     @T.macro
     def blocks(padded, weight, acc):
-        for n, y, x, g, k, i, b, l, kh, r, u, j in T.grid(*acc.shape, KH, image.runs, form.steps, J):
+        for n, y, x, g, k, i, b, l, kh, r, u in T.grid(*acc.shape, KH, image.runs, image.run_length):
             with T.sblock("dot"):
                 vn, vy, vx, vg, vk, vi, vb, vl = T.axis.remap("SSSSSSSS", [n, y, x, g, k, i, b, l])
-                vkh, vr, vu, vj = T.axis.remap("RRRR", [kh, r, u, j])
+                vkh, vr, vu = T.axis.remap("RRR", [kh, r, u])
                 with T.init():
                     acc[vn, vy, vx, vg, vk, vi, vb, vl] = 0
                 acc[vn, vy, vx, vg, vk, vi, vb, vl] += T.cast(
-                    padded[vn, vy * SH + vkh * DH, (_column(form, vx, vi) * SW + vr * DW) * C + vg * CG + vu * J + vj],
+                    padded[vn, vy * SH + vkh * DH, (_column(form, vx, vi) * SW + vr * DW) * C + vg * CG + vu],
                     "int32",
-                ) * T.cast(weight[vg, vk, vkh, vr, vu, vb, vl, vj], "int32")
+                ) * T.cast(weight[vg, vk, vkh, vr, vu, vb, vl], "int32")
 
     return blocks
 

@@ -1,7 +1,7 @@
-"""Depthwise convolution: the form in which templates compute it.
+"""Depthwise convolution on any CPU: the form in which it is computed.
 
 Lanes run over output channels. A register tile covers `tile_columns` outputs times `tile_blocks` blocks of `lanes`
-channels; the last tile of an axis overlaps its neighbour, as in `schedules.direct`.
+channels, one tap at a time; the last tile of an axis overlaps its neighbour, as in `direct_form`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arguments import has_weight_zero_point
-from schedules.image_copy import ImageCopy
+from schedules.generic.image_copy import ImageCopy
 from schedules.space import ConfigSpace, Constraint, Knob, Value
 from schedules.template import Kernel
 from schedules.tiles import nearest_tile, tile_sizes
@@ -30,17 +29,15 @@ class DepthwiseForm:
     """A depthwise layer with its register tile; everything the compute definition needs.
 
     Attributes:
-        taps: vertical taps that one instruction sums into a lane (4 for a dot product, 1 for a multiply-add).
-        data_offset, weight_offset: what turns the types into those that the instruction takes.
+        data_offset, weight_offset: what is added to data and weights: nothing.
     """
 
     workload: DepthwiseConv2d
     lanes: int
-    taps: int
     tile_columns: int
     tile_blocks: int
-    data_offset: int = 0
-    weight_offset: int = 0
+    data_offset: ClassVar[int] = 0
+    weight_offset: ClassVar[int] = 0
 
     @property
     def output(self) -> tuple[int, int]:
@@ -60,18 +57,10 @@ class DepthwiseForm:
         return math.ceil(self.workload.out_channels / self.tile_outputs)
 
     @property
-    def steps(self) -> int:
-        """Instructions that cover one column of the kernel."""
-        return math.ceil(self.workload.window.kernel[0] / self.taps)
-
-    @property
     def padded_size(self) -> tuple[int, int]:
-        """Rows and columns of the padded image, with the slack rows that the last instruction of a column reads."""
+        """Rows and columns of the image with its border."""
         top, left, bottom, right = self.workload.window.padding
-        window = self.workload.window
-        taps_read = (self.steps - 1) * self.taps + min(self.taps, window.kernel[0])
-        last_row = (self.output[0] - 1) * window.stride[0] + (taps_read - 1) * window.dilation[0] + 1
-        return max(self.workload.height + top + bottom, last_row), self.workload.width + left + right
+        return self.workload.height + top + bottom, self.workload.width + left + right
 
     @property
     def copy(self) -> ImageCopy:
@@ -87,20 +76,14 @@ class DepthwiseForm:
             top=work.window.padding[0],
             left=work.window.padding[1] * work.out_channels,
             repeats=work.multiplier,
-            data_offset=self.data_offset,
         )
-
-    @property
-    def has_window_sum(self) -> bool:
-        """Whether the weight zero point is applied to sums of the data; multiply-adds subtract it from each weight."""
-        return self.taps > 1 and has_weight_zero_point(self.workload.numerics, self.weight_offset)
 
     @property
     def waste(self) -> float:
         """Multiplications done over multiplications needed."""
         columns = self.column_tiles * self.tile_columns / self.output[1]
         channels = self.channel_tiles * self.tile_outputs / self.workload.out_channels
-        return columns * channels * self.steps * self.taps / self.workload.window.kernel[0]
+        return columns * channels
 
     @property
     def channels(self) -> npt.NDArray[np.int64]:
@@ -113,24 +96,15 @@ class DepthwiseForm:
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """[channel tiles, steps, KW, blocks, lanes, taps]."""
-        kernel_columns = self.workload.window.kernel[1]
-        return (self.channel_tiles, self.steps, kernel_columns, self.tile_blocks, self.lanes, self.taps)
+        """[channel tiles, KH, KW, blocks, lanes]."""
+        return (self.channel_tiles, *self.workload.window.kernel, self.tile_blocks, self.lanes)
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.integer[Any]]:  # noqa: ARG002
-        """Weights [OC, KH, KW] in the order of `weight_shape`, zeros behind each column."""
-        rows, columns = self.workload.window.kernel
-        shifted = np.pad(
-            weight.astype(np.int16) + self.weight_offset, ((0, 0), (0, self.steps * self.taps - rows), (0, 0))
-        )
+        """Weights [OC, KH, KW] in the order of `weight_shape`."""
         last = self.workload.out_channels - self.tile_outputs
         first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, last)
-        channels = first[:, None] + np.arange(self.tile_outputs)
-        tiled = shifted[channels].reshape(
-            self.channel_tiles, self.tile_blocks, self.lanes, self.steps, self.taps, columns
-        )
-        dtype = np.int8 if self.weight_offset or self.workload.numerics.weight == "s8" else np.uint8
-        return np.ascontiguousarray(tiled.transpose(0, 3, 5, 1, 2, 4).astype(dtype))
+        tiled = weight[first[:, None] + np.arange(self.tile_outputs)]
+        return np.ascontiguousarray(tiled.transpose(0, 2, 3, 1).reshape(self.weight_shape))
 
 
 def depthwise_space(
@@ -173,10 +147,10 @@ def _features(form: DepthwiseForm, config: Mapping[str, Value]) -> dict[str, flo
         "accumulators": accumulators,
         "tile_columns": form.tile_columns,
         "tile_blocks": form.tile_blocks,
-        "registers": accumulators + columns_read * form.tile_blocks * form.steps,
+        "registers": accumulators + columns_read * form.tile_blocks * window.kernel[0],
         "columns_per_output": columns_read / form.tile_columns,
         "waste": form.waste,
-        "reduction_steps": form.steps * window.kernel[1],
+        "reduction_steps": math.prod(window.kernel),
         "image_bytes": form.workload.batch * padded_rows * padded_columns * form.workload.out_channels,
         "row_bytes": padded_columns * form.workload.out_channels,
         "tiles": form.column_tiles * form.channel_tiles * rows * form.workload.batch,

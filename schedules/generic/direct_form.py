@@ -1,11 +1,8 @@
-"""Direct convolution: the form in which templates compute conv2d and dense.
+"""Direct convolution on any CPU: the form in which conv2d and dense are computed.
 
-The image is read row by row as [N, H, W * C], so the taps of one kernel row that lie next to each other in memory are
-one run of `kernel width * channels` values. A register tile covers `tile_columns` outputs times `tile_blocks` blocks of
-`lanes` output channels. Where a tile does not divide its axis, the last tile starts earlier and overlaps its neighbour:
-the same values are computed and stored twice, and no code for tails is needed.
-
-A 1x1 convolution and a dense layer are an image of one row.
+A register tile covers `tile_columns` outputs of one row times `tile_blocks` blocks of `lanes` output channels, one tap
+at a time. Where a tile does not divide its axis, the last one starts earlier and overlaps its neighbour: the same
+values are computed and stored twice, and no code for tails is needed.
 """
 
 from __future__ import annotations
@@ -13,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arguments import has_weight_zero_point
-from schedules.image_copy import ImageCopy
-from schedules.numerics import Numerics
+from schedules.generic.image_copy import ImageCopy
+from schedules.image import Image
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.template import Kernel
 from schedules.tiles import nearest_tile, tile_sizes
-from schedules.workload import Conv2d, Dense, Window
 
 MAX_TILE_COLUMNS = 28
 MAX_TILE_BLOCKS = 6
@@ -33,77 +28,20 @@ MAX_ROW_BLOCKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """The problem that is left when 1x1 convolutions and dense layers are flattened into one row."""
-
-    batch: int
-    height: int
-    width: int
-    channels: int
-    out_channels: int
-    window: Window
-    groups: int
-    numerics: Numerics
-
-    @property
-    def output(self) -> tuple[int, int]:
-        return self.window.output_size(self.height, self.width)
-
-    @property
-    def group_channels(self) -> int:
-        return self.channels // self.groups
-
-    @property
-    def group_outputs(self) -> int:
-        return self.out_channels // self.groups
-
-    @property
-    def runs(self) -> int:
-        """Runs of adjacent values in one kernel row: one, or one per tap where taps don't touch."""
-        return 1 if self.window.dilation[1] == 1 and self.groups == 1 else self.window.kernel[1]
-
-    @property
-    def run_length(self) -> int:
-        return self.window.kernel[1] * self.group_channels // self.runs
-
-
-def image_of(workload: Conv2d | Dense) -> Image:
-    """The workload as an image, flattened into one row where that changes nothing."""
-    if isinstance(workload, Dense):
-        rows, channels = workload.rows, workload.in_features
-        return Image(1, 1, rows, channels, workload.out_channels, Window((1, 1)), 1, workload.numerics)
-    batch, height, width = workload.batch, workload.height, workload.width
-    if workload.window == Window((1, 1)):
-        batch, height, width = 1, 1, batch * height * width
-    return Image(
-        batch,
-        height,
-        width,
-        workload.in_channels,
-        workload.out_channels,
-        workload.window,
-        workload.groups,
-        workload.numerics,
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class DirectForm:
-    """An image with its register tile and the instruction's shape; everything the compute definition needs.
+    """An image with its register tile; everything the compute definition needs.
 
     Attributes:
         lanes: int32 accumulators in one register.
-        taps: values that one instruction sums into a lane (4 for a dot product, 1 for a multiply-add).
-        data_offset, weight_offset: what turns the types into those that the instruction takes.
+        data_offset, weight_offset: what is added to data and weights: nothing.
     """
 
     image: Image
     lanes: int
-    taps: int
     tile_columns: int
     tile_blocks: int
-    data_offset: int = 0
-    weight_offset: int = 0
+    data_offset: ClassVar[int] = 0
+    weight_offset: ClassVar[int] = 0
 
     @property
     def tile_outputs(self) -> int:
@@ -120,37 +58,30 @@ class DirectForm:
         return math.ceil(self.image.group_outputs / self.tile_outputs)
 
     @property
-    def steps(self) -> int:
-        """Instructions that cover one run."""
-        return math.ceil(self.image.run_length / self.taps)
-
-    @property
     def copy(self) -> ImageCopy:
-        """The copy of the data; its rows have the slack that the last instruction of a run reads beyond its taps."""
+        """The copy of the data with a border."""
         image = self.image
         top, left, bottom, right = image.window.padding
-        slack = self.steps * self.taps - image.run_length
         return ImageCopy(
             batch=image.batch,
             height=image.height,
             row_length=image.width * image.channels,
             padded_height=image.height + top + bottom,
-            used_row_length=(image.width + left + right) * image.channels + slack,
+            used_row_length=(image.width + left + right) * image.channels,
             top=top,
             left=left * image.channels,
-            data_offset=self.data_offset,
         )
 
     @property
     def has_window_sum(self) -> bool:
-        return has_weight_zero_point(self.image.numerics, self.weight_offset)
+        return self.image.numerics.weight_zero_point
 
     @property
     def waste(self) -> float:
         """Multiplications done over multiplications needed."""
         columns = self.column_tiles * self.tile_columns / self.image.output[1]
         channels = self.channel_tiles * self.tile_outputs / self.image.group_outputs
-        return columns * channels * self.steps * self.taps / self.image.run_length
+        return columns * channels
 
     @property
     def channels(self) -> npt.NDArray[np.int64]:
@@ -163,42 +94,28 @@ class DirectForm:
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """[groups, channel tiles, KH, runs, steps, blocks, lanes, taps]."""
+        """[groups, channel tiles, KH, runs, taps of a run, blocks, lanes]."""
         kernel_rows = self.image.window.kernel[0]
         tiles = (self.image.groups, self.channel_tiles, kernel_rows, self.image.runs)
-        return (*tiles, self.steps, self.tile_blocks, self.lanes, self.taps)
+        return (*tiles, self.image.run_length, self.tile_blocks, self.lanes)
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.integer[Any]]:  # noqa: ARG002
-        """Weights [OC, KH, KW, C / groups] or [OC, K] in the order of `weight_shape`, zeros behind each run."""
+        """Weights [OC, KH, KW, C / groups] or [OC, K] in the order of `weight_shape`."""
         image = self.image
-        shifted = weight.astype(np.int16) + self.weight_offset
-        rows = shifted.reshape(image.groups, image.group_outputs, image.window.kernel[0], image.runs, image.run_length)
-        slack = self.steps * self.taps - image.run_length
-        rows = np.pad(rows, [(0, 0)] * 4 + [(0, slack)])
+        rows = weight.reshape(image.groups, image.group_outputs, -1)
         first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, image.group_outputs - self.tile_outputs)
         channels = first[:, None] + np.arange(self.tile_outputs)
-        tiled = rows[:, channels].reshape(
-            image.groups,
-            self.channel_tiles,
-            self.tile_blocks,
-            self.lanes,
-            image.window.kernel[0],
-            image.runs,
-            self.steps,
-            self.taps,
-        )
-        dtype = np.int8 if self.weight_offset or image.numerics.weight == "s8" else np.uint8
-        return np.ascontiguousarray(tiled.transpose(0, 1, 4, 5, 6, 2, 3, 7).astype(dtype))
+        tiled = rows[:, channels].reshape(image.groups, self.channel_tiles, self.tile_blocks, self.lanes, -1)
+        return np.ascontiguousarray(tiled.transpose(0, 1, 4, 2, 3).reshape(self.weight_shape))
 
 
-def direct_space(image: Image, lanes: int, taps: int, registers: int, weight_offset: int = 0) -> ConfigSpace:
+def direct_space(image: Image, lanes: int, registers: int) -> ConfigSpace:
     """The decisions of a direct convolution: the register tile, the order of the tiles, the unrolling.
 
     A tile needs a register per accumulator, one per channel block for the weights and one for the data.
     """
     most_blocks = image.group_outputs // lanes
     width = image.output[1]
-    steps = math.ceil(image.run_length / taps)
     column_choices = tile_sizes(width, MAX_TILE_COLUMNS)
     limit = MAX_ROW_BLOCKS if width == 1 else MAX_TILE_BLOCKS
     block_choices = tuple(blocks for blocks in range(1, limit + 1) if blocks <= most_blocks)
@@ -208,14 +125,14 @@ def direct_space(image: Image, lanes: int, taps: int, registers: int, weight_off
         return columns * blocks + min(blocks, 2) + 1 <= registers
 
     def features(config: Mapping[str, Value]) -> dict[str, float]:
-        return _features(direct_form(image, lanes, taps, config, 0, weight_offset), config)
+        return _features(direct_form(image, lanes, config), config)
 
     return ConfigSpace(
         knobs=(
             Knob("tile_columns", column_choices),
             Knob("tile_blocks", block_choices),
             Knob("outer", ("weights", "image")),
-            Knob("unroll", tuple(factor for factor in (1, 2, 4) if steps % factor == 0)),
+            Knob("unroll", tuple(factor for factor in (1, 2, 4) if image.run_length % factor == 0)),
         ),
         constraints=(Constraint(f"the tile fits {registers} vector registers", fits),),
         default=_default(column_choices, block_choices, fits),
@@ -223,11 +140,8 @@ def direct_space(image: Image, lanes: int, taps: int, registers: int, weight_off
     )
 
 
-def direct_form(
-    image: Image, lanes: int, taps: int, config: Mapping[str, Value], data_offset: int, weight_offset: int
-) -> DirectForm:
-    columns, blocks = int(config["tile_columns"]), int(config["tile_blocks"])
-    return DirectForm(image, lanes, taps, columns, blocks, data_offset, weight_offset)
+def direct_form(image: Image, lanes: int, config: Mapping[str, Value]) -> DirectForm:
+    return DirectForm(image, lanes, int(config["tile_columns"]), int(config["tile_blocks"]))
 
 
 def direct_kernel(form: DirectForm, function: Any) -> Kernel:
@@ -248,9 +162,9 @@ def _features(form: DirectForm, config: Mapping[str, Value]) -> dict[str, float]
     """What a cost model can know before anything is built; bytes and counts, not times."""
     image = form.image
     rows, width = image.output
-    reduction = image.window.kernel[0] * image.runs * form.steps
+    reduction = image.window.kernel[0] * image.runs * image.run_length
     accumulators = form.tile_columns * form.tile_blocks
-    weight_tile = reduction * form.tile_outputs * form.taps
+    weight_tile = reduction * form.tile_outputs
     image_bytes = image.batch * form.copy.padded_height * form.copy.padded_row_length
     weight_bytes = weight_tile * form.channel_tiles * image.groups
     tile_span = ((form.tile_columns - 1) * image.window.stride[1] + image.window.kernel[1]) * image.channels
@@ -258,7 +172,7 @@ def _features(form: DirectForm, config: Mapping[str, Value]) -> dict[str, float]
     # The operand that the inner loop over tiles reads again for each step of the outer one.
     passes = rows * form.column_tiles if config["outer"] == "image" else form.channel_tiles
     streamed_bytes = passes * (weight_bytes if config["outer"] == "image" else image_bytes)
-    ops = 2 * image.batch * rows * width * image.out_channels * reduction * form.taps
+    ops = 2 * image.batch * rows * width * image.out_channels * reduction
     return {
         "accumulators": accumulators,
         "tile_columns": form.tile_columns,
