@@ -56,6 +56,11 @@ def holds_vectors(buffer: Node) -> bool:
     return bool(buffer.dtype.lanes > 1)
 
 
+def registers_of(buffer: Node) -> list[int]:
+    """How many registers a buffer of sums has, axis by axis: lanes have an axis of their own, or are in the type."""
+    return extents(buffer) if holds_vectors(buffer) else extents(buffer)[:-1]
+
+
 def own_load(store: BufferStore) -> Node | None:
     """The load in a store's value of what it writes: a store that accumulates has one."""
     first = [index.base if isinstance(index, Ramp) else index for index in store.indices]

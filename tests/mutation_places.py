@@ -26,6 +26,7 @@ from mutation_nodes import (
     moved,
     operands,
     own_load,
+    registers_of,
     two_pair_sums,
     type_of,
     wrapping_add,
@@ -94,7 +95,7 @@ def other_accumulator(node: BufferStore, _: Subject) -> Iterator[Node]:
     """A product that is added to the sum of another register."""
     if (load := own_load(node)) is None:
         return
-    for axis, extent in enumerate(extents(node.buffer)[:-1]):
+    for axis, extent in enumerate(registers_of(node.buffer)):
         for by in (1, extent - 1) if extent > 1 else ():
             at = [_turned(index, by, extent) if i == axis else index for i, index in enumerate(node.indices)]
             instead = [_turned(index, by, extent) if i == axis else index for i, index in enumerate(load.indices)]
@@ -105,7 +106,7 @@ def other_sum(node: TensorLoad, subject: Subject) -> Iterator[Node]:
     """The sum of another register, where sums are used."""
     if not is_accumulator(node.source, subject):
         return
-    for axis, extent in enumerate(extents(node.source)[:-1]):
+    for axis, extent in enumerate(registers_of(node.source)):
         for by in (1, extent - 1) if extent > 1 else ():
             at = [_turned(index, by, extent) if i == axis else index for i, index in enumerate(node.indices)]
             yield BufferLoad(node.source, at)

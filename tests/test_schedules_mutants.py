@@ -53,7 +53,7 @@ class Layer:
 
 
 def tile(columns: int, registers: int, **knobs: Value) -> dict[str, Value]:
-    return {"tile_columns": columns, "tile_registers": registers, "unroll": 1, **knobs}
+    return {"tile_columns": columns, "tile_registers": registers, "unroll": 1, "store": "after", **knobs}
 
 
 AVX512, AVXVNNI, AVX2, GENERIC = "x86-avx512vnni", "x86-avxvnni", "x86-avx2", "generic"
@@ -62,12 +62,16 @@ LAYERS = (
     Layer(AVX512, "conv2d-u8u8-1x5x14x4-k3x3x40-s1-p1-wz-fixed.c-clamp-u8", tile(4, 1, border="copy")),
     Layer(AVX512, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-float.c-s8", tile(2, 2)),
     Layer(AVX512, "conv2d-u8s8-1x5x19x3-k3x3x32-s2-p1-float.c-u8", tile(4, 2, border="gather")),
-    Layer(AVX512, "conv2d-u8s8-1x4x5x13-k1x1x64-s1-p0-fixed.t-s8", tile(3, 4)),
-    Layer(AVX512, "conv2d-u8s8-1x5x6x256-k3x3x128-s1-p1-g2-float.c-u8", tile(2, 2, border="skip", outer="image")),
+    Layer(AVX512, "conv2d-u8s8-1x4x5x13-k1x1x64-s1-p0-fixed.t-s8", tile(3, 4, store="beside")),
+    Layer(
+        AVX512,
+        "conv2d-u8s8-1x5x6x256-k3x3x128-s1-p1-g2-float.c-u8",
+        tile(2, 2, border="skip", outer="image", store="beside"),
+    ),
     Layer(AVX512, "conv2d-u8s8-1x5x6x16-k3x3x32-s1-p1-g4-float.c-u8", {"tile_columns": 2}),
     Layer(AVX512, "dense-u8s8-8x30-o48-float.c-clamp-u8", tile(4, 3)),
     Layer(AVX512, "dense-s8u8-6x24-o40-wz-s32", tile(2, 2)),
-    Layer(AVX512, "conv2d-u8s8-1x5x6x8-k1x1x64-s1-p0-float.c-addu8-u8", tile(2, 4)),
+    Layer(AVX512, "conv2d-u8s8-1x5x6x8-k1x1x64-s1-p0-float.c-addu8-u8", tile(2, 4, store="beside")),
     # Its sums have 20 bits more than its outputs: how they are rounded rarely shows.
     Layer(
         AVX512,

@@ -176,6 +176,12 @@ def call(name: str, dtype: str, *arguments: Any) -> Any:
     return T.call_llvm_pure_intrin(T.llvm_lookup_intrinsic_id(name), *arguments, dtype=dtype)
 
 
+def prefetch(buffer: Any, at: Any) -> None:
+    """Fetch the cache line of a buffer's byte for reading (PREFETCHT0)."""
+    read, keep, data = T.int32(0), T.int32(3), T.int32(1)
+    T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch", T.address_of(buffer[at]), read, keep, data))
+
+
 def bind_int32(values: Any) -> Any:
     """A vector of int32 that is computed here, and once."""
     # TVM analyses what is bound, and takes no vectors of int32 there; it does not look into a cast.

@@ -43,6 +43,8 @@ PACK_CYCLES, PACK_CYCLES_PER_SUM = 3.2, 0.12
 BESIDE_CYCLES, BESIDE_CYCLES_PER_SUM, BESIDE_SUMS = 2.8, 0.3, 12
 # Bytes of weights that stay in the first-level cache; what is read beyond in a cycle; bytes that are copied in a cycle.
 CACHED_BYTES, STREAMED_BYTES, COPIED_BYTES = 24 << 10, 30, 4
+# Weights that are used once, beyond what a second-level cache holds: from there on, the core's prefetchers lose.
+FETCHED_AHEAD_BYTES = 3 << 19
 # Registers that the addition of a residual takes beside the sums.
 ADDITION_REGISTERS = 8
 # Between parts of a tile that is stored beside the next one's reduction.
@@ -86,6 +88,7 @@ class ConvForm:
         unroll: steps of the reduction in one turn of the loop.
         store: a tile's sums `after` its reduction, or `beside` that of the next tile, some columns in each turn of its
             loop.
+        fetch: of weights that are used once: on `demand`, or `ahead` by an instruction.
         data_offset, weight_offset: what turns the types into those that the dot product takes.
     """
 
@@ -97,6 +100,7 @@ class ConvForm:
     border: str
     unroll: int
     store: str = "after"
+    fetch: str = "demand"
     data_offset: int = 0
     weight_offset: int = 0
     threads: int = 1
@@ -300,6 +304,7 @@ def conv_form(
         border=str(config["border"]),
         unroll=int(config["unroll"]),
         store=str(config["store"]),
+        fetch=str(config["fetch"]),
         data_offset=offsets[0],
         weight_offset=offsets[1],
         threads=threads,
@@ -318,6 +323,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
         Knob("border", _borders(image, offsets)),
         Knob("unroll", (1, 2, 4)),
         Knob("store", ("after", "beside")),
+        Knob("fetch", ("demand", "ahead") if uses_weights_once(image) else ("demand",)),
     )
 
     def form(config: Mapping[str, Value]) -> ConvForm:
@@ -343,7 +349,7 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
     return ConfigSpace(
         knobs=knobs,
         constraints=constraints,
-        default=_default(knobs, constraints, form, registers.unroll),
+        default=_default(image, knobs, constraints, form, registers.unroll),
         features=lambda config: _features(form(config)),
     )
 
@@ -357,11 +363,22 @@ def _borders(image: Image, offsets: tuple[int, int]) -> tuple[str, ...]:
     return ("skip", "copy") if any(image.window.padding) else ("skip",)
 
 
+def uses_weights_once(image: Image) -> bool:
+    """Whether there is one output for each channel: what limits the kernel is how fast weights come."""
+    return image.batch * math.prod(image.output) == 1
+
+
 def _default(
-    knobs: tuple[Knob, ...], constraints: tuple[Constraint, ...], form: Callable[[Config], ConvForm], unroll: int
+    image: Image,
+    knobs: tuple[Knob, ...],
+    constraints: tuple[Constraint, ...],
+    form: Callable[[Config], ConvForm],
+    unroll: int,
 ) -> Config:
     """The config with the fewest estimated cycles; of equal ones the first."""
-    choices = {knob.name: knob.choices for knob in knobs} | {"unroll": (unroll,)}
+    weights = image.out_channels * image.group_channels * math.prod(image.window.kernel)
+    fetch = "ahead" if uses_weights_once(image) and weights > FETCHED_AHEAD_BYTES else "demand"
+    choices = {knob.name: knob.choices for knob in knobs} | {"unroll": (unroll,), "fetch": (fetch,)}
     configs = [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
     valid = [config for config in configs if all(constraint.holds(config) for constraint in constraints)]
     return min(valid, key=lambda config: estimated_cycles(form(config)))
@@ -385,7 +402,8 @@ def _step_cycles(form: ConvForm) -> float:
     loads = form.tile_columns + form.tile_registers * registers.parts
     weight_bytes = form.tile_registers * registers.weight_bytes
     reused = form.reduction_steps * weight_bytes * (form.channel_tiles if form.outer == "image" else 1)
-    streamed = weight_bytes / STREAMED_BYTES if reused > CACHED_BYTES else 0
+    cached = reused <= CACHED_BYTES and not uses_weights_once(form.image)
+    streamed = 0 if cached else weight_bytes / STREAMED_BYTES
     return max(dots, loads / registers.loads_per_cycle, registers.dot_latency, streamed)
 
 
@@ -436,6 +454,7 @@ def _features(form: ConvForm) -> dict[str, float]:
         "weights_outer": float(not image_outer),
         "copies": float(form.copies),
         "pipelined": float(form.pipelined),
+        "fetches_ahead": float(form.fetch == "ahead"),
         "packs": form.packs,
         "gathered_steps": form.tail_steps,
     }

@@ -34,8 +34,8 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
         return form.copies or _code_dots(form) <= MAX_CODE_DOTS
 
     def default() -> Config:
-        """Two rows of four columns, or less; the border skipped where that can be."""
-        smaller = ((2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
+        """Two rows of two columns, or less; the border skipped where that can be."""
+        sizes = ((2, 2), (1, 2), (1, 1))
         configs: list[Config] = [
             {
                 "tile_rows": min(rows, height),
@@ -43,7 +43,7 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
                 "outer": "image",
                 "border": border,
             }
-            for rows, columns in smaller
+            for rows, columns in sizes
             for border in borders
         ]
         return next(config for config in configs if few_dots(config) and little_code(config))
