@@ -67,6 +67,8 @@ def kernel_with_fault(workload: Workload, target: Target, fault: str) -> Kernel:
         "kernel_wrong": lambda: T.call_extern("int32", "abs", 0),
     }
     body = tirx.Evaluate(calls[fault]())
+    if fault == "kernel_hang":  # again and again: a signal ends one pause
+        body = tirx.For(tirx.Var("turn", "int32"), 0, 1 << 30, tirx.ForKind.SERIAL, body)
     if fault != "kernel_wrong":
         body = tirx.SeqStmt([body, kernel.function.body])
     return Kernel(kernel.function.with_body(body), kernel.layout, kernel.data_shape, kernel.output_shape)

@@ -52,7 +52,7 @@ def table(tmp_path: Path) -> Path:
         ("--name a/b", "a campaign's name has 1 to 64 of the characters .*: 'a/b'"),
         ("--name ..", r"a campaign's name has 1 to 64 of the characters .*: '\.\.'"),
         ("--name=", "a campaign's name has 1 to 64 of the characters .*: ''"),
-        ("--strategy best", "unknown search strategy `best`, known: xgboost, random, grid"),
+        ("--strategy best", "unknown search strategy `best`, known: xgboost, evolution, descent, random, grid"),
         ("--format xml", "--format: unknown format `xml`, known: table, json"),
         ("--tirals 3", "no such option: --tirals, did you mean --trials.*"),
         ("more", r"got unexpected extra argument\(s\) \(more\)"),

@@ -209,7 +209,10 @@ class TestFixedSequences:
 
 
 def test_an_unknown_strategy_is_an_error_with_the_known_ones() -> None:
-    with pytest.raises(UnknownStrategyError, match="unknown search strategy `annealing`, known: xgboost, random, grid"):
+    with pytest.raises(
+        UnknownStrategyError,
+        match="unknown search strategy `annealing`, known: xgboost, evolution, descent, random, grid",
+    ):
         strategy_of("annealing", point_space())
 
 

@@ -33,7 +33,10 @@ NameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Name of the campaign; the network's if left out.")
 ]
 StrategyOption = Annotated[
-    str, typer.Option("--strategy", metavar="NAME", help="How candidates are chosen: xgboost, random or grid.")
+    str,
+    typer.Option(
+        "--strategy", metavar="NAME", help="How candidates are chosen: xgboost, evolution, descent, random or grid."
+    ),
 ]
 TrialsOption = Annotated[
     int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials of each distinct layer.")

@@ -10,12 +10,16 @@ from schedules.space import ConfigSpace
 from tuner.cost_model.xgboost import XGBoostCostModel
 from tuner.errors import UnknownStrategyError
 from tuner.search.base import Strategy
+from tuner.search.descent import LocalDescent
+from tuner.search.evolution import EvolutionarySearch
 from tuner.search.grid import GridSearch
 from tuner.search.random import RandomSearch
 from tuner.search.xgboost import ModelGuidedSearch
 
 STRATEGIES: Mapping[str, Callable[[ConfigSpace, np.random.Generator], Strategy]] = {
     "xgboost": lambda space, rng: ModelGuidedSearch(space, rng, XGBoostCostModel()),
+    "evolution": EvolutionarySearch,
+    "descent": LocalDescent,
     "random": RandomSearch,
     "grid": lambda space, _rng: GridSearch(space),
 }

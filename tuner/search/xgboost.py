@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from results.record import Outcome, Trial
-from results.stats import median
+from results.record import Trial
 from schedules.space import Config, ConfigSpace
 from tuner.cost_model.base import CostModel, Sample
 from tuner.cost_model.features import FeatureEncoder
 from tuner.search.pool import Indexes, Pool, kinds, spread
+from tuner.search.speeds import calls_per_s
 from tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.
@@ -57,7 +57,7 @@ class ModelGuidedSearch:
         configs = [trial.candidate.config for trial in trials]
         self._untried.mark_known(configs)
         for trial, config, row in zip(trials, configs, self._encoder.matrix(configs), strict=True):
-            sample = Sample(tuple(row), _calls_per_s(trial), trial.candidate.workload)
+            sample = Sample(tuple(row), calls_per_s(trial), trial.candidate.workload)
             self._samples[self._space.index(config)] = sample
 
     def _can_learn(self) -> bool:
@@ -108,10 +108,3 @@ class ModelGuidedSearch:
         rows = self._encoder.matrix(list(by_index.values()))
         looks = rows[:, self._encoder.knob_columns :]
         return Pool(np.array(list(by_index), dtype=np.int64), rows, kinds(looks if looks.shape[1] else rows))
-
-
-def _calls_per_s(trial: Trial) -> float:
-    """0 for a candidate that failed, in whichever way."""
-    if trial.outcome is not Outcome.OK or trial.measurement is None:
-        return 0.0
-    return 1 / median(trial.measurement.times_s)
