@@ -69,11 +69,11 @@ class _Terms:
 
 
 def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Operands], ...]:
-    """Eight named sets of operands, always the same ones for a seed.
+    """Named sets of operands, always the same ones for a seed: eight, and one more where weights have a zero point.
 
     The first has random values and middling zero points, like a trained layer, and is the one to time.
     """
-    cases = (
+    cases: tuple[tuple[str, Operands], ...] = (
         ("random", _random(workload, np.random.default_rng([seed, 0]))),
         ("min-min", _extreme(workload, np.random.default_rng([seed, 1]), False, False, 0)),
         ("max-max", _extreme(workload, np.random.default_rng([seed, 2]), True, True, 1)),
@@ -81,8 +81,11 @@ def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Oper
         ("max-min", _extreme(workload, np.random.default_rng([seed, 4]), True, False, 3)),
         ("alternating", _alternating(workload, np.random.default_rng([seed, 5]))),
         ("random-end-zero-points", _random_end(workload, np.random.default_rng([seed, 6]))),
-        ("units-high-zero-points", _units(workload, np.random.default_rng([seed, 7]))),
+        ("units-high-zero-points", _units(workload, np.random.default_rng([seed, 7]), far=False)),
     )
+    if workload.numerics.weight_zero_point:
+        # Weights that are s8 without their zero point may have code of their own.
+        cases = (*cases, ("units-far-weight", _units(workload, np.random.default_rng([seed, 8]), far=True)))
     if workload.numerics.residual is None:
         return cases
     return tuple((name, _with_residual(workload, case, index, seed)) for index, (name, case) in enumerate(cases))
@@ -146,14 +149,18 @@ def _phases(workload: Workload) -> tuple[LongArray, LongArray]:
     return np.asarray(sum(data)), np.asarray(sum(weight))
 
 
-def _units(workload: Workload, rng: np.random.Generator) -> Operands:
-    """Values a step or two from their zero points, in sums fine enough to show an error of one anywhere."""
+def _units(workload: Workload, rng: np.random.Generator, far: bool) -> Operands:
+    """Values a step or two from their zero points, in sums fine enough to show an error of one anywhere.
+
+    Args:
+        far: one weight is as far from the zero point as can be.
+    """
     zero_points = _allowed(workload, [high for _, high in _ranges(workload)])
-    terms = _Terms(
-        (zero_points[0] - _unit_data(workload, rng)).astype(DTYPES[workload.numerics.data]),
-        (zero_points[1] - _unit_weights(workload, rng)).astype(DTYPES[workload.numerics.weight]),
-        *zero_points,
-    )
+    weight = (zero_points[1] - _unit_weights(workload, rng)).astype(DTYPES[workload.numerics.weight])
+    if far:
+        weight.flat[0] = _ranges(workload)[1][0]
+    data = (zero_points[0] - _unit_data(workload, rng)).astype(DTYPES[workload.numerics.data])
+    terms = _Terms(data, weight, *zero_points)
     factors = np.resize(UNIT_FACTORS if _is_per_channel(workload) else UNIT_FACTORS[:1], workload.out_channels)
     sums = _sums(workload, terms)
     return _aimed(workload, terms, sums, _median(sums), factors, rng)

@@ -51,7 +51,7 @@ _CASES = (
 def adversarial_addend(numerics: Numerics, operands: Operands, own: LongArray, index: int, seed: int) -> Addend:
     """The residual of one case, for the layer's own outputs."""
     assert numerics.residual is not None
-    case, rng = _CASES[index], np.random.default_rng([seed, len(_CASES) + index])
+    case, rng = _CASES[index % len(_CASES)], np.random.default_rng([seed, len(_CASES) + index])
     zero_point = _zero_point(numerics.residual.data, case.zero_points[0], rng)
     sum_zero_point = _zero_point(numerics.output, case.zero_points[1], rng)
     low, high = narrowed_range(numerics.output, numerics.residual.clamp, rng)

@@ -45,7 +45,7 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
     data_zero_point = operands.data_zero_point + layout.data_offset
     params = np.zeros(params_length(workload.numerics), np.int32)
     params[PAD_VALUE] = data_zero_point
-    params[WEIGHT_ZERO_POINT] = operands.weight_zero_point + layout.weight_offset
+    params[WEIGHT_ZERO_POINT] = layout.packed_zero_point(operands.weight, operands.weight_zero_point)
     params[OUTPUT_ZERO_POINT] = operands.output_zero_point
     if workload.numerics.requantize is not None:
         params[LOWEST] = operands.clamp_low - operands.output_zero_point

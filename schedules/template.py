@@ -26,7 +26,6 @@ class OperandLayout(Protocol):
 
     Attributes:
         data_offset: what the kernel adds to each data value before it multiplies (128 turns s8 into u8).
-        weight_offset: what `pack` adds to each weight (-128 turns u8 into s8).
         channels: the output channel of each position of the kernel's bias and per-channel rescale values.
         border_taps: [classes, taps of the window], which taps are multiplied; the bias has `channels` once per class.
             Kernels that read a filled border multiply all taps of all outputs: one class.
@@ -36,9 +35,6 @@ class OperandLayout(Protocol):
     def data_offset(self) -> int: ...
 
     @property
-    def weight_offset(self) -> int: ...
-
-    @property
     def channels(self) -> npt.NDArray[np.int64]: ...
 
     @property
@@ -46,6 +42,9 @@ class OperandLayout(Protocol):
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.integer[Any]]:
         """The weights, of `workload.weight_shape`, in the order in which the kernel reads them."""
+
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:
+        """The zero point of what `pack` makes of the weights, which may have moved them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,17 +214,17 @@ class ChangedLayout:
 
     what: str
     data_offset: int
-    weight_offset: int
     channels: npt.NDArray[np.int64]
     border_taps: npt.NDArray[np.bool_]
     pack: Callable[..., Any]
+    packed_zero_point: Callable[..., int]
 
     def __repr__(self) -> str:
         return self.what
 
 
 def changed(kernel: Kernel, what: str, **instead: Any) -> Kernel:
-    names = ("data_offset", "weight_offset", "channels", "border_taps", "pack")
+    names = ("data_offset", "channels", "border_taps", "pack", "packed_zero_point")
     return replace(kernel, layout=ChangedLayout(what, **{n: getattr(kernel.layout, n) for n in names} | instead))
 
 

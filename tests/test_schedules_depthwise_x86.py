@@ -120,6 +120,19 @@ def test_weights_are_where_rows_take_them_from() -> None:
                         assert (packed[first + register, lane] == expected).all()
 
 
+@pytest.mark.parametrize(
+    ("zero_point", "lowest", "highest", "packed"),
+    [(128, 0, 255, 0), (100, 0, 227, 0), (200, 72, 255, 0), (100, 0, 228, -28), (200, 71, 255, 72), (0, 0, 255, -128)],
+)
+def test_weights_are_packed_without_their_zero_point_where_they_fit(
+    zero_point: int, lowest: int, highest: int, packed: int
+) -> None:
+    form = form_of("dwconv2d-u8u8-1x8x8x32-k3x3x1-s1-p1-wz-float.c-u8", "x86-avx512vnni")
+    weight = np.full((32, 3, 3), zero_point, np.uint8)
+    weight[3, 1, 1], weight[7, 2, 0] = lowest, highest
+    assert form.packed_zero_point(weight, zero_point) == packed
+
+
 @pytest.mark.parametrize("profile", REGISTERS)
 def test_depthwise_layers_are_taken(profile: str) -> None:
     workload = parse_workload("dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-float.c-u8")

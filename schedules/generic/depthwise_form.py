@@ -29,7 +29,7 @@ class DepthwiseForm:
     """A depthwise layer with its register tile; everything the compute definition needs.
 
     Attributes:
-        data_offset, weight_offset: what is added to data and weights: nothing.
+        data_offset: what is added to data: nothing.
     """
 
     workload: DepthwiseConv2d
@@ -37,7 +37,6 @@ class DepthwiseForm:
     tile_columns: int
     tile_blocks: int
     data_offset: ClassVar[int] = 0
-    weight_offset: ClassVar[int] = 0
 
     @property
     def output(self) -> tuple[int, int]:
@@ -105,6 +104,9 @@ class DepthwiseForm:
         first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, last)
         tiled = weight[first[:, None] + np.arange(self.tile_outputs)]
         return np.ascontiguousarray(tiled.transpose(0, 2, 3, 1).reshape(self.weight_shape))
+
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        return zero_point
 
 
 def depthwise_space(

@@ -33,7 +33,7 @@ class DirectForm:
 
     Attributes:
         lanes: int32 accumulators in one register.
-        data_offset, weight_offset: what is added to data and weights: nothing.
+        data_offset: what is added to data: nothing.
     """
 
     image: Image
@@ -41,7 +41,6 @@ class DirectForm:
     tile_columns: int
     tile_blocks: int
     data_offset: ClassVar[int] = 0
-    weight_offset: ClassVar[int] = 0
 
     @property
     def tile_outputs(self) -> int:
@@ -107,6 +106,9 @@ class DirectForm:
         channels = first[:, None] + np.arange(self.tile_outputs)
         tiled = rows[:, channels].reshape(image.groups, self.channel_tiles, self.tile_blocks, self.lanes, -1)
         return np.ascontiguousarray(tiled.transpose(0, 1, 4, 2, 3).reshape(self.weight_shape))
+
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        return zero_point
 
 
 def direct_space(image: Image, lanes: int, registers: int) -> ConfigSpace:

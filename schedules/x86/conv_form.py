@@ -266,6 +266,9 @@ class ConvForm:
         split = np.concatenate([runs, tails], axis=1)[self.channels].reshape(tiles, registers, self.lanes, steps, TAPS)
         return self.registers.pack(split.transpose(0, 3, 1, 2, 4))
 
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        return zero_point + self.weight_offset
+
     @property
     def _order(self) -> npt.NDArray[np.int64]:
         return channel_order(self.tile_registers, self.lanes)

@@ -37,8 +37,9 @@ class Weights(Enum):
     SIGNED: s8 weights as they are, on u8 data.
     WIDE: the instruction takes 16 bits, so any weight minus its zero point is one operand.
     UNSIGNED: u8 weights as they are, as the unsigned operand of s8 data.
-    CENTRED: with the zero point z, every sum begins with -z times the sum of its data. Rows of a tile that share words
-        share that sum, in which all bytes of a word count; unused bytes have the weight z.
+    CENTRED: weights minus their zero point where they are s8. Others have a zero point z of s8, and every sum begins
+        with -z times the sum of its data. Rows of a tile that share words share that sum, in which all bytes of a word
+        count; unused bytes have the weight z.
     """
 
     SIGNED = "signed"
@@ -272,9 +273,16 @@ class DepthwiseForm:
             parts.append(self.registers.pack(part.transpose(0, 3, 4, 5, 1, 2, 6)))
         return np.concatenate(parts)
 
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:
+        """0 for weights that are s8 without their zero point: a kernel that centres others has code for them, too."""
+        centred = weight.astype(np.int16) - np.int16(zero_point)
+        if self.weights is Weights.CENTRED and centred.min() >= LOWEST_WEIGHT and centred.max() <= HIGHEST_WEIGHT:
+            return 0
+        return zero_point + self.weight_offset
+
     def _operands(self, weight: npt.NDArray[np.int16], zero_point: int) -> tuple[npt.NDArray[np.int16], int]:
         """The weights as operands, and what unused bytes of words get."""
-        if self.weights is Weights.WIDE:
+        if self.weights is Weights.WIDE or (zero_point and self.packed_zero_point(weight, zero_point) == 0):
             return weight - np.int16(zero_point), 0
         if self.weights is not Weights.CENTRED:
             return weight, 0
@@ -300,7 +308,7 @@ class DepthwiseForm:
         return tuple(Tiles(same[0], len(same), *key) for key, same in groups)
 
 
-LOWEST_WEIGHT = -128
+LOWEST_WEIGHT, HIGHEST_WEIGHT = -128, 127
 
 
 def depthwise_form(

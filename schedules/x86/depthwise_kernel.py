@@ -29,14 +29,27 @@ def write_depthwise(form: DepthwiseForm, vectors: X86Vectors) -> Any:
         unsigned = form.weights is Weights.UNSIGNED
         kernel = Kernel(form, vectors, arguments, epilogue, image, unsigned=unsigned)
         if form.weights is Weights.CENTRED:
-            with T.If(arguments.params[WEIGHT_ZERO_POINT] != LOWEST_WEIGHT):
-                with T.Then():
-                    _write_tiles(replace(kernel, centred=True))
-                with T.Else():
-                    _write_tiles(replace(kernel, unsigned=True, moved=True))
+            _choose(
+                (arguments.params[WEIGHT_ZERO_POINT] == 0, kernel),
+                (arguments.params[WEIGHT_ZERO_POINT] != LOWEST_WEIGHT, replace(kernel, centred=True)),
+                (True, replace(kernel, unsigned=True, moved=True)),
+            )
         else:
             _write_tiles(kernel)
     return builder.get()
+
+
+def _choose(*cases: tuple[Any, Kernel]) -> None:
+    """Emit each kernel, and the choice of the first one whose condition holds."""
+    (condition, kernel), *others = cases
+    if not others:
+        _write_tiles(kernel)
+        return
+    with T.If(condition):
+        with T.Then():
+            _write_tiles(kernel)
+        with T.Else():
+            _choose(*others)
 
 
 def _write_tiles(kernel: Kernel) -> None:

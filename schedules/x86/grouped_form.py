@@ -259,6 +259,9 @@ class GroupedForm:
         shape = (self.channel_tiles, self.tile_registers, self.lanes, rows, words.steps, words.count, TAPS)
         return self.registers.pack(steps.reshape(shape).transpose(0, 3, 5, 4, 1, 2, 6))
 
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        return zero_point + self.weight_offset
+
     @cached_property
     def _positions(self) -> npt.NDArray[np.int64]:
         """The channel of each lane, [registers, lanes], counted from the first one of the tile."""
