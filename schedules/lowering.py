@@ -11,7 +11,8 @@ from schedules.target import Target
 AS_WRITTEN = "int8tune.as_written"
 """The attribute of functions whose loops and statements are those that are to run."""
 
-# Passes of TVM's pipeline that find nothing to do in such functions, and take half of a long one's compile time.
+# Passes of TVM's pipeline that find nothing to do in such functions, and take half of a long one's compile time. Only
+# StorageRewrite would do something: drop the annotation that keeps sums on the stack (`schedules.x86.accumulators`).
 _FOR_SCHEDULED_FUNCTIONS = (
     "s_tir.CompactBufferAllocation",
     "s_tir.HoistIfThenElse",

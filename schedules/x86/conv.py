@@ -10,7 +10,8 @@ from schedules.space import ConfigSpace, Value
 from schedules.target import Target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Conv2d, Dense, Workload
-from schedules.x86.conv_form import conv_form, conv_space
+from schedules.x86.conv_form import conv_form
+from schedules.x86.conv_space import conv_space
 from schedules.x86.offsets import dot_offsets
 from schedules.x86.registers import REGISTERS
 

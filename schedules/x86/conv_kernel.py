@@ -14,9 +14,8 @@ from schedules.intrinsics.x86_vectors import X86Vectors, prefetch
 from schedules.workload import Conv2d, Dense
 from schedules.x86.accumulators import Accumulators
 from schedules.x86.border import kernel_rows, row_class
-from schedules.x86.channels import register_groups
 from schedules.x86.conv_form import ColumnTiles, ConvForm, largest_divisor
-from schedules.x86.epilogue import Epilogue, Pixel
+from schedules.x86.epilogue import Epilogue
 from schedules.x86.image import copied_image, image_in_place
 from schedules.x86.pending import PendingTile
 from schedules.x86.registers import TAPS
@@ -270,16 +269,5 @@ class _ConvWriter:
     def _store(self, sums: Accumulators, columns: Sequence[Any], k: Any, at: Any) -> None:
         """Requantize and store columns of the tile at output `at`."""
         form = self.form
-        register = 0
-        for size in register_groups(form.tile_registers):
-            pixels = [
-                Pixel(
-                    [sums[column, register + r] for r in range(size)],
-                    at + column * self.problem.out_channels + register * form.lanes,
-                )
-                for column in columns
-            ]
-            channel = (k * form.tile_registers + register) * form.lanes
-            valid = max(0, min(size * form.lanes, form.tile_outputs - register * form.lanes))
-            self.epilogue.store(pixels, channel, valid)
-            register += size
+        channel = k * form.tile_registers * form.lanes
+        self.epilogue.store_tile(sums, columns, at, self.problem.out_channels, channel, form.tile_outputs)

@@ -282,10 +282,8 @@ class DepthwiseForm:
 
     def _operands(self, weight: npt.NDArray[np.int16], zero_point: int) -> tuple[npt.NDArray[np.int16], int]:
         """The weights as operands, and what unused bytes of words get."""
-        if self.weights is Weights.WIDE or (zero_point and self.packed_zero_point(weight, zero_point) == 0):
+        if self.weights is Weights.WIDE or self.packed_zero_point(weight, zero_point) == 0:
             return weight - np.int16(zero_point), 0
-        if self.weights is not Weights.CENTRED:
-            return weight, 0
         moved, filler = weight + np.int16(self.weight_offset), zero_point + self.weight_offset
         # Minus -128 is no s8, but all weights minus -128 are u8.
         return (moved - np.int16(filler), 0) if filler == LOWEST_WEIGHT else (moved, filler)

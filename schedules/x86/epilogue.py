@@ -19,7 +19,8 @@ from schedules.arguments import HIGHEST, LOWEST, OUTPUT_ZERO_POINT
 from schedules.epilogue import DTYPES
 from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.numerics import Numerics
-from schedules.x86.channels import PACKED_REGISTERS
+from schedules.x86.accumulators import Accumulators
+from schedules.x86.channels import PACKED_REGISTERS, register_groups
 from schedules.x86.fixed_point import fixed_point
 from schedules.x86.residual import ResidualAddition
 from schedules.x86.signature import Arguments
@@ -48,6 +49,26 @@ class Epilogue:
     vectors: X86Vectors
     numerics: Numerics
     arguments: Arguments
+
+    def store_tile(
+        self, sums: Accumulators, columns: Sequence[Any], at: Any, pixel_values: int, channel: Any, valid: int
+    ) -> None:
+        """Requantize and store columns of a tile, each all its registers.
+
+        Args:
+            at: index in the output of the first column's first channel; `pixel_values` from one column to the next.
+            channel: index in `rescale` of the tile's first value.
+            valid: how many of the tile's channels exist.
+        """
+        register, lanes = 0, self.vectors.lanes
+        for size in register_groups(sums.rows):
+            pixels = [
+                Pixel([sums[column, register + r] for r in range(size)], at + column * pixel_values + register * lanes)
+                for column in columns
+            ]
+            left = max(0, min(size * lanes, valid - register * lanes))
+            self.store(pixels, channel + register * lanes, left)
+            register += size
 
     def store(self, pixels: Sequence[Pixel], channel: Any, valid: int) -> None:
         """Requantize and store the same channels of some pixels.

@@ -14,8 +14,7 @@ from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.workload import Conv2d
 from schedules.x86.accumulators import Accumulators
 from schedules.x86.border import kernel_rows, row_class
-from schedules.x86.channels import register_groups
-from schedules.x86.epilogue import Epilogue, Pixel
+from schedules.x86.epilogue import Epilogue
 from schedules.x86.grouped_form import GroupedForm
 from schedules.x86.grouped_image import packed_image
 from schedules.x86.image import ReadImage, copied_image, image_in_place
@@ -194,17 +193,8 @@ class _GroupedWriter:
     def _store(self, tile: Tile) -> None:
         form, problem = self.form, self.problem
         height, width = problem.output
-        tile_at = ((tile.n * height + tile.y) * width + tile.x) * problem.out_channels
-        tile_at += self._first_group(tile.k) * problem.group_outputs
-        register = 0
-        for size in register_groups(form.tile_registers):
-            first = register * form.lanes
-            pixels = [
-                Pixel([self.sums[column, register + r] for r in range(size)], at)
-                for column, at in enumerate(
-                    tile_at + first + column * problem.out_channels for column in range(form.tile_columns)
-                )
-            ]
-            valid = max(0, min(size * form.lanes, form.tile_outputs - first))
-            self.epilogue.store(pixels, tile.k * form.tile_registers * form.lanes + first, valid)
-            register += size
+        at = ((tile.n * height + tile.y) * width + tile.x) * problem.out_channels
+        at += self._first_group(tile.k) * problem.group_outputs
+        channel = tile.k * form.tile_registers * form.lanes
+        columns = range(form.tile_columns)
+        self.epilogue.store_tile(self.sums, columns, at, problem.out_channels, channel, form.tile_outputs)

@@ -10,7 +10,7 @@ from schedules.image import Image
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.tiles import tile_sizes
 from schedules.x86.channels import register_groups
-from schedules.x86.conv_form import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
+from schedules.x86.conv_space import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
 from schedules.x86.grouped_form import GroupedForm, group_words, grouped_form
 from schedules.x86.registers import TAPS, Registers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from results.record import Outcome, Trial
 from results.stats import median
@@ -23,8 +23,12 @@ class Speeds:
 
     def fastest(self) -> list[int]:
         """Grid indexes of the configs that work, the fastest first."""
-        working = [index for index, speed in self._calls_per_s.items() if speed]
-        return sorted(working, key=lambda index: (-self._calls_per_s[index], index))
+        return fastest_of(self._calls_per_s)
+
+
+def fastest_of(speeds: Mapping[int, float]) -> list[int]:
+    """Grid indexes of those that are not 0, the largest first; of equal ones the first of the grid."""
+    return sorted((index for index, speed in speeds.items() if speed), key=lambda index: (-speeds[index], index))
 
 
 def calls_per_s(trial: Trial) -> float:

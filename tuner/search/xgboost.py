@@ -12,7 +12,7 @@ from schedules.space import Config, ConfigSpace
 from tuner.cost_model.base import CostModel, Sample
 from tuner.cost_model.features import FeatureEncoder
 from tuner.search.pool import Indexes, Pool, kinds, spread
-from tuner.search.speeds import calls_per_s
+from tuner.search.speeds import calls_per_s, fastest_of
 from tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.
@@ -97,8 +97,7 @@ class ModelGuidedSearch:
 
     def _variants(self) -> list[Config]:
         """The valid configs that differ in one knob, by any number of steps, from one of the fastest."""
-        working = [index for index, sample in self._samples.items() if sample.calls_per_s]
-        elite = sorted(working, key=lambda index: (-self._samples[index].calls_per_s, index))[:ELITE]
+        elite = fastest_of({index: sample.calls_per_s for index, sample in self._samples.items()})[:ELITE]
         configs = [self._space.at(index) for index in elite]
         variants = [{**c, knob.name: choice} for c in configs for knob in self._space.knobs for choice in knob.choices]
         return [config for config in variants if self._space.fault(config) is None]
