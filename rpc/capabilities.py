@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rpc.request import Capabilities
+from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 
 UNKNOWN = "unknown"
 _ROOT = Path("/")
@@ -26,7 +27,7 @@ def read_capabilities() -> Capabilities:
         cpu=cpu,
         llvm_cpu=str(codegen.llvm_get_system_cpu()),
         llvm_triple=str(codegen.llvm_get_system_triple()),
-        features=cpu_features(),
+        features=usable_features(),
         cores=cores,
         cache_bytes=cache_bytes(cores[0]),
         environment={
@@ -54,6 +55,14 @@ def cpu_name(root: Path = _ROOT) -> str:
 def cpu_features(root: Path = _ROOT) -> frozenset[str]:
     info = _cpuinfo(root)
     return frozenset((info.get("flags") or info.get("Features") or "").split())
+
+
+def usable_features() -> frozenset[str]:
+    """The CPU's features without those that the kernel does not let this process use."""
+    features = cpu_features()
+    if not any(name.startswith(TILE_FEATURES) for name in features) or allow_tile_registers():
+        return features
+    return frozenset(name for name in features if not name.startswith(TILE_FEATURES))
 
 
 def cache_bytes(core: int, root: Path = _ROOT) -> Mapping[str, int]:

@@ -23,6 +23,7 @@ from rpc.cases import Arrays
 from rpc.fields import Fields, integer, text
 from rpc.protocol import Timed
 from rpc.request import Program, Timing
+from rpc.tile_registers import allow_tile_registers
 from rpc.timing import calls_that_fill, time_in_turn
 
 _PROBE_REPEAT_S = 0.001
@@ -134,6 +135,7 @@ class Worker:
 
 def load_programs(programs: Sequence[LoadedCases]) -> list[Kernel]:
     """Load the libraries, once every one of them is known to be the one that was built."""
+    allow_tile_registers()
     for program, _ in programs:
         if hashlib.sha256(Path(program.library).read_bytes()).hexdigest() != program.sha256:
             raise HashMismatchError(f"library is not the one that was built: {program.library}")

@@ -22,6 +22,9 @@ READ_REGISTERS = 12
 # Registers that chains of dot products leave to weights and products.
 DOT_RESERVE = 4
 PEAK_STEPS = 8000
+# Registers of sums beside one of data and one of weights; the products of a step, and full registers.
+TILE_CHAINS, TILE_STEPS = 6, 800
+TILE_ROWS, TILE_BYTES, TILE_LANES = 16, 64, 16
 LINE_BYTES = 64
 
 
@@ -41,6 +44,8 @@ class Probe:
 
 def peak_probe(target: Target) -> Probe:
     """A loop of the target's fastest exact int8 multiply-add, on registers or one cache line, in each thread."""
+    if target.profile == "x86-amx":
+        return _tile_probe(target.threads)
     if target.profile in REGISTERS:
         return _dot_probe(target.profile, target.threads)
     return _multiply_add_probe(target.vector_lanes, target.threads)
@@ -57,6 +62,18 @@ def _dot_probe(profile: str, threads: int) -> Probe:
     function = write_peak(VECTORS[profile], registers, threads, chains, PEAK_STEPS)
     inputs = (start, registers.pack(weight))
     return Probe(function, inputs, _own_dots(registers, start, weight), 2 * start.size * PEAK_STEPS * TAPS)
+
+
+def _tile_probe(threads: int) -> Probe:
+    from schedules.x86.peak_kernel import write_tile_peak
+
+    rng, shape = np.random.default_rng(0), (TILE_CHAINS, TILE_ROWS, TILE_LANES)
+    data = rng.integers(0, 256, (TILE_ROWS, TILE_BYTES)).astype(np.uint8)
+    weight = rng.integers(-128, 128, (TILE_BYTES // TAPS, TILE_LANES, TAPS)).astype(np.int8)
+    product = data.astype(np.int32) @ weight.transpose(0, 2, 1).reshape(TILE_BYTES, TILE_LANES).astype(np.int32)
+    expected = np.broadcast_to(product * TILE_STEPS, (threads, *shape)).astype(np.int32)
+    work = 2 * threads * TILE_STEPS * TILE_CHAINS * product.size * TILE_BYTES
+    return Probe(write_tile_peak(threads, shape, TILE_STEPS), (data, weight), expected, work)
 
 
 def _own_dots(registers: Registers, start: npt.NDArray[np.int32], weight: npt.NDArray[np.int16]) -> npt.NDArray[Any]:

@@ -10,6 +10,7 @@ from schedules.generic.direct import DirectGeneric
 from schedules.target import Target
 from schedules.template import Template
 from schedules.workload import Workload
+from schedules.x86.amx import AmxX86
 from schedules.x86.conv import ConvX86
 from schedules.x86.depthwise import DepthwiseX86
 from schedules.x86.grouped import GroupedX86
@@ -18,6 +19,7 @@ MAX_SHOWN = 80
 
 TEMPLATES: tuple[Template, ...] = (
     GroupedX86(),
+    AmxX86(),
     ConvX86(),
     DepthwiseX86(),
     DirectGeneric(),

@@ -58,6 +58,14 @@ _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 # In order of preference; a device takes the first one whose needs it meets.
 PROFILES = (
+    Profile(
+        "x86-amx",
+        _V4 | {"avx512_vnni", "amx_tile", "amx_int8"},
+        "x86-64-v4",
+        ("+avx512vnni", "+amx-tile", "+amx-int8"),
+        16,
+        32,
+    ),
     Profile("x86-avx512vnni", _V4 | {"avx512_vnni"}, "x86-64-v4", ("+avx512vnni",), 16, 32),
     Profile("x86-avxvnni", _V3 | {"avx_vnni"}, "x86-64-v3", ("+avxvnni",), 8, 16),
     Profile("x86-avx2", _V3, "x86-64-v3", (), 8, 16),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
+from rpc.tile_registers import allow_tile_registers
 from schedules.adversarial import adversarial_operands
 from schedules.arguments import kernel_inputs
 from schedules.lowering import compile_function
@@ -60,6 +61,7 @@ class Built:
 
 
 def compile_kernel(workload: Workload, target: Target, kernel: Kernel) -> Built:
+    allow_tile_registers()
     executable = compile_function(kernel.function, target)
     return Built(workload, kernel, executable, executable.jit()["main"])
 

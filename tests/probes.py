@@ -7,19 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 from schedules.errors import UnknownTargetError
 from schedules.target import PROFILES, Target, target_for
+from schedules.x86.registers import REGISTERS
+
+# Profiles with vector instructions of their own: x86-amx has those of x86-avx512vnni.
+VECTOR_PROFILES = tuple(profile for profile in REGISTERS if profile != "x86-amx")
 
 
 @functools.cache
 def cpu_features() -> frozenset[str]:
-    """The CPU's features by their Linux names; none where they can't be read."""
+    """The CPU's features by their Linux names, those that may be used; none where they can't be read."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return frozenset()
     listed = (line.split(":", 1)[1] for line in lines if line.startswith(("flags", "Features")))
-    return frozenset(next(listed, "").split())
+    features = frozenset(next(listed, "").split())
+    return features if allow_tile_registers() else frozenset(f for f in features if not f.startswith(TILE_FEATURES))
 
 
 def has_feature(name: str) -> bool:

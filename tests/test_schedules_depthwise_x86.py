@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import build
-from probes import any_target, host_target
+from probes import VECTOR_PROFILES, any_target, host_target
 
 from schedules.registry import template_for
 from schedules.space import Config
@@ -33,7 +33,7 @@ LAYERS = {
 SIZES = ((1, 1), (1, 4), (2, 2), (2, 4), (3, 3), (4, 2))
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @pytest.mark.parametrize("key", LAYERS.values(), ids=LAYERS.keys())
 def test_each_arrangement_of_words_is_exact(key: str, profile: str) -> None:
     assert build(parse_workload(key), host_target(profile), template=TEMPLATE).wrong_cases() == []
@@ -89,7 +89,7 @@ def test_output_rows_share_words(window: str, expected: list[tuple[int, int]]) -
 
 
 @pytest.mark.parametrize("channels", [1, 15, 16, 17, 32, 63, 64, 100, 112, 130])
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 def test_blocks_hold_each_channel(channels: int, profile: str) -> None:
     form = form_of(f"dwconv2d-u8s8-1x8x8x{channels}-k3x3x1-s1-p1-float.c-u8", profile)
     stored = [
@@ -133,7 +133,7 @@ def test_weights_are_packed_without_their_zero_point_where_they_fit(
     assert form.packed_zero_point(weight, zero_point) == packed
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 def test_depthwise_layers_are_taken(profile: str) -> None:
     workload = parse_workload("dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-float.c-u8")
     assert template_for(workload, any_target(profile)).name == "x86.depthwise"

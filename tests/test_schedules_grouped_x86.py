@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernels import build
 from layers import workloads
-from probes import any_target, host_target
+from probes import VECTOR_PROFILES, any_target, host_target
 
 from schedules.image import image_of
 from schedules.registry import template_for
@@ -57,7 +57,7 @@ few = settings(
 )
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @few
 @given(workload=workloads("grouped"), seed=st.integers(0, 2**16))
 def test_drawn_layers_and_configs_are_exact(profile: str, workload: Workload, seed: int) -> None:
@@ -84,7 +84,7 @@ def test_kernels_stay_inside_their_arrays() -> None:
     code = f"""
 from guarded_memory import check
 from kernels import build
-from probes import host_target
+from probes import VECTOR_PROFILES, host_target
 from schedules.workload import parse_workload
 from schedules.x86.grouped import GroupedX86
 for key in {EXACT}:
@@ -100,7 +100,7 @@ for key in {EXACT}:
     assert done.stdout.split() == [*EXACT]
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @pytest.mark.parametrize(
     ("inputs", "outputs", "name"),
     [
@@ -128,7 +128,7 @@ def test_rows_of_too_many_dot_products_are_refused() -> None:
 
 
 @pytest.mark.parametrize("width", [4, 8, 16])
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 def test_words_of_square_groups_stay_within_128_bits(profile: str, width: int) -> None:
     """A permutation that does is one instruction on all CPUs, with the operand in memory."""
     form = form_of(f"conv2d-u8s8-1x8x8x128-k3x3x128-s1-p1-g{128 // width}-float.c-u8", profile, tile_registers=4)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tvm
 from kernels import compile_function
-from probes import any_target, host_target
+from probes import VECTOR_PROFILES, any_target, host_target
 
-from schedules.probes import DOT_RESERVE, PEAK_STEPS, Probe, bandwidth_probe, peak_probe
+from schedules.probes import DOT_RESERVE, PEAK_STEPS, TILE_CHAINS, TILE_STEPS, Probe, bandwidth_probe, peak_probe
 from schedules.target import PROFILES, Target
 from schedules.x86.registers import REGISTERS
 
@@ -36,7 +36,7 @@ def test_bandwidth_probes_are_exact(profile: str, size_bytes: int) -> None:
     assert is_exact(bandwidth_probe(target, size_bytes), target)
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 def test_the_loop_of_an_x86_peak_has_all_operands_in_registers(profile: str) -> None:
     target, registers = any_target(profile), REGISTERS[profile]
     probe = peak_probe(target)
@@ -46,3 +46,13 @@ def test_the_loop_of_an_x86_peak_has_all_operands_in_registers(profile: str) -> 
     assert len(dots) % (chains * registers.parts) == 0
     assert [line for line in lines[dots[0] : dots[-1] + 1] if "(" in line] == []
     assert probe.work == 2 * PEAK_STEPS * chains * 4 * registers.lanes
+
+
+def test_the_loop_of_the_amx_peak_only_multiplies() -> None:
+    target = any_target("x86-amx")
+    probe = peak_probe(target)
+    lines = compile_function(probe.function, target).mod.inspect_source("asm").splitlines()
+    products = [number for number, line in enumerate(lines) if "tdpbusd" in line]
+    assert len(products) % TILE_CHAINS == 0
+    assert [line for line in lines[products[0] : products[-1] + 1] if "(" in line] == []
+    assert probe.work == 2 * TILE_STEPS * TILE_CHAINS * 16 * 16 * 64

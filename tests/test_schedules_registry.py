@@ -55,7 +55,9 @@ def test_templates_are_found_by_name_and_version() -> None:
     for template in TEMPLATES:
         assert template_named(template.name) is template
         assert template_named(template.name, template.version) is template
-    with pytest.raises(UnknownTemplateError, match=r"unknown template `x86.nothing`.* known: x86.grouped, x86.conv, "):
+    with pytest.raises(
+        UnknownTemplateError, match=r"unknown template `x86.nothing`.* known: x86.grouped, x86.amx, x86.conv, "
+    ):
         template_named("x86.nothing")
     with pytest.raises(UnknownTemplateError, match=r"template `generic.direct` has version \d+, not 0"):
         template_named("generic.direct", 0)
@@ -63,8 +65,10 @@ def test_templates_are_found_by_name_and_version() -> None:
 
 def test_targets_follow_the_features_of_the_device() -> None:
     names = [profile.name for profile in PROFILES]
-    assert names == ["x86-avx512vnni", "x86-avxvnni", "x86-avx2", "generic"]
-    vnni, avx_vnni, avx2 = (profile.needs for profile in PROFILES[:3])
+    assert names == ["x86-amx", "x86-avx512vnni", "x86-avxvnni", "x86-avx2", "generic"]
+    amx, vnni, avx_vnni, avx2 = (profile.needs for profile in PROFILES[:4])
+    assert target_for(amx | vnni | avx_vnni, "sapphirerapids", "x86_64-linux-gnu").name == "x86-amx"
+    assert target_for(amx - {"amx_int8"}, "sapphirerapids", "x86_64-linux-gnu").name == "x86-avx512vnni"
     assert target_for(vnni | avx_vnni | {"sse2"}, "znver5", "x86_64-linux-gnu").name == "x86-avx512vnni"
     assert target_for(avx_vnni | {"avx512f"}, "alderlake", "x86_64-linux-gnu").name == "x86-avxvnni"
     assert target_for(vnni - {"avx512_vnni"}, "skylake-avx512", "x86_64-linux-gnu").name == "x86-avx2"
@@ -84,6 +88,7 @@ def test_a_named_target_is_refused_where_the_device_cant_run_it() -> None:
     with pytest.raises(UnknownTargetError, match="its CPU lacks: avx512_vnni"):
         target_for(VNNI - {"avx512_vnni"}, "skylake-avx512", "x86_64-linux-gnu", "x86-avx512vnni")
     with pytest.raises(
-        UnknownTargetError, match="unknown target `mips`, known: x86-avx512vnni, x86-avxvnni, x86-avx2, generic"
+        UnknownTargetError,
+        match="unknown target `mips`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, generic",
     ):
         target_for(VNNI, "znver5", "x86_64-linux-gnu", "mips")

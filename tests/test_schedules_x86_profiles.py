@@ -13,14 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernels import build
 from layers import workloads
-from probes import host_target
+from probes import VECTOR_PROFILES, host_target
 from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics.x86_vectors import VECTORS, Avx2, call
 from schedules.space import Value
 from schedules.workload import parse_workload
 from schedules.x86.conv import ConvX86
-from schedules.x86.registers import REGISTERS
 
 TEMPLATE = ConvX86()
 # Taps that fill dot products and taps that don't, in groups, too.
@@ -45,7 +44,7 @@ few = settings(
 )
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @few
 @given(workload=st.sampled_from(["conv2d", "conv2d", "dense"]).flatmap(workloads), seed=st.integers(0, 2**16))
 def test_drawn_layers_and_configs_are_exact(profile: str, workload: Any, seed: int) -> None:
@@ -54,7 +53,7 @@ def test_drawn_layers_and_configs_are_exact(profile: str, workload: Any, seed: i
     assert build(workload, target, config, TEMPLATE).wrong_cases() == []
 
 
-@pytest.mark.parametrize("profile", REGISTERS)
+@pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @pytest.mark.parametrize("key", BORDERS)
 def test_every_way_to_treat_the_border_is_exact(profile: str, key: str) -> None:
     workload, target = parse_workload(key), host_target(profile)

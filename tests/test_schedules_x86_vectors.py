@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 import tvm
 from kernels import compile_function
-from probes import any_target, host_target
+from probes import VECTOR_PROFILES, any_target, host_target
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -58,7 +58,7 @@ def vector(buffer: Any, row: Any, dtype: str) -> Any:
     return buffer.vload([row * int(dtype.rpartition("x")[2])], dtype)
 
 
-@pytest.fixture(params=VECTORS)
+@pytest.fixture(params=VECTOR_PROFILES)
 def profile(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -73,7 +73,10 @@ def test_every_fault_has_its_line(tmp_path: Path) -> None:
             "config: knob `unroll` is missing",
         ),
         ({"template": "generic.depthwise"}, "template: generic.depthwise does not take this workload: takes dwconv2d"),
-        ({"target": "sparc"}, "target: unknown target `sparc`, known: x86-avx512vnni, x86-avxvnni, x86-avx2, generic"),
+        (
+            {"target": "sparc"},
+            "target: unknown target `sparc`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, generic",
+        ),
         ({"target": "generic-x86-64-v3"}, "template: x86.conv does not take this workload: needs target"),
     ],
 )

@@ -164,6 +164,7 @@ class Avx2(_Registers256):
 
 
 VECTORS: dict[str, X86Vectors] = {
+    "x86-amx": Avx512Vnni(),
     "x86-avx512vnni": Avx512Vnni(),
     "x86-avxvnni": AvxVnni(),
     "x86-avx2": Avx2(),

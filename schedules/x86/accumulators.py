@@ -16,7 +16,7 @@ class Accumulators:
     """int32 sums of `columns` times `rows` registers."""
 
     def __init__(self, columns: int, rows: int, lanes: int) -> None:
-        self.rows = rows
+        self.rows: int = rows
         self.buffer = T.alloc_buffer((columns * rows,), f"int32x{lanes}", annotations=ON_STACK)
 
     def __getitem__(self, place: tuple[Any, int]) -> Any:

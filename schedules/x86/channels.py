@@ -7,6 +7,8 @@ registers, lane l of register r has channel `4 * g * (l // 4) + 4 * r + l % 4`.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -30,3 +32,14 @@ def channel_order(registers: int, lanes: int) -> npt.NDArray[np.int64]:
         first = len(rows) * lanes
         rows += [first + lane // 4 * 4 * size + 4 * register + lane % 4 for register in range(size)]
     return np.stack(rows)
+
+
+def tiled_channels(groups: int, group_outputs: int, registers: int, lanes: int) -> npt.NDArray[np.int64]:
+    """The output channel of each position of a layer's tiles: [groups * channel tiles * registers * lanes].
+
+    The last tile of a group overlaps its neighbour; a tile that is wider than its group repeats the last channel.
+    """
+    tile = min(registers * lanes, group_outputs)
+    first = np.minimum(np.arange(math.ceil(group_outputs / tile)) * tile, group_outputs - tile)
+    within = np.minimum(first[:, None, None] + channel_order(registers, lanes), group_outputs - 1)
+    return (np.arange(groups)[:, None, None, None] * group_outputs + within).reshape(-1)

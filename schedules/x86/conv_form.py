@@ -27,7 +27,7 @@ import numpy.typing as npt
 from schedules.arguments import has_weight_zero_point
 from schedules.image import Image
 from schedules.space import Value
-from schedules.x86.channels import PACKED_REGISTERS, channel_order, register_groups
+from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
 from schedules.x86.registers import TAPS, Registers
 
 # Steps of a reduction between two parts of the last tile that are stored beside it, at most.
@@ -117,6 +117,10 @@ class ConvForm:
     def reduction_steps(self) -> int:
         """All dot products of one sum."""
         return self.image.window.kernel[0] * self.image.runs * self.steps + self.tail_steps
+
+    @property
+    def tile_rows(self) -> int:
+        return 1
 
     @property
     def accumulators(self) -> int:
@@ -223,10 +227,7 @@ class ConvForm:
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
         """The output channel of each position: [groups * channel tiles * registers * lanes]."""
-        outputs = self.image.group_outputs
-        first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, outputs - self.tile_outputs)
-        within = np.minimum(first[:, None, None] + self._order, outputs - 1)
-        return (np.arange(self.image.groups)[:, None, None, None] * outputs + within).reshape(-1)
+        return tiled_channels(self.image.groups, self.image.group_outputs, self.tile_registers, self.lanes)
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
@@ -247,10 +248,6 @@ class ConvForm:
 
     def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
         return zero_point + self.weight_offset
-
-    @property
-    def _order(self) -> npt.NDArray[np.int64]:
-        return channel_order(self.tile_registers, self.lanes)
 
     @property
     def tiles_of_a_row(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
@@ -19,7 +19,6 @@ from schedules.arguments import HIGHEST, LOWEST, OUTPUT_ZERO_POINT
 from schedules.epilogue import DTYPES
 from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.numerics import Numerics
-from schedules.x86.accumulators import Accumulators
 from schedules.x86.channels import PACKED_REGISTERS, register_groups
 from schedules.x86.fixed_point import fixed_point
 from schedules.x86.residual import ResidualAddition
@@ -42,6 +41,14 @@ class Pixel:
     at: Any
 
 
+class TileSums(Protocol):
+    """The int32 sums of a tile: one vector for each (column, register); `rows` is how many registers there are."""
+
+    @property
+    def rows(self) -> int: ...
+    def __getitem__(self, place: tuple[Any, int], /) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """Requantizes and stores; per-channel rescale values are in the order of the sums."""
@@ -51,7 +58,7 @@ class Epilogue:
     arguments: Arguments
 
     def store_tile(
-        self, sums: Accumulators, columns: Sequence[Any], at: Any, pixel_values: int, channel: Any, valid: int
+        self, sums: TileSums, columns: Sequence[Any], at: Any, pixel_values: int, channel: Any, valid: int
     ) -> None:
         """Requantize and store columns of a tile, each all its registers.
 

@@ -101,6 +101,10 @@ class GroupedForm:
         return self.tile_groups * self.image.group_outputs
 
     @property
+    def tile_rows(self) -> int:
+        return 1
+
+    @property
     def channel_tiles(self) -> int:
         return math.ceil(self.image.groups / self.tile_groups)
 

@@ -38,18 +38,25 @@ def image_in_place(problem: Image, arguments: Arguments) -> ReadImage:
 
 def copied_image(problem: Image, arguments: Arguments, slack: int, threads: int) -> ReadImage:
     """A copy with the border filled and `slack` values behind each row; signed data becomes unsigned."""
+    _, left, _, right = problem.window.padding
+    row_bytes = -(-((problem.width + left + right) * problem.channels + slack) // VECTOR_BYTES) * VECTOR_BYTES
+    return bordered_image(problem, arguments, row_bytes, threads, flip=problem.numerics.data == "s8")
+
+
+def bordered_image(problem: Image, arguments: Arguments, row_bytes: int, threads: int, *, flip: bool) -> ReadImage:
+    """A copy with the border filled, in rows of `row_bytes`; with `flip`, signed data becomes unsigned."""
     top, left, bottom, right = problem.window.padding
     rows, columns = problem.height + top + bottom, problem.width + left + right
-    row_bytes = -(-(columns * problem.channels + slack) // VECTOR_BYTES) * VECTOR_BYTES
     before, used = left * problem.channels, problem.width * problem.channels
-    buffer = T.alloc_buffer((problem.batch * rows * row_bytes,), "uint8")
-    pad = T.cast(arguments.params[PAD_VALUE], "uint8")
+    dtype = "uint8" if flip else arguments.data.dtype
+    buffer = T.alloc_buffer((problem.batch * rows * row_bytes,), dtype)
+    pad = T.cast(arguments.params[PAD_VALUE], dtype)
 
     def copy(index: Any) -> None:
         """A row of the image between its borders."""
         at = (index // problem.height * rows + top + index % problem.height) * row_bytes
         fill_row(buffer, at, pad, before)
-        copy_row(buffer, at + before, arguments.data, index * used, used, problem.numerics.data == "s8")
+        copy_row(buffer, at + before, arguments.data, index * used, used, flip)
         fill_row(buffer, at + before + used, pad, row_bytes - before - used)
 
     def border(index: Any) -> None:

@@ -1,4 +1,4 @@
-"""The dot products that a core can do at most: a loop that has all operands in registers."""
+"""The products that a core can do at most: loops that have all operands in registers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from schedules.intrinsics import x86_tiles as tiles
 from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.x86.registers import Registers
 from schedules.x86.rows import share
@@ -39,6 +40,37 @@ def write_peak(vectors: X86Vectors, registers: Registers, threads: int, chains: 
                     T.buffer_store(sums, total, [chain, lane])
             for chain in range(chains):
                 T.buffer_store(out, sums[chain, lane], [thread, chain, lane])
+
+        share(threads, threads, work)
+    return builder.get()
+
+
+def write_tile_peak(threads: int, sums_shape: tuple[int, int, int], steps: int) -> Any:
+    """`out[thread, chain] = steps * data @ weight` by AMX: (data, weight, out).
+
+    `sums_shape` is [chains, rows, lanes]; data are u8, weights packed s8, both fill a register.
+    """
+    chains, rows, lanes = sums_shape
+    row_bytes = 4 * lanes
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        data = T.arg("data", T.buffer((rows, row_bytes), "uint8"))
+        weight = T.arg("weight", T.buffer((row_bytes // 4, lanes, 4), "int8"))
+        out = T.arg("out", T.buffer((threads, *sums_shape), "int32"))
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+
+        def work(thread: Any) -> None:
+            tiles.configure([(rows, row_bytes)] * (chains + 2))
+            tiles.load(chains, data, (0, 0), row_bytes)
+            tiles.load(chains + 1, weight, (0, 0, 0), row_bytes)
+            for chain in range(chains):
+                tiles.clear(chain)
+            with T.serial(0, steps):
+                for chain in range(chains):
+                    tiles.multiply_add(chain, chains, chains + 1, ("u8", "s8"))
+            for chain in range(chains):
+                tiles.store(chain, out, (thread, chain, 0, 0), row_bytes)
+            tiles.release()
 
         share(threads, threads, work)
     return builder.get()

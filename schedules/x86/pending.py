@@ -14,25 +14,20 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.x86.accumulators import ON_STACK, Accumulators
 
-# Of the state: how many columns wait, their channel tile, the index of their first output.
+# Of the state: how many parts wait, their channel tile, the index of their first output.
 COUNT, CHANNEL_TILE, OUTPUT = range(3)
 
 
-class PendingTile:
-    """The sums of the last tile."""
+class PendingPlace:
+    """How much of the last tile waits, and where it goes."""
 
-    def __init__(self, columns: int, rows: int, lanes: int) -> None:
-        self.columns = columns
-        self.sums = Accumulators(columns, rows, lanes)
+    def __init__(self) -> None:
         self.state = T.alloc_buffer((3,), "int32", scope="local", annotations=ON_STACK)
         T.buffer_store(self.state, T.int32(0), [COUNT])
 
-    def take(self, sums: Accumulators, k: Any, at: Any) -> None:
-        """Keep a tile's sums."""
-        for column in range(self.columns):
-            for row in range(sums.rows):
-                self.sums[column, row] = sums[column, row]
-        for index, value in ((COUNT, T.int32(self.columns)), (CHANNEL_TILE, k), (OUTPUT, at)):
+    def put(self, count: int, k: Any, at: Any) -> None:
+        """Let `count` parts wait."""
+        for index, value in ((COUNT, T.int32(count)), (CHANNEL_TILE, k), (OUTPUT, at)):
             T.buffer_store(self.state, value, [index])
 
     @property
@@ -43,3 +38,19 @@ class PendingTile:
     def place(self) -> tuple[Any, Any]:
         """The channel tile, and the index of the first output."""
         return self.state[CHANNEL_TILE], self.state[OUTPUT]
+
+
+class PendingTile(PendingPlace):
+    """The sums of the last tile; its columns wait."""
+
+    def __init__(self, columns: int, rows: int, lanes: int) -> None:
+        self.columns = columns
+        self.sums = Accumulators(columns, rows, lanes)
+        super().__init__()
+
+    def take(self, sums: Accumulators, k: Any, at: Any) -> None:
+        """Keep a tile's sums."""
+        for column in range(self.columns):
+            for row in range(sums.rows):
+                self.sums[column, row] = sums[column, row]
+        self.put(self.columns, k, at)

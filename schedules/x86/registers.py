@@ -48,8 +48,10 @@ class Registers:
         return parts.astype("<i2" if self.parts == 2 else np.int8).view(np.int8).reshape(-1)
 
 
+_AVX512 = Registers(lanes=16, count=32)
 REGISTERS = {
-    "x86-avx512vnni": Registers(lanes=16, count=32),
+    "x86-amx": _AVX512,
+    "x86-avx512vnni": _AVX512,
     "x86-avxvnni": Registers(lanes=8, count=16, loads_per_cycle=1.8),
     "x86-avx2": Registers(
         lanes=8,

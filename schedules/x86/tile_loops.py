@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from schedules.x86.rows import repeat, share
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One register tile: channel tile `k` of the columns from `x` on in row `y` of image `n`."""
+    """One register tile: channel tile `k` of the columns from `x` on, and the rows from `y` on, of image `n`."""
 
     columns: ColumnTiles
     k: Any
@@ -36,6 +37,8 @@ class TiledForm(Protocol):
     def channel_tiles(self) -> int: ...
     @property
     def tile_columns(self) -> int: ...
+    @property
+    def tile_rows(self) -> int: ...
     @property
     def outer(self) -> str: ...
     @property
@@ -98,7 +101,12 @@ class TileLoops:
 
     @property
     def _rows(self) -> int:
-        return self.form.image.batch * self.form.image.output[0]
+        """Rows of tiles, of all images."""
+        return self.form.image.batch * self._image_rows
+
+    @property
+    def _image_rows(self) -> int:
+        return math.ceil(self.form.image.output[0] / self.form.tile_rows)
 
     def _tiles_of_row(self, emit: Callable[[ColumnTiles, Any], None], threads: int = 1) -> None:
         def tile(columns: ColumnTiles, index: Any) -> None:
@@ -114,6 +122,11 @@ class TileLoops:
         return T.min(start, columns.last) if overlaps else start
 
     def _emit(self, columns: ColumnTiles, k: Any, row: Any, x: Any) -> None:
-        height = self.form.image.output[0]
-        n, y = (row // height, row % height) if self.form.image.batch > 1 else (0, row)
-        self.tile(Tile(columns, k, n, y, x))
+        n, y = (row // self._image_rows, row % self._image_rows) if self.form.image.batch > 1 else (0, row)
+        self.tile(Tile(columns, k, n, self._first_row(y), x))
+
+    def _first_row(self, index: Any) -> Any:
+        """The image row where a row of tiles begins; the last one may overlap its neighbour."""
+        height, rows = self.form.image.output[0], self.form.tile_rows
+        start = index * rows
+        return T.min(start, height - rows) if height % rows else start

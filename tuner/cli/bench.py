@@ -46,6 +46,9 @@ RunsOption = Annotated[
 RunMsOption = Annotated[
     int, typer.Option("--run-ms", metavar="MS", parser=whole_number, help="How long a turn takes, in milliseconds.")
 ]
+WithoutAmxOption = Annotated[
+    bool, typer.Option("--without-amx", help="Let no library use AMX, as on a CPU that has none.")
+]
 OnlyOption = Annotated[
     str | None,
     typer.Option("--only", metavar="CLASS", help=f"Layers of one class, such as {EXAMPLE_CLASS} or first."),
@@ -61,6 +64,7 @@ def bench(
     runs: RunsOption = 20,
     run_ms: RunMsOption = 20,
     only: OnlyOption = None,
+    without_amx: WithoutAmxOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -72,11 +76,15 @@ def bench(
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
     from rpc.request import Timing
+    from rpc.tile_registers import deny_tile_registers
     from tuner.bench.layers import choose_layers, class_named
     from tuner.bench.run import BenchSpec
+    from tuner.errors import BenchSpecError
 
     layers = choose_layers(names or [], None if only is None else class_named(only))
     spec = BenchSpec(layers, _peers(against), threads, Timing(runs, run_ms / 1e3), target)
+    if without_amx and not deny_tile_registers():
+        raise BenchSpecError("--without-amx needs Linux on x86-64, and leave to filter system calls (seccomp)")
     return _bench(spec, results, form)
 
 

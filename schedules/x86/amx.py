@@ -1,0 +1,51 @@
+"""conv2d and dense by products of AMX tile registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from schedules.image import image_of
+from schedules.space import ConfigSpace, Value
+from schedules.target import Target
+from schedules.template import Kernel, Rejection
+from schedules.workload import Conv2d, Dense, Workload
+from schedules.x86.amx_form import LANES
+from schedules.x86.amx_space import amx_form, amx_space
+
+PROFILE = "x86-amx"
+
+
+class AmxX86:
+    """Blocks of 16 x 16 sums, 64 taps of a run an instruction, in each of the four combinations of signs."""
+
+    name = "x86.amx"
+    version = 1
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.profile != PROFILE:
+            return Rejection(f"needs target {PROFILE}, this one is {target.name}")
+        if not isinstance(workload, Conv2d | Dense):
+            return Rejection(f"takes conv2d and dense, not {workload.op}")
+        image = image_of(workload)
+        if image.groups > 1:
+            return Rejection(f"takes one group of channels, this layer has {image.groups}")
+        if image.batch * math.prod(image.output) == 1:
+            return Rejection("takes layers whose weights are used more than once, this one has one output a channel")
+        if image.out_channels < LANES // 2:
+            return Rejection(f"takes at least {LANES // 2} output channels, this layer has {image.out_channels}")
+        return None
+
+    def space(self, workload: Workload, target: Target) -> ConfigSpace:
+        assert isinstance(workload, Conv2d | Dense)
+        return amx_space(image_of(workload), target.threads)
+
+    def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
+        assert isinstance(workload, Conv2d | Dense)
+        from schedules.intrinsics.x86_vectors import VECTORS
+        from schedules.x86.amx_kernel import write_amx
+
+        self.space(workload, target).check(config)
+        form = amx_form(image_of(workload), config, target.threads)
+        function = write_amx(workload, form, VECTORS[target.profile])
+        return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -1,0 +1,218 @@
+"""conv2d and dense on the tile registers of AMX: the form that the kernel is written for.
+
+A data register has up to 16 outputs' data in its rows, up to 64 values of one run each; a weight register has as many
+values' weights for 16 output channels; their product is added to a register of 16 x 16 sums. A block is the sums that
+are computed together: those of `tile_columns` columns in `tile_rows` rows of the image and of `tile_registers` times 16
+channels, in at most eight registers with their operands.
+
+A row of a data register lies in memory as it is, so registers of a block read an image, or a copy of it with a border,
+in place. Where two rows of a small image fit one register with the border between them, they share it, and the sums
+of the border are dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.arguments import has_weight_zero_point
+from schedules.image import Image
+from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
+from schedules.x86.conv_form import ColumnTiles
+from schedules.x86.registers import TAPS
+
+TILE_REGISTERS, REGISTER_ROWS, ROW_BYTES, LANES = 8, 16, 64, 16
+
+
+@dataclass(frozen=True)
+class AmxForm:
+    """An image with its block; everything the kernel's writer needs.
+
+    Attributes:
+        outer: as in `schedules.x86.conv_form.ConvForm`.
+        store: a block's sums `after` its products, or `beside` those of the next block.
+    """
+
+    image: Image
+    tile_columns: int
+    tile_rows: int
+    tile_registers: int
+    outer: str
+    store: str
+    threads: int = 1
+
+    @property
+    def data_offset(self) -> int:
+        """Tiles are multiplied with their own signs."""
+        return 0
+
+    @property
+    def tile_outputs(self) -> int:
+        """Output channels of one block."""
+        return min(self.tile_registers * LANES, self.image.out_channels)
+
+    @property
+    def channel_tiles(self) -> int:
+        return math.ceil(self.image.out_channels / self.tile_outputs)
+
+    @property
+    def step_bytes(self) -> int:
+        """Values of a run that are multiplied at once; runs of fewer than a register's are filled up to whole words."""
+        return min(ROW_BYTES, math.ceil(self.image.run_length / TAPS) * TAPS)
+
+    @property
+    def run_steps(self) -> int:
+        return math.ceil(self.image.run_length / self.step_bytes)
+
+    def step_start(self, step: Any) -> Any:
+        """Where a step's values begin in their run, of an array of steps, too."""
+        return np.minimum(step * self.step_bytes, max(0, self.image.run_length - self.step_bytes))
+
+    @property
+    def steps(self) -> int:
+        """All steps of a sum."""
+        return self.image.window.kernel[0] * self.image.runs * self.run_steps
+
+    @property
+    def slack(self) -> int:
+        """Values that a step reads beyond its run."""
+        return max(0, self.step_bytes - self.image.run_length)
+
+    @property
+    def copies(self) -> bool:
+        """Whether the kernel reads a copy of the image."""
+        return any(self.image.window.padding) or self.slack > 0
+
+    @property
+    def image_columns(self) -> int:
+        """Columns of the image that is read."""
+        _, left, _, right = self.image.window.padding
+        return self.image.width + left + right
+
+    @property
+    def row_bytes(self) -> int:
+        """From one row of the image that is read to the next."""
+        used = self.image_columns * self.image.channels
+        if not self.copies or self.rows_of_register > 1:
+            return used
+        return math.ceil((used + self.slack) / ROW_BYTES) * ROW_BYTES
+
+    @property
+    def columns_of_register(self) -> int:
+        """Output columns in one data register."""
+        return math.ceil(self.tile_columns / math.ceil(self.tile_columns / REGISTER_ROWS))
+
+    @property
+    def rows_of_register(self) -> int:
+        """Output rows in one data register, with the border between them."""
+        alone = self.tile_columns > REGISTER_ROWS or self.image.window.stride != (1, 1) or self.slack > 0
+        if alone:
+            return 1
+        return min(self.tile_rows, (REGISTER_ROWS - self.tile_columns) // self.image_columns + 1)
+
+    @property
+    def register_rows(self) -> int:
+        """Rows of a data register."""
+        return (self.rows_of_register - 1) * self.image_columns + self.columns_of_register
+
+    @property
+    def data_tiles(self) -> tuple[tuple[int, int], ...]:
+        """(row, column) of the block where each data register begins; the last ones may overlap their neighbours."""
+        rows, columns = self.rows_of_register, self.columns_of_register
+        return tuple(
+            (min(row, self.tile_rows - rows), min(column, self.tile_columns - columns))
+            for row in range(0, self.tile_rows, rows)
+            for column in range(0, self.tile_columns, columns)
+        )
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether weights stay in their registers for all data of a step, or data for all weights."""
+        return self.tile_registers < len(self.data_tiles)
+
+    @property
+    def used_registers(self) -> int:
+        """Registers of sums and operands."""
+        data = len(self.data_tiles)
+        return data * self.tile_registers + min(data, self.tile_registers) + 1
+
+    @property
+    def sums_pitch(self) -> int:
+        """Pixels from one row of a block's sums to the next, in memory."""
+        return self.image_columns if self.rows_of_register > 1 else self.tile_columns
+
+    @property
+    def stored_pixels(self) -> int:
+        """Neighbouring pixels that become bytes together: as many as fill the registers that are packed."""
+        return min(self.tile_columns, PACKED_REGISTERS // register_groups(self.tile_registers)[-1])
+
+    @property
+    def parts_of_row(self) -> int:
+        return math.ceil(self.tile_columns / self.stored_pixels)
+
+    @property
+    def parts(self) -> int:
+        """Parts in which a block is stored."""
+        return self.tile_rows * self.parts_of_row
+
+    @property
+    def pipelined(self) -> bool:
+        return self.store == "beside"
+
+    @property
+    def has_window_sum(self) -> bool:
+        return has_weight_zero_point(self.image.numerics, 0)
+
+    @property
+    def column_tiles(self) -> tuple[ColumnTiles, ...]:
+        """All blocks of a row run the same code: borders are in memory."""
+        last, taps = self.image.output[1] - self.tile_columns, self.image.window.kernel[1]
+        inside = ((True,) * self.tile_columns,) * taps
+        return (ColumnTiles(0, last, self.tiles_of_a_row, inside, (0,) * self.tile_columns),)
+
+    @property
+    def tiles_of_a_row(self) -> int:
+        return math.ceil(self.image.output[1] / self.tile_columns)
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        return np.ones((1, math.prod(self.image.window.kernel)), bool)
+
+    @cached_property
+    def channels(self) -> npt.NDArray[np.int64]:
+        """The output channel of each position: [channel tiles * registers * lanes]."""
+        return tiled_channels(1, self.image.out_channels, self.tile_registers, LANES)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of one weight register."""
+        return self.step_bytes * LANES
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """[channel tiles, steps, registers, words, lanes, bytes]; steps by kernel row, run, and within the run."""
+        words = self.step_bytes // TAPS
+        return (self.channel_tiles, self.steps, self.tile_registers, words, LANES, TAPS)
+
+    def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
+        """Weights [OC, KH, KW, C] or [OC, K] in the order of `weight_shape`; values of two steps only in the first."""
+        channels, length = self.image.out_channels, self.image.run_length
+        runs = weight.reshape(channels, -1, length)
+        packed = np.zeros((*runs.shape[:2], self.run_steps, self.step_bytes), weight.dtype)
+        done = 0
+        for step in range(self.run_steps):
+            start = int(self.step_start(step))
+            end = min(start + self.step_bytes, length)
+            packed[:, :, step, done - start : end - start] = runs[:, :, done:end]
+            done = end
+        tiles, steps, registers, words, _, _ = self.weight_shape
+        split = packed[self.channels].reshape(tiles, registers, LANES, steps, words, TAPS)
+        return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5)).view(np.int8).reshape(-1)
+
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        return zero_point

@@ -1,0 +1,283 @@
+"""conv2d and dense on AMX, written as TIR: loops over blocks, and in each the products of tile registers.
+
+Sums leave tile registers through memory. From there they become bytes like those of other kernels
+(`schedules.x86.epilogue`), in parts that lie between the products of the next block: tiles are multiplied by a unit of
+their own, which goes on while vectors are stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from schedules.intrinsics import x86_tiles as tiles
+from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.workload import Conv2d, Dense
+from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
+from schedules.x86.epilogue import Epilogue
+from schedules.x86.image import ReadImage, bordered_image, image_in_place
+from schedules.x86.pending import PendingPlace
+from schedules.x86.registers import TAPS
+from schedules.x86.rows import repeat
+from schedules.x86.signature import declare_arguments
+from schedules.x86.tile_loops import Tile, TileLoops
+from schedules.x86.window_sums import corrections
+
+
+def write_amx(workload: Conv2d | Dense, form: AmxForm, vectors: X86Vectors) -> Any:
+    """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        _AmxWriter(workload, form, vectors).write()
+    return builder.get()
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredSums:
+    """A row of a block's sums in memory, [pixels, registers, lanes], less what weights' zero points take of them.
+
+    Attributes:
+        rows: registers of a pixel.
+        first: the row's first pixel.
+        correct: turns a pixel's sums into those without zero point.
+    """
+
+    buffer: Any
+    rows: int
+    first: Any
+    correct: Callable[[Any, Any], Any]
+
+    def __getitem__(self, place: tuple[Any, int]) -> Any:
+        pixel, register = place
+        at = ((self.first + pixel) * self.rows + register) * LANES
+        return self.correct(self.buffer.vload([at], f"int32x{LANES}"), pixel)
+
+
+def _nothing(_: Any) -> None:
+    """Emit nothing."""
+
+
+class _AmxWriter:
+    """Emits one kernel."""
+
+    def __init__(self, workload: Conv2d | Dense, form: AmxForm, vectors: X86Vectors) -> None:
+        self.workload = workload
+        self.form = form
+        self.vectors = vectors
+        self.problem = form.image
+        self.types = (form.image.numerics.data, form.image.numerics.weight)
+        # Registers: sums, then the operands that stay, then the one that changes.
+        self.data_count = len(form.data_tiles)
+        self.kept = self.data_count * form.tile_registers
+
+    def write(self) -> None:
+        """Arguments, the copy and the window sums where they are needed, the blocks."""
+        form, problem = self.form, self.problem
+        arguments = declare_arguments(self.workload, form, math.prod(form.weight_shape))
+        self.weight, self.bias, self.out = arguments.weight, arguments.bias, arguments.out
+        self.epilogue = Epilogue(self.vectors, problem.numerics, arguments)
+        self.image: ReadImage
+        if form.copies:
+            self.image = bordered_image(problem, arguments, form.row_bytes, form.threads, flip=False)
+        else:
+            self.image = image_in_place(problem, arguments)
+        self.corrections: Any = None
+        if form.has_window_sum:
+            self.corrections = corrections(problem, self.image, arguments.params, self.vectors, form.threads)
+        if form.threads > 1:
+            TileLoops(form, form.channel_tiles, self._begin, self._block, self._end).emit()
+            return
+        # One thread has one configuration, and stores the last block of a turn beside the first one of the next.
+        self._begin()
+        TileLoops(form, form.channel_tiles, lambda: None, self._block, lambda: None).emit()
+        self._end()
+
+    def _begin(self) -> None:
+        """What each thread has of its own: registers, sums in memory, and which of them are not stored yet."""
+        form = self.form
+        rows, words = form.register_rows, form.step_bytes // TAPS
+        sums, data, weight = (rows, ROW_BYTES), (rows, form.step_bytes), (words, ROW_BYTES)
+        kept, changing = (weight, data) if form.keeps_weights else (data, weight)
+        operands = [kept] * min(self.data_count, form.tile_registers) + [changing]
+        shapes = [sums] * self.kept + operands
+        tiles.configure(shapes + [changing] * (TILE_REGISTERS - len(shapes)))
+        pixels = (form.tile_rows - 1) * form.sums_pitch + form.tile_columns
+        self.sums = T.alloc_buffer((pixels * form.tile_registers * LANES,), "int32")
+        self.pending = PendingPlace()
+
+    def _end(self) -> None:
+        if self.form.pipelined:
+            for register in range(self.kept):
+                self._keep(register)
+            self._store_parts(0, self.form.parts)
+        tiles.release()
+
+    def _block(self, tile: Tile) -> None:
+        if self.form.pipelined:
+            self._beside_last(tile)
+        else:
+            self._alone(tile)
+
+    def _alone(self, tile: Tile) -> None:
+        """Multiply a block, then store it."""
+        for register in range(self.kept):
+            self._start(register, tile)
+        self._steps(tile, 0, _nothing)
+        for register in range(self.kept):
+            self._keep(register)
+        self._put(tile)
+        self._store_parts(0, self.form.parts)
+
+    def _beside_last(self, tile: Tile) -> None:
+        """Multiply a block, and store the last one beside it.
+
+        The last block's sums leave their registers one by one, each just before the first product that needs it: at
+        the end of a block, they would wait for its products, and the next products for them.
+        """
+        form = self.form
+
+        def exchange(register: int) -> None:
+            self._keep(register)
+            self._start(register, tile)
+
+        self._step(tile, 0, 0, 0, exchange)
+        at_once = math.ceil(form.parts / max(1, form.steps - 1))
+        self._steps(tile, 1, lambda step: self._store_parts((step - 1) * at_once, at_once))
+        if form.steps == 1:
+            self._store_parts(0, form.parts)
+        self._put(tile)
+
+    def _put(self, tile: Tile) -> None:
+        self.pending.put(self.form.parts, tile.k, self._pixel_at(tile))
+
+    def _start(self, register: int, tile: Tile) -> None:
+        """Begin sums with their bias: all rows of a register are loaded from the same place."""
+        at = (tile.k * self.form.tile_registers + register % self.form.tile_registers) * LANES
+        tiles.load(register, self.bias, at, 0)
+
+    def _keep(self, register: int) -> None:
+        """Move sums to memory."""
+        form = self.form
+        row, column = form.data_tiles[register // form.tile_registers]
+        pixel = form.tile_registers * LANES
+        at = (row * form.sums_pitch + column) * pixel + register % form.tile_registers * LANES
+        tiles.store(register, self.sums, at, pixel * TAPS)
+
+    def _steps(self, tile: Tile, first: int, beside: Callable[[Any], None]) -> None:
+        """The products of a block from step `first` on, 0 or 1; `beside` emits what goes with a step."""
+        rows, runs = self.problem.window.kernel[0], self.problem.runs * self.form.run_steps
+
+        def step(kh: Any, index: Any) -> None:
+            self._step(tile, kh, index // self.form.run_steps, index % self.form.run_steps)
+            beside(kh * runs + index)
+
+        repeat(first and runs - first, lambda index: step(0, first + index))
+        repeat(rows - first, lambda kh: repeat(runs, lambda index: step(first + kh, index)))
+
+    def _step(self, tile: Tile, kh: Any, run: Any, step: Any, before: Callable[[int], None] = _nothing) -> None:
+        """The products of one step, of all data and weights of the block; `before` emits what each sum needs first."""
+        form, problem, window = self.form, self.problem, self.problem.window
+        row = tile.n * self.image.rows + tile.y * window.stride[0] - self.image.top + kh * window.dilation[0]
+        column = tile.x * window.stride[1] - self.image.left + run * window.dilation[1]
+        data_at = row * self.image.row_bytes + column * problem.channels + self._step_start(step)
+        weight_at = ((tile.k * window.kernel[0] + kh) * problem.runs + run) * form.run_steps + step
+
+        def load_data(register: int, index: int) -> None:
+            rows, columns = form.data_tiles[index]
+            at = rows * window.stride[0] * self.image.row_bytes + columns * window.stride[1] * problem.channels
+            tiles.load(register, self.image.buffer, data_at + at, window.stride[1] * problem.channels)
+
+        def load_weight(register: int, index: int) -> None:
+            tiles.load(register, self.weight, (weight_at * form.tile_registers + index) * form.weight_bytes, ROW_BYTES)
+
+        if form.keeps_weights:
+            self._products(load_weight, load_data, form.tile_registers, self.data_count, before)
+        else:
+            self._products(load_data, load_weight, self.data_count, form.tile_registers, before)
+
+    def _products(
+        self,
+        load_kept: Callable[[int, int], None],
+        load: Callable[[int, int], None],
+        kept: int,
+        changing: int,
+        before: Callable[[int], None],
+    ) -> None:
+        """Each of the kept operands times each of the others, which take turns in what registers are left."""
+        first = self.kept + kept
+        free = min(changing, TILE_REGISTERS - first)
+        for index in range(free):
+            load(first + index, index)
+        for other in range(kept):
+            load_kept(self.kept + other, other)
+        for index in range(changing):
+            register = first + index % free
+            if index >= free:
+                load(register, index)
+            for other in range(kept):
+                data, weight = (index, other) if self.form.keeps_weights else (other, index)
+                operands = (register, self.kept + other) if self.form.keeps_weights else (self.kept + other, register)
+                total = data * self.form.tile_registers + weight
+                before(total)
+                tiles.multiply_add(total, *operands, self.types)
+
+    def _step_start(self, step: Any) -> Any:
+        """Where a step begins in its run; the last one may overlap its neighbour."""
+        form = self.form
+        if form.run_steps == 1:
+            return 0
+        start, last = step * form.step_bytes, self.problem.run_length - form.step_bytes
+        return T.min(start, last) if self.problem.run_length % form.step_bytes else start
+
+    def _store_parts(self, first: Any, count: int) -> None:
+        """Store some parts of the block that waits, those that there are."""
+
+        def part(index: Any) -> None:
+            if not self.form.pipelined:
+                self._store_part(index)
+                return
+            with T.If(index < self.pending.count), T.Then():
+                self._store_part(index)
+
+        repeat(count, lambda turn: part(first + turn))
+
+    def _store_part(self, part: Any) -> None:
+        """Requantize and store some neighbouring pixels."""
+        form, problem = self.form, self.problem
+        row, group = (part // form.parts_of_row, part % form.parts_of_row) if form.tile_rows > 1 else (0, part)
+        column = group * form.stored_pixels
+        if form.tile_columns % form.stored_pixels:
+            column = T.min(column, form.tile_columns - form.stored_pixels)
+        k, first_pixel = self.pending.place
+        pixel = first_pixel + row * problem.output[1] + column
+
+        def correct(sums: Any, place: Any) -> Any:
+            if self.corrections is None:
+                return sums
+            return self.vectors.subtract(sums, T.broadcast(self.corrections[pixel + place], LANES))
+
+        sums = _StoredSums(self.sums, form.tile_registers, row * form.sums_pitch + column, correct)
+        at = pixel * problem.out_channels + self._first_channel(k)
+        self.epilogue.store_tile(
+            sums,
+            range(form.stored_pixels),
+            at,
+            problem.out_channels,
+            k * form.tile_registers * LANES,
+            form.tile_outputs,
+        )
+
+    def _first_channel(self, k: Any) -> Any:
+        form, outputs = self.form, self.problem.out_channels
+        first = k * form.tile_outputs
+        overlaps = outputs % form.tile_outputs != 0 and form.channel_tiles > 1
+        return T.min(first, outputs - form.tile_outputs) if overlaps else first
+
+    def _pixel_at(self, tile: Tile) -> Any:
+        """Index of the block's first output pixel."""
+        height, width = self.problem.output
+        return (tile.n * height + tile.y) * width + tile.x

@@ -1,0 +1,158 @@
+"""The AMX template: exact with emulated tiles on any CPU with AVX-512, and what its form promises."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated_tiles import emulate_tiles
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernels import build, compile_kernel
+from layers import ODD, workloads
+from probes import any_target, host_target
+
+from schedules.image import image_of
+from schedules.target import Target
+from schedules.workload import Conv2d, Dense, Workload, parse_workload
+from schedules.x86.amx import AmxX86
+from schedules.x86.amx_form import LANES, AmxForm
+from schedules.x86.amx_space import amx_form
+
+TEMPLATE = AmxX86()
+TARGET = any_target("x86-amx")
+# Every sign, with and without border, two rows in one register, steps that overlap in a run, tiles that overlap.
+LAYERS = (
+    "conv2d-u8s8-1x7x7x40-k3x3x48-s1-p1-float.c-u8",
+    "conv2d-s8s8-2x9x18x68-k1x1x40-s1-p0-fixed.c-s8",
+    "conv2d-u8u8-1x9x20x24-k3x3x33-s2-p1-wz-float.c-clamp-u8",
+    "conv2d-s8u8-1x8x8x72-k3x3x20-s1-p2-d2-wz-fixed.t-s8",
+    "conv2d-u8s8-1x23x19x3-k7x7x24-s2-p3-float.c-u8",
+    "dense-u8s8-37x100-o50-float.c-u8",
+    "dense-u8s8-33x64-o48-s32",
+    "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
+)
+SIGNS = {"u8s8": "tdpbusd", "u8u8": "tdpbuud", "s8s8": "tdpbssd", "s8u8": "tdpbsud"}
+few = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def sample(workload: Workload, seed: int) -> dict[str, Any]:
+    return dict(TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(seed)))
+
+
+def form_of(key: str, **knobs: Any) -> AmxForm:
+    workload = parse_workload(key)
+    assert isinstance(workload, Conv2d | Dense)
+    return amx_form(image_of(workload), {**TEMPLATE.space(workload, TARGET).default, **knobs}, 1)
+
+
+class TestEmulated:
+    """Kernels whose tiles are emulated: everything but the tile instructions is what runs on AMX."""
+
+    @pytest.fixture(autouse=True)
+    def _emulated(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        emulate_tiles(monkeypatch)
+
+    @pytest.mark.parametrize("key", LAYERS)
+    def test_layers_are_exact(self, key: str, vnni: Target) -> None:
+        workload = parse_workload(key)
+        for config in (TEMPLATE.space(workload, TARGET).default, *(sample(workload, seed) for seed in range(3))):
+            assert compile_kernel(workload, vnni, TEMPLATE.apply(workload, TARGET, config)).wrong_cases() == [], config
+
+    @few
+    @given(workload=st.sampled_from(["conv2d", "dense"]).flatmap(workloads), seed=st.integers(0, 2**16))
+    def test_drawn_layers_and_configs_are_exact(self, vnni: Target, workload: Any, seed: int) -> None:
+        if TEMPLATE.rejects(workload, TARGET) is None:
+            kernel = TEMPLATE.apply(workload, TARGET, sample(workload, seed))
+            assert compile_kernel(workload, vnni, kernel).wrong_cases() == []
+
+
+@pytest.mark.parametrize("key", LAYERS)
+def test_layers_are_exact_on_tiles(key: str) -> None:
+    workload, target = parse_workload(key), host_target("x86-amx")
+    for config in (TEMPLATE.space(workload, TARGET).default, *(sample(workload, seed) for seed in range(3))):
+        assert build(workload, target, config, TEMPLATE).wrong_cases() == [], config
+
+
+@pytest.mark.parametrize("key", [*LAYERS, *ODD])
+def test_no_config_takes_more_than_eight_registers(key: str) -> None:
+    workload = parse_workload(key)
+    if TEMPLATE.rejects(workload, TARGET) is not None:
+        return
+    assert isinstance(workload, Conv2d | Dense)
+    for config in TEMPLATE.space(workload, TARGET):
+        form = amx_form(image_of(workload), config, 1)
+        assert form.used_registers <= 8
+        assert 0 < form.register_rows <= 16
+        pixels = {
+            (row + r, column + c)
+            for row, column in form.data_tiles
+            for r in range(form.rows_of_register)
+            for c in range(form.columns_of_register)
+        }
+        assert pixels == {(r, c) for r in range(form.tile_rows) for c in range(form.tile_columns)}
+
+
+def test_two_rows_of_a_small_image_share_a_register() -> None:
+    """Seven outputs, two values of the border, seven outputs."""
+    form = form_of("conv2d-u8s8-1x7x7x64-k3x3x64-s1-p1-float.c-u8", tile_columns=7, tile_rows=4, tile_registers=2)
+    assert (form.rows_of_register, form.register_rows, form.data_tiles) == (2, 16, ((0, 0), (2, 0)))
+    strided = form_of("conv2d-u8s8-1x14x14x64-k3x3x64-s2-p1-float.c-u8", tile_columns=7, tile_rows=4, tile_registers=1)
+    assert (strided.rows_of_register, strided.register_rows) == (1, 7)
+
+
+def test_each_weight_is_packed_once() -> None:
+    """Steps of a run of 100 values begin at 0 and 36; what they share is multiplied in the first."""
+    form = form_of("dense-u8s8-16x100-o16-float.c-u8", tile_columns=16, tile_registers=1)
+    assert [int(form.step_start(step)) for step in range(form.run_steps)] == [0, 36]
+    packed = form.pack(np.ones((16, 100), np.int8), 0).reshape(form.weight_shape)
+    assert packed.sum() == 16 * 100
+    assert packed[0, 1, 0].sum(axis=(1, 2)).tolist() == [0] * 7 + [4 * LANES] * 9
+
+
+@pytest.mark.parametrize("signs", SIGNS)
+def test_data_keep_their_signs(signs: str) -> None:
+    """s8 data and u8 weights take no shift and no correction: the instruction has all four combinations."""
+    workload = parse_workload(f"dense-{signs}-16x64-o16-float.c-u8")
+    kernel = TEMPLATE.apply(workload, TARGET, TEMPLATE.space(workload, TARGET).default)
+    assert (kernel.layout.data_offset, kernel.layout.packed_zero_point(np.zeros(1, np.int8), 0)) == (0, 0)
+    assembly = compile_kernel(workload, TARGET, kernel).assembly
+    assert set(re.findall(r"tdpb\w+", assembly)) == {SIGNS[signs]}
+
+
+def test_parts_of_the_last_block_are_stored_between_products() -> None:
+    """And each sum leaves its register just before the next product that needs the register."""
+    workload = parse_workload("conv2d-u8s8-1x16x16x256-k1x1x64-s1-p0-float.c-u8")
+    config = {"tile_columns": 32, "tile_rows": 1, "tile_registers": 2, "outer": "image"}
+    order = {}
+    for store in ("after", "beside"):
+        kernel = TEMPLATE.apply(workload, TARGET, {**config, "store": store})
+        assembly = compile_kernel(workload, TARGET, kernel).assembly
+        found = re.findall(r"tdpbusd|tilestored|vpackuswb", assembly)
+        order[store] = [name for name, _ in itertools.groupby(found)]
+    assert order["after"][:3] == ["tdpbusd", "tilestored", "vpackuswb"]
+    assert order["beside"][:9] == ["tilestored", "tdpbusd"] * 4 + ["vpackuswb"]
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("conv2d-u8s8-1x6x6x64-k3x3x64-s1-p1-g2-float.c-u8", "takes one group of channels, this layer has 2"),
+        ("dense-u8s8-1x64-o64-float.c-u8", "takes layers whose weights are used more than once"),
+        ("conv2d-u8s8-1x6x6x64-k3x3x4-s1-p1-float.c-u8", "takes at least 8 output channels, this layer has 4"),
+        ("dwconv2d-u8s8-1x6x6x64-k3x3x1-s1-p1-float.c-u8", "takes conv2d and dense, not dwconv2d"),
+    ],
+)
+def test_what_it_does_not_take(key: str, reason: str) -> None:
+    rejection = TEMPLATE.rejects(parse_workload(key), TARGET)
+    assert rejection is not None
+    assert rejection.reason.startswith(reason)
