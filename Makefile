@@ -60,9 +60,9 @@ $(VENV)/installed-peers: pyproject.toml $(VENV)/installed
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,lab]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers,lab]'
 	@touch $@

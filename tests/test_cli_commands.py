@@ -24,6 +24,8 @@ COMMANDS = (
     "templates list",
     "templates show",
     "results best",
+    "results export",
+    "lab",
     "devices check",
 )
 SHOW = ("templates", "show", "generic.direct", "--target", "generic", "--workload", CONV)
@@ -88,7 +90,7 @@ def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
     assert f"\n{DEPTHWISE}\n    generic.depthwise: takes it, too\n    x86.grouped: takes conv2d with " in shown.out
     found = json.loads(int8tune("layers", table, "--target", "generic", "--format", "json").out)
     assert found["layers"][0]["templates"] == ["generic.direct"]
-    assert found["layers"][0]["rejections"]["x86.conv"].startswith("needs target x86-avx512vnni")
+    assert found["layers"][0]["rejections"]["x86.conv"].startswith("needs target x86-amx or x86-avx512vnni")
     assert found["layers"][1] | {"templates": [], "rejections": {}} == {
         "name": "b",
         "count": 2,
@@ -104,7 +106,7 @@ def test_templates_say_what_they_take() -> None:
         template["name"]: template for template in json.loads(int8tune("templates", "list", "--format", "json").out)
     }
     assert found["x86.depthwise"]["operators"] == ["dwconv2d"]
-    assert found["x86.depthwise"]["targets"] == ["x86-avx512vnni", "x86-avxvnni", "x86-avx2"]
+    assert found["x86.depthwise"]["targets"] == ["x86-amx", "x86-avx512vnni", "x86-avxvnni", "x86-avx2"]
     assert found["generic.direct"]["operators"] == ["conv2d", "dense"]
     assert found["generic.direct"]["targets"] == [profile.name for profile in PROFILES]
     table = int8tune("templates", "list").out.splitlines()

@@ -32,7 +32,9 @@ def tuned(table: Path, results: Path) -> Ended:
 
 def test_a_campaign_ends_with_a_table_and_says_where_the_files_are(tuned: Ended, results: Path) -> None:
     assert tuned.code == 0
-    assert tuned.err == f"report    {results}/small.html\nbest log  {results}/small.best.jsonl\n"
+    *progress, report, best_log = tuned.err.splitlines()
+    assert (report, best_log) == (f"report    {results}/small.html", f"best log  {results}/small.best.jsonl")
+    assert all(re.match(r"\d/6 trials, ", line) for line in progress)  # on a machine that takes its time
     assert tuned.out.startswith("small on local (")
     number = r"[\d.]+"
     rate = rf"+{number} +{number} +[\d,.]+ +{number}%"
@@ -53,7 +55,8 @@ def test_a_second_run_says_that_nothing_is_left(tuned: Ended, table: Path, resul
     again = int8tune("tune", table, "--results", results, "--trials", TRIALS)
     assert again.code == 0
     assert again.out == tuned.out
-    assert again.err == f"nothing is left to do, 6 trials are recorded\n{tuned.err}"
+    files = tuned.err.splitlines()[-2:]
+    assert again.err.splitlines() == ["nothing is left to do, 6 trials are recorded", *files]
     assert count_trials(results) == 2 * TRIALS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from kernels import build, compile_kernel
 from layers import ODD, workloads
 from probes import any_target, host_target
 
+from schedules.adversarial import adversarial_operands
 from schedules.image import image_of
+from schedules.intrinsics import x86_tiles
 from schedules.target import Target
 from schedules.workload import Conv2d, Dense, Workload, parse_workload
 from schedules.x86.amx import AmxX86
@@ -35,12 +38,13 @@ LAYERS = (
     "dense-u8s8-33x64-o48-s32",
     "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
 )
+Change = Callable[..., tuple[Any, ...] | None]
 SIGNS = {"u8s8": "tdpbusd", "u8u8": "tdpbuud", "s8s8": "tdpbssd", "s8u8": "tdpbsud"}
 few = settings(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=25,
+    max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
@@ -74,6 +78,83 @@ class TestEmulated:
         if TEMPLATE.rejects(workload, TARGET) is None:
             kernel = TEMPLATE.apply(workload, TARGET, sample(workload, seed))
             assert compile_kernel(workload, vnni, kernel).wrong_cases() == []
+
+
+class Faulty:
+    """Emulated tiles with one fault: an instruction's `nth` call is changed, or left out where `change` gives None."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, nth: int, change: Change) -> None:
+        self._right, self._nth, self._change = getattr(x86_tiles, name), nth, change
+        self.calls = 0
+        monkeypatch.setattr(x86_tiles, name, self)
+
+    def __call__(self, *arguments: Any) -> None:
+        self.calls += 1
+        if self.calls != self._nth + 1:
+            self._right(*arguments)
+        elif (changed := self._change(*arguments)) is not None:
+            self._right(*changed)
+
+
+def other(register: int) -> int:
+    return register + 1 if register % 2 == 0 else register - 1
+
+
+FAULTS: dict[str, tuple[str, Change]] = {
+    "no product": ("multiply_add", lambda *_: None),
+    "other sums": ("multiply_add", lambda total, data, weight, types: (other(total), data, weight, types)),
+    "other sign of data": (
+        "multiply_add",
+        lambda total, data, weight, types: (total, data, weight, ("s8" if types[0] == "u8" else "u8", types[1])),
+    ),
+    "other sign of weights": (
+        "multiply_add",
+        lambda total, data, weight, types: (total, data, weight, (types[0], "s8" if types[1] == "u8" else "u8")),
+    ),
+    "no load": ("load", lambda *_: None),
+    "load one value off": ("load", lambda register, buffer, at, stride: (register, buffer, at + 1, stride)),
+    "load with another stride": ("load", lambda register, buffer, at, stride: (register, buffer, at, stride + 4)),
+    "no store": ("store", lambda *_: None),
+    "store one value off": ("store", lambda register, buffer, at, stride: (register, buffer, at + 1, stride)),
+    "store of other sums": ("store", lambda register, buffer, at, stride: (other(register), buffer, at, stride)),
+}
+
+
+class TestFaults:
+    """Each instruction of a kernel, changed in each way: the adversarial suite must find all of them."""
+
+    WORKLOAD = parse_workload("conv2d-u8s8-1x3x18x68-k2x1x32-s1-p0-float.c-u8")
+
+    def caught(self, fault: str, store: str, nth: int, target: Target) -> bool | None:
+        """Whether a kernel with the fault in its `nth` call is found wrong; None where it has no such call."""
+        config = {"tile_columns": 18, "tile_rows": 1, "tile_registers": 2, "outer": "image", "store": store}
+        with pytest.MonkeyPatch.context() as patches:
+            if target.profile != TARGET.profile:
+                emulate_tiles(patches)
+            faulty = Faulty(patches, FAULTS[fault][0], nth, FAULTS[fault][1])
+            kernel = TEMPLATE.apply(self.WORKLOAD, TARGET, config)
+        if faulty.calls <= nth:
+            return None
+        built = compile_kernel(self.WORKLOAD, target, kernel)
+        return not all(built.is_exact(operands) for _, operands in adversarial_operands(self.WORKLOAD, 0))
+
+    @pytest.mark.parametrize("store", ["after", "beside"])
+    @pytest.mark.parametrize("fault", FAULTS)
+    def test_every_wrong_instruction_is_caught(self, fault: str, store: str) -> None:
+        self.check(fault, store, host_target(TARGET.profile))
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(1200)
+    @pytest.mark.parametrize("store", ["after", "beside"])
+    @pytest.mark.parametrize("fault", FAULTS)
+    def test_every_wrong_instruction_is_caught_in_emulated_tiles(self, fault: str, store: str, vnni: Target) -> None:
+        self.check(fault, store, vnni)
+
+    def check(self, fault: str, store: str, target: Target) -> None:
+        verdicts = (self.caught(fault, store, nth, target) for nth in itertools.count())
+        found = list(itertools.takewhile(lambda caught: caught is not None, verdicts))
+        assert len(found) >= 4
+        assert all(found), [nth for nth, caught in enumerate(found) if not caught]
 
 
 @pytest.mark.parametrize("key", LAYERS)

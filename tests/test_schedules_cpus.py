@@ -28,6 +28,8 @@ LAYERS = (
 )
 # LLVM's names of CPU features where Linux has others.
 LINUX_NAMES = {
+    "amx-int8": "amx_int8",
+    "amx-tile": "amx_tile",
     "avx512vnni": "avx512_vnni",
     "avxvnni": "avx_vnni",
     "bmi": "bmi1",
@@ -59,10 +61,11 @@ def test_a_generic_template_builds(cpu: str, key: str) -> None:
 
 
 def instruction_sets(target: Target) -> set[str]:
-    """What LLVM may use beyond the first x86-64, by the names of Linux; names with a dash tune and add nothing."""
+    """What LLVM may use beyond the first x86-64, by the names of Linux; most names with a dash tune and add nothing."""
 
     def features(options: dict[str, object]) -> set[str]:
-        return {str(name) for name in codegen.llvm_get_cpu_features(tvm.target.Target(options)) if "-" not in str(name)}
+        names = {str(name) for name in codegen.llvm_get_cpu_features(tvm.target.Target(options))}
+        return {name for name in names if "-" not in name or name in LINUX_NAMES}
 
     baseline = features({"kind": "llvm", "mcpu": "x86-64", "mtriple": target.tvm["mtriple"]})
     return {LINUX_NAMES.get(name, name) for name in features(dict(target.tvm)) - baseline}

@@ -27,7 +27,7 @@ from search_landscapes import (
 )
 
 from schedules.space import ConfigSpace, Value
-from tuner.cost_model.base import Sample
+from tuner.cost_model.base import Sample, Scorer
 from tuner.search.pool import spread
 from tuner.search.xgboost import WARM_UP, WHOLE_GRID, ModelGuidedSearch
 
@@ -39,7 +39,7 @@ class ListedScores:
         self.score = score
         self.samples: Sequence[Sample] = ()
 
-    def fit(self, samples: Sequence[Sample]) -> None:
+    def fit(self, samples: Sequence[Sample], margin: Scorer | None = None) -> None:  # noqa: ARG002
         self.samples = samples
 
     def predict(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -14,6 +14,7 @@ TunerError
 │   └── NoPeersError           nothing to compare with is installed
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
 ├── UnknownStrategyError       a search strategy's name nobody registered
+├── RecordingError             a lab's recording that can't be read or written
 └── CostModelError             samples a cost model can't learn from, or a question it can't answer
 """
 
@@ -76,3 +77,7 @@ class UnknownStrategyError(TunerError):
 
 class CostModelError(TunerError):
     """Samples a cost model can't learn from, or a question it can't answer."""
+
+
+class RecordingError(TunerError):
+    """A lab's recording can't be read or written."""

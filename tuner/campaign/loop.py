@@ -18,6 +18,7 @@ from tuner.campaign.measuring import DUEL_TIMING, TRIAL_TIMING, Device
 from tuner.campaign.plan import Task
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import Slot, TaskRun, median_s, task_rng
+from tuner.campaign.teaching import Teacher, trials_before
 from tuner.campaign.workshop import Workshop
 from tuner.errors import CampaignError, DeviceGoneError
 from tuner.search.registry import make_strategy
@@ -75,16 +76,19 @@ class CampaignLoop:
     """Runs a campaign's tasks to their end, or until it is told to stop.
 
     One thread proposes, collects builds and records; builds are processes; a second thread waits for the device.
-    Tasks take turns batch by batch, so that a task's results are there when its turn comes again.
+    Tasks take turns batch by batch; when all batches of a round are measured, all tasks learn from them.
     """
 
     def __init__(self, spec: CampaignSpec, tasks: Sequence[Task], around: Surroundings) -> None:
         self._spec = spec
         self._around = around
         recorded = {trial.candidate.id: trial for trial in around.store.query(Trial, campaign=spec.name)}
+        target = tasks[0].target.name if tasks else ""
+        self._teacher = Teacher(target, trials_before(around.store, spec.name))
         self._dueled = {(duel.a, duel.b) for duel in around.store.query(Duel, campaign=spec.name)}
         self._runs = [self._start_run(task, len(tasks), recorded) for task in tasks]
-        self._turns = deque(self._runs)
+        self._open = list(self._runs)
+        self._turns: deque[TaskRun] = deque()
         self._resumed, self._new, self._losses = len(recorded), 0, 0
         self._started = time.monotonic()
         self._last: tuple[Task, Trial] | None = None
@@ -114,27 +118,33 @@ class CampaignLoop:
             self._propose()
             self._start_builds()
             self._feed_device()
-            if not self._turns and not self._matches:
+            if not self._open and not self._matches:
                 return Ending.FINISHED
             self._collect(POLL_S)
 
     # Proposing and building
 
     def _start_run(self, task: Task, stride: int, recorded: Mapping[str, Trial]) -> TaskRun:
-        strategy = make_strategy(self._spec.strategy, task.space, task_rng(self._spec.seed, task))
+        rng, template = task_rng(self._spec.seed, task), task.template.name
+        strategy = make_strategy(self._spec.strategy, task.space, rng, lambda: self._teacher.prior(template))
         return TaskRun(task, strategy, self._spec.trials_per_task, stride, recorded)
 
     def _propose(self) -> None:
-        """Take the next task's batch when the queue is empty; a finished task leaves the rotation and gets its duel."""
-        for _ in range(len(self._turns)):
-            if self._queue:
-                return
-            run = self._turns.popleft()
-            self._queue.extend(run.next_slots())
-            if run.finished:
-                self._settle(run)
-            else:
-                self._turns.append(run)
+        """Take the batch of the task whose turn it is when the queue is empty; each task has one turn a round."""
+        while not self._queue and (self._turns or self._begin_round()):
+            self._queue.extend(self._turns.popleft().next_slots())
+
+    def _begin_round(self) -> bool:
+        """Once the last round's batches are whole: learn from them, finished tasks get their duels, others a turn."""
+        if not all(run.batch_is_whole for run in self._open):
+            return False
+        finished = [run for run in self._open if run.finished]
+        self._open = [run for run in self._open if not run.finished]
+        self._turns.extend(self._open)
+        self._teacher.begin_round(trial for run in self._runs for trial in run.trials.values())
+        for run in finished:
+            self._settle(run)
+        return bool(self._open)
 
     def _start_builds(self) -> None:
         while self._queue and not self._around.workshop.busy and len(self._for_device) < MOST_BUILT:
@@ -342,7 +352,7 @@ class CampaignLoop:
         best = {run.task.index: trial for run in self._runs if (trial := run.best())}
         return Progress(
             tasks=len(self._runs),
-            tasks_done=len(self._runs) - len(self._turns) - len(self._matches),
+            tasks_done=len(self._runs) - len(self._open) - len(self._matches),
             trials=total,
             trials_done=done,
             trials_resumed=self._resumed,

@@ -53,25 +53,28 @@ class TaskRun:
         """Whether every trial has its result and no more will be proposed."""
         return not self._missing() and (self._exhausted or len(self._proposed) >= self._budget)
 
+    @property
+    def batch_is_whole(self) -> bool:
+        """Whether every trial of the last batch has its result."""
+        return not self._missing()
+
     def next_slots(self) -> list[Slot]:
-        """The next batch's candidates that are not recorded yet; none while a batch is under way or when finished."""
-        while not self._missing() and not self.finished:
-            self._strategy.observe([self.trials[candidate.id] for candidate in self._batch])
-            first = len(self._proposed)
-            # Whole batches, cut to the budget: with a larger one, a resumed campaign proposes the same again.
-            self._batch = self._propose(BATCH)[: self._budget - first]
-            self._exhausted = not self._batch
-            for candidate in self._batch:
-                if trial := self._recorded.get(candidate.id):
-                    self.trials[candidate.id] = trial
-            slots = [
-                Slot(self, candidate, self.task.index + self._stride * (first + position))
-                for position, candidate in enumerate(self._batch)
-                if candidate.id not in self.trials
-            ]
-            if slots:
-                return slots
-        return []
+        """Propose a batch; its candidates that are not recorded yet. None while one is under way, or when finished."""
+        if self._missing() or self.finished:
+            return []
+        self._strategy.observe([self.trials[candidate.id] for candidate in self._batch])
+        first = len(self._proposed)
+        # Whole batches, cut to the budget: with a larger one, a resumed campaign proposes the same again.
+        self._batch = self._propose(BATCH)[: self._budget - first]
+        self._exhausted = not self._batch
+        for candidate in self._batch:
+            if trial := self._recorded.get(candidate.id):
+                self.trials[candidate.id] = trial
+        return [
+            Slot(self, candidate, self.task.index + self._stride * (first + position))
+            for position, candidate in enumerate(self._batch)
+            if candidate.id not in self.trials
+        ]
 
     def record(self, trial: Trial) -> None:
         self.trials[trial.candidate.id] = trial

@@ -13,6 +13,7 @@ from tuner.cli.bench import bench
 from tuner.cli.best import best
 from tuner.cli.devices import check
 from tuner.cli.failures import explain
+from tuner.cli.lab import export, lab
 from tuner.cli.layers import layers
 from tuner.cli.options import Invocation
 from tuner.cli.output import emit
@@ -43,13 +44,14 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(add_completion=False, rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report, bench):
+    for command in (tune, plan, layers, report, bench, lab):
         program.command()(command)
     templates = _group("The ways to compute a layer, and what they leave open.")
     templates.command("list")(list_templates)
     templates.command("show")(show_template)
     results = _group("What campaigns found.")
     results.command("best")(best)
+    results.command("export")(export)
     devices = _group("The machine that kernels are measured on.")
     devices.command("check")(check)
     for name, group in (("templates", templates), ("results", results), ("devices", devices)):

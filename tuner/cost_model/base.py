@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import CostModelError
+
+Rows = npt.NDArray[np.float64]
+# Scores of rows [configs, columns] as [configs], the higher the faster.
+Scorer = Callable[[Rows], Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,12 @@ class CostModel(Protocol):
     - Both calls run on one core: the others build and measure.
     """
 
-    def fit(self, samples: Sequence[Sample]) -> None:
+    def fit(self, samples: Sequence[Sample], margin: Scorer | None = None) -> None:
         """Learn from samples whose rows have the same columns.
+
+        Args:
+            margin: scores to start from, such as those of a model that other layers taught; the samples are then of
+                one workload.
 
         Raises:
             CostModelError: there are none, or their rows differ in length.

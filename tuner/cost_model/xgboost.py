@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tuner.cost_model.base import Sample
+from tuner.cost_model.base import Rows, Sample, Scorer
 from tuner.errors import CostModelError
 
 Objective = Literal["throughput", "rank"]
@@ -39,10 +39,11 @@ class XGBoostCostModel:
 
     def __init__(self, objective: Objective = "throughput") -> None:
         self.objective = objective
+        self._margin: Scorer | None = None
         self._booster: Any = None
         self._columns = 0
 
-    def fit(self, samples: Sequence[Sample]) -> None:
+    def fit(self, samples: Sequence[Sample], margin: Scorer | None = None) -> None:
         import xgboost
 
         if not samples:
@@ -53,6 +54,9 @@ class XGBoostCostModel:
         _, groups, sizes = np.unique([s.workload for s in samples], return_inverse=True, return_counts=True)
         rows = np.array([sample.features for sample in samples])
         matrix = xgboost.DMatrix(rows, label=_targets(samples, groups), nthread=1)
+        self._margin = margin
+        if margin is not None:
+            _start_from(margin(rows), matrix, np.array([sample.calls_per_s > 0 for sample in samples]))
         if self.objective == "rank":
             matrix.set_group(sizes)
         self._booster = xgboost.train({**_TREES, **_OBJECTIVES[self.objective]}, matrix, num_boost_round=ROUNDS)
@@ -63,7 +67,16 @@ class XGBoostCostModel:
             raise CostModelError("a cost model must be fitted before it predicts")
         if features.ndim != 2 or features.shape[1] != self._columns:
             raise CostModelError(f"the model needs rows of {self._columns} columns, not of shape: {features.shape}")
-        return np.asarray(self._booster.inplace_predict(features), dtype=np.float64)
+        margin = None if self._margin is None else self._margin(features)
+        return np.asarray(self._booster.inplace_predict(features, base_margin=margin), dtype=np.float64)
+
+
+def _start_from(margin: Rows, matrix: Any, ok: npt.NDArray[np.bool_]) -> None:
+    """Let trees start from scores. The fastest so far need not be the layer's best: targets move to where those are."""
+    labels = matrix.get_label()
+    offset = float(np.median((labels - margin)[ok])) if ok.any() else 0.0
+    matrix.set_label(labels - offset)
+    matrix.set_base_margin(margin)
 
 
 def _targets(samples: Sequence[Sample], groups: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
 from schedules.space import ConfigSpace
+from tuner.cost_model.base import Scorer
+from tuner.cost_model.features import FeatureEncoder
+from tuner.cost_model.prior import Prior
 from tuner.cost_model.xgboost import XGBoostCostModel
 from tuner.errors import UnknownStrategyError
 from tuner.search.base import Strategy
@@ -16,12 +20,31 @@ from tuner.search.grid import GridSearch
 from tuner.search.random import RandomSearch
 from tuner.search.xgboost import ModelGuidedSearch
 
-STRATEGIES: Mapping[str, Callable[[ConfigSpace, np.random.Generator], Strategy]] = {
-    "xgboost": lambda space, rng: ModelGuidedSearch(space, rng, XGBoostCostModel()),
-    "evolution": EvolutionarySearch,
-    "descent": LocalDescent,
-    "random": RandomSearch,
-    "grid": lambda space, _rng: GridSearch(space),
+# What other layers taught so far; asked for each batch.
+Lessons = Callable[[], Prior | None]
+Factory = Callable[[ConfigSpace, np.random.Generator, Lessons], Strategy]
+
+
+def _model_guided(space: ConfigSpace, rng: np.random.Generator, lessons: Lessons) -> Strategy:
+    names = FeatureEncoder(space).names
+
+    def scorer() -> Scorer | None:
+        prior = lessons()
+        return partial(prior.scores, names) if prior else None
+
+    return ModelGuidedSearch(space, rng, XGBoostCostModel(), scorer)
+
+
+def _nothing() -> None:
+    """No lessons."""
+
+
+STRATEGIES: Mapping[str, Factory] = {
+    "xgboost": _model_guided,
+    "evolution": lambda space, rng, _: EvolutionarySearch(space, rng),
+    "descent": lambda space, rng, _: LocalDescent(space, rng),
+    "random": lambda space, rng, _: RandomSearch(space, rng),
+    "grid": lambda space, _rng, _: GridSearch(space),
 }
 
 
@@ -30,12 +53,15 @@ def strategy_names() -> tuple[str, ...]:
     return tuple(STRATEGIES)
 
 
-def make_strategy(name: str, space: ConfigSpace, rng: np.random.Generator) -> Strategy:
+def make_strategy(name: str, space: ConfigSpace, rng: np.random.Generator, lessons: Lessons = _nothing) -> Strategy:
     """A new strategy over the space, which owns the generator from now on.
+
+    Args:
+        lessons: what other layers taught of the space's template; strategies without a model have no use for it.
 
     Raises:
         UnknownStrategyError: nobody registered the name.
     """
     if name not in STRATEGIES:
         raise UnknownStrategyError(f"unknown search strategy `{name}`, known: {', '.join(STRATEGIES)}")
-    return STRATEGIES[name](space, rng)
+    return STRATEGIES[name](space, rng, lessons)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from results.record import Trial
 from schedules.space import Config, ConfigSpace
-from tuner.cost_model.base import CostModel, Sample
+from tuner.cost_model.base import CostModel, Rows, Sample, Scorer
 from tuner.cost_model.features import FeatureEncoder
 from tuner.search.pool import Indexes, Pool, kinds, spread
 from tuner.search.speeds import calls_per_s, fastest_of
@@ -29,14 +29,22 @@ ELITE = 2
 class ModelGuidedSearch:
     """Tries what the model ranks first, and some random configs; a `Strategy`.
 
-    Before there is anything to learn from, configs are spread over the space. A batch holds configs that differ in
-    the template's features, as far as there are any: the model would learn little from the second of a kind.
+    Before there is anything to learn from, configs are ranked by what other layers taught (`lessons`), or, where there
+    is nothing of that kind either, spread over the space. A batch holds configs that differ in the template's features,
+    as far as there are any: the model would learn little from the second of a kind.
     """
 
-    def __init__(self, space: ConfigSpace, rng: np.random.Generator, model: CostModel) -> None:
+    def __init__(
+        self,
+        space: ConfigSpace,
+        rng: np.random.Generator,
+        model: CostModel,
+        lessons: Callable[[], Scorer | None] = lambda: None,
+    ) -> None:
         self._space = space
         self._rng = rng
         self._model = model
+        self._lessons = lessons
         self._encoder = FeatureEncoder(space)
         self._untried = Untried(space, shuffled(space.grid_size, rng))
         self._samples: dict[int, Sample] = {}
@@ -61,7 +69,10 @@ class ModelGuidedSearch:
             self._samples[self._space.index(config)] = sample
 
     def _can_learn(self) -> bool:
-        return len(self._samples) >= WARM_UP and any(sample.calls_per_s for sample in self._samples.values())
+        return self._lessons() is not None or (len(self._samples) >= WARM_UP and self._any_works())
+
+    def _any_works(self) -> bool:
+        return any(sample.calls_per_s for sample in self._samples.values())
 
     def _choose(self, pool: Pool, n: int) -> Indexes:
         """Positions of the best, with every `EXPLORE_EVERY`th of all proposals drawn from the others."""
@@ -72,11 +83,17 @@ class ModelGuidedSearch:
         return pool.distinct_first(np.concatenate([best, self._rng.permutation(others)]))[:n]
 
     def _ranked(self, pool: Pool) -> Indexes:
-        # In the order of the grid, so that it makes no difference in which order results arrived.
-        self._model.fit([self._samples[index] for index in sorted(self._samples)])
         # Trees give many configs the same score: those are tried in random order.
         order = self._rng.permutation(len(pool))
-        return order[np.argsort(-self._model.predict(pool.rows[order]), kind="stable")]
+        return order[np.argsort(-self._scores(pool.rows[order]), kind="stable")]
+
+    def _scores(self, rows: Rows) -> Rows:
+        lessons = self._lessons()
+        if lessons is not None and not self._any_works():
+            return lessons(rows)
+        # In the order of the grid, so that it makes no difference in which order results arrived.
+        self._model.fit([self._samples[index] for index in sorted(self._samples)], lessons)
+        return self._model.predict(rows)
 
     def _spread(self, pool: Pool, n: int) -> Indexes:
         order = pool.distinct_first(self._rng.permutation(len(pool)))

@@ -1,0 +1,156 @@
+"""`int8tune lab` and `int8tune results export`"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.options import (
+    DEFAULT_RESULTS,
+    CampaignOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    ResultsOption,
+    whole_number,
+)
+from tuner.cli.output import aligned, emit, emit_json, say
+
+if TYPE_CHECKING:
+    from tuner.lab.recording import RecordedLayer
+
+MAX_SEEDS, MAX_TRIALS = 1000, 10_000
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FILE", help="A recording, or a folder with MetaSchedule's JSON database."),
+]
+StrategiesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--strategies",
+        metavar="NAMES",
+        help="Separated by commas; +others: taught by other layers, +campaign: all layers at once.",
+    ),
+]
+SeedsOption = Annotated[int, typer.Option("--seeds", metavar="N", parser=whole_number, help="Runs of each layer.")]
+TrialsOption = Annotated[int, typer.Option("--trials", metavar="N", parser=whole_number, help="Budget of each run.")]
+OnlyOption = Annotated[
+    str | None,
+    typer.Option("--only", metavar="REGEX", help="Layers whose target and key match, such as amx or dwconv."),
+]
+OutArgument = Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write.")]
+
+
+def lab(
+    data: DataOption = None,
+    strategies: StrategiesOption = None,
+    seeds: SeedsOption = 5,
+    trials: TrialsOption = 64,
+    only: OnlyOption = None,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Let search strategies race on recorded layers.
+
+    Of these, whole spaces were measured before; no device is needed. A percentage is the share of the recorded best
+    that was reached, a geometric mean over layers and seeds.
+
+    Example: int8tune lab --strategies xgboost,random --seeds 20 --only conv2d
+    """
+    from tuner.lab.leaderboard import leaderboard, leaderboard_as_dict, leaderboard_rows
+    from tuner.lab.race import default_share, race, zero_trial_share
+
+    for name, value, most in (("seeds", seeds, MAX_SEEDS), ("trials", trials, MAX_TRIALS)):
+        if not 1 <= value <= most:
+            raise typer.BadParameter(f"{name} must be 1 to {most}: {value}")
+    layers = _layers(data, only)
+    names = _strategies(strategies)
+    say(f"{len(layers)} layers, {sum(len(layer.times_s) for layer in layers):,} configs, {len(names)} strategies")
+    standings = leaderboard(race(layers, names, seeds, trials), trials)
+    untried = [(layer, default_share(layer), zero_trial_share(layers, at)) for at, layer in enumerate(layers)]
+    if form is Format.JSON:
+        without = [{"layer": layer.name, "default": own, "others": others} for layer, own, others in untried]
+        emit_json({"standings": leaderboard_as_dict(standings), "without_trials": without})
+        return
+    rows = leaderboard_rows(standings)
+    emit(aligned(rows, numbers=range(1, len(rows[0]))))
+    emit("\n" + _without_trials(untried))
+
+
+def export(
+    out: OutArgument,
+    results: ResultsOption = DEFAULT_RESULTS,
+    campaign: CampaignOption = None,
+    _debug: DebugOption = False,
+) -> None:
+    """Write what a campaign measured as one table in Parquet, for `int8tune lab` and for others.
+
+    Whole spaces come from: int8tune tune LAYERS.json --strategy grid --trials 10000
+
+    Example: int8tune results export lab.parquet --campaign lab
+    """
+    from results.record import Trial
+    from tuner.lab.recording import record_layers, write_recording
+    from tuner.publish import choose_campaign, open_records
+
+    with open_records(results) as store:
+        chosen = choose_campaign(store, campaign)
+        layers = record_layers(store.query(Trial, campaign=chosen))
+    rows = write_recording(layers, out)
+    emit(f"{rows:,} configs of {len(layers)} layers")
+
+
+def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:
+    from tuner.lab.metaschedule import read_database
+    from tuner.lab.recording import bundled, read_recording
+
+    layers = bundled() if data is None else read_database(data) if data.is_dir() else read_recording(data)
+    try:
+        wanted = re.compile(only or "")
+    except re.error as error:
+        raise typer.BadParameter(f"--only is not a regular expression: {error}") from error
+    chosen = [layer for layer in layers if wanted.search(layer.name)]
+    if not chosen:
+        raise typer.BadParameter(f"none of the {len(layers)} layers matches --only {only}")
+    return chosen
+
+
+def _strategies(names: str | None) -> list[str]:
+    from tuner.errors import UnknownStrategyError
+    from tuner.lab.race import TOGETHER, WITH_OTHERS
+    from tuner.search.registry import strategy_names
+
+    guided = strategy_names()[0]
+    known = [f"{guided}{WITH_OTHERS}", f"{guided}{TOGETHER}", *strategy_names()]
+    if names is None:
+        return known
+    chosen = names.split(",")
+    for name in chosen:
+        if name not in known:
+            raise UnknownStrategyError(f"unknown search strategy `{name[:60]}`, known: {', '.join(known)}")
+    return chosen
+
+
+def _without_trials(untried: list[tuple[RecordedLayer, float, float | None]]) -> str:
+    """What a layer's config reaches that nobody measured: the template's own, and the one that others rank first."""
+    from results.label import layer_label
+    from tuner.lab.leaderboard import geometric_mean
+
+    known = [others for _, _, others in untried if others is not None]
+    means = ["geometric mean", "", _percent(geometric_mean([own for _, own, _ in untried]))]
+    rows = [["without any trial", "target", "default", "others' model"]]
+    rows += [[_label(layer, layer_label), layer.target, _percent(own), _percent(o)] for layer, own, o in untried]
+    rows.append([*means, _percent(geometric_mean(known) if known else None)])
+    return aligned(rows, numbers=(2, 3))
+
+
+def _label(layer: RecordedLayer, label: object) -> str:
+    return str(label(layer.workload)) if callable(label) and layer.parsed() else layer.workload[:40]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f}%"

@@ -1,0 +1,72 @@
+"""TVM MetaSchedule's JSON database as a recording: a config is what a trace decided, by position.
+
+Source of the format: TVM, src/meta_schedule/database/json_database.cc.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from results.stats import median
+from tuner.errors import RecordingError
+from tuner.lab.recording import RecordedLayer, canonical
+
+WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
+MAX_BYTES = 256 << 20
+# What MetaSchedule writes for a candidate that failed.
+FAILED_S = 1e9
+
+
+def read_database(folder: Path) -> list[RecordedLayer]:
+    """The layers of a database, each with the candidates that were measured.
+
+    Raises:
+        RecordingError: the files are not there, or hold something else.
+    """
+    workloads = [str(line[0]) for line in _lines(folder / WORKLOADS) if isinstance(line, list) and line]
+    found: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
+    for number, line in enumerate(_lines(folder / RECORDS), 1):
+        try:
+            index, (trace, run_s, target, *_) = line
+            config, times = _config(trace), [float(time) for time in run_s or ()]
+            key = (_kind(target), workloads[index])
+        except (ValueError, TypeError, IndexError, KeyError) as error:
+            raise RecordingError(f"{folder / RECORDS}, line {number}: not a record of MetaSchedule") from error
+        ok = bool(times) and min(times) > 0 and max(times) < FAILED_S
+        found[key][canonical(config)] = median(times) if ok else None
+    layers = [RecordedLayer(target, key, "metaschedule", 1, times) for (target, key), times in found.items()]
+    usable = [layer for layer in layers if any(layer.times_s.values())]
+    if not usable:
+        raise RecordingError(f"{folder} has no candidate that works")
+    return usable
+
+
+def _config(trace: Any) -> dict[str, str]:
+    """The decisions by the index of their instruction, and the instructions' own choices, as text."""
+    instructions, decisions = trace
+    config = {f"d{int(at)}": json.dumps(value) for at, value in decisions}
+    return config or {"instructions": str(len(instructions))}
+
+
+def _kind(target: Any) -> str:
+    return str(target.get("mcpu") or target["kind"]) if isinstance(target, dict) else str(target)
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise RecordingError(f"{path} is larger than a recording may be: {MAX_BYTES >> 20} MiB")
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise RecordingError(f"{path}, line {number}: not JSON") from error
+    except OSError as error:
+        raise RecordingError(f"no database of MetaSchedule is there: {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecordingError(f"{path} is not text") from error

@@ -1,0 +1,151 @@
+"""Strategies on recorded layers: a campaign of one layer, with results that are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+
+from results.record import Candidate, Measurement, Outcome, Trial
+from tuner.campaign.task import BATCH
+from tuner.campaign.teaching import Teacher
+from tuner.cost_model.experience import LayerExperience, experience_of
+from tuner.cost_model.features import FeatureEncoder
+from tuner.cost_model.prior import Prior, learn_prior
+from tuner.lab.recording import RecordedLayer, canonical
+from tuner.search.registry import Lessons, make_strategy
+
+WITH_OTHERS = "+others"
+"""What follows a strategy's name where other layers taught it: those of the recording, the raced one left out."""
+TOGETHER = "+campaign"
+"""Where all layers of a target are tuned at once, from nothing, and learn from each other."""
+CAMPAIGN = "lab"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One strategy on one layer with one seed.
+
+    Attributes:
+        shares: of the recorded best that was reached after 1, 2, 3, ... trials.
+    """
+
+    strategy: str
+    layer: str
+    seed: int
+    shares: tuple[float, ...]
+
+
+def race(layers: Sequence[RecordedLayer], strategies: Sequence[str], seeds: int, trials: int) -> Iterator[Run]:
+    """All strategies on all layers with each seed.
+
+    A strategy sees what it would in a campaign: batches of the same size, the template's default first.
+    """
+    priors = cache(lambda index: prior_without(layers, index))
+    for strategy in strategies:
+        for seed in range(seeds):
+            if strategy.endswith(TOGETHER):
+                yield from _campaigns(layers, strategy, seed, trials)
+                continue
+            for index, layer in enumerate(layers):
+                name = strategy.removesuffix(WITH_OTHERS)
+                prior = priors(index) if name != strategy else None
+                search = _Replay(layer, name, seed, trials, lambda prior=prior: prior)  # type: ignore[misc]
+                while search.step():
+                    pass
+                yield Run(strategy, layer.name, seed, tuple(search.shares))
+
+
+def _campaigns(layers: Sequence[RecordedLayer], strategy: str, seed: int, trials: int) -> Iterator[Run]:
+    """A campaign of all layers of a target: batches in turn, and a round's results teach all tasks in the next."""
+    for target in dict.fromkeys(layer.target for layer in layers):
+        teacher = Teacher(target)
+        searches = [
+            _Replay(layer, strategy.removesuffix(TOGETHER), seed, trials, partial(teacher.prior, layer.template))
+            for layer in layers
+            if layer.target == target
+        ]
+        while sum(search.step() for search in searches):
+            teacher.begin_round(trial for search in searches for trial in search.trials)
+        for search in searches:
+            yield Run(strategy, search.layer.name, seed, tuple(search.shares))
+
+
+def prior_without(layers: Sequence[RecordedLayer], index: int) -> Prior | None:
+    """What the layers taught that have the template and target of one of them, that one left out."""
+    left_out = layers[index]
+    return learn_prior(
+        [
+            experience
+            for layer in layers
+            if (layer.template, layer.target) == (left_out.template, left_out.target) and layer != left_out
+            for experience in _experience(layer)
+        ]
+    )
+
+
+def zero_trial_share(layers: Sequence[RecordedLayer], index: int) -> float | None:
+    """The share of the best that a layer's config reaches that the others' model ranks first; None without others."""
+    layer, prior = layers[index], prior_without(layers, index)
+    if prior is None:
+        return None
+    configs, encoder = list(layer.space), FeatureEncoder(layer.space)
+    best = configs[int(np.argmax(prior.scores(encoder.names, encoder.matrix(configs))))]
+    return _share(layer, layer.times_s[canonical(best)])
+
+
+def default_share(layer: RecordedLayer) -> float:
+    """The share of the best that the template's default reaches."""
+    return _share(layer, layer.times_s[canonical(layer.space.default)])
+
+
+def _share(layer: RecordedLayer, time_s: float | None) -> float:
+    return layer.best_s / time_s if time_s else 0.0
+
+
+class _Replay:
+    """A strategy on a recorded layer, batch by batch, as `tuner.campaign.task.TaskRun` asks it.
+
+    Attributes:
+        shares: of the recorded best that was reached after each trial.
+    """
+
+    def __init__(self, layer: RecordedLayer, strategy: str, seed: int, trials: int, lessons: Lessons) -> None:
+        self.layer = layer
+        self.trials: list[Trial] = []
+        self.shares: list[float] = []
+        self._budget = trials
+        rng = np.random.default_rng([seed, *layer.workload.encode()])
+        self._search = make_strategy(strategy, layer.space, rng, lessons)
+        self._seen: set[str] = set()
+
+    def step(self) -> bool:
+        """Propose a batch and look its results up; whether there was anything left to propose."""
+        batch = [] if self._seen else [self.layer.candidate(self.layer.space.default)]
+        while len(batch) < BATCH and (configs := self._search.propose(BATCH - len(batch))):
+            known = {*self._seen, *(candidate.id for candidate in batch)}
+            batch += [new for config in configs if (new := self.layer.candidate(config)).id not in known]
+        batch = batch[: self._budget - len(self._seen)]
+        results = [replayed(self.layer, new, len(self._seen) + index) for index, new in enumerate(batch)]
+        self._search.observe(results)
+        self.trials += results
+        for candidate in batch:
+            self._seen.add(candidate.id)
+            reached = _share(self.layer, self.layer.times_s[canonical(candidate.config)])
+            self.shares.append(max(reached, self.shares[-1] if self.shares else 0.0))
+        return bool(batch)
+
+
+def replayed(layer: RecordedLayer, candidate: Candidate, sequence: int) -> Trial:
+    """The trial as it was recorded."""
+    time_s = layer.times_s[canonical(candidate.config)]
+    measurement = Measurement((time_s,), 1) if time_s else None
+    outcome = Outcome.OK if time_s else Outcome.RUN_FAILED
+    return Trial(CAMPAIGN, sequence, candidate, outcome, measurement, "lab", {}, "")
+
+
+def _experience(layer: RecordedLayer) -> list[LayerExperience]:
+    trials = (replayed(layer, layer.candidate(config), index) for index, config in enumerate(layer.space))
+    return experience_of(trials, layer.template, layer.target)

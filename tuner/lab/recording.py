@@ -1,0 +1,208 @@
+"""Whole spaces that were measured once, as a file: one row a config, in Parquet.
+
+Times are corrected for the drift of the machine: each is multiplied by the peak that was seen around it, over the
+median peak of its campaign.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from results.record import Candidate, Config, Outcome, Trial
+from results.stats import median
+from schedules.errors import ScheduleError
+from schedules.registry import template_named
+from schedules.space import ConfigSpace, Constraint, Knob
+from schedules.target import targets_named
+from schedules.workload import Workload, parse_workload
+from tuner.errors import RecordingError
+
+COLUMNS = ("target", "workload", "template", "version", "config", "outcome", "time_s")
+OBSERVED_PEAKS = ("peak_before_ops_per_s", "peak_after_ops_per_s")
+MAX_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class RecordedLayer:
+    """The configs of one layer that were measured.
+
+    Attributes:
+        times_s: seconds of a call by config, as canonical text; None for a config that failed.
+    """
+
+    target: str
+    workload: str
+    template: str
+    version: int
+    times_s: Mapping[str, float | None]
+
+    @property
+    def name(self) -> str:
+        return f"{self.target} {self.workload}"
+
+    @cached_property
+    def best_s(self) -> float:
+        return min(time for time in self.times_s.values() if time is not None)
+
+    @cached_property
+    def space(self) -> ConfigSpace:
+        """The recorded configs: those of the template's space, with its features, or of a grid of all values.
+
+        The default is the template's where it was recorded, else the first config.
+        """
+        own = self._template_space()
+        if own is None:
+            return _grid(self.times_s)
+        recorded = Constraint("it was recorded", lambda config: canonical(config) in self.times_s)
+        return ConfigSpace(own.knobs, own.default, (*own.constraints, recorded), own.features)
+
+    def candidate(self, config: Config) -> Candidate:
+        return Candidate(self.workload, self.target, self.template, self.version, dict(config))
+
+    def parsed(self) -> Workload | None:
+        """The workload, None where it is another tuner's."""
+        try:
+            return parse_workload(self.workload)
+        except ScheduleError:
+            return None
+
+    def _template_space(self) -> ConfigSpace | None:
+        workload = self.parsed()
+        try:
+            space = template_named(self.template, self.version).space(workload, targets_named(self.target)[0])  # type: ignore[arg-type]
+        except (ScheduleError, AssertionError, AttributeError):
+            return None
+        return space if canonical(space.default) in self.times_s else None
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """Equal text for equal configs."""
+    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
+
+
+def _grid(configs: Iterable[str]) -> ConfigSpace:
+    """A space of configs that no template is known for."""
+    known = [json.loads(text) for text in configs]
+    names = sorted({name for config in known for name in config})
+    choices = {name: sorted({config[name] for config in known if name in config}, key=_order) for name in names}
+    texts = {canonical(config) for config in known}
+    recorded = Constraint("it was recorded", lambda config: canonical(config) in texts)
+    return ConfigSpace(tuple(Knob(name, tuple(choices[name])) for name in names), known[0], (recorded,))
+
+
+def _order(value: Any) -> tuple[str, Any]:
+    return type(value).__name__, value
+
+
+def record_layers(trials: Iterable[Trial]) -> list[RecordedLayer]:
+    """What a campaign measured, layer by layer."""
+    known = list(trials)
+    reference = median([peak for trial in known if (peak := _peak(trial))] or [1.0])
+    layers: dict[tuple[str, str, str, int], dict[str, float | None]] = defaultdict(dict)
+    for trial in known:
+        candidate = trial.candidate
+        key = candidate.target, candidate.workload, candidate.template, candidate.template_version
+        layers[key][canonical(candidate.config)] = _time_s(trial, reference)
+    return [RecordedLayer(*key, times) for key, times in layers.items() if any(times.values())]
+
+
+def _time_s(trial: Trial, reference: float) -> float | None:
+    if trial.outcome is not Outcome.OK or trial.measurement is None:
+        return None
+    return median(trial.measurement.times_s) * (_peak(trial) or reference) / reference
+
+
+def _peak(trial: Trial) -> float | None:
+    observed = trial.measurement.observed if trial.measurement else {}
+    peaks = [observed[name] for name in OBSERVED_PEAKS if name in observed]
+    return float(np.mean(peaks)) if peaks else None
+
+
+def write_recording(layers: Iterable[RecordedLayer], path: Path) -> int:
+    """Write layers as Parquet; how many rows that are.
+
+    Raises:
+        RecordingError: the file can't be written.
+    """
+    pandas = _pandas()
+    rows = [
+        (layer.target, layer.workload, layer.template, layer.version, config, "ok" if time else "failed", time)
+        for layer in layers
+        for config, time in layer.times_s.items()
+    ]
+    frame = pandas.DataFrame(rows, columns=COLUMNS).astype({"time_s": "float32"})
+    try:
+        frame.to_parquet(path, engine="pyarrow", compression="zstd", index=False)
+    except OSError as error:
+        raise RecordingError(f"the recording can't be written: {path}: {error.strerror}") from error
+    return len(rows)
+
+
+def bundled() -> list[RecordedLayer]:
+    """The recordings that come with the program."""
+    return [layer for path in sorted(Path(__file__).parent.glob("*.parquet")) for layer in read_recording(path)]
+
+
+def read_recording(path: Path) -> list[RecordedLayer]:
+    """Read what `write_recording` wrote.
+
+    Raises:
+        RecordingError: it can't be read, or holds something else.
+    """
+    pandas = _pandas()
+    try:
+        frame = pandas.read_parquet(path, engine="pyarrow")
+    except FileNotFoundError as error:
+        raise RecordingError(f"no recording is there: {path}") from error
+    except (OSError, ValueError, pandas.errors.ParserError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise RecordingError(f"{path} is no recording: {reason}") from error
+    if missing := [name for name in COLUMNS if name not in frame.columns]:
+        raise RecordingError(f"{path} is no recording: it lacks the columns {', '.join(missing)}")
+    if len(frame) > MAX_ROWS:
+        raise RecordingError(f"{path} has more rows than a recording may have, {MAX_ROWS:,}: {len(frame):,}")
+    layers = []
+    for key, rows in frame.groupby(list(COLUMNS[:4]), sort=False):
+        times = {
+            _checked(text, path): _positive(time, path) for text, time in zip(rows.config, rows.time_s, strict=True)
+        }
+        if any(times.values()):
+            layers.append(RecordedLayer(str(key[0]), str(key[1]), str(key[2]), int(key[3]), times))
+    if not layers:
+        raise RecordingError(f"{path} has no layer with a config that works")
+    return layers
+
+
+def _checked(text: object, path: Path) -> str:
+    try:
+        config = json.loads(str(text))
+    except ValueError as error:
+        raise RecordingError(f"{path} is damaged: a config is not JSON: {str(text)[:80]}") from error
+    if not isinstance(config, dict) or not all(isinstance(value, int | str | bool) for value in config.values()):
+        raise RecordingError(f"{path} is damaged: this is not a config: {str(text)[:80]}")
+    return canonical(config)
+
+
+def _positive(time_s: Any, path: Path) -> float | None:
+    if time_s is None or np.isnan(time_s):
+        return None
+    if not (np.isfinite(time_s) and time_s > 0):
+        raise RecordingError(f"{path} is damaged: a time must be positive: {time_s}")
+    return float(time_s)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise RecordingError(f"recordings need pandas and pyarrow: {error}; pip install 'int8tune[lab]'") from error
+    return pandas
