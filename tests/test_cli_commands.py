@@ -24,6 +24,7 @@ COMMANDS = (
     "templates list",
     "templates show",
     "results best",
+    "results suggest",
     "results export",
     "lab",
     "devices check",

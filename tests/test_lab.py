@@ -20,6 +20,7 @@ from schedules.workload import parse_workload
 from tuner.cost_model.experience import aligned, experience_of
 from tuner.cost_model.prior import Prior, learn_prior, load_prior, save_prior
 from tuner.errors import CostModelError, RecordingError
+from tuner.lab.explain import explain
 from tuner.lab.leaderboard import leaderboard
 from tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
 from tuner.lab.race import default_share, prior_without, race, zero_trial_share
@@ -191,6 +192,21 @@ class TestRace:
             assert share is not None
             others = [layer.best_s / time if time else 0.0 for time in layer.times_s.values()]
             assert np.mean([share >= other for other in others]) > 0.85
+
+
+class TestExplain:
+    def test_columns_and_calibration(self, layers: list[RecordedLayer]) -> None:
+        (found,) = explain(layers)
+        assert (found.template, found.layers) == ("x86.conv", len(layers))
+        assert 0 < sum(found.importance.values()) <= 1
+        assert sum(bin.count for bin in found.bins) == sum(
+            1 for layer in layers for time in layer.times_s.values() if time is not None
+        )
+        # A model that were no better than chance would have the same mean in every bin.
+        assert found.bins[-1].measured > found.bins[0].measured
+
+    def test_one_layer_teaches_nobody(self, layers: list[RecordedLayer]) -> None:
+        assert explain(layers[:1]) == []
 
 
 class TestBundled:

@@ -42,6 +42,9 @@ OnlyOption = Annotated[
     str | None,
     typer.Option("--only", metavar="REGEX", help="Layers whose target and key match, such as amx or dwconv."),
 ]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="No race: show what the models go by, and how well they are calibrated.")
+]
 OutArgument = Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write.")]
 
 
@@ -51,6 +54,7 @@ def lab(
     seeds: SeedsOption = 5,
     trials: TrialsOption = 64,
     only: OnlyOption = None,
+    explain: ExplainOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -68,6 +72,9 @@ def lab(
         if not 1 <= value <= most:
             raise typer.BadParameter(f"{name} must be 1 to {most}: {value}")
     layers = _layers(data, only)
+    if explain:
+        _explain(layers, form)
+        return
     names = _strategies(strategies)
     say(f"{len(layers)} layers, {sum(len(layer.times_s) for layer in layers):,} configs, {len(names)} strategies")
     standings = leaderboard(race(layers, names, seeds, trials), trials)
@@ -133,6 +140,26 @@ def _strategies(names: str | None) -> list[str]:
         if name not in known:
             raise UnknownStrategyError(f"unknown search strategy `{name[:60]}`, known: {', '.join(known)}")
     return chosen
+
+
+def _explain(layers: list[RecordedLayer], form: Format) -> None:
+    from dataclasses import asdict
+
+    from tuner.lab.explain import explain
+
+    explanations = explain(layers)
+    if form is Format.JSON:
+        emit_json([asdict(explanation) for explanation in explanations])
+        return
+    if not explanations:
+        say("a model needs two recorded layers of a template")
+    for explanation in explanations:
+        emit(f"{explanation.template} on {explanation.target}, {explanation.layers} layers\n")
+        rows = [["column", "share"], *([name, _percent(share)] for name, share in explanation.importance.items())]
+        emit(aligned(rows, numbers=(1,)) + "\n")
+        head = ["expected of a layer left out", "measured", "configs"]
+        bins = [[_percent(b.expected), _percent(b.measured), f"{b.count:,}"] for b in explanation.bins]
+        emit(aligned([head, *bins], numbers=(0, 1, 2)) + "\n")
 
 
 def _without_trials(untried: list[tuple[RecordedLayer, float, float | None]]) -> str:

@@ -19,6 +19,7 @@ from tuner.cli.options import Invocation
 from tuner.cli.output import emit
 from tuner.cli.plan import plan
 from tuner.cli.report import report
+from tuner.cli.suggest import suggest
 from tuner.cli.templates import list_templates, show_template
 from tuner.cli.tune import tune
 
@@ -51,6 +52,7 @@ def make_program() -> typer.Typer:
     templates.command("show")(show_template)
     results = _group("What campaigns found.")
     results.command("best")(best)
+    results.command("suggest")(suggest)
     results.command("export")(export)
     devices = _group("The machine that kernels are measured on.")
     devices.command("check")(check)

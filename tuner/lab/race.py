@@ -12,10 +12,10 @@ from results.record import Candidate, Measurement, Outcome, Trial
 from tuner.campaign.task import BATCH
 from tuner.campaign.teaching import Teacher
 from tuner.cost_model.experience import LayerExperience, experience_of
-from tuner.cost_model.features import FeatureEncoder
 from tuner.cost_model.prior import Prior, learn_prior
 from tuner.lab.recording import RecordedLayer, canonical
 from tuner.search.registry import Lessons, make_strategy
+from tuner.suggest import best_guess
 
 WITH_OTHERS = "+others"
 """What follows a strategy's name where other layers taught it: those of the recording, the raced one left out."""
@@ -81,19 +81,17 @@ def prior_without(layers: Sequence[RecordedLayer], index: int) -> Prior | None:
             experience
             for layer in layers
             if (layer.template, layer.target) == (left_out.template, left_out.target) and layer != left_out
-            for experience in _experience(layer)
+            for experience in experience_in(layer)
         ]
     )
 
 
 def zero_trial_share(layers: Sequence[RecordedLayer], index: int) -> float | None:
-    """The share of the best that a layer's config reaches that the others' model ranks first; None without others."""
+    """The share of the best that a layer reaches with what the others suggest; None without others."""
     layer, prior = layers[index], prior_without(layers, index)
     if prior is None:
         return None
-    configs, encoder = list(layer.space), FeatureEncoder(layer.space)
-    best = configs[int(np.argmax(prior.scores(encoder.names, encoder.matrix(configs))))]
-    return _share(layer, layer.times_s[canonical(best)])
+    return _share(layer, layer.times_s[canonical(best_guess(layer.space, prior))])
 
 
 def default_share(layer: RecordedLayer) -> float:
@@ -146,6 +144,7 @@ def replayed(layer: RecordedLayer, candidate: Candidate, sequence: int) -> Trial
     return Trial(CAMPAIGN, sequence, candidate, outcome, measurement, "lab", {}, "")
 
 
-def _experience(layer: RecordedLayer) -> list[LayerExperience]:
+def experience_in(layer: RecordedLayer) -> list[LayerExperience]:
+    """What a recorded layer can teach: one value, or none where its template has changed."""
     trials = (replayed(layer, layer.candidate(config), index) for index, config in enumerate(layer.space))
     return experience_of(trials, layer.template, layer.target)

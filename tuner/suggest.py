@@ -1,0 +1,82 @@
+"""A config for a layer that nobody tuned: what other layers' trials say, or the template's default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from results.base import Store
+from results.best import best_schedules
+from results.record import Candidate, Trial
+from schedules.registry import template_for
+from schedules.space import Config, ConfigSpace
+from schedules.target import Target
+from schedules.workload import Workload
+from tuner.best_log import schedule_faults
+from tuner.cost_model.experience import experience_of
+from tuner.cost_model.features import FeatureEncoder
+from tuner.cost_model.prior import Prior, learn_prior
+
+# Factor by which a config must be expected to beat the default: the model errs by as much as that.
+WORTH_LEAVING_THE_DEFAULT = 1.15
+# Of a larger space, so many random points and the default are looked at.
+MOST_CONFIGS = 20_000
+
+
+class Source(StrEnum):
+    """Where a suggestion comes from."""
+
+    RECORDS = "records"
+    OTHER_LAYERS = "other layers"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A config to run a layer with.
+
+    Attributes:
+        layers: that taught the model, 0 where it was not asked or knew nothing.
+    """
+
+    candidate: Candidate
+    source: Source
+    layers: int = 0
+
+
+def suggest(store: Store, workload: Workload, target: Target, device: str) -> Suggestion:
+    """The best recorded schedule of the layer; without one what other layers taught; the default where that is nothing.
+
+    Raises:
+        WorkloadError: no template takes the layer.
+    """
+    for best in best_schedules(store, workload=workload.key, target=target.name, device=device):
+        if not schedule_faults(best):
+            return Suggestion(best.candidate, Source.RECORDS)
+    template = template_for(workload, target)
+    space = template.space(workload, target)
+    trials: list[Trial] = list(store.query(Trial, target=target.name, device=device))
+    prior = learn_prior(experience_of(trials, template.name, target.name))
+    chosen = dict(space.default) if prior is None else best_guess(space, prior)
+    candidate = Candidate(workload.key, target.name, template.name, template.version, chosen)
+    source = Source.DEFAULT if chosen == dict(space.default) else Source.OTHER_LAYERS
+    return Suggestion(candidate, source, prior.layers if prior else 0)
+
+
+def best_guess(space: ConfigSpace, prior: Prior) -> Config:
+    """The config that a model ranks first, if it is expected to beat the default by enough; else the default."""
+    configs = [dict(space.default), *_configs(space)]
+    encoder = FeatureEncoder(space)
+    scores = prior.scores(encoder.names, encoder.matrix(configs))
+    first = int(np.argmax(scores))
+    return configs[first if scores[first] - scores[0] > np.log2(WORTH_LEAVING_THE_DEFAULT) else 0]
+
+
+def _configs(space: ConfigSpace) -> Sequence[Config]:
+    if space.grid_size <= MOST_CONFIGS:
+        return list(space)
+    points = np.random.default_rng(0).integers(space.grid_size, size=MOST_CONFIGS)
+    return [config for point in points if space.fault(config := space.at(int(point))) is None]
