@@ -88,13 +88,8 @@ class _AmxWriter:
         self.corrections: Any = None
         if form.has_window_sum:
             self.corrections = corrections(problem, self.image, arguments.params, self.vectors, form.threads)
-        if form.threads > 1:
-            TileLoops(form, form.channel_tiles, self._begin, self._block, self._end).emit()
-            return
-        # One thread has one configuration, and stores the last block of a turn beside the first one of the next.
-        self._begin()
-        TileLoops(form, form.channel_tiles, lambda: None, self._block, lambda: None).emit()
-        self._end()
+        # The last block of a turn is stored beside the first one of the next.
+        TileLoops(form, form.channel_tiles, self._begin, self._block, self._end, begins_once=True).emit()
 
     def _begin(self) -> None:
         """What each thread has of its own: registers, sums in memory, and which of them are not stored yet."""

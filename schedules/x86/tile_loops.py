@@ -54,6 +54,7 @@ class TileLoops:
         begin: emits what a thread needs for the tiles of its turn.
         tile: emits a tile.
         end: emits what is left to do after the last tile of a turn.
+        begins_once: whether a thread begins and ends once, and not in each of its turns.
     """
 
     form: TiledForm
@@ -61,6 +62,7 @@ class TileLoops:
     begin: Callable[[], None]
     tile: Callable[[Tile], None]
     end: Callable[[], None]
+    begins_once: bool = False
 
     def emit(self) -> None:
         if self.form.outer == "weights":
@@ -72,32 +74,49 @@ class TileLoops:
         """All rows of all images for one tile of channels after the other; threads share the channels."""
 
         def channels(k: Any) -> None:
-            self.begin()
             repeat(self._rows, lambda row: self._tiles_of_row(lambda columns, x: self._emit(columns, k, row, x)))
-            self.end()
 
-        share(self.channel_tiles, self.form.threads, channels)
+        self._share(self.channel_tiles, channels)
 
     def _image_outside(self) -> None:
         """All channels for one tile of the image after the other; threads share rows, or the tiles of the only row."""
 
-        def row(row: Any) -> None:
-            self.begin()
-            self._tiles_of_row(lambda columns, x: channels(columns, row, x))
-            self.end()
-
         def channels(columns: ColumnTiles, row: Any, x: Any) -> None:
             repeat(self.channel_tiles, lambda k: self._emit(columns, k, row, x))
 
-        def part_of_row(columns: ColumnTiles, x: Any) -> None:
+        if self._rows > 1:
+            self._share(self._rows, lambda row: self._tiles_of_row(lambda columns, x: channels(columns, row, x)))
+            return
+        for columns in self.form.column_tiles:
+            self._share(columns.count, partial(self._tile_of_only_row, columns, channels))
+
+    def _tile_of_only_row(
+        self, columns: ColumnTiles, emit: Callable[[ColumnTiles, Any, Any], None], index: Any
+    ) -> None:
+        emit(columns, 0, self._start(columns, index))
+
+    def _share(self, count: int, body: Callable[[Any], None]) -> None:
+        """The outer loop, whose turns threads share; what they need is begun in each turn, or once in each thread."""
+
+        def turn(index: Any) -> None:
             self.begin()
-            channels(columns, 0, x)
+            body(index)
             self.end()
 
-        if self._rows > 1:
-            share(self._rows, self.form.threads, row)
+        def turns(first: Any, behind: Any) -> None:
+            self.begin()
+            with T.serial(first, behind) as index:
+                body(index)
+            self.end()
+
+        threads = min(self.form.threads, count)
+        if not self.begins_once:
+            share(count, self.form.threads, turn)
+        elif threads == 1:
+            turns(0, count)
         else:
-            self._tiles_of_row(part_of_row, self.form.threads)
+            with T.parallel(0, threads) as thread:
+                turns(thread * count // threads, (thread + 1) * count // threads)
 
     @property
     def _rows(self) -> int:
@@ -108,12 +127,12 @@ class TileLoops:
     def _image_rows(self) -> int:
         return math.ceil(self.form.image.output[0] / self.form.tile_rows)
 
-    def _tiles_of_row(self, emit: Callable[[ColumnTiles, Any], None], threads: int = 1) -> None:
+    def _tiles_of_row(self, emit: Callable[[ColumnTiles, Any], None]) -> None:
         def tile(columns: ColumnTiles, index: Any) -> None:
             emit(columns, self._start(columns, index))
 
         for columns in self.form.column_tiles:
-            share(columns.count, threads, partial(tile, columns))
+            repeat(columns.count, partial(tile, columns))
 
     def _start(self, columns: ColumnTiles, index: Any) -> Any:
         """The column where a tile of a row begins; the last one of a row may overlap its neighbour."""
