@@ -58,7 +58,7 @@ class Measurement:
     Attributes:
         times_s: seconds per call, one value per repeat, in the order they were taken.
         calls_per_repeat: calls that one repeat averages over.
-        observed: what was seen around it, such as `peak_before_ops_per_s`, `load_1min`.
+        observed: what was seen around it, such as `probe_before_s`, `load_1min`.
     """
 
     times_s: tuple[float, ...]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cli_program import int8tune
 from probes import any_target
-from results_samples import ok
+from results_samples import duel, ok
 
 from results.record import Candidate, Outcome, Trial
 from schedules.registry import template_for
@@ -94,18 +94,36 @@ class TestRecording:
         assert {canonical(config) for config in part.space} == set(part.times_s)
 
     def test_drift_of_the_machine_is_taken_out(self) -> None:
-        """Half the peak, twice the time: the same kernel."""
-        slow, fast = (
-            ok(index, time_s, chosen=Candidate(SMALL[0], TARGET, "x86.conv", 1, {"a": index}))
-            for index, time_s in enumerate((2e-3, 1e-3))
-        )
-        assert slow.measurement is not None
-        assert fast.measurement is not None
-        slow = replace(slow, measurement=replace(slow.measurement, observed={"peak_before_ops_per_s": 5e11}))
-        fast = replace(fast, measurement=replace(fast.measurement, observed={"peak_before_ops_per_s": 1e12}))
-        (layer,) = record_layers([slow, fast])
-        first, second = layer.times_s.values()
-        assert first == pytest.approx(second)
+        """For an hour everything takes twice as long; a loop that was disturbed once says nothing."""
+        trials = []
+        for index in range(400):
+            slow = 2.0 if index >= 200 else 1.0
+            probe_s = 4e-5 * slow * (5 if index == 50 else 1)
+            trial = ok(index, 1e-3 * slow, chosen=Candidate(SMALL[0], TARGET, "x86.conv", 1, {"a": index}))
+            assert trial.measurement is not None
+            measured = replace(trial.measurement, observed={"probe_before_s": probe_s, "probe_after_s": probe_s})
+            started_at = f"2026-03-01T12:{index // 60:02}:{index % 60:02}.000+00:00"
+            trials.append(replace(trial, measurement=measured, started_at=started_at))
+        (layer,) = record_layers(reversed(trials))
+        times = [layer.times_s[canonical({"a": index})] or 0.0 for index in range(400)]
+        settled = [time for index, time in enumerate(times) if abs(index - 200) > 25]
+        assert max(settled) == pytest.approx(min(settled))
+        assert max(times) <= 2.001 * min(times)
+
+    def test_duels_tell_how_much_of_the_drift_kernels_have(self) -> None:
+        """The loop of the peak takes four times as long from trial 200 on, kernels twice as long."""
+        trials = []
+        for index in range(400):
+            slow = index >= 200
+            trial = ok(index, 2e-3 if slow else 1e-3, chosen=Candidate(SMALL[0], TARGET, "x86.conv", 1, {"a": index}))
+            assert trial.measurement is not None
+            measured = replace(trial.measurement, observed={"probe_before_s": 1.6e-4 if slow else 4e-5})
+            started_at = f"2026-03-01T12:{index // 60:02}:{index % 60:02}.000+00:00"
+            trials.append(replace(trial, measurement=measured, started_at=started_at))
+        pairs = [(trials[0], trials[300]), (trials[50], trials[350]), (trials[10], trials[20])]
+        duels = [duel(first.candidate, second.candidate, 1.0, noise=0.0) for first, second in pairs]
+        (layer,) = record_layers(trials, duels)
+        assert layer.times_s[canonical({"a": 0})] == pytest.approx(layer.times_s[canonical({"a": 399})], rel=1e-3)
 
     @pytest.mark.parametrize(
         ("content", "message"),

@@ -100,13 +100,13 @@ def export(
 
     Example: int8tune results export lab.parquet --campaign lab
     """
-    from results.record import Trial
+    from results.record import Duel, Trial
     from tuner.lab.recording import record_layers, write_recording
     from tuner.publish import choose_campaign, open_records
 
     with open_records(results) as store:
         chosen = choose_campaign(store, campaign)
-        layers = record_layers(store.query(Trial, campaign=chosen))
+        layers = record_layers(store.query(Trial, campaign=chosen), store.query(Duel, campaign=chosen))
     rows = write_recording(layers, out)
     emit(f"{rows:,} configs of {len(layers)} layers")
 

@@ -1,14 +1,16 @@
 """Whole spaces that were measured once, as a file: one row a config, in Parquet.
 
-Times are corrected for the drift of the machine: each is multiplied by the peak that was seen around it, over the
-median peak of its campaign.
+Times are corrected for the drift of the machine, which the loop of the peak saw beside each trial (the median of some
+trials before and after: what disturbs one loop is no drift). How much of that drift kernels have is fitted to the
+campaign's duels, in which both candidates were timed at once.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from results.record import Candidate, Config, Outcome, Trial
+from results.record import Candidate, Config, Duel, Trial
 from results.stats import median
 from schedules.errors import ScheduleError
 from schedules.registry import template_named
@@ -26,7 +28,9 @@ from schedules.workload import Workload, parse_workload
 from tuner.errors import RecordingError
 
 COLUMNS = ("target", "workload", "template", "version", "config", "outcome", "time_s")
-OBSERVED_PEAKS = ("peak_before_ops_per_s", "peak_after_ops_per_s")
+PROBES = ("probe_before_s", "probe_after_s")
+# Trials before and after one, whose probes say how fast the machine was.
+NEIGHBOURS = 25
 MAX_ROWS = 1_000_000
 
 
@@ -102,28 +106,55 @@ def _order(value: Any) -> tuple[str, Any]:
     return type(value).__name__, value
 
 
-def record_layers(trials: Iterable[Trial]) -> list[RecordedLayer]:
+def record_layers(trials: Iterable[Trial], duels: Iterable[Duel] = ()) -> list[RecordedLayer]:
     """What a campaign measured, layer by layer."""
-    known = list(trials)
-    reference = median([peak for trial in known if (peak := _peak(trial))] or [1.0])
+    known = sorted(trials, key=lambda trial: trial.started_at)
+    drifts = dict(zip((t.candidate.id for t in known), _drifts([_probe_s(trial) for trial in known]), strict=True))
+    # A twin has the times of the candidate with the same binary, and so its drift.
+    drifts = {t.candidate.id: drifts[t.reused_from or t.candidate.id] for t in known}
+    share = _share_of_drift({trial.candidate.id: trial for trial in known}, drifts, duels)
     layers: dict[tuple[str, str, str, int], dict[str, float | None]] = defaultdict(dict)
     for trial in known:
-        candidate = trial.candidate
+        candidate, measured = trial.candidate, trial.measurement
         key = candidate.target, candidate.workload, candidate.template, candidate.template_version
-        layers[key][canonical(candidate.config)] = _time_s(trial, reference)
+        time_s = median(measured.times_s) / drifts[candidate.id] ** share if measured else None
+        layers[key][canonical(candidate.config)] = time_s
     return [RecordedLayer(*key, times) for key, times in layers.items() if any(times.values())]
 
 
-def _time_s(trial: Trial, reference: float) -> float | None:
-    if trial.outcome is not Outcome.OK or trial.measurement is None:
-        return None
-    return median(trial.measurement.times_s) * (_peak(trial) or reference) / reference
+def _share_of_drift(trials: Mapping[str, Trial], drifts: Mapping[str, float], duels: Iterable[Duel]) -> float:
+    """The exponent of the drift with which trials agree best with duels (least squares of logarithms), 0 to 1.
+
+    All of it where no duel tells: then nothing is known but what the loop of the peak saw.
+    """
+    seen, missing = [], []
+    for duel in duels:
+        first, second = trials[duel.a].measurement, trials[duel.b].measurement
+        if first and second:
+            seen.append(math.log(drifts[duel.b] / drifts[duel.a]))
+            alone = median(first.times_s) / median(second.times_s)
+            missing.append(math.log(median(duel.a_times_s) / median(duel.b_times_s) / alone))
+    if not any(seen):
+        return 1.0
+    return min(1.0, max(0.0, float(np.dot(seen, missing) / np.dot(seen, seen))))
 
 
-def _peak(trial: Trial) -> float | None:
+def _probe_s(trial: Trial) -> float | None:
+    """What the loop of the peak took beside a trial; None where it was not timed."""
     observed = trial.measurement.observed if trial.measurement else {}
-    peaks = [observed[name] for name in OBSERVED_PEAKS if name in observed]
-    return float(np.mean(peaks)) if peaks else None
+    return min((observed[name] for name in PROBES if name in observed), default=None)
+
+
+def _drifts(probes_s: Sequence[float | None]) -> list[float]:
+    """How much slower than usual the machine was at each trial."""
+    timed = [probe_s for probe_s in probes_s if probe_s]
+    if not timed:
+        return [1.0] * len(probes_s)
+    usual_s, drifts = median(timed), []
+    for at in range(len(probes_s)):
+        near = [probe_s for probe_s in probes_s[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1] if probe_s]
+        drifts.append(median(near) / usual_s if near else 1.0)
+    return drifts
 
 
 def write_recording(layers: Iterable[RecordedLayer], path: Path) -> int:
