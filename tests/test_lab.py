@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cli_program import int8tune
 from probes import any_target
+from pytest_benchmark.fixture import BenchmarkFixture
 from results_samples import duel, ok
 
 from results.record import Candidate, Outcome, Trial
@@ -23,7 +24,7 @@ from tuner.errors import CostModelError, RecordingError
 from tuner.lab.explain import explain
 from tuner.lab.leaderboard import leaderboard
 from tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
-from tuner.lab.race import default_share, prior_without, race, zero_trial_share
+from tuner.lab.race import default_share, experience_in, prior_without, race, zero_trial_share
 from tuner.lab.recording import (
     RecordedLayer,
     bundled,
@@ -239,7 +240,7 @@ class TestBundled:
 
     def test_the_guided_strategies_do_not_lose_to_random(self) -> None:
         layers = [layer for layer in bundled() if layer.target == TARGET and "conv2d" in layer.workload][:4]
-        standings = leaderboard(race(layers, ["xgboost+others", "xgboost", "random"], 8, 16), 16)
+        standings = leaderboard(race(layers, ["xgboost+others", "xgboost", "random"], 4, 16), 16)
         shares = {standing.strategy: standing.shares for standing in standings}
         assert shares["xgboost"][16] >= shares["random"][16]
         assert shares["xgboost+others"][16] >= shares["xgboost"][16]
@@ -277,6 +278,12 @@ class TestPrior:
         rows = aligned(("a", "b"), np.array([[1.0, 2.0]]), ("b", "knob.x=copy", "c"))
         assert rows[0, :2].tolist() == [2.0, 0.0]
         assert np.isnan(rows[0, 2])
+
+    def test_speed_of_learning(self, benchmark: BenchmarkFixture) -> None:
+        """From the trials of all recorded convolutions on AVX512-VNNI."""
+        recorded = [layer for layer in bundled() if (layer.template, layer.target) == ("x86.conv", TARGET)]
+        experience = [each for layer in recorded for each in experience_in(layer)]
+        assert benchmark(learn_prior, experience) is not None
 
     def test_a_saved_model_gives_the_same_scores(self, prior: Prior, tmp_path: Path) -> None:
         save_prior(prior, tmp_path / "model.json")
@@ -369,7 +376,7 @@ class TestMetaSchedule:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--strategies", "xgboost,magic"), 2, "unknown search strategy `magic`, known: xgboost+others, xgboost, "),
+        (("--strategies", "xgboost,magic"), 2, "unknown search strategy `magic`, known: xgboost+others, "),
         (("--seeds", "0"), 2, "seeds must be 1 to 1000: 0"),
         (("--trials", "1000000"), 2, "trials must be 1 to 10000: 1000000"),
         (("--only", "("), 2, "--only is not a regular expression: "),

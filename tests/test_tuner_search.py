@@ -223,5 +223,5 @@ def test_speed_of_propose(benchmark: BenchmarkFixture, name: str, knobs: int) ->
     assert space.grid_size >= 10_000
     strategy = strategy_of(name, space)
     search(strategy, bowl, batches=4)
-    batch = benchmark.pedantic(strategy.propose, args=(8,), rounds=20)  # type: ignore[no-untyped-call]
-    assert len(batch) == 8
+    batch = benchmark.pedantic(strategy.propose, args=(16,), rounds=20)  # type: ignore[no-untyped-call]
+    assert len(batch) == 16
