@@ -6,7 +6,7 @@ run of `kernel width * channels` values. A 1x1 convolution and a dense layer are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedules.numerics import Numerics
 from schedules.workload import Conv2d, Dense, Window
@@ -65,3 +65,17 @@ def image_of(workload: Conv2d | Dense) -> Image:
         workload.groups,
         workload.numerics,
     )
+
+
+def in_one_row(image: Image) -> Image:
+    """The image as one long row, where the kernel has one column and nothing is padded beside it.
+
+    A step down is then a step by a whole row of pixels: rows of the kernel become columns that are a width apart, and
+    tiles go on from one row of the image to the next.
+    """
+    window, width = image.window, image.width
+    top, left, bottom, right = window.padding
+    if image.height == 1 or window.kernel[1] != 1 or window.stride != (1, 1) or left or right:
+        return image
+    row = Window((1, window.kernel[0]), (1, 1), (0, top * width, 0, bottom * width), (1, window.dilation[0] * width))
+    return replace(image, height=1, width=image.height * width, window=row)

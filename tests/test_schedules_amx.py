@@ -17,11 +17,10 @@ from layers import ODD, workloads
 from probes import any_target, host_target
 
 from schedules.adversarial import adversarial_operands
-from schedules.image import image_of
 from schedules.intrinsics import x86_tiles
 from schedules.target import Target
 from schedules.workload import Conv2d, Dense, Workload, parse_workload
-from schedules.x86.amx import AmxX86
+from schedules.x86.amx import AmxX86, amx_image
 from schedules.x86.amx_form import LANES, AmxForm
 from schedules.x86.amx_space import amx_form
 
@@ -34,6 +33,8 @@ LAYERS = (
     "conv2d-u8u8-1x9x20x24-k3x3x33-s2-p1-wz-float.c-clamp-u8",
     "conv2d-s8u8-1x8x8x72-k3x3x20-s1-p2-d2-wz-fixed.t-s8",
     "conv2d-u8s8-1x23x19x3-k7x7x24-s2-p3-float.c-u8",
+    "conv2d-u8u8-2x9x17x64-k7x1x32-s1-p3.0.3.0-wz-float.c-u8",
+    "conv2d-s8s8-1x8x5x30-k3x1x40-s1-p1.0.2.0-d2-fixed.c-s8",
     "dense-u8s8-37x100-o50-float.c-u8",
     "dense-u8s8-33x64-o48-s32",
     "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
@@ -56,7 +57,7 @@ def sample(workload: Workload, seed: int) -> dict[str, Any]:
 def form_of(key: str, **knobs: Any) -> AmxForm:
     workload = parse_workload(key)
     assert isinstance(workload, Conv2d | Dense)
-    return amx_form(image_of(workload), {**TEMPLATE.space(workload, TARGET).default, **knobs}, 1)
+    return amx_form(amx_image(workload), {**TEMPLATE.space(workload, TARGET).default, **knobs}, 1)
 
 
 class TestEmulated:
@@ -171,7 +172,7 @@ def test_no_config_takes_more_than_eight_registers(key: str) -> None:
         return
     assert isinstance(workload, Conv2d | Dense)
     for config in TEMPLATE.space(workload, TARGET):
-        form = amx_form(image_of(workload), config, 1)
+        form = amx_form(amx_image(workload), config, 1)
         assert form.used_registers <= 8
         assert 0 < form.register_rows <= 16
         pixels = {
@@ -189,6 +190,15 @@ def test_two_rows_of_a_small_image_share_a_register() -> None:
     assert (form.rows_of_register, form.register_rows, form.data_tiles) == (2, 16, ((0, 0), (2, 0)))
     strided = form_of("conv2d-u8s8-1x14x14x64-k3x3x64-s2-p1-float.c-u8", tile_columns=7, tile_rows=4, tile_registers=1)
     assert (strided.rows_of_register, strided.register_rows) == (1, 7)
+
+
+def test_a_kernel_of_one_column_sees_one_long_row() -> None:
+    """Rows of 17 outputs would fill 9 and 8 of 16 rows of two registers."""
+    form = form_of("conv2d-u8s8-1x17x17x128-k7x1x128-s1-p3.0.3.0-float.c-u8")
+    assert form.image.output == (1, 17 * 17)
+    assert form.register_rows >= 15
+    beside = form_of("conv2d-u8s8-1x17x17x128-k1x7x128-s1-p0.3.0.3-float.c-u8")
+    assert beside.image.output == (17, 17)
 
 
 def test_each_weight_is_packed_once() -> None:
