@@ -17,6 +17,8 @@ MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
 PRODUCT_CYCLES, LOAD_CYCLES = 25, 14
 FAR_DATA_CYCLES, FAR_WEIGHT_CYCLES, FARTHER_WEIGHT_CYCLES = 13, 17, 29
 SUMS_CYCLES, PART_CYCLES, BESIDE_CYCLES = 80, 9, 2
+# What a core reads of another's second-level cache in a cycle.
+FOREIGN_BYTES = 4
 # What stays in the first-level cache, and in the second.
 NEAR_BYTES, FAR_BYTES = 24 << 10, 3 << 19
 
@@ -81,7 +83,16 @@ def estimated_cycles(form: AmxForm) -> float:
     """A rough count, of the thread with the largest share."""
     sums = len(form.data_tiles) * form.tile_registers
     stored = sums * SUMS_CYCLES + form.parts * (BESIDE_CYCLES if form.pipelined else PART_CYCLES)
-    return _largest_share(form) * (form.steps * max(sums * PRODUCT_CYCLES, _load_cycles(form)) + stored)
+    block = form.steps * max(sums * PRODUCT_CYCLES, _load_cycles(form)) + stored
+    return _largest_share(form) * block + _foreign_bytes(form) / FOREIGN_BYTES
+
+
+def _foreign_bytes(form: AmxForm) -> float:
+    """Of the copied image, what a thread reads that another one has copied: all rows where threads share channels."""
+    image = form.image
+    if not form.copies or form.threads == 1 or form.outer == "image":
+        return 0.0
+    return image.batch * image.height * form.row_bytes * (1 - 1 / form.threads)
 
 
 def _load_cycles(form: AmxForm) -> float:
