@@ -15,7 +15,7 @@ from schedules.operands import Operands
 from schedules.reference import reference
 from schedules.workload import parse_workload
 
-PROFILES = ("x86-avx512vnni", "generic")
+PROFILES = ("x86-amx", "x86-avx512vnni", "generic")
 # Small ones: a first convolution, a 3x3, a 1x1, depthwise of stride 1 and 2, and a classifier.
 SAMPLE = (
     "conv2d-u8s8-1x224x224x3-k3x3x32-s2-p0.0.1.1-float.c-u8",
