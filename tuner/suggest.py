@@ -53,9 +53,8 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
     Raises:
         WorkloadError: no template takes the layer.
     """
-    for best in best_schedules(store, workload=workload.key, target=target.name, device=device):
-        if not schedule_faults(best):
-            return Suggestion(best.candidate, Source.RECORDS)
+    if best := recorded_best(store, workload, target, device):
+        return Suggestion(best, Source.RECORDS)
     template = template_for(workload, target)
     space = template.space(workload, target)
     trials: list[Trial] = list(store.query(Trial, target=target.name, device=device))
@@ -64,6 +63,14 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
     candidate = Candidate(workload.key, target.name, template.name, template.version, chosen)
     source = Source.DEFAULT if chosen == dict(space.default) else Source.OTHER_LAYERS
     return Suggestion(candidate, source, prior.layers if prior else 0)
+
+
+def recorded_best(store: Store, workload: Workload, target: Target, device: str) -> Candidate | None:
+    """The best schedule in the records that this version can still make."""
+    for best in best_schedules(store, workload=workload.key, target=target.name, device=device):
+        if not schedule_faults(best):
+            return best.candidate
+    return None
 
 
 def best_guess(space: ConfigSpace, prior: Prior) -> Config:

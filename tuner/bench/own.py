@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from results.base import Store
-from results.best import best_schedules
 from results.record import Candidate, Outcome
 from rpc.base import Transport
 from rpc.request import Program, Request, Timing
@@ -15,11 +14,11 @@ from schedules.operands import Operands
 from schedules.registry import template_for
 from schedules.target import Target
 from schedules.workload import Workload
-from tuner.best_log import schedule_faults
 from tuner.build.job import Built, Job
 from tuner.build.pool import BuildPool
 from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
 from tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
+from tuner.suggest import recorded_best
 from tuner.verify import write_case
 
 # How it is timed here does not count: it is timed beside the others.
@@ -48,9 +47,8 @@ def choose(store: Store, workload: Workload, target: Target, device: str) -> Cho
     Raises:
         WorkloadError: no template takes the layer.
     """
-    for best in best_schedules(store, workload=workload.key, target=target.name, device=device):
-        if not schedule_faults(best):
-            return Choice(best.candidate, True)
+    if best := recorded_best(store, workload, target, device):
+        return Choice(best, True)
     template = template_for(workload, target)
     config = dict(template.space(workload, target).default)
     return Choice(Candidate(workload.key, target.name, template.name, template.version, config), False)
