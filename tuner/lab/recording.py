@@ -173,7 +173,7 @@ def write_recording(layers: Iterable[RecordedLayer], path: Path) -> int:
     try:
         frame.to_parquet(path, engine="pyarrow", compression="zstd", index=False)
     except OSError as error:
-        raise RecordingError(f"the recording can't be written: {path}: {error.strerror}") from error
+        raise RecordingError(f"the recording can't be written: {path}: {error.strerror or error}") from error
     return len(rows)
 
 
