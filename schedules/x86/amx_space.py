@@ -133,13 +133,13 @@ def _features(form: AmxForm) -> dict[str, float]:
     height, width = image.output
     rows = math.ceil(height / form.tile_rows)
     blocks = image.batch * rows * form.tiles_of_a_row * form.channel_tiles
-    sums = blocks * data * weights * 16 * LANES
+    sums = blocks * data * weights * REGISTER_ROWS * LANES
     block_weights = form.steps * weights * form.weight_bytes
     return {
         "estimated_cycles": estimated_cycles(form),
         "blocks": blocks,
         "products": form.steps * data * weights,
-        "loads_per_product": 1 / data + 1 / weights if data and weights else 0,
+        "loads_per_product": 1 / data + 1 / weights,
         "waste": sums / (image.batch * height * width * image.out_channels),
         "register_rows": form.register_rows,
         "rows_of_register": form.rows_of_register,
