@@ -70,7 +70,7 @@ class TestEmulated:
     @pytest.mark.parametrize("key", LAYERS)
     def test_layers_are_exact(self, key: str, vnni: Target) -> None:
         workload = parse_workload(key)
-        for config in (TEMPLATE.space(workload, TARGET).default, *(sample(workload, seed) for seed in range(3))):
+        for config in (TEMPLATE.space(workload, TARGET).default, sample(workload, 0)):
             assert compile_kernel(workload, vnni, TEMPLATE.apply(workload, TARGET, config)).wrong_cases() == [], config
 
     @few
