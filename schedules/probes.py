@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.target import Target
+from schedules.x86.amx import PROFILE as AMX_PROFILE
+from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES
 from schedules.x86.registers import REGISTERS, TAPS, Registers
 
 # Chains of dependent sums that run side by side: more than the instruction's latency times its throughput.
@@ -22,9 +24,8 @@ READ_REGISTERS = 12
 # Registers that chains of dot products leave to weights and products.
 DOT_RESERVE = 4
 PEAK_STEPS = 8000
-# Registers of sums beside one of data and one of weights; the products of a step, and full registers.
+# Registers of sums beside one of data and one of weights, and the products of each.
 TILE_CHAINS, TILE_STEPS = 6, 800
-TILE_ROWS, TILE_BYTES, TILE_LANES = 16, 64, 16
 LINE_BYTES = 64
 
 
@@ -44,7 +45,7 @@ class Probe:
 
 def peak_probe(target: Target) -> Probe:
     """A loop of the target's fastest exact int8 multiply-add, on registers or one cache line, in each thread."""
-    if target.profile == "x86-amx":
+    if target.profile == AMX_PROFILE:
         return _tile_probe(target.threads)
     if target.profile in REGISTERS:
         return _dot_probe(target.profile, target.threads)
@@ -67,12 +68,12 @@ def _dot_probe(profile: str, threads: int) -> Probe:
 def _tile_probe(threads: int) -> Probe:
     from schedules.x86.peak_kernel import write_tile_peak
 
-    rng, shape = np.random.default_rng(0), (TILE_CHAINS, TILE_ROWS, TILE_LANES)
-    data = rng.integers(0, 256, (TILE_ROWS, TILE_BYTES)).astype(np.uint8)
-    weight = rng.integers(-128, 128, (TILE_BYTES // TAPS, TILE_LANES, TAPS)).astype(np.int8)
-    product = data.astype(np.int32) @ weight.transpose(0, 2, 1).reshape(TILE_BYTES, TILE_LANES).astype(np.int32)
+    rng, shape = np.random.default_rng(0), (TILE_CHAINS, REGISTER_ROWS, LANES)
+    data = rng.integers(0, 256, (REGISTER_ROWS, ROW_BYTES)).astype(np.uint8)
+    weight = rng.integers(-128, 128, (ROW_BYTES // TAPS, LANES, TAPS)).astype(np.int8)
+    product = data.astype(np.int32) @ weight.transpose(0, 2, 1).reshape(ROW_BYTES, LANES).astype(np.int32)
     expected = np.broadcast_to(product * TILE_STEPS, (threads, *shape)).astype(np.int32)
-    work = 2 * threads * TILE_STEPS * TILE_CHAINS * product.size * TILE_BYTES
+    work = 2 * threads * TILE_STEPS * TILE_CHAINS * product.size * ROW_BYTES
     return Probe(write_tile_peak(threads, shape, TILE_STEPS), (data, weight), expected, work)
 
 

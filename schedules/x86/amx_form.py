@@ -69,9 +69,9 @@ class AmxForm:
     def run_steps(self) -> int:
         return math.ceil(self.image.run_length / self.step_bytes)
 
-    def step_start(self, step: Any) -> Any:
-        """Where a step's values begin in their run, of an array of steps, too."""
-        return np.minimum(step * self.step_bytes, max(0, self.image.run_length - self.step_bytes))
+    def step_start(self, step: int) -> int:
+        """Where a step's values begin in their run; the last one may overlap its neighbour."""
+        return min(step * self.step_bytes, max(0, self.image.run_length - self.step_bytes))
 
     @property
     def steps(self) -> int:
@@ -206,7 +206,7 @@ class AmxForm:
         packed = np.zeros((*runs.shape[:2], self.run_steps, self.step_bytes), weight.dtype)
         done = 0
         for step in range(self.run_steps):
-            start = int(self.step_start(step))
+            start = self.step_start(step)
             end = min(start + self.step_bytes, length)
             packed[:, :, step, done - start : end - start] = runs[:, :, done:end]
             done = end

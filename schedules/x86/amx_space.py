@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from schedules.image import Image
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
+from schedules.x86.conv_form import largest_share
 
 MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
 # Of `estimated_cycles`, fitted to 1,400 measurements of 104 layers on a Xeon of 2025: of a product of two registers; of
@@ -84,7 +85,9 @@ def estimated_cycles(form: AmxForm) -> float:
     sums = len(form.data_tiles) * form.tile_registers
     stored = sums * SUMS_CYCLES + form.parts * (BESIDE_CYCLES if form.pipelined else PART_CYCLES)
     block = form.steps * max(sums * PRODUCT_CYCLES, _load_cycles(form)) + stored
-    return _largest_share(form) * block + _foreign_bytes(form) / FOREIGN_BYTES
+    rows = form.image.batch * math.ceil(form.image.output[0] / form.tile_rows)
+    blocks = largest_share(form.outer, form.threads, form.channel_tiles, rows, form.tiles_of_a_row)
+    return blocks * block + _foreign_bytes(form) / FOREIGN_BYTES
 
 
 def _foreign_bytes(form: AmxForm) -> float:
@@ -115,16 +118,6 @@ def _data_bytes(form: AmxForm) -> int:
     if image.output[0] == 1:
         return form.tile_columns * image.channels
     return (form.tile_rows * image.window.stride[0] + image.window.kernel[0]) * form.row_bytes
-
-
-def _largest_share(form: AmxForm) -> int:
-    """Blocks of the thread that has most of them."""
-    rows = form.image.batch * math.ceil(form.image.output[0] / form.tile_rows)
-    if form.outer == "weights":
-        return math.ceil(form.channel_tiles / form.threads) * rows * form.tiles_of_a_row
-    if rows > 1:
-        return math.ceil(rows / form.threads) * form.tiles_of_a_row * form.channel_tiles
-    return math.ceil(form.tiles_of_a_row / form.threads) * form.channel_tiles
 
 
 def _features(form: AmxForm) -> dict[str, float]:

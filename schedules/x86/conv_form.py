@@ -202,13 +202,10 @@ class ConvForm:
     @property
     def largest_share(self) -> int:
         """Tiles of the thread that has most of them."""
-        channels = self.image.groups * self.channel_tiles
-        rows, columns = self.image.batch * self.image.output[0], self.tiles_of_a_row
-        if self.outer == "weights":
-            return math.ceil(channels / self.threads) * rows * columns
-        if rows > 1:
-            return math.ceil(rows / self.threads) * columns * channels
-        return math.ceil(columns / self.threads) * channels
+        rows = self.image.batch * self.image.output[0]
+        return largest_share(
+            self.outer, self.threads, self.image.groups * self.channel_tiles, rows, self.tiles_of_a_row
+        )
 
     @property
     def inside_share(self) -> float:
@@ -263,6 +260,15 @@ def border_classes(image: Image, axis: int, skip: bool) -> BorderClasses:
     inside = (taps >= 0) & (taps < extent) if skip else np.ones_like(taps, bool)
     changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
     return tuple(np.cumsum(changes).tolist()), inside[np.r_[True, changes[1:]]]
+
+
+def largest_share(outer: str, threads: int, channel_tiles: int, rows: int, columns: int) -> int:
+    """Tiles of the thread that has most of them, where `columns` tiles make a row; threads share the outer loop."""
+    if outer == "weights":
+        return math.ceil(channel_tiles / threads) * rows * columns
+    if rows > 1:
+        return math.ceil(rows / threads) * columns * channel_tiles
+    return math.ceil(columns / threads) * channel_tiles
 
 
 def largest_divisor(count: int, limit: int) -> int:

@@ -23,7 +23,7 @@ from schedules.arguments import has_weight_zero_point
 from schedules.image import Image
 from schedules.space import Value
 from schedules.x86.channels import channel_order
-from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm
+from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm, largest_share
 from schedules.x86.registers import TAPS, Registers
 
 
@@ -226,12 +226,8 @@ class GroupedForm:
     @property
     def largest_share(self) -> int:
         """Tiles of the thread that has most of them."""
-        rows, columns = self.image.batch * self.image.output[0], self.tiles_of_a_row
-        if self.outer == "weights":
-            return math.ceil(self.channel_tiles / self.threads) * rows * columns
-        if rows > 1:
-            return math.ceil(rows / self.threads) * columns * self.channel_tiles
-        return math.ceil(columns / self.threads) * self.channel_tiles
+        rows = self.image.batch * self.image.output[0]
+        return largest_share(self.outer, self.threads, self.channel_tiles, rows, self.tiles_of_a_row)
 
     # Weights and channels.
 

@@ -136,7 +136,7 @@ class CampaignLoop:
 
     def _begin_round(self) -> bool:
         """Once the last round's batches are whole: learn from them, finished tasks get their duels, others a turn."""
-        if not all(run.batch_is_whole for run in self._open):
+        if not self._open or not all(run.batch_is_whole for run in self._open):
             return False
         finished = [run for run in self._open if run.finished]
         self._open = [run for run in self._open if not run.finished]

@@ -164,19 +164,20 @@ def _explain(layers: list[RecordedLayer], form: Format) -> None:
 
 def _without_trials(untried: list[tuple[RecordedLayer, float, float | None]]) -> str:
     """What a layer's config reaches that nobody measured: the template's own, and the one that others rank first."""
-    from results.label import layer_label
     from tuner.lab.leaderboard import geometric_mean
 
     known = [others for _, _, others in untried if others is not None]
     means = ["geometric mean", "", _percent(geometric_mean([own for _, own, _ in untried]))]
     rows = [["without any trial", "target", "default", "others' model"]]
-    rows += [[_label(layer, layer_label), layer.target, _percent(own), _percent(o)] for layer, own, o in untried]
+    rows += [[_label(layer), layer.target, _percent(own), _percent(o)] for layer, own, o in untried]
     rows.append([*means, _percent(geometric_mean(known) if known else None)])
     return aligned(rows, numbers=(2, 3))
 
 
-def _label(layer: RecordedLayer, label: object) -> str:
-    return str(label(layer.workload)) if callable(label) and layer.parsed() else layer.workload[:40]
+def _label(layer: RecordedLayer) -> str:
+    from results.label import layer_label
+
+    return layer_label(layer.workload) if layer.parsed() else layer.workload[:40]
 
 
 def _percent(share: float | None) -> str:

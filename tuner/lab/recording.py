@@ -80,10 +80,15 @@ class RecordedLayer:
 
     def _template_space(self) -> ConfigSpace | None:
         workload = self.parsed()
-        try:
-            space = template_named(self.template, self.version).space(workload, targets_named(self.target)[0])  # type: ignore[arg-type]
-        except (ScheduleError, AssertionError, AttributeError):
+        if workload is None:
             return None
+        try:
+            template, target = template_named(self.template, self.version), targets_named(self.target)[0]
+        except ScheduleError:
+            return None
+        if template.rejects(workload, target) is not None:
+            return None
+        space = template.space(workload, target)
         return space if canonical(space.default) in self.times_s else None
 
 
