@@ -27,7 +27,7 @@ class FaultyTemplate:
         return None
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:  # noqa: ARG002
-        return ConfigSpace(knobs=(Knob("fault", self._faults),), default={"fault": "none"})
+        return ConfigSpace(knobs=(Knob("fault", self._faults),), default={"fault": self._faults[0]})
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         fault = config["fault"]
