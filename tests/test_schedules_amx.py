@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,19 +27,21 @@ from schedules.x86.amx_space import amx_form
 
 TEMPLATE = AmxX86()
 TARGET = any_target("x86-amx")
-# Every sign, with and without border, two rows in one register, steps that overlap in a run, tiles that overlap.
+# Every sign, with and without border, rows joined and split in phases, steps that overlap in a run, tiles that overlap.
 LAYERS = (
     "conv2d-u8s8-1x7x7x40-k3x3x48-s1-p1-float.c-u8",
     "conv2d-s8s8-2x9x18x68-k1x1x40-s1-p0-fixed.c-s8",
     "conv2d-u8u8-1x9x20x24-k3x3x33-s2-p1-wz-float.c-clamp-u8",
     "conv2d-s8u8-1x8x8x72-k3x3x20-s1-p2-d2-wz-fixed.t-s8",
     "conv2d-u8s8-1x23x19x3-k7x7x24-s2-p3-float.c-u8",
+    "conv2d-u8s8-2x11x13x68-k3x4x40-s3x2-p2.1.0.3-d1x3-float.c-addu8-u8",
     "conv2d-u8u8-2x9x17x64-k7x1x32-s1-p3.0.3.0-wz-float.c-u8",
     "conv2d-s8s8-1x8x5x30-k3x1x40-s1-p1.0.2.0-d2-fixed.c-s8",
     "dense-u8s8-37x100-o50-float.c-u8",
     "dense-u8s8-33x64-o48-s32",
     "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
 )
+PLAIN = {"rows": "apart", "outer": "image", "fetch": "demand"}
 Change = Callable[..., tuple[Any, ...] | None]
 SIGNS = {"u8s8": "tdpbusd", "u8u8": "tdpbuud", "s8s8": "tdpbssd", "s8u8": "tdpbsud"}
 few = settings(
@@ -52,6 +55,14 @@ few = settings(
 
 def sample(workload: Workload, seed: int) -> dict[str, Any]:
     return dict(TEMPLATE.space(workload, TARGET).sample(np.random.default_rng(seed)))
+
+
+def one_of_each(workload: Workload) -> list[dict[str, Any]]:
+    """The default, and a config for each way to treat rows."""
+    space = TEMPLATE.space(workload, TARGET)
+    configs = {config["rows"]: dict(config) for config in map(partial(sample, workload), range(20))}
+    assert set(configs) == set(next(knob.choices for knob in space.knobs if knob.name == "rows"))
+    return [dict(space.default), *configs.values()]
 
 
 def form_of(key: str, **knobs: Any) -> AmxForm:
@@ -70,7 +81,7 @@ class TestEmulated:
     @pytest.mark.parametrize("key", LAYERS)
     def test_layers_are_exact(self, key: str, vnni: Target) -> None:
         workload = parse_workload(key)
-        for config in (TEMPLATE.space(workload, TARGET).default, sample(workload, 0)):
+        for config in one_of_each(workload):
             assert compile_kernel(workload, vnni, TEMPLATE.apply(workload, TARGET, config)).wrong_cases() == [], config
 
     @few
@@ -128,7 +139,7 @@ class TestFaults:
 
     def caught(self, fault: str, store: str, nth: int, target: Target) -> bool | None:
         """Whether a kernel with the fault in its `nth` call is found wrong; None where it has no such call."""
-        config = {"tile_columns": 18, "tile_rows": 1, "tile_registers": 2, "outer": "image", "store": store}
+        config = {"tile_columns": 18, "tile_rows": 1, "tile_registers": 2, **PLAIN, "store": store}
         with pytest.MonkeyPatch.context() as patches:
             if target.profile != TARGET.profile:
                 emulate_tiles(patches)
@@ -161,7 +172,7 @@ class TestFaults:
 @pytest.mark.parametrize("key", LAYERS)
 def test_layers_are_exact_on_tiles(key: str) -> None:
     workload, target = parse_workload(key), host_target("x86-amx")
-    for config in (TEMPLATE.space(workload, TARGET).default, *(sample(workload, seed) for seed in range(3))):
+    for config in (*one_of_each(workload), sample(workload, 0)):
         assert build(workload, target, config, TEMPLATE).wrong_cases() == [], config
 
 
@@ -174,29 +185,42 @@ def test_no_config_takes_more_than_eight_registers(key: str) -> None:
     for config in TEMPLATE.space(workload, TARGET):
         form = amx_form(amx_image(workload), config, 1)
         assert form.used_registers <= 8
-        assert 0 < form.register_rows <= 16
-        pixels = {
-            (row + r, column + c)
-            for row, column in form.data_tiles
-            for r in range(form.rows_of_register)
-            for c in range(form.columns_of_register)
-        }
+        assert 0 < form.columns_of_register <= 16
+        pixels = {(row, column + c) for row, column in form.data_tiles for c in range(form.columns_of_register)}
         assert pixels == {(r, c) for r in range(form.tile_rows) for c in range(form.tile_columns)}
 
 
-def test_two_rows_of_a_small_image_share_a_register() -> None:
-    """Seven outputs, two values of the border, seven outputs."""
-    form = form_of("conv2d-u8s8-1x7x7x64-k3x3x64-s1-p1-float.c-u8", tile_columns=7, tile_rows=4, tile_registers=2)
-    assert (form.rows_of_register, form.register_rows, form.data_tiles) == (2, 16, ((0, 0), (2, 0)))
-    strided = form_of("conv2d-u8s8-1x14x14x64-k3x3x64-s2-p1-float.c-u8", tile_columns=7, tile_rows=4, tile_registers=1)
-    assert (strided.rows_of_register, strided.register_rows) == (1, 7)
+def test_joined_rows_fill_registers() -> None:
+    """Eight rows of eight outputs, with two columns of the border between two rows: 78 columns, in five registers."""
+    key = "conv2d-u8s8-1x8x8x64-k3x3x64-s1-p1-float.c-u8"
+    apart = form_of(key, tile_columns=8, tile_rows=4, tile_registers=1, rows="apart")
+    joined = form_of(key, tile_columns=78, tile_rows=1, tile_registers=1, rows="joined")
+    assert (len(apart.data_tiles), apart.columns_of_register) == (4, 8)
+    assert (len(joined.data_tiles), joined.columns_of_register) == (5, 16)
+    assert [joined.outputs_before(column) for column in (0, 7, 8, 9, 10, 11, 78)] == [0, 7, 8, 8, 8, 9, 64]
+
+
+def test_a_split_image_has_a_stride_of_one() -> None:
+    """Outputs of a row are then neighbours, and the columns of a run are those of one phase."""
+    form = form_of("conv2d-u8s8-1x14x14x64-k3x3x64-s2-p1-float.c-u8", tile_columns=55, rows="joined")
+    assert (form.phases, form.image_rows, form.image_columns, form.output) == ((2, 2), 8, 8, (1, 6 * 8 + 7))
+    assert (form.runs, form.run_length) == (3, 64)
+
+
+def test_each_block_of_joined_rows_stores_outputs() -> None:
+    """A block between two rows would have none."""
+    workload = parse_workload("conv2d-u8s8-1x4x2x64-k1x31x64-s1-p0.30.0.30-float.c-u8")
+    assert isinstance(workload, Conv2d)
+    for config in TEMPLATE.space(workload, TARGET):
+        form = amx_form(amx_image(workload), config, 1)
+        assert 0 < form.stored_pixels <= form.fewest_outputs
 
 
 def test_a_kernel_of_one_column_sees_one_long_row() -> None:
     """Rows of 17 outputs would fill 9 and 8 of 16 rows of two registers."""
     form = form_of("conv2d-u8s8-1x17x17x128-k7x1x128-s1-p3.0.3.0-float.c-u8")
     assert form.image.output == (1, 17 * 17)
-    assert form.register_rows >= 15
+    assert form.columns_of_register >= 15
     beside = form_of("conv2d-u8s8-1x17x17x128-k1x7x128-s1-p0.3.0.3-float.c-u8")
     assert beside.image.output == (17, 17)
 
@@ -223,7 +247,7 @@ def test_data_keep_their_signs(signs: str) -> None:
 def test_parts_of_the_last_block_are_stored_between_products() -> None:
     """And each sum leaves its register just before the next product that needs the register."""
     workload = parse_workload("conv2d-u8s8-1x16x16x256-k1x1x64-s1-p0-float.c-u8")
-    config = {"tile_columns": 32, "tile_rows": 1, "tile_registers": 2, "outer": "image"}
+    config = {"tile_columns": 32, "tile_rows": 1, "tile_registers": 2, **PLAIN}
     order = {}
     for store in ("after", "beside"):
         kernel = TEMPLATE.apply(workload, TARGET, {**config, "store": store})

@@ -25,7 +25,7 @@ class AmxX86:
     """Blocks of 16 x 16 sums, 64 taps of a run an instruction, in each of the four combinations of signs."""
 
     name = "x86.amx"
-    version = 1
+    version = 2
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile != PROFILE:

@@ -6,15 +6,17 @@ are computed together: those of `tile_columns` columns in `tile_rows` rows of th
 channels, in at most eight registers with their operands.
 
 A row of a data register lies in memory as it is, so registers of a block read an image, or a copy of it with a border,
-in place. Where two rows of a small image fit one register with the border between them, they share it, and the sums
-of the border are dropped.
+in place. With rows `apart`, each register has columns of one row. Rows that are `joined` are one row with the border
+between them: registers are full whatever the width, and the sums of the border are dropped. With a stride, that needs
+a copy in which the columns and rows of each phase are neighbours (space to depth): there it is a stride of one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,8 @@ class AmxForm:
     """An image with its block; everything the kernel's writer needs.
 
     Attributes:
-        outer: as in `schedules.x86.conv_form.ConvForm`.
+        rows: of the image, `apart` or `joined`.
+        outer, fetch: as in `schedules.x86.conv_form.ConvForm`.
         store: a block's sums `after` its products, or `beside` those of the next block.
     """
 
@@ -42,7 +45,9 @@ class AmxForm:
     tile_columns: int
     tile_rows: int
     tile_registers: int
+    rows: str
     outer: str
+    fetch: str
     store: str
     threads: int = 1
 
@@ -61,72 +66,99 @@ class AmxForm:
         return math.ceil(self.image.out_channels / self.tile_outputs)
 
     @property
+    def joined(self) -> bool:
+        return self.rows == "joined"
+
+    @property
+    def phases(self) -> tuple[int, int]:
+        """Rows and columns from one of the same phase to the next in the image; (1, 1) where it is not split."""
+        return self.image.window.stride if self.joined else (1, 1)
+
+    @property
+    def split(self) -> bool:
+        """Whether phases of the image are apart in the copy that is read."""
+        return self.phases != (1, 1)
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Rows and columns from one output's data to the next one's, in the image that is read."""
+        return (1, 1) if self.joined else self.image.window.stride
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """Rows and columns of sums; those of joined rows count what is between them."""
+        height, width = self.image.output
+        return (1, (height - 1) * self.image_columns + width) if self.joined else (height, width)
+
+    @property
+    def runs(self) -> int:
+        """Runs of adjacent values in one kernel row."""
+        return self.image.window.kernel[1] if self.split else self.image.runs
+
+    @property
+    def run_length(self) -> int:
+        return self.image.channels if self.split else self.image.run_length
+
+    @property
     def step_bytes(self) -> int:
         """Values of a run that are multiplied at once; runs of fewer than a register's are filled up to whole words."""
-        return min(ROW_BYTES, math.ceil(self.image.run_length / TAPS) * TAPS)
+        return min(ROW_BYTES, math.ceil(self.run_length / TAPS) * TAPS)
 
     @property
     def run_steps(self) -> int:
-        return math.ceil(self.image.run_length / self.step_bytes)
+        return math.ceil(self.run_length / self.step_bytes)
 
     def step_start(self, step: int) -> int:
         """Where a step's values begin in their run; the last one may overlap its neighbour."""
-        return min(step * self.step_bytes, max(0, self.image.run_length - self.step_bytes))
+        return min(step * self.step_bytes, max(0, self.run_length - self.step_bytes))
 
     @property
     def steps(self) -> int:
         """All steps of a sum."""
-        return self.image.window.kernel[0] * self.image.runs * self.run_steps
+        return self.image.window.kernel[0] * self.runs * self.run_steps
 
     @property
     def slack(self) -> int:
         """Values that a step reads beyond its run."""
-        return max(0, self.step_bytes - self.image.run_length)
+        return max(0, self.step_bytes - self.run_length)
 
     @property
     def copies(self) -> bool:
         """Whether the kernel reads a copy of the image."""
-        return any(self.image.window.padding) or self.slack > 0
+        return any(self.image.window.padding) or self.slack > 0 or self.split
+
+    @property
+    def image_rows(self) -> int:
+        """Rows of the image that is read, or of each of its phases."""
+        top, _, bottom, _ = self.image.window.padding
+        return math.ceil((self.image.height + top + bottom) / self.phases[0])
 
     @property
     def image_columns(self) -> int:
-        """Columns of the image that is read."""
+        """Columns of the image that is read, or of each of its phases."""
         _, left, _, right = self.image.window.padding
-        return self.image.width + left + right
+        return math.ceil((self.image.width + left + right) / self.phases[1])
 
     @property
     def row_bytes(self) -> int:
         """From one row of the image that is read to the next."""
         used = self.image_columns * self.image.channels
-        if not self.copies or self.rows_of_register > 1:
+        if not self.copies or self.joined:
             return used
         return math.ceil((used + self.slack) / ROW_BYTES) * ROW_BYTES
 
     @property
     def columns_of_register(self) -> int:
-        """Output columns in one data register."""
+        """Columns in one data register."""
         return math.ceil(self.tile_columns / math.ceil(self.tile_columns / REGISTER_ROWS))
-
-    @property
-    def rows_of_register(self) -> int:
-        """Output rows in one data register, with the border between them."""
-        alone = self.tile_columns > REGISTER_ROWS or self.image.window.stride != (1, 1) or self.slack > 0
-        if alone:
-            return 1
-        return min(self.tile_rows, (REGISTER_ROWS - self.tile_columns) // self.image_columns + 1)
-
-    @property
-    def register_rows(self) -> int:
-        """Rows of a data register."""
-        return (self.rows_of_register - 1) * self.image_columns + self.columns_of_register
 
     @property
     def data_tiles(self) -> tuple[tuple[int, int], ...]:
         """(row, column) of the block where each data register begins; the last ones may overlap their neighbours."""
-        rows, columns = self.rows_of_register, self.columns_of_register
+        columns = self.columns_of_register
         return tuple(
-            (min(row, self.tile_rows - rows), min(column, self.tile_columns - columns))
-            for row in range(0, self.tile_rows, rows)
+            (row, min(column, self.tile_columns - columns))
+            for row in range(self.tile_rows)
             for column in range(0, self.tile_columns, columns)
         )
 
@@ -141,15 +173,21 @@ class AmxForm:
         data = len(self.data_tiles)
         return data * self.tile_registers + min(data, self.tile_registers) + 1
 
+    def outputs_before(self, column: Any, least: Callable[[Any, Any], Any] = min) -> Any:
+        """How many outputs joined rows have before a column; columns between two rows are no outputs."""
+        return _outputs_before(column, self.image_columns, self.image.output[1], least)
+
     @property
-    def sums_pitch(self) -> int:
-        """Pixels from one row of a block's sums to the next, in memory."""
-        return self.image_columns if self.rows_of_register > 1 else self.tile_columns
+    def fewest_outputs(self) -> int:
+        """Outputs of the block that has the fewest."""
+        if not self.joined:
+            return self.tile_columns
+        return _fewest_outputs(self.output[1], self.tile_columns, self.image_columns, self.image.output[1])
 
     @property
     def stored_pixels(self) -> int:
         """Neighbouring pixels that become bytes together: as many as fill the registers that are packed."""
-        return min(self.tile_columns, PACKED_REGISTERS // register_groups(self.tile_registers)[-1])
+        return min(self.fewest_outputs, PACKED_REGISTERS // register_groups(self.tile_registers)[-1])
 
     @property
     def parts_of_row(self) -> int:
@@ -157,7 +195,7 @@ class AmxForm:
 
     @property
     def parts(self) -> int:
-        """Parts in which a block is stored."""
+        """Parts in which a block is stored, at most."""
         return self.tile_rows * self.parts_of_row
 
     @property
@@ -171,13 +209,13 @@ class AmxForm:
     @property
     def column_tiles(self) -> tuple[ColumnTiles, ...]:
         """All blocks of a row run the same code: borders are in memory."""
-        last, taps = self.image.output[1] - self.tile_columns, self.image.window.kernel[1]
+        last, taps = self.output[1] - self.tile_columns, self.image.window.kernel[1]
         inside = ((True,) * self.tile_columns,) * taps
         return (ColumnTiles(0, last, self.tiles_of_a_row, inside, (0,) * self.tile_columns),)
 
     @property
     def tiles_of_a_row(self) -> int:
-        return math.ceil(self.image.output[1] / self.tile_columns)
+        return math.ceil(self.output[1] / self.tile_columns)
 
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:
@@ -201,7 +239,7 @@ class AmxForm:
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
         """Weights [OC, KH, KW, C] or [OC, K] in the order of `weight_shape`; values of two steps only in the first."""
-        channels, length = self.image.out_channels, self.image.run_length
+        channels, length = self.image.out_channels, self.run_length
         runs = weight.reshape(channels, -1, length)
         packed = np.zeros((*runs.shape[:2], self.run_steps, self.step_bytes), weight.dtype)
         done = 0
@@ -216,3 +254,18 @@ class AmxForm:
 
     def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
         return zero_point
+
+
+def _outputs_before(column: Any, pitch: int, width: int, least: Callable[[Any, Any], Any]) -> Any:
+    return column // pitch * width + least(column % pitch, width)
+
+
+@lru_cache(maxsize=1024)
+def _fewest_outputs(columns: int, tile_columns: int, pitch: int, width: int) -> int:
+    """Of all tiles of joined rows, the last of which may overlap its neighbour."""
+    counts = []
+    for start in range(0, columns, tile_columns):
+        first = min(start, columns - tile_columns)
+        before, behind = (_outputs_before(column, pitch, width, min) for column in (first, first + tile_columns))
+        counts.append(int(behind - before))
+    return min(counts)

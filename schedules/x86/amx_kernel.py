@@ -16,17 +16,20 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics import x86_tiles as tiles
-from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.intrinsics.x86_vectors import X86Vectors, prefetch
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
 from schedules.x86.epilogue import Epilogue
-from schedules.x86.image import ReadImage, bordered_image, image_in_place
+from schedules.x86.image import ReadImage, bordered_image, image_in_place, split_image
 from schedules.x86.pending import PendingPlace
 from schedules.x86.registers import TAPS
 from schedules.x86.rows import repeat
 from schedules.x86.signature import declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 from schedules.x86.window_sums import corrections
+
+# How far ahead weights are fetched.
+FETCH_AHEAD_BYTES = 2048
 
 
 def write_amx(workload: Conv2d | Dense, form: AmxForm, vectors: X86Vectors) -> Any:
@@ -38,22 +41,22 @@ def write_amx(workload: Conv2d | Dense, form: AmxForm, vectors: X86Vectors) -> A
 
 @dataclass(frozen=True, slots=True)
 class _StoredSums:
-    """A row of a block's sums in memory, [pixels, registers, lanes], less what weights' zero points take of them.
+    """Sums of a block in memory, [columns, registers, lanes], less what weights' zero points take of them.
 
     Attributes:
         rows: registers of a pixel.
-        first: the row's first pixel.
+        column: where the sums of a pixel are.
         correct: turns a pixel's sums into those without zero point.
     """
 
     buffer: Any
     rows: int
-    first: Any
+    column: Callable[[Any], Any]
     correct: Callable[[Any, Any], Any]
 
     def __getitem__(self, place: tuple[Any, int]) -> Any:
         pixel, register = place
-        at = ((self.first + pixel) * self.rows + register) * LANES
+        at = (self.column(pixel) * self.rows + register) * LANES
         return self.correct(self.buffer.vload([at], f"int32x{LANES}"), pixel)
 
 
@@ -81,7 +84,9 @@ class _AmxWriter:
         self.weight, self.bias, self.out = arguments.weight, arguments.bias, arguments.out
         self.epilogue = Epilogue(self.vectors, problem.numerics, arguments)
         self.image: ReadImage
-        if form.copies:
+        if form.split:
+            self.image = split_image(problem, arguments, form.phases, form.threads)
+        elif form.copies:
             self.image = bordered_image(problem, arguments, form.row_bytes, form.threads, flip=False)
         else:
             self.image = image_in_place(problem, arguments)
@@ -94,15 +99,14 @@ class _AmxWriter:
     def _begin(self) -> None:
         """What each thread has of its own: registers, sums in memory, and which of them are not stored yet."""
         form = self.form
-        rows, words = form.register_rows, form.step_bytes // TAPS
+        rows, words = form.columns_of_register, form.step_bytes // TAPS
         sums, data, weight = (rows, ROW_BYTES), (rows, form.step_bytes), (words, ROW_BYTES)
         kept, changing = (weight, data) if form.keeps_weights else (data, weight)
         operands = [kept] * min(self.data_count, form.tile_registers) + [changing]
         shapes = [sums] * self.kept + operands
         tiles.configure(shapes + [changing] * (TILE_REGISTERS - len(shapes)))
-        pixels = (form.tile_rows - 1) * form.sums_pitch + form.tile_columns
-        self.sums = T.alloc_buffer((pixels * form.tile_registers * LANES,), "int32")
-        self.pending = PendingPlace()
+        self.sums = T.alloc_buffer((form.tile_rows * form.tile_columns * form.tile_registers * LANES,), "int32")
+        self.pending = PendingPlace(4 if form.joined else 2)
 
     def _end(self) -> None:
         if self.form.pipelined:
@@ -147,7 +151,19 @@ class _AmxWriter:
         self._put(tile)
 
     def _put(self, tile: Tile) -> None:
-        self.pending.put(self.form.parts, tile.k, self._pixel_at(tile))
+        """Let a block wait to be stored.
+
+        Its place is the channel tile and the first output; of joined rows, also the output behind the last, and the
+        first column.
+        """
+        form, (height, width) = self.form, self.problem.output
+        if not form.joined:
+            self.pending.put(form.parts, tile.k, (tile.n * height + tile.y) * width + tile.x)
+            return
+        column = tile.n * height * form.image_columns + tile.x
+        first, behind = (form.outputs_before(at, T.min) for at in (column, column + form.tile_columns))
+        parts = (behind - first + form.stored_pixels - 1) // form.stored_pixels
+        self.pending.put(parts, tile.k, first, behind, column)
 
     def _start(self, register: int, tile: Tile) -> None:
         """Begin sums with their bias: all rows of a register are loaded from the same place."""
@@ -159,12 +175,12 @@ class _AmxWriter:
         form = self.form
         row, column = form.data_tiles[register // form.tile_registers]
         pixel = form.tile_registers * LANES
-        at = (row * form.sums_pitch + column) * pixel + register % form.tile_registers * LANES
+        at = (row * form.tile_columns + column) * pixel + register % form.tile_registers * LANES
         tiles.store(register, self.sums, at, pixel * TAPS)
 
     def _steps(self, tile: Tile, first: int, beside: Callable[[Any], None]) -> None:
         """The products of a block from step `first` on, 0 or 1; `beside` emits what goes with a step."""
-        rows, runs = self.problem.window.kernel[0], self.problem.runs * self.form.run_steps
+        rows, runs = self.problem.window.kernel[0], self.form.runs * self.form.run_steps
 
         def step(kh: Any, index: Any) -> None:
             self._step(tile, kh, index // self.form.run_steps, index % self.form.run_steps)
@@ -175,19 +191,22 @@ class _AmxWriter:
 
     def _step(self, tile: Tile, kh: Any, run: Any, step: Any, before: Callable[[int], None] = _nothing) -> None:
         """The products of one step, of all data and weights of the block; `before` emits what each sum needs first."""
-        form, problem, window = self.form, self.problem, self.problem.window
-        row = tile.n * self.image.rows + tile.y * window.stride[0] - self.image.top + kh * window.dilation[0]
-        column = tile.x * window.stride[1] - self.image.left + run * window.dilation[1]
-        data_at = row * self.image.row_bytes + column * problem.channels + self._step_start(step)
-        weight_at = ((tile.k * window.kernel[0] + kh) * problem.runs + run) * form.run_steps + step
+        form, (down, across) = self.form, self.form.strides
+        data_at = self._data_at(tile, kh, run) + self._step_start(step)
+        weight_at = ((tile.k * self.problem.window.kernel[0] + kh) * form.runs + run) * form.run_steps + step
+        pixel_bytes = across * self.problem.channels
 
         def load_data(register: int, index: int) -> None:
-            rows, columns = form.data_tiles[index]
-            at = rows * window.stride[0] * self.image.row_bytes + columns * window.stride[1] * problem.channels
-            tiles.load(register, self.image.buffer, data_at + at, window.stride[1] * problem.channels)
+            row, column = form.data_tiles[index]
+            at = row * down * self.image.row_bytes + column * pixel_bytes
+            tiles.load(register, self.image.buffer, data_at + at, pixel_bytes)
 
         def load_weight(register: int, index: int) -> None:
-            tiles.load(register, self.weight, (weight_at * form.tile_registers + index) * form.weight_bytes, ROW_BYTES)
+            at = (weight_at * form.tile_registers + index) * form.weight_bytes
+            if form.fetch == "ahead":
+                for line in range(0, form.weight_bytes, ROW_BYTES):
+                    prefetch(self.weight, at + line + FETCH_AHEAD_BYTES)
+            tiles.load(register, self.weight, at, ROW_BYTES)
 
         if form.keeps_weights:
             self._products(load_weight, load_data, form.tile_registers, self.data_count, before)
@@ -220,19 +239,32 @@ class _AmxWriter:
                 before(total)
                 tiles.multiply_add(total, *operands, self.types)
 
+    def _data_at(self, tile: Tile, kh: Any, run: Any) -> Any:
+        """Where the data of a run begins for a block's first output."""
+        form, window = self.form, self.problem.window
+        (down, across), (rows, columns) = form.phases, form.strides
+        row, column = kh * window.dilation[0], run * window.dilation[1]
+        image = tile.n
+        if form.split:
+            image = (tile.n * down + row % down) * across + column % across
+            row, column = row // down, column // across
+        row = image * self.image.rows + tile.y * rows - self.image.top + row
+        column = tile.x * columns - self.image.left + column
+        return row * self.image.row_bytes + column * self.problem.channels
+
     def _step_start(self, step: Any) -> Any:
         """Where a step begins in its run; the last one may overlap its neighbour."""
         form = self.form
         if form.run_steps == 1:
             return 0
-        start, last = step * form.step_bytes, self.problem.run_length - form.step_bytes
-        return T.min(start, last) if self.problem.run_length % form.step_bytes else start
+        start, last = step * form.step_bytes, form.run_length - form.step_bytes
+        return T.min(start, last) if form.run_length % form.step_bytes else start
 
     def _store_parts(self, first: Any, count: int) -> None:
         """Store some parts of the block that waits, those that there are."""
 
         def part(index: Any) -> None:
-            if not self.form.pipelined:
+            if not self.form.pipelined and not self.form.joined:
                 self._store_part(index)
                 return
             with T.If(index < self.pending.count), T.Then():
@@ -243,36 +275,43 @@ class _AmxWriter:
     def _store_part(self, part: Any) -> None:
         """Requantize and store some neighbouring pixels."""
         form, problem = self.form, self.problem
-        row, group = (part // form.parts_of_row, part % form.parts_of_row) if form.tile_rows > 1 else (0, part)
-        column = group * form.stored_pixels
-        if form.tile_columns % form.stored_pixels:
-            column = T.min(column, form.tile_columns - form.stored_pixels)
-        k, first_pixel = self.pending.place
-        pixel = first_pixel + row * problem.output[1] + column
+        pixel, column_of = self._joined_part(part) if form.joined else self._part_of_row(part)
+        k = self.pending.place[0]
 
         def correct(sums: Any, place: Any) -> Any:
             if self.corrections is None:
                 return sums
             return self.vectors.subtract(sums, T.broadcast(self.corrections[pixel + place], LANES))
 
-        sums = _StoredSums(self.sums, form.tile_registers, row * form.sums_pitch + column, correct)
-        at = pixel * problem.out_channels + self._first_channel(k)
         self.epilogue.store_tile(
-            sums,
+            _StoredSums(self.sums, form.tile_registers, column_of, correct),
             range(form.stored_pixels),
-            at,
+            pixel * problem.out_channels + self._first_channel(k),
             problem.out_channels,
             k * form.tile_registers * LANES,
             form.tile_outputs,
         )
+
+    def _part_of_row(self, part: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """The first output of a part, and where the sums of its outputs are; parts of a row may overlap."""
+        form = self.form
+        row, group = (part // form.parts_of_row, part % form.parts_of_row) if form.tile_rows > 1 else (0, part)
+        column = group * form.stored_pixels
+        if form.tile_columns % form.stored_pixels:
+            column = T.min(column, form.tile_columns - form.stored_pixels)
+        _, first = self.pending.place
+        return first + row * self.problem.output[1] + column, lambda pixel: row * form.tile_columns + column + pixel
+
+    def _joined_part(self, part: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """The same for joined rows: outputs are neighbours in memory, their sums have those of the border between."""
+        form, width = self.form, self.problem.output[1]
+        _, first, behind, start = self.pending.place
+        pixel = T.min(first + part * form.stored_pixels, behind - form.stored_pixels)
+        between = form.image_columns - width
+        return pixel, lambda place: pixel + place + (pixel + place) // width * between - start
 
     def _first_channel(self, k: Any) -> Any:
         form, outputs = self.form, self.problem.out_channels
         first = k * form.tile_outputs
         overlaps = outputs % form.tile_outputs != 0 and form.channel_tiles > 1
         return T.min(first, outputs - form.tile_outputs) if overlaps else first
-
-    def _pixel_at(self, tile: Tile) -> Any:
-        """Index of the block's first output pixel."""
-        height, width = self.problem.output
-        return (tile.n * height + tile.y) * width + tile.x

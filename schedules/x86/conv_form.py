@@ -85,6 +85,10 @@ class ConvForm:
     threads: int = 1
 
     @property
+    def output(self) -> tuple[int, int]:
+        return self.image.output
+
+    @property
     def lanes(self) -> int:
         return self.registers.lanes
 

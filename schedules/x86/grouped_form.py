@@ -83,6 +83,10 @@ class GroupedForm:
     threads: int = 1
 
     @property
+    def output(self) -> tuple[int, int]:
+        return self.image.output
+
+    @property
     def lanes(self) -> int:
         return self.registers.lanes
 

@@ -9,7 +9,7 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import PAD_VALUE
 from schedules.image import Image
-from schedules.x86.rows import VECTOR_BYTES, copy_row, fill_row, share
+from schedules.x86.rows import VECTOR_BYTES, copy_row, fill_row, repeat, share
 from schedules.x86.signature import Arguments
 
 
@@ -67,4 +67,47 @@ def bordered_image(problem: Image, arguments: Arguments, row_bytes: int, threads
 
     share(problem.batch * (top + bottom), threads, border)
     share(problem.batch * problem.height, threads, copy)
+    return ReadImage(buffer, rows, columns, row_bytes, 0, 0)
+
+
+def split_image(problem: Image, arguments: Arguments, phases: tuple[int, int], threads: int) -> ReadImage:
+    """A copy with the border filled, [N, row phases, column phases, rows, columns, C]: each phase is an image."""
+    top, left, bottom, right = problem.window.padding
+    down, across = phases
+    rows, columns = (
+        -(-(problem.height + top + bottom) // down),
+        -(-(problem.width + left + right) // across),
+    )
+    channels, row_bytes = problem.channels, columns * problem.channels
+    buffer = T.alloc_buffer((problem.batch * down * across * rows * row_bytes,), arguments.data.dtype)
+    pad = arguments.params[PAD_VALUE]
+
+    def copy_phase(at: Any, source: Any, phase: int) -> None:
+        """The columns of one phase of a row, between those of the border."""
+        first = -(-(left - phase) // across) if phase < left else 0
+        behind = min(columns, -(-(left + problem.width - phase) // across))
+        fill_row(buffer, at, T.cast(pad, buffer.dtype), first * channels)
+
+        def pixel(index: Any) -> None:
+            column = (first + index) * across + phase - left
+            copy_row(
+                buffer, at + (first + index) * channels, arguments.data, source + column * channels, channels, False
+            )
+
+        repeat(behind - first, pixel)
+        fill_row(buffer, at + behind * channels, T.cast(pad, buffer.dtype), (columns - behind) * channels)
+
+    def copy(index: Any) -> None:
+        n, phase, row = index // (down * rows), index // rows % down, index % rows
+        height = row * down + phase - top
+        for column_phase in range(across):
+            at = ((n * down + phase) * across + column_phase) * rows + row
+            with T.If(T.And(height >= 0, height < problem.height)):
+                with T.Then():
+                    source = (n * problem.height + height) * problem.width * channels
+                    copy_phase(at * row_bytes, source, column_phase)
+                with T.Else():
+                    fill_row(buffer, at * row_bytes, T.cast(pad, buffer.dtype), row_bytes)
+
+    share(problem.batch * down * rows, threads, copy)
     return ReadImage(buffer, rows, columns, row_bytes, 0, 0)

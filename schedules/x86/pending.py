@@ -14,34 +14,31 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.x86.accumulators import ON_STACK, Accumulators
 
-# Of the state: how many parts wait, their channel tile, the index of their first output.
-COUNT, CHANNEL_TILE, OUTPUT = range(3)
-
 
 class PendingPlace:
-    """How much of the last tile waits, and where it goes."""
+    """How much of the last tile waits, and where it goes: so many numbers say the place."""
 
-    def __init__(self) -> None:
-        self.state = T.alloc_buffer((3,), "int32", scope="local", annotations=ON_STACK)
-        T.buffer_store(self.state, T.int32(0), [COUNT])
+    def __init__(self, numbers: int = 2) -> None:
+        self.state = T.alloc_buffer((1 + numbers,), "int32", scope="local", annotations=ON_STACK)
+        self._numbers = numbers
+        T.buffer_store(self.state, T.int32(0), [0])
 
-    def put(self, count: int, k: Any, at: Any) -> None:
+    def put(self, count: Any, *place: Any) -> None:
         """Let `count` parts wait."""
-        for index, value in ((COUNT, T.int32(count)), (CHANNEL_TILE, k), (OUTPUT, at)):
-            T.buffer_store(self.state, value, [index])
+        for index, value in enumerate((count, *place)):
+            T.buffer_store(self.state, T.cast(value, "int32"), [index])
 
     @property
     def count(self) -> Any:
-        return self.state[COUNT]
+        return self.state[0]
 
     @property
-    def place(self) -> tuple[Any, Any]:
-        """The channel tile, and the index of the first output."""
-        return self.state[CHANNEL_TILE], self.state[OUTPUT]
+    def place(self) -> tuple[Any, ...]:
+        return tuple(self.state[1 + index] for index in range(self._numbers))
 
 
 class PendingTile(PendingPlace):
-    """The sums of the last tile; its columns wait."""
+    """The sums of the last tile, whose columns wait; its place is its channel tile and its first output."""
 
     def __init__(self, columns: int, rows: int, lanes: int) -> None:
         self.columns = columns

@@ -32,6 +32,8 @@ class TiledForm(Protocol):
     @property
     def image(self) -> Image: ...
     @property
+    def output(self) -> tuple[int, int]: ...
+    @property
     def column_tiles(self) -> tuple[ColumnTiles, ...]: ...
     @property
     def channel_tiles(self) -> int: ...
@@ -125,7 +127,7 @@ class TileLoops:
 
     @property
     def _image_rows(self) -> int:
-        return math.ceil(self.form.image.output[0] / self.form.tile_rows)
+        return math.ceil(self.form.output[0] / self.form.tile_rows)
 
     def _tiles_of_row(self, emit: Callable[[ColumnTiles, Any], None]) -> None:
         def tile(columns: ColumnTiles, index: Any) -> None:
@@ -146,6 +148,6 @@ class TileLoops:
 
     def _first_row(self, index: Any) -> Any:
         """The image row where a row of tiles begins; the last one may overlap its neighbour."""
-        height, rows = self.form.image.output[0], self.form.tile_rows
+        height, rows = self.form.output[0], self.form.tile_rows
         start = index * rows
         return T.min(start, height - rows) if height % rows else start
