@@ -19,6 +19,7 @@ import numpy.typing as npt
 from schedules.numerics import Numerics
 from schedules.operands import Addend, Operands
 from schedules.reference import addition_constant
+from schedules.scale_bounds import bounded_scales
 from schedules.template import Kernel, OperandLayout
 from schedules.workload import Workload
 
@@ -38,8 +39,9 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
     """The input arguments of a kernel, in order: data, weight, bias, rescale, params, and the residual if it has one.
 
     `bias` has one int32 per border class and position of the layout's channels. `rescale` is float32 [P] for the float
-    rule, int32 [2, P] (multipliers, shifts) for the fixed rule, for P positions, or 1 where it is per tensor. An s32
-    output has one unused int32 there, so that all kernels have the same arguments.
+    rule, int32 [2, P] (multipliers, shifts) for the fixed rule, for P positions, or 1 where it is per tensor; scales
+    are bounded where they can be (`schedules.scale_bounds`). An s32 output has one unused int32 there, so that all
+    kernels have the same arguments.
     """
     layout = kernel.layout
     data_zero_point = operands.data_zero_point + layout.data_offset
@@ -109,7 +111,7 @@ def _rescale(workload: Workload, layout: OperandLayout, operands: Operands) -> A
         return np.zeros(1, np.int32)
     positions = layout.channels if requantize.per_channel else np.zeros(1, np.int64)
     if requantize.rule == "float":
-        return operands.scale[positions]
+        return bounded_scales(workload, operands.scale, operands.bias)[positions]
     return np.stack([operands.multiplier[positions], operands.shift[positions]])
 
 

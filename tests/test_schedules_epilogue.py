@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from kernels import Built, build
+from probes import host_target
 
 from schedules.numerics import RANGES
 from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
+from schedules.scale_bounds import bounds_scales
 from schedules.target import Target
 from schedules.workload import Workload, parse_workload
 
@@ -39,9 +41,13 @@ def built(key: str, target: Target) -> Built:
     return build(parse_workload(key), target)
 
 
+@pytest.mark.parametrize("profile", ["generic", "x86-avx512vnni"])
+@pytest.mark.parametrize("inputs", [4, 300])
 @pytest.mark.parametrize("output", ["u8", "s8"])
-def test_float_rule_at_the_ends_of_int32(output: str, generic: Target) -> None:
-    kernel = built(f"dense-u8s8-1x4-o{CHANNELS}-float.c-{output}", generic)
+def test_float_rule_at_the_ends_of_int32(output: str, inputs: int, profile: str) -> None:
+    """Scales are bounded where a sum has few products; where it has 300, the products are."""
+    kernel = built(f"dense-u8s8-1x{inputs}-o{CHANNELS}-float.c-{output}", host_target(profile))
+    assert bounds_scales(kernel.workload) == (inputs == 4)
     pairs = list(itertools.product(ENDS, SCALES))
     bias, scale = [end for end, _ in pairs], np.array([scale for _, scale in pairs], np.float32)
     for zero_point in (*RANGES[output], 1):

@@ -17,6 +17,7 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics import x86_tiles as tiles
 from schedules.intrinsics.x86_vectors import X86Vectors, prefetch
+from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
 from schedules.x86.epilogue import Epilogue
@@ -82,7 +83,7 @@ class _AmxWriter:
         form, problem = self.form, self.problem
         arguments = declare_arguments(self.workload, form, math.prod(form.weight_shape))
         self.weight, self.bias, self.out = arguments.weight, arguments.bias, arguments.out
-        self.epilogue = Epilogue(self.vectors, problem.numerics, arguments)
+        self.epilogue = Epilogue(self.vectors, problem.numerics, arguments, bounds_scales(self.workload))
         self.image: ReadImage
         if form.split:
             self.image = split_image(problem, arguments, form.phases, form.threads)

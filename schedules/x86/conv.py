@@ -23,7 +23,7 @@ class ConvX86:
     """
 
     name = "x86.conv"
-    version = 1
+    version = 2
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in REGISTERS:

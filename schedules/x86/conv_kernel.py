@@ -11,6 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics.x86_vectors import X86Vectors, prefetch
+from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.accumulators import Accumulators
 from schedules.x86.border import kernel_rows, row_class
@@ -68,7 +69,7 @@ class _ConvWriter:
         form, problem = self.form, self.problem
         arguments = declare_arguments(self.workload, form, math.prod(form.weight_shape))
         self.weight, self.bias, self.positions = arguments.weight, arguments.bias, arguments.positions
-        self.epilogue = Epilogue(self.vectors, problem.numerics, arguments)
+        self.epilogue = Epilogue(self.vectors, problem.numerics, arguments, bounds_scales(self.workload))
         if form.copies:
             self.image = copied_image(problem, arguments, form.slack, form.threads)
         else:

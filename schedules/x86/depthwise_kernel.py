@@ -12,6 +12,7 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import WEIGHT_ZERO_POINT
 from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.scale_bounds import bounds_scales
 from schedules.x86.depthwise_form import LOWEST_WEIGHT, Blocks, DepthwiseForm, Tiles, Weights
 from schedules.x86.depthwise_image import copied_image, image_in_place
 from schedules.x86.depthwise_row import Constants, Kernel, Place, RowOfTiles
@@ -25,7 +26,7 @@ def write_depthwise(form: DepthwiseForm, vectors: X86Vectors) -> Any:
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         arguments = declare_arguments(form.workload, form, form.weight_length)
         image = copied_image(form, arguments) if form.copies else image_in_place(form, arguments)
-        epilogue = Epilogue(vectors, form.workload.numerics, arguments)
+        epilogue = Epilogue(vectors, form.workload.numerics, arguments, bounds_scales(form.workload))
         unsigned = form.weights is Weights.UNSIGNED
         kernel = Kernel(form, vectors, arguments, epilogue, image, unsigned=unsigned)
         if form.weights is Weights.CENTRED:

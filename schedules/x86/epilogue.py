@@ -51,11 +51,16 @@ class TileSums(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Requantizes and stores; per-channel rescale values are in the order of the sums."""
+    """Requantizes and stores; per-channel rescale values are in the order of the sums.
+
+    Attributes:
+        bounded: scales keep every product within int32.
+    """
 
     vectors: X86Vectors
     numerics: Numerics
     arguments: Arguments
+    bounded: bool
 
     def store_tile(
         self, sums: TileSums, columns: Sequence[Any], at: Any, pixel_values: int, channel: Any, valid: int
@@ -133,6 +138,8 @@ class Epilogue:
         assert self.numerics.requantize is not None
         if self.numerics.requantize.rule == "fixed":
             return values
+        if self.bounded:
+            return self.vectors.nearest_int(values)
         lanes = self.vectors.lanes
         # What does not fit an int32 would become its lowest value. Floats compare like their bits where one of them is
         # positive, and an integer minimum has more ports than one of floats.

@@ -26,7 +26,7 @@ class GroupedX86:
     """
 
     name = "x86.grouped"
-    version = 1
+    version = 2
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in REGISTERS:

@@ -11,6 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import WEIGHT_ZERO_POINT
 from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d
 from schedules.x86.accumulators import Accumulators
 from schedules.x86.border import kernel_rows, row_class
@@ -44,7 +45,7 @@ class _GroupedWriter:
         """Arguments, the copy where it is needed, the tiles."""
         form = self.form
         self.arguments = declare_arguments(self.workload, form, math.prod(form.weight_shape))
-        self.epilogue = Epilogue(self.vectors, self.problem.numerics, self.arguments)
+        self.epilogue = Epilogue(self.vectors, self.problem.numerics, self.arguments, bounds_scales(self.workload))
         self.image = self._image(self.arguments)
         TileLoops(form, form.channel_tiles, self._begin, self._tile, lambda: None).emit()
 
