@@ -4,6 +4,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV ?= .venv
 NETWORK ?= mobilenet_v2
 BIN = $(VENV)/bin
+# Tests that nothing disturbs run beside each other, one on each core; those marked `alone` follow.
+BESIDE = -n logical --maxprocesses 8
 
 .PHONY: help tune bench test test-slow check format soak clean
 
@@ -24,10 +26,12 @@ bench: $(VENV)/installed-peers
 	$(BIN)/int8tune bench
 
 test: $(VENV)/installed-test
-	$(BIN)/pytest
+	$(BIN)/pytest $(BESIDE) -m "not slow and not alone"
+	$(BIN)/pytest -m "not slow and alone"
 
 test-slow: $(VENV)/installed-test
-	$(BIN)/pytest -m "slow or not slow" --timeout 7200
+	$(BIN)/pytest $(BESIDE) -m "not alone" --timeout 7200
+	$(BIN)/pytest -m alone --timeout 7200
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

@@ -39,7 +39,7 @@ ODD = (
     "dense-u8u8-5x13-o17-wz-fixed.t-u8",
     "dense-s8s8-1x30-o300-float.c-clamp-s8",
     "conv2d-u8u8-2x5x7x6-k3x2x34-s1-p1-g2-wz-float.t-clamp-adds8-clamp-u8",
-    "dwconv2d-s8s8-1x7x9x23-k3x3x1-s1-p1-fixed.c-addu8-s8",
+    "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fixed.c-addu8-s8",
     "dense-u8s8-5x13-o75-fixed.t-adds8-clamp-u8",
 )
 

@@ -35,6 +35,8 @@ from tuner.cores import measuring_and_build_cores
 from tuner.errors import BenchSpecError, TooManyThreadsError
 from tuner.verify import read_case, write_case
 
+pytestmark = pytest.mark.alone
+
 BRIEF = Timing(5, 0.001)
 STARTED = "2026-03-01T12:00:00+00:00"
 DENSE = "dense-u8s8-1x64-o32-float.c-u8"

@@ -22,6 +22,8 @@ from tuner.campaign.plan import Task
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import DeviceGoneError
 
+pytestmark = pytest.mark.alone
+
 EXPECTED = {
     "none": (Outcome.OK, ""),
     "none_again": (Outcome.OK, ""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -11,31 +10,30 @@ from pathlib import Path
 
 import psutil
 import pytest
-from campaigns import SMALL, SMALL_DEPTHWISE
+from cli_program import wait_for_trials, write_table
 
 from results.record import Trial
 from results.store import SqliteStore
 
-KILLS = 10
-TRIALS = 20
+pytestmark = pytest.mark.alone
+
+# Trials of a layer for each kill: with two layers, more than are recorded before the last one.
+TRIALS_PER_KILL = 2
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path = tmp_path / "small.json"
-    layers = [{"name": name, "count": 1, "workload": key} for name, key in (("a", SMALL), ("b", SMALL_DEPTHWISE))]
-    path.write_text(json.dumps({"format": 1, "name": "small", "description": "for tests", "layers": layers}))
-    return path
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_table(tmp_path_factory.mktemp("table") / "small.json")
 
 
-def tune(table: Path, results: Path, strategy: str) -> subprocess.Popen[bytes]:
+def tune(table: Path, results: Path, strategy: str, trials: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tuner.cli.main", "tune", str(table), "--results", str(results)]
-    command += ["--strategy", strategy, "--trials", str(TRIALS), "--seed", "7"]
+    command += ["--strategy", strategy, "--trials", str(trials), "--seed", "7"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def finish(table: Path, results: Path, strategy: str) -> None:
-    assert tune(table, results, strategy).wait(timeout=90) == 0
+def finish(table: Path, results: Path, strategy: str, trials: int) -> None:
+    assert tune(table, results, strategy, trials).wait(timeout=90) == 0
 
 
 def trials_in(results: Path) -> dict[str, Trial]:
@@ -49,43 +47,43 @@ def trials_in(results: Path) -> dict[str, Trial]:
     return by_id
 
 
-def descendants_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a campaign, which must not have ended before; it takes its children with it."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert process.poll() is None
+    process.kill()
+    process.wait(timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("strategy", ["random", pytest.param("grid", marks=pytest.mark.slow)])
-def test_ten_kills_lose_nothing_and_repeat_nothing(table: Path, tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "kills"),
+    [("random", 6), *(pytest.param(strategy, 12, marks=pytest.mark.slow) for strategy in ("random", "grid"))],
+)
+def test_kills_lose_nothing_and_repeat_nothing(table: Path, tmp_path: Path, strategy: str, kills: int) -> None:
+    """Half of the kills come while the campaign starts, half after one to three trials more."""
+    trials = TRIALS_PER_KILL * kills
     alone, killed = tmp_path / "alone", tmp_path / "killed"
-    finish(table, alone, strategy)
+    finish(table, alone, strategy, trials)
     rng = random.Random(strategy)
     recorded: dict[str, Trial] = {}
-    interrupted = 0
-    for _ in range(KILLS):
-        process = tune(table, killed, strategy)
-        time.sleep(rng.uniform(1.5, 4.5))
-        family = descendants_of(process)
-        interrupted += process.poll() is None
-        process.kill()
-        process.wait(timeout=10)
-        _, alive = psutil.wait_procs(family, timeout=10)
-        assert alive == []
+    for number in range(kills):
+        process = tune(table, killed, strategy, trials)
+        if number % 2:
+            wait_for_trials(killed, len(recorded) + rng.randint(1, 3))
+        time.sleep(rng.uniform(0, 0.3 if number % 2 else 1.5))
+        kill(process)
         now = trials_in(killed)
         assert {key: now[key] for key in recorded} == recorded
         recorded = now
-    assert interrupted >= KILLS // 2
-    finish(table, killed, strategy)
+    assert len(recorded) >= kills // 2
+    finish(table, killed, strategy, trials)
     final = trials_in(killed)
     assert {key: final[key] for key in recorded} == recorded
     assert set(final) == set(trials_in(alone))
-    assert len(final) == 2 * TRIALS
+    assert len(final) == 2 * trials
     assert not (killed / ".work").exists()
-
-
-def test_a_finished_campaign_measures_nothing_again(table: Path, tmp_path: Path) -> None:
-    finish(table, tmp_path / "results", "grid")
-    before = trials_in(tmp_path / "results")
-    started = time.monotonic()
-    finish(table, tmp_path / "results", "grid")
-    assert trials_in(tmp_path / "results") == before
-    assert time.monotonic() - started < 10
+    finish(table, killed, strategy, trials)  # nothing is left to do
+    assert trials_in(killed) == final

@@ -19,6 +19,8 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import BATCH
 from tuner.campaign.teaching import Teacher, trials_before
 
+pytestmark = pytest.mark.alone
+
 KEYS = ("conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8", "conv2d-u8s8-1x6x9x24-k1x1x48-s1-p0-float.c-u8")
 
 

@@ -15,6 +15,8 @@ from results.store import SqliteStore
 from tuner.bench.peers.registry import PEERS, missing_distributions
 from tuner.cli.main import run
 
+pytestmark = pytest.mark.alone
+
 INSTALLED = [peer.name for peer in PEERS if not missing_distributions(peer)]
 BRIEF = ("--runs", "5", "--run-ms", "1")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from cli_program import CONV, Ended, count_trials, end, int8tune, start, wait_for_trials, write_table
 
+pytestmark = pytest.mark.alone
+
 TRIALS = 3
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import psutil
 import pytest
@@ -16,6 +17,8 @@ from rpc_processes import MARK, marked, server_of
 from results.record import Outcome
 from rpc.local import LocalTransport
 from rpc.request import Case, Program
+
+pytestmark = pytest.mark.alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,10 @@ def test_compiled_kernel_is_verified_and_timed(transport: LocalTransport, kernel
 def test_times_are_those_of_the_kernel(transport: LocalTransport, kernels: Kernels) -> None:
     reply = transport.run(kernels.request("takes_a_while", "good"))
     slow, fast = reply.times_s
-    assert all(0.002 < time_s < 0.02 for time_s in slow)
-    assert all(time_s < 0.0005 for time_s in fast)
+    # The machine may take its time in some repeats, but no kernel is faster than it is.
+    assert min(slow) > 0.002
+    assert median(slow) < 0.02
+    assert median(fast) < 0.0005
     assert reply.calls_per_repeat[0] == 1
     assert reply.calls_per_repeat[1] > 10
 

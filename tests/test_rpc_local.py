@@ -22,6 +22,8 @@ from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
 from rpc.local import LocalTransport
 from rpc.request import Request, Timing
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:

@@ -19,6 +19,8 @@ from rpc.local import LocalTransport
 from rpc.protocol import reply_from_json, reply_to_json
 from rpc.request import Capabilities, Program, Reply, Request
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:

@@ -168,6 +168,7 @@ def test_a_seed_gives_the_same_operands_and_another_seed_others() -> None:
     assert (other[0][1].data != again[0][1].data).any()
 
 
+@pytest.mark.alone
 def test_they_are_cheap() -> None:
     workload = parse_workload("conv2d-u8s8-1x56x56x64-k3x3x64-s1-p1-float.c-u8")
     begin = time.process_time()

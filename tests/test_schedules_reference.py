@@ -237,6 +237,7 @@ def test_a_window_far_larger_than_its_image_costs_no_padded_image() -> None:
     assert outputs[0, 2, 2, 0] == 21
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "key",
     [
