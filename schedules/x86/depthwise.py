@@ -18,7 +18,7 @@ class DepthwiseX86:
     """Four vertical neighbours of a channel are one word; the words of an input column serve all outputs around it."""
 
     name = "x86.depthwise"
-    version = 1
+    version = 2
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in REGISTERS:
