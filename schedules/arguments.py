@@ -80,9 +80,8 @@ def _addition_params(addend: Addend, own_zero_point: int) -> Array:
 
 def _bias(workload: Workload, layout: OperandLayout, operands: Operands, data_zero_point: int) -> Array:
     """The bias minus `za * sum(w - zw)` over the taps of each border class."""
-    centred = operands.weight.astype(np.int64) - operands.weight_zero_point
-    taps = layout.border_taps.shape[1]
-    tap_sums = centred.reshape(workload.out_channels, taps, -1).sum(axis=2)
+    weight = operands.weight.reshape(workload.out_channels, layout.border_taps.shape[1], -1)
+    tap_sums = weight.sum(axis=2, dtype=np.int64) - operands.weight_zero_point * weight.shape[2]
     class_sums = layout.border_taps.astype(np.int64) @ tap_sums.T
     return _wrap(operands.bias.astype(np.int64) - data_zero_point * class_sums)[:, layout.channels].reshape(-1)
 

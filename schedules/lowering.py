@@ -11,6 +11,10 @@ from schedules.target import Target
 AS_WRITTEN = "int8tune.as_written"
 """The attribute of functions whose loops and statements are those that are to run."""
 
+SIMPLIFIED = "int8tune.simplified"
+"""The attribute of such functions whose buffers have one axis, whose divisions are a CPU's (`truncdiv`), and which bind
+what they use more than once."""
+
 # Passes of TVM's pipeline that find nothing to do in such functions, and take half of a long one's compile time. Only
 # StorageRewrite would do something: drop the annotation that keeps sums on the stack (`schedules.x86.accumulators`).
 _FOR_SCHEDULED_FUNCTIONS = (
@@ -33,10 +37,29 @@ _FOR_SCHEDULED_FUNCTIONS = (
     "tirx.UnrollLoop",
 )
 
+# Those that have nothing to do where expressions, too, are as they are to run. They take most of a long function's
+# compile time: they write out what is bound wherever it is used, only to find that it is the same everywhere.
+_FOR_SIMPLIFIED_FUNCTIONS = (
+    "tirx.CommonSubexprElim",
+    "tirx.FlattenBuffer",
+    "tirx.LowerIntrin",
+    "tirx.RemoveNoOp",
+    "tirx.StmtSimplify",
+)
+
 
 def compile_function(function: Any, target: Target) -> Any:
-    """The executable of a PrimFunc."""
-    around = tvm.transform.PassContext.current()
-    skipped = _FOR_SCHEDULED_FUNCTIONS if AS_WRITTEN in (function.attrs or {}) else ()
-    with tvm.transform.PassContext(disabled_pass=list(skipped), instruments=around.instruments):
+    """The executable of a PrimFunc.
+
+    It does not check the types and shapes of its arguments: the code for that is longer than many a kernel's own, and
+    LLVM's time with it.
+    """
+    around, attributes = tvm.transform.PassContext.current(), function.attrs or {}
+    skipped = [
+        *(AS_WRITTEN in attributes) * _FOR_SCHEDULED_FUNCTIONS,
+        *(SIMPLIFIED in attributes) * _FOR_SIMPLIFIED_FUNCTIONS,
+    ]
+    with tvm.transform.PassContext(
+        disabled_pass=skipped, instruments=around.instruments, config={"tirx.disable_assert": True}
+    ):
         return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))

@@ -111,7 +111,7 @@ def test_weights_are_where_rows_take_them_from() -> None:
     for blocks in form.blocks:
         for shift in (0, 1):
             for column in range(2):
-                first = form.weight_index(blocks, 0, shift, 0, column)
+                first = form.first_weight(blocks, 0) + form.weight_index(blocks, shift, 0, column)
                 for register in range(blocks.registers):
                     at = blocks.position + register * 16
                     for lane, channel in enumerate(form.channels[at : at + 16]):

@@ -44,10 +44,10 @@ class X86Vectors:
         """An int8 vector of s8 weights as operand."""
         return (T.Bind(weight),)
 
-    def load_weight(self, weights: Any, index: Any) -> Sequence[Any]:
-        """The operand at `index`, counted in operands, of an int8 buffer that `Registers.pack` filled."""
+    def load_weight(self, weights: Any, index: Any, first: Any = 0) -> Sequence[Any]:
+        """The operand at `index`, counted from byte `first` on, of an int8 buffer that `Registers.pack` filled."""
         size = 4 * self.lanes
-        return (T.Bind(weights.vload([index * size], f"int8x{size}")),)
+        return (T.Bind(weights.vload([first + index * size], f"int8x{size}")),)
 
     def nearest_int(self, value: Any) -> Any:
         """float32 to int32, half to even; what does not fit becomes -2^31 (VCVTPS2DQ)."""
@@ -158,8 +158,8 @@ class Avx2(_Registers256):
         even = T.shift_right(T.shift_left(pairs, _by_8("int16")), _by_8("int16"))
         return T.Bind(even), T.Bind(T.shift_right(pairs, _by_8("int16")))
 
-    def load_weight(self, weights: Any, index: Any) -> Sequence[Any]:
-        loaded = [weights.vload([index * 64 + offset], "int8x32") for offset in (0, 32)]
+    def load_weight(self, weights: Any, index: Any, first: Any = 0) -> Sequence[Any]:
+        loaded = [weights.vload([first + (index * 64 + offset)], "int8x32") for offset in (0, 32)]
         return tuple(T.Bind(T.reinterpret(part, dtype=self.operand_type)) for part in loaded)
 
 

@@ -248,11 +248,14 @@ class DepthwiseForm:
     def _operands_per_register(self) -> int:
         return len(self.shifts) * self.words * self.workload.window.kernel[1]
 
-    def weight_index(self, blocks: Blocks, k: Any, shift: int, word: Any, column: Any) -> Any:
-        """Index of the operand for the first register of block `k` of these blocks; those of the others follow."""
+    def first_weight(self, blocks: Blocks, k: Any) -> Any:
+        """Index of the first operand of block `k` of these blocks."""
+        return (blocks.position // self.lanes + k * blocks.registers) * self._operands_per_register
+
+    def weight_index(self, blocks: Blocks, shift: int, word: int, column: int) -> int:
+        """Index of the operand for the first register, counted from the block's first one; the others' follow."""
         vector = (self.shifts.index(shift) * self.words + word) * self.workload.window.kernel[1] + column
-        first = blocks.position // self.lanes * self._operands_per_register
-        return first + (k * self._operands_per_register + vector) * blocks.registers
+        return vector * blocks.registers
 
     @property
     def weight_length(self) -> int:

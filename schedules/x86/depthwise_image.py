@@ -10,7 +10,7 @@ from schedules.arguments import PAD_VALUE
 from schedules.x86.depthwise_form import DepthwiseForm
 from schedules.x86.epilogue import pieces, store_vector
 from schedules.x86.image import ReadImage
-from schedules.x86.rows import VECTOR_BYTES, copy_row, fill_row, flip_signs, load_bytes, repeat, share
+from schedules.x86.rows import VECTOR_BYTES, copy_row, divided, fill_row, flip_signs, load_bytes, repeat, share
 from schedules.x86.signature import Arguments
 
 
@@ -33,7 +33,8 @@ def copied_image(form: DepthwiseForm, arguments: Arguments) -> ReadImage:
 
     def copy(index: Any) -> None:
         """A row of the image between its borders."""
-        at = (index // workload.height * rows + top + index % workload.height) * row_bytes
+        n, y = divided(index, workload.height)
+        at = T.Bind((n * rows + top + y) * row_bytes)
         fill_row(buffer, at, pad, before)
         source_at = index * workload.width * workload.channels
         if form.pixel_bytes == workload.channels:
@@ -49,8 +50,8 @@ def copied_image(form: DepthwiseForm, arguments: Arguments) -> ReadImage:
 
     def border(index: Any) -> None:
         """A row above or below the image."""
-        row = index % (top + bottom)
-        at = (index // (top + bottom) * rows + row + T.cast(row >= top, "int32") * workload.height) * row_bytes
+        n, row = divided(index, top + bottom)
+        at = T.Bind((n * rows + row + T.cast(row >= top, "int32") * workload.height) * row_bytes)
         fill_row(buffer, at, pad, row_bytes)
 
     share(workload.batch * (top + bottom), form.threads, border)

@@ -17,14 +17,14 @@ from schedules.x86.depthwise_form import LOWEST_WEIGHT, Blocks, DepthwiseForm, T
 from schedules.x86.depthwise_image import copied_image, image_in_place
 from schedules.x86.depthwise_row import Constants, Kernel, Place, RowOfTiles
 from schedules.x86.epilogue import Epilogue
-from schedules.x86.rows import repeat, share
+from schedules.x86.rows import divided, repeat, share
 from schedules.x86.signature import declare_arguments
 
 
 def write_depthwise(form: DepthwiseForm, vectors: X86Vectors) -> Any:
     """The PrimFunc of a depthwise convolution: (data, weight, bias, rescale, params, out), each of one axis."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
-        arguments = declare_arguments(form.workload, form, form.weight_length)
+        arguments = declare_arguments(form.workload, form, form.weight_length, simplified=True)
         image = copied_image(form, arguments) if form.copies else image_in_place(form, arguments)
         epilogue = Epilogue(vectors, form.workload.numerics, arguments, bounds_scales(form.workload))
         unsigned = form.weights is Weights.UNSIGNED
@@ -81,13 +81,12 @@ def _write_tiles(kernel: Kernel) -> None:
     if form.outer == "channels":
         share(block_count, threads, lambda index: _select(form.blocks, index, of_block))
         return
-    share(
-        batch * row_tiles,
-        threads,
-        lambda index: _select(
-            form.row_tiles, index % row_tiles, lambda rows, i: of_rows(rows, index // row_tiles if batch > 1 else 0, i)
-        ),
-    )
+
+    def of_tiles(index: Any) -> None:
+        n, row = divided(index, row_tiles) if batch > 1 else (0, index)
+        _select(form.row_tiles, row, lambda rows, i: of_rows(rows, n, i))
+
+    share(batch * row_tiles, threads, of_tiles)
 
 
 def _each(groups: Sequence[Any], emit: Callable[[Any, Any], None]) -> None:

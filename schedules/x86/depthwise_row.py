@@ -86,8 +86,6 @@ class RowOfTiles:
         self.place, self.blocks = place, place.blocks
         self.window = kernel.form.workload.window
         self.block_bytes = self.blocks.registers * self.form.lanes
-        self.channel = self.blocks.first + place.k * self.block_bytes
-        self.position = self.blocks.position + place.k * self.block_bytes
         self.row_words = self.form.row_words(place.rows.size)
         step = TAPS * self.window.dilation[0]
         self.bases = sorted({words.base + word * step for words in self.row_words for word in range(self.form.words)})
@@ -118,8 +116,15 @@ class RowOfTiles:
             self._carry_from(tile, shared, tiles.size * self.window.stride[1])
 
     def _begin(self) -> None:
-        """Memory for what tiles share: LLVM keeps it in registers."""
-        form = self.form
+        """Where the row begins in memory, and memory for what tiles share: LLVM keeps it in registers."""
+        form, place = self.form, self.place
+        channel = self.blocks.first + place.k * self.block_bytes
+        self.position = bound(self.blocks.position + place.k * self.block_bytes)
+        self.first_weight = bound(form.first_weight(self.blocks, place.k))
+        image, (height, width) = self.kernel.image, form.output
+        y = place.n * image.rows + place.y * self.window.stride[0] - image.top
+        self.data_at = bound(y * image.row_bytes - image.left * form.pixel_bytes + channel)
+        self.out_at = bound((place.n * height + place.y) * width * form.workload.out_channels + channel)
         for key in itertools.product(self.bases, sorted(form.shared_columns)):
             self.carried[key] = [
                 [T.alloc_buffer((1,), buffer_type(form.lanes)) for _ in range(form.registers.parts)]
@@ -142,6 +147,7 @@ class _Tile:
     ) -> None:
         self.row, self.form, self.vectors, self.window = row, row.form, row.vectors, row.window
         self.columns, self.x = columns, x
+        self.data_at = bound(row.data_at + x * (self.window.stride[1] * row.form.pixel_bytes))
         self.made: dict[tuple[int, int], Sequence[Operand]] = dict(known)
         self.rows_read = self.form.rows_read(row.place.rows.size)
         new = sorted(self.form.columns_read(columns.size) - {column for _, column in known})
@@ -161,15 +167,17 @@ class _Tile:
     def _columns(self, columns: Sequence[int]) -> None:
         """Some columns: their sums, and what becomes of them."""
         zero = T.Bind(self.row.constants.zero * (self.x + columns[0]))
-        sums = self._begin_sums(columns, zero)
+        sums = self._begin_sums(columns, T.Bind(self.row.position + zero))
+        weights = self.row.kernel.arguments.weight
+        first_weight = T.Bind((self.row.first_weight + zero) * self.form.registers.weight_bytes)
         taps, words = range(self.window.kernel[1]), range(self.form.words)
         registers, step = range(self.row.blocks.registers), TAPS * self.window.dilation[0]
         for (column, row), tap, word in itertools.product(sums, taps, words):
             where = self.row.row_words[row]
             data = self.words(where.base + word * step, column * self.window.stride[1] + tap * self.window.dilation[1])
-            first = self.form.weight_index(self.row.blocks, self.row.place.k, where.shift, word, tap)
+            index = self.form.weight_index(self.row.blocks, where.shift, word, tap)
             for r in registers:
-                weight = self.vectors.load_weight(self.row.kernel.arguments.weight, first + r + zero)
+                weight = self.vectors.load_weight(weights, index + r, first_weight)
                 total = sums[column, row][r]
                 sums[column, row][r] = T.Bind(self._multiply_add(total, data[r], weight))
         self._store(sums)
@@ -179,13 +187,12 @@ class _Tile:
             return self.vectors.multiply_add(total, weight, data)
         return self.vectors.multiply_add(total, data, weight)
 
-    def _begin_sums(self, columns: Sequence[int], zero: Any) -> dict[tuple[int, int], list[Any]]:
-        """The first value of each sum, by column and row."""
+    def _begin_sums(self, columns: Sequence[int], position: Any) -> dict[tuple[int, int], list[Any]]:
+        """The first value of each sum, by column and row; the bias begins at `position`."""
         rows, lanes = range(len(self.row.row_words)), self.form.lanes
         bias = self.row.kernel.arguments.bias
         biases = [
-            T.Bind(bias.vload([self.row.position + r * lanes + zero], f"int32x{lanes}"))
-            for r in range(self.row.blocks.registers)
+            T.Bind(bias.vload([position + r * lanes], f"int32x{lanes}")) for r in range(self.row.blocks.registers)
         ]
         if self.row.kernel.moved:
             biases = [T.Bind(self._completed(value, r)) for r, value in enumerate(biases)]
@@ -221,23 +228,18 @@ class _Tile:
         less = self.vectors.weight_operand(T.broadcast(T.int8(-128), size))
         total = T.broadcast(T.int32(0), form.lanes)
         for tap, word in itertools.product(taps, words):
-            index = form.weight_index(self.row.blocks, self.row.place.k, form.shifts[0], word, tap) + r
-            weight = self.vectors.load_weight(self.row.kernel.arguments.weight, index)
+            index = form.weight_index(self.row.blocks, form.shifts[0], word, tap) + r
+            first = self.row.first_weight * form.registers.weight_bytes
+            weight = self.vectors.load_weight(self.row.kernel.arguments.weight, index, first)
             total = T.Bind(self.vectors.multiply_add(total, weight, less))
         kind = f"uint32x{form.lanes}"  # int32 may not wrap in TIR
         wrapped = T.reinterpret(bias, dtype=kind) - T.reinterpret(total, dtype=kind)
         return T.reinterpret(wrapped, dtype=f"int32x{form.lanes}")
 
     def _store(self, sums: Mapping[tuple[int, int], Sequence[Any]]) -> None:
-        place, (height, width) = self.row.place, self.form.output
-        channels = self.form.workload.out_channels
-        pixels = [
-            Pixel(
-                values,
-                ((place.n * height + place.y + row) * width + self.x + column) * channels + self.row.channel,
-            )
-            for (column, row), values in sums.items()
-        ]
+        width, channels = self.form.output[1], self.form.workload.out_channels
+        out_at = bound(self.row.out_at + self.x * channels)
+        pixels = [Pixel(values, out_at + (row * width + column) * channels) for (column, row), values in sums.items()]
         self.row.kernel.epilogue.store(pixels, self.row.position, self.row.blocks.valid)
 
     # Words.
@@ -280,10 +282,8 @@ class _Tile:
         return self.row.constants.maker.together([*parts, *(count - len(parts)) * parts[-1:]])
 
     def _load(self, row: int, column: int, size: int) -> Any:
-        image, place = self.row.kernel.image, self.row.place
-        y = place.n * image.rows + place.y * self.window.stride[0] - image.top + row
-        x = self.x * self.window.stride[1] - image.left + column
-        at = y * image.row_bytes + x * self.form.pixel_bytes + self.row.channel
+        image = self.row.kernel.image
+        at = self.data_at + (row * image.row_bytes + column * self.form.pixel_bytes)
         return T.Bind(T.reinterpret(load_bytes(image.buffer, at, size), dtype=f"uint8x{size}"))
 
     def _typed(self, value: Any) -> Any:
@@ -291,6 +291,11 @@ class _Tile:
         kernel = self.row.kernel
         signed = kernel.form.weights is Weights.UNSIGNED if kernel.form.copies else kernel.image.buffer.dtype == "int8"
         return flip_signs(value, 4 * self.form.lanes) if signed != kernel.unsigned else value
+
+
+def bound(index: Any) -> Any:
+    """An index that is computed here, and once."""
+    return index if isinstance(index, int) else T.Bind(index)
 
 
 def buffer_type(lanes: int) -> str:

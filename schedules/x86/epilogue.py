@@ -120,10 +120,9 @@ class Epilogue:
 
         def factor(row: int, b: int) -> Any:
             """The scale, or of multiplier and shift the one in this row."""
-            at = [] if requantize.rule == "float" else [row]
             if not requantize.per_channel:
-                return T.broadcast(self.arguments.rescale[(*at, 0)], lanes)
-            return self.arguments.rescale[(*at, T.ramp(channel + b * lanes, 1, lanes))]
+                return T.broadcast(self.arguments.load_rescale(row, 0, 1), lanes)
+            return self.arguments.load_rescale(row, channel + b * lanes, lanes)
 
         size = len(pixels[0].sums)
         # What is missing to four registers repeats the last pixel, and is not stored.

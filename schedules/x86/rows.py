@@ -51,6 +51,14 @@ def load_bytes(source: Any, at: Any, width: int) -> Any:
     return source.vload([at], f"{source.dtype}x{width}") if width > 1 else source[at]
 
 
+def divided(index: Any, divisor: int) -> tuple[Any, Any]:
+    """Quotient and remainder of an index that is not negative."""
+    if isinstance(index, int):
+        return divmod(index, divisor)
+    # Python's operators round down, for which there is no instruction: TVM has to prove that it need not.
+    return T.Bind(T.truncdiv(index, divisor)), T.Bind(T.truncmod(index, divisor))
+
+
 def repeat(count: Any, body: Callable[[Any], None]) -> None:
     """Emit a loop, or its body where there is no more than one turn."""
     if not isinstance(count, int) or count > 1:

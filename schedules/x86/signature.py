@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import params_length, rescale_shape, rescale_type
 from schedules.epilogue import DTYPES
-from schedules.lowering import AS_WRITTEN
+from schedules.lowering import AS_WRITTEN, SIMPLIFIED
 from schedules.template import OperandLayout
 from schedules.workload import Workload
 
@@ -20,7 +20,7 @@ class Arguments:
     """TIR buffers.
 
     Attributes:
-        rescale: [P] or, for the fixed rule, [2, P]; the only one that may have two axes.
+        rescale: [P] or, for the fixed rule, [2, P]: the only one that may have two axes. [2 * P] if `simplified`.
         residual: None where the layer has none.
         positions: of channels in the bias and in per-channel rescale values.
     """
@@ -34,23 +34,39 @@ class Arguments:
     out: Any
     positions: int
 
+    def load_rescale(self, row: int, at: Any, width: int) -> Any:
+        """`width` values of `rescale` from position `at` on, in this row where there are two."""
+        *rows, values = (int(length) for length in self.rescale.shape)
+        at = at if rows or row == 0 else at + values // 2 * row
+        place = T.ramp(at, 1, width) if width > 1 else at
+        return self.rescale[(row, place) if rows else place]
 
-def declare_arguments(workload: Workload, layout: OperandLayout, weight_length: int) -> Arguments:
-    """Begin the kernel `main`: declare its arguments in the function that is being built."""
+
+def declare_arguments(
+    workload: Workload, layout: OperandLayout, weight_length: int, *, simplified: bool = False
+) -> Arguments:
+    """Begin the kernel `main`: declare its arguments in the function that is being built.
+
+    Args:
+        simplified: whether the kernel leaves nothing to simplify (`schedules.lowering.SIMPLIFIED`).
+    """
     numerics, positions = workload.numerics, len(layout.channels)
     T.func_name("main")
     out_length, residual = math.prod(workload.output_shape), numerics.residual
-    declared = (
-        _argument("data", math.prod(workload.data_shape), DTYPES[numerics.data]),
-        _argument("weight", weight_length, "int8"),
-        _argument("bias", len(layout.border_taps) * positions, "int32"),
-        T.arg("rescale", T.buffer(rescale_shape(numerics, positions), rescale_type(numerics))),
-        _argument("params", params_length(numerics), "int32"),
-        _argument("residual", out_length, DTYPES[residual.data]) if residual else None,
-        _argument("out", out_length, DTYPES[numerics.output]),
+    data = _argument("data", math.prod(workload.data_shape), DTYPES[numerics.data])
+    weight = _argument("weight", weight_length, "int8")
+    bias = _argument("bias", len(layout.border_taps) * positions, "int32")
+    shape, rescale_dtype = rescale_shape(numerics, positions), rescale_type(numerics)
+    rescale = T.arg("rescale", T.buffer(shape, rescale_dtype))
+    params = _argument("params", params_length(numerics), "int32")
+    added = _argument("residual", out_length, DTYPES[residual.data]) if residual else None
+    out = _argument("out", out_length, DTYPES[numerics.output])
+    T.func_attr(
+        {"global_symbol": "main", "tirx.noalias": True, AS_WRITTEN: True, **({SIMPLIFIED: True} if simplified else {})}
     )
-    T.func_attr({"global_symbol": "main", "tirx.noalias": True, AS_WRITTEN: True})
-    return Arguments(*declared, positions)
+    if simplified and len(shape) > 1:
+        rescale = T.decl_buffer((math.prod(shape),), rescale_dtype, data=rescale.data)
+    return Arguments(data, weight, bias, rescale, params, added, out, positions)
 
 
 def _argument(name: str, length: int, dtype: str) -> Any:

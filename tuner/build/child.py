@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import resource
@@ -103,6 +104,7 @@ def _live(
             os.sched_setaffinity(0, cores)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+            gc.disable()
             folder = Path(job.folder)
             folder.mkdir(parents=True, exist_ok=True)
             log = os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

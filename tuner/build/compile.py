@@ -15,6 +15,7 @@ import schedules.compute_probes
 import schedules.generic.depthwise_schedule
 import schedules.generic.direct_schedule
 import schedules.intrinsics.x86_vectors
+import schedules.x86.amx_kernel
 import schedules.x86.conv_kernel
 import schedules.x86.depthwise_kernel
 import schedules.x86.grouped_kernel
@@ -58,7 +59,11 @@ def build(job: Job) -> None:
 
 def link(function: Any, target: Target, library: Path) -> None:
     """Generate code for the target and link it into a shared library."""
-    compile_function(function, target).export_library(str(library), fcompile=link_objects)
+    # One object is all there is: `export_library` would import half of TVM's tools to find that out.
+    compiled = library.with_suffix(".o")
+    compile_function(function, target).mod.write_to_file(str(compiled))
+    link_objects(library, [compiled])
+    compiled.unlink()
 
 
 def _build_probe(job: Job, folder: Path) -> Built:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 from rpc import processes
 from tuner.errors import NoCompilerError
@@ -29,13 +29,13 @@ def find_linker() -> str:
     raise NoCompilerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(LINKERS)}")
 
 
-def link_objects(output: str, objects: Sequence[str], **_: Any) -> None:
-    """Link object files into a shared library, in the form that TVM's `export_library` takes as `fcompile`.
+def link_objects(output: Path, objects: Sequence[Path]) -> None:
+    """Link object files into a shared library.
 
     Raises:
         RuntimeError: the linker failed; the message is its last line.
     """
-    command = [find_linker(), *OPTIONS, "-o", output, *objects]
+    command = [find_linker(), *OPTIONS, "-o", str(output), *map(str, objects)]
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -48,6 +48,3 @@ def link_objects(output: str, objects: Sequence[str], **_: Any) -> None:
     if done.returncode != 0:
         words = done.stderr.strip().splitlines() or [processes.how_it_ended(done.returncode)]
         raise RuntimeError(f"the linker failed: {words[-1]}")
-
-
-link_objects.output_format = "so"  # type: ignore[attr-defined]
