@@ -22,6 +22,7 @@ from tuner.cli.options import (
 from tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from tuner.lab.lessons import Classroom
     from tuner.lab.recording import RecordedLayer
 
 MAX_SEEDS, MAX_TRIALS = 1000, 10_000
@@ -118,19 +119,21 @@ def _replay(
 ) -> None:
     """Race on recorded layers."""
     from tuner.lab.leaderboard import leaderboard, leaderboard_as_dict, leaderboard_rows
+    from tuner.lab.lessons import Classroom
     from tuner.lab.race import default_share, race, zero_trial_share
 
     for name, value, most in (("seeds", seeds, MAX_SEEDS), ("trials", trials, MAX_TRIALS)):
         if not 1 <= value <= most:
             raise typer.BadParameter(f"{name} must be 1 to {most}: {value}")
     layers = _layers(data, only)
+    classroom = Classroom(layers)
     if explain:
-        _explain(layers, form)
+        _explain(classroom, form)
         return
     names = _strategies(strategies)
     say(f"{len(layers)} layers, {sum(len(layer.times_s) for layer in layers):,} configs, {len(names)} strategies")
-    standings = leaderboard(race(layers, names, seeds, trials), trials)
-    untried = [(layer, default_share(layer), zero_trial_share(layers, at)) for at, layer in enumerate(layers)]
+    standings = leaderboard(race(classroom, names, seeds, trials), trials)
+    untried = [(layer, default_share(layer), zero_trial_share(classroom, at)) for at, layer in enumerate(layers)]
     if form is Format.JSON:
         without = [{"layer": layer.name, "default": own, "others": others} for layer, own, others in untried]
         emit_json({"standings": leaderboard_as_dict(standings), "without_trials": without})
@@ -194,12 +197,12 @@ def _strategies(names: str | None) -> list[str]:
     return chosen
 
 
-def _explain(layers: list[RecordedLayer], form: Format) -> None:
+def _explain(classroom: Classroom, form: Format) -> None:
     from dataclasses import asdict
 
     from tuner.lab.explain import explain
 
-    explanations = explain(layers)
+    explanations = explain(classroom)
     if form is Format.JSON:
         emit_json([asdict(explanation) for explanation in explanations])
         return
