@@ -23,8 +23,9 @@ from tuner.cost_model.prior import Prior, learn_prior, load_prior, save_prior
 from tuner.errors import CostModelError, RecordingError
 from tuner.lab.explain import explain
 from tuner.lab.leaderboard import leaderboard
+from tuner.lab.lessons import Classroom
 from tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
-from tuner.lab.race import default_share, experience_in, prior_without, race, zero_trial_share
+from tuner.lab.race import default_share, race, zero_trial_share
 from tuner.lab.recording import (
     RecordedLayer,
     bundled,
@@ -169,12 +170,14 @@ class TestRecording:
 class TestRace:
     def test_equal_seeds_give_equal_runs(self, layers: list[RecordedLayer]) -> None:
         names = ["xgboost+others", "xgboost", "random"]
-        assert list(race(layers[:2], names, 2, 20)) == list(race(layers[:2], names, 2, 20))
+        assert list(race(Classroom(layers[:2]), names, 2, 20)) == list(race(Classroom(layers[:2]), names, 2, 20))
 
     def test_no_strategy_has_more_trials_than_its_budget_and_all_begin_with_the_default(
         self, layers: list[RecordedLayer]
     ) -> None:
-        runs = list(race(layers, ["xgboost+others", "xgboost", "evolution", "descent", "random", "grid"], 1, 20))
+        runs = list(
+            race(Classroom(layers), ["xgboost+others", "xgboost", "evolution", "descent", "random", "grid"], 1, 20)
+        )
         assert {len(run.shares) for run in runs} == {20}
         defaults = {layer.name: default_share(layer) for layer in layers}
         assert all(run.shares[0] == defaults[run.layer] for run in runs)
@@ -182,12 +185,12 @@ class TestRace:
 
     def test_a_budget_of_the_whole_space_finds_the_best(self, layers: list[RecordedLayer]) -> None:
         size = len(layers[0].times_s)
-        for run in race(layers[:1], ["random", "grid"], 1, size + 50):
+        for run in race(Classroom(layers[:1]), ["random", "grid"], 1, size + 50):
             assert len(run.shares) == size
             assert run.shares[-1] == 1.0
 
     def test_the_leaderboard_counts_trials(self, layers: list[RecordedLayer]) -> None:
-        standings = leaderboard(race(layers, ["random", "xgboost"], 3, 40), 40)
+        standings = leaderboard(race(Classroom(layers), ["random", "xgboost"], 3, 40), 40)
         assert {standing.strategy for standing in standings} == {"random", "xgboost"}
         for standing in standings:
             assert list(standing.shares) == [4, 8, 16, 32]
@@ -197,18 +200,24 @@ class TestRace:
         assert standings[0].shares[16] >= standings[1].shares[16]
 
     def test_a_layer_that_is_raced_does_not_teach(self, layers: list[RecordedLayer]) -> None:
-        assert prior_without(layers[:1], 0) is None
-        assert zero_trial_share(layers[:1], 0) is None
-        prior = prior_without(layers, 0)
+        assert Classroom(layers[:1]).prior_without(0) is None
+        assert zero_trial_share(Classroom(layers[:1]), 0) is None
+        prior = Classroom(layers).prior_without(0)
         assert prior is not None
         assert prior.layers == len(layers) - 1
 
+    def test_a_layer_is_encoded_once_and_a_model_learned_once(self, layers: list[RecordedLayer]) -> None:
+        classroom = Classroom(layers)
+        assert classroom.prior_without(0) is classroom.prior_without(0)
+        assert classroom.experience(1) is classroom.experience(1)
+        assert [len(each.rows) for each in classroom.experience(1)] == [len(layers[1].times_s)]
+
     def test_layers_of_other_targets_do_not_teach(self, layers: list[RecordedLayer]) -> None:
-        assert prior_without([layers[0], replace(layers[1], target="x86-avx2")], 0) is None
+        assert Classroom([layers[0], replace(layers[1], target="x86-avx2")]).prior_without(0) is None
 
     def test_other_layers_know_a_good_config_before_any_trial(self, layers: list[RecordedLayer]) -> None:
         for index in range(len(layers)):
-            share, layer = zero_trial_share(layers, index), layers[index]
+            share, layer = zero_trial_share(Classroom(layers), index), layers[index]
             assert share is not None
             others = [layer.best_s / time if time else 0.0 for time in layer.times_s.values()]
             assert np.mean([share >= other for other in others]) > 0.85
@@ -216,7 +225,7 @@ class TestRace:
 
 class TestExplain:
     def test_columns_and_calibration(self, layers: list[RecordedLayer]) -> None:
-        (found,) = explain(layers)
+        (found,) = explain(Classroom(layers))
         assert (found.template, found.layers) == ("x86.conv", len(layers))
         assert 0 < sum(found.importance.values()) <= 1
         assert sum(bin.count for bin in found.bins) == sum(
@@ -226,7 +235,7 @@ class TestExplain:
         assert found.bins[-1].measured > found.bins[0].measured
 
     def test_one_layer_teaches_nobody(self, layers: list[RecordedLayer]) -> None:
-        assert explain(layers[:1]) == []
+        assert explain(Classroom(layers[:1])) == []
 
 
 class TestBundled:
@@ -241,7 +250,7 @@ class TestBundled:
 
     def test_the_guided_strategies_do_not_lose_to_random(self) -> None:
         layers = [layer for layer in bundled() if layer.target == TARGET and "conv2d" in layer.workload][:4]
-        standings = leaderboard(race(layers, ["xgboost+others", "xgboost", "random"], 4, 16), 16)
+        standings = leaderboard(race(Classroom(layers), ["xgboost+others", "xgboost", "random"], 4, 16), 16)
         shares = {standing.strategy: standing.shares for standing in standings}
         assert shares["xgboost"][16] >= shares["random"][16]
         assert shares["xgboost+others"][16] >= shares["xgboost"][16]
@@ -283,7 +292,7 @@ class TestPrior:
     def test_speed_of_learning(self, benchmark: BenchmarkFixture) -> None:
         """From the trials of all recorded convolutions on AVX512-VNNI."""
         recorded = [layer for layer in bundled() if (layer.template, layer.target) == ("x86.conv", TARGET)]
-        experience = [each for layer in recorded for each in experience_in(layer)]
+        experience = [each for index in range(len(recorded)) for each in Classroom(recorded).experience(index)]
         assert benchmark(learn_prior, experience) is not None
 
     def test_a_saved_model_gives_the_same_scores(self, prior: Prior, tmp_path: Path) -> None:

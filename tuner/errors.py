@@ -11,7 +11,8 @@ TunerError
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
-│   └── NoPeersError           nothing to compare with is installed
+│   ├── NoPeersError           nothing to compare with is installed
+│   └── NoMetaScheduleError    TVM's MetaSchedule is not installed whole
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
 ├── UnknownStrategyError       a search strategy's name nobody registered
 ├── RecordingError             a lab's recording that can't be read or written
@@ -65,6 +66,10 @@ class BenchSpecError(BenchError):
 
 class NoPeersError(BenchError):
     """Nothing to compare with is installed."""
+
+
+class NoMetaScheduleError(BenchError):
+    """TVM's MetaSchedule is not installed, or not all of what it needs."""
 
 
 class BuildPoolError(TunerError):

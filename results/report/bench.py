@@ -34,7 +34,7 @@ def render_bench(summary: BenchSummary) -> str:
     lines += ["", *_classes([*summary.classes, summary.total]), "", *_libraries(summary.libraries), ""]
     verdicts = {row.verdict for row in summary.rows}
     lines += [f"{verdict.value:<8} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts]
-    lines += _faults(summary)
+    lines += faults(summary)
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -110,7 +110,7 @@ def _libraries(libraries: Sequence[Library]) -> list[str]:
     return lines
 
 
-def _faults(summary: BenchSummary) -> list[str]:
+def faults(summary: BenchSummary) -> list[str]:
     """One line for each way in which a library failed or refused, with how many layers it did so on."""
     counts: dict[str, int] = {}
     for entrant in (entrant for row in summary.rows for entrant in row.result.entrants if entrant.error):

@@ -68,13 +68,37 @@ class Preparation:
         Raises:
             NotPreparedError: it does not build, or is not exact on the adversarial suite or these operands.
         """
-        suite = folder / "suite"
-        key = workload.key
+        suite = self.write_suite(workload, operands, folder)
+        return self.verified(workload, self.build(workload, candidate, suite, folder))
+
+    def write_suite(self, workload: Workload, operands: Operands, folder: Path) -> Path:
+        """The folder of a workload's adversarial suite, the operands as its last case.
+
+        Raises:
+            NotPreparedError: the oracle's outputs could not be computed.
+        """
+        suite, key = folder / "suite", workload.key
         self._built(Job("suite", self._target, str(folder / "suite.job"), SUITE_LIMIT_S, key, suite=str(suite)))
         write_case(suite / f"{len(list(suite.glob('*.npz')))}.npz", workload, operands)
-        job = Job("kernel", self._target, str(folder / "kernel"), BUILD_LIMIT_S, key, candidate, str(suite))
+        return suite
+
+    def build(self, workload: Workload, candidate: Candidate, suite: Path, folder: Path) -> Program:
+        """The program of a candidate with all cases of a suite.
+
+        Raises:
+            NotPreparedError: it does not build.
+        """
+        job = Job("kernel", self._target, str(folder / "kernel"), BUILD_LIMIT_S, workload.key, candidate, str(suite))
         program = self._built(job).program
         assert program is not None
+        return program
+
+    def verified(self, workload: Workload, program: Program) -> Program:
+        """The program with its last case alone, once it was exact on all.
+
+        Raises:
+            NotPreparedError: it is not, or did not run to its end.
+        """
         limit_s = SESSION_LIMIT_S + CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
         reply = self._transport.run(Request((program,), ONCE, limit_s))
         if reply.outcome is not Outcome.OK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +16,25 @@ from tuner.cli.options import (
     Format,
     FormatOption,
     ResultsOption,
+    TargetOption,
     whole_number,
 )
 from tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from tuner.lab.lessons import Classroom
     from tuner.lab.recording import RecordedLayer
 
 MAX_SEEDS, MAX_TRIALS = 1000, 10_000
+# Of `lab`, by parameter: what has no meaning for a race with another tuner, and for one on recorded layers.
+_OF_RECORDINGS = {
+    "data": "--data",
+    "strategies": "--strategies",
+    "seeds": "--seeds",
+    "only": "--only",
+    "explain": "--explain",
+}
+_OF_RACES = {"names": "layers", "target": "--target", "results": "--results"}
 
 DataOption = Annotated[
     Path | None,
@@ -45,40 +57,83 @@ OnlyOption = Annotated[
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="No race: show what the models go by, and how well they are calibrated.")
 ]
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NETWORK|KEY]...", help="With --against: networks, layer tables, workload keys."),
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option("--against", metavar="TUNER", help="Race with another tuner on this machine: metaschedule."),
+]
 OutArgument = Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write.")]
 
 
 def lab(
+    context: typer.Context,
+    names: NamesArgument = None,
     data: DataOption = None,
     strategies: StrategiesOption = None,
     seeds: SeedsOption = 5,
     trials: TrialsOption = 64,
     only: OnlyOption = None,
     explain: ExplainOption = False,
+    against: AgainstOption = None,
+    target: TargetOption = None,
+    results: ResultsOption = DEFAULT_RESULTS,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
-) -> None:
-    """Let search strategies race on recorded layers.
+) -> int:
+    """Let search strategies race on recorded layers, or this tuner with another one on this machine.
 
-    Of these, whole spaces were measured before; no device is needed. A percentage is the share of the recorded best
-    that was reached, a geometric mean over layers and seeds.
+    Of recorded layers, whole spaces were measured before; no device is needed. A percentage is the share of the
+    recorded best that was reached, a geometric mean over layers and seeds.
+
+    With --against metaschedule, both tune the same layers with the same trials on the same cores, one after the other.
+    Both bests are verified bit for bit and timed in turn; the results are added to the records.
 
     Example: int8tune lab --strategies xgboost,random --seeds 20 --only conv2d
+
+    Example: int8tune lab --against metaschedule resnet18 --trials 16
     """
+    _refuse_other_options(context, _OF_RECORDINGS if against else _OF_RACES)
+    if against:
+        from tuner.cli.against import make_race, race
+
+        return race(make_race(names or [], against, trials, target), results, form)
+    _replay(data, strategies, seeds, trials, only, explain, form)
+    return 0
+
+
+def _refuse_other_options(context: typer.Context, names: Mapping[str, str]) -> None:
+    """Options that would be ignored are faults."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [names[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        raise typer.BadParameter(
+            f"not {'with' if names is _OF_RECORDINGS else 'without'} --against: {', '.join(given)}"
+        )
+
+
+def _replay(
+    data: Path | None, strategies: str | None, seeds: int, trials: int, only: str | None, explain: bool, form: Format
+) -> None:
+    """Race on recorded layers."""
     from tuner.lab.leaderboard import leaderboard, leaderboard_as_dict, leaderboard_rows
+    from tuner.lab.lessons import Classroom
     from tuner.lab.race import default_share, race, zero_trial_share
 
     for name, value, most in (("seeds", seeds, MAX_SEEDS), ("trials", trials, MAX_TRIALS)):
         if not 1 <= value <= most:
             raise typer.BadParameter(f"{name} must be 1 to {most}: {value}")
     layers = _layers(data, only)
+    classroom = Classroom(layers)
     if explain:
-        _explain(layers, form)
+        _explain(classroom, form)
         return
     names = _strategies(strategies)
     say(f"{len(layers)} layers, {sum(len(layer.times_s) for layer in layers):,} configs, {len(names)} strategies")
-    standings = leaderboard(race(layers, names, seeds, trials), trials)
-    untried = [(layer, default_share(layer), zero_trial_share(layers, at)) for at, layer in enumerate(layers)]
+    standings = leaderboard(race(classroom, names, seeds, trials), trials)
+    untried = [(layer, default_share(layer), zero_trial_share(classroom, at)) for at, layer in enumerate(layers)]
     if form is Format.JSON:
         without = [{"layer": layer.name, "default": own, "others": others} for layer, own, others in untried]
         emit_json({"standings": leaderboard_as_dict(standings), "without_trials": without})
@@ -142,12 +197,12 @@ def _strategies(names: str | None) -> list[str]:
     return chosen
 
 
-def _explain(layers: list[RecordedLayer], form: Format) -> None:
+def _explain(classroom: Classroom, form: Format) -> None:
     from dataclasses import asdict
 
     from tuner.lab.explain import explain
 
-    explanations = explain(layers)
+    explanations = explain(classroom)
     if form is Format.JSON:
         emit_json([asdict(explanation) for explanation in explanations])
         return

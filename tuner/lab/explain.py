@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.cost_model.features import FeatureEncoder
-from tuner.cost_model.prior import learn_prior
-from tuner.lab.race import experience_in, prior_without
-from tuner.lab.recording import RecordedLayer, canonical
+from tuner.lab.lessons import Classroom
 
 # Bounds of the shares of a layer's best that are expected.
 BINS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95)
@@ -46,31 +43,30 @@ class Explanation:
     bins: tuple[Bin, ...]
 
 
-def explain(layers: Sequence[RecordedLayer]) -> list[Explanation]:
+def explain(classroom: Classroom) -> list[Explanation]:
     """One for each target and template that at least two layers were recorded of."""
     found = []
-    for target, template in dict.fromkeys((layer.target, layer.template) for layer in layers):
-        own = [layer for layer in layers if (layer.target, layer.template) == (target, template)]
-        prior = learn_prior([experience for layer in own for experience in experience_in(layer)])
-        if len(own) < 2 or prior is None:
+    for indices in dict.fromkeys(tuple(classroom.alike(index)) for index in range(len(classroom.layers))):
+        prior, first = classroom.prior_of(indices), classroom.layers[indices[0]]
+        if len(indices) < 2 or prior is None:
             continue
         most = dict(list(prior.importance().items())[:MOST_COLUMNS])
-        found.append(Explanation(target, template, len(own), most, _bins(own)))
+        found.append(Explanation(first.target, first.template, len(indices), most, _bins(classroom, indices)))
     return found
 
 
-def _bins(layers: Sequence[RecordedLayer]) -> tuple[Bin, ...]:
+def _bins(classroom: Classroom, indices: Sequence[int]) -> tuple[Bin, ...]:
     expected, measured = [], []
-    for index, layer in enumerate(layers):
-        prior = prior_without(layers, index)
-        configs = [config for config in layer.space if layer.times_s[canonical(config)]]
+    for index in indices:
+        prior = classroom.prior_without(index)
         if prior is None:
             continue
-        encoder = FeatureEncoder(layer.space)
-        scores = prior.scores(encoder.names, encoder.matrix(configs))
-        # The layer's own level is not known before it is measured: its highest score stands for its best.
-        expected.append(scores - scores.max())
-        measured.append(np.log2([layer.best_s / (layer.times_s[canonical(config)] or 1.0) for config in configs]))
+        for experience in classroom.experience(index):
+            scores = prior.scores(experience.names, experience.rows[experience.calls_per_s > 0])
+            speeds = experience.calls_per_s[experience.calls_per_s > 0]
+            # The layer's own level is not known before it is measured: its highest score stands for its best.
+            expected.append(scores - scores.max())
+            measured.append(np.log2(speeds / speeds.max()))
     logs, actual = np.concatenate(expected), np.concatenate(measured)
     places = np.digitize(np.exp2(logs), BINS)
     return tuple(

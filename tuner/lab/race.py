@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
-from results.record import Candidate, Measurement, Outcome, Trial
+from results.record import Trial
 from tuner.campaign.task import BATCH
 from tuner.campaign.teaching import Teacher
-from tuner.cost_model.experience import LayerExperience, experience_of
-from tuner.cost_model.prior import Prior, learn_prior
-from tuner.lab.recording import RecordedLayer, canonical
+from tuner.lab.lessons import Classroom
+from tuner.lab.recording import RecordedLayer, canonical, replayed
 from tuner.search.registry import Lessons, make_strategy
 from tuner.suggest import best_guess
 
@@ -21,7 +20,6 @@ WITH_OTHERS = "+others"
 """What follows a strategy's name where other layers taught it: those of the recording, the raced one left out."""
 TOGETHER = "+campaign"
 """Where all layers of a target are tuned at once, from nothing, and learn from each other."""
-CAMPAIGN = "lab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +36,20 @@ class Run:
     shares: tuple[float, ...]
 
 
-def race(layers: Sequence[RecordedLayer], strategies: Sequence[str], seeds: int, trials: int) -> Iterator[Run]:
+def race(classroom: Classroom, strategies: Sequence[str], seeds: int, trials: int) -> Iterator[Run]:
     """All strategies on all layers with each seed.
 
     A strategy sees what it would in a campaign: batches of the same size, the template's default first.
     """
-    priors = cache(lambda index: prior_without(layers, index))
     for strategy in strategies:
         for seed in range(seeds):
             if strategy.endswith(TOGETHER):
-                yield from _campaigns(layers, strategy, seed, trials)
+                yield from _campaigns(classroom.layers, strategy, seed, trials)
                 continue
-            for index, layer in enumerate(layers):
+            for index, layer in enumerate(classroom.layers):
                 name = strategy.removesuffix(WITH_OTHERS)
-                prior = priors(index) if name != strategy else None
-                search = _Replay(layer, name, seed, trials, lambda prior=prior: prior)  # type: ignore[misc]
+                lessons = partial(classroom.prior_without, index) if name != strategy else lambda: None
+                search = _Replay(layer, name, seed, trials, lessons)
                 while search.step():
                     pass
                 yield Run(strategy, layer.name, seed, tuple(search.shares))
@@ -73,22 +70,9 @@ def _campaigns(layers: Sequence[RecordedLayer], strategy: str, seed: int, trials
             yield Run(strategy, search.layer.name, seed, tuple(search.shares))
 
 
-def prior_without(layers: Sequence[RecordedLayer], index: int) -> Prior | None:
-    """What the layers taught that have the template and target of one of them, that one left out."""
-    left_out = layers[index]
-    return learn_prior(
-        [
-            experience
-            for layer in layers
-            if (layer.template, layer.target) == (left_out.template, left_out.target) and layer != left_out
-            for experience in experience_in(layer)
-        ]
-    )
-
-
-def zero_trial_share(layers: Sequence[RecordedLayer], index: int) -> float | None:
+def zero_trial_share(classroom: Classroom, index: int) -> float | None:
     """The share of the best that a layer reaches with what the others suggest; None without others."""
-    layer, prior = layers[index], prior_without(layers, index)
+    layer, prior = classroom.layers[index], classroom.prior_without(index)
     if prior is None:
         return None
     return _share(layer, layer.times_s[canonical(best_guess(layer.space, prior))])
@@ -134,17 +118,3 @@ class _Replay:
             reached = _share(self.layer, self.layer.times_s[canonical(candidate.config)])
             self.shares.append(max(reached, self.shares[-1] if self.shares else 0.0))
         return bool(batch)
-
-
-def replayed(layer: RecordedLayer, candidate: Candidate, sequence: int) -> Trial:
-    """The trial as it was recorded."""
-    time_s = layer.times_s[canonical(candidate.config)]
-    measurement = Measurement((time_s,), 1) if time_s else None
-    outcome = Outcome.OK if time_s else Outcome.RUN_FAILED
-    return Trial(CAMPAIGN, sequence, candidate, outcome, measurement, "lab", {}, "")
-
-
-def experience_in(layer: RecordedLayer) -> list[LayerExperience]:
-    """What a recorded layer can teach: one value, or none where its template has changed."""
-    trials = (replayed(layer, layer.candidate(config), index) for index, config in enumerate(layer.space))
-    return experience_of(trials, layer.template, layer.target)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from results.record import Candidate, Config, Duel, Trial
+from results.record import Candidate, Config, Duel, Measurement, Outcome, Trial
 from results.stats import median
 from schedules.errors import ScheduleError
 from schedules.registry import template_named
@@ -32,6 +32,8 @@ PROBES = ("probe_before_s", "probe_after_s")
 # Trials before and after one, whose probes say how fast the machine was.
 NEIGHBOURS = 25
 MAX_ROWS = 1_000_000
+# Name of the campaign and device of trials that are replayed.
+CAMPAIGN = "lab"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,14 @@ class RecordedLayer:
             return None
         space = template.space(workload, target)
         return space if canonical(space.default) in self.times_s else None
+
+
+def replayed(layer: RecordedLayer, candidate: Candidate, sequence: int) -> Trial:
+    """The trial as it was recorded."""
+    time_s = layer.times_s[canonical(candidate.config)]
+    measurement = Measurement((time_s,), 1) if time_s else None
+    outcome = Outcome.OK if time_s else Outcome.RUN_FAILED
+    return Trial(CAMPAIGN, sequence, candidate, outcome, measurement, CAMPAIGN, {}, "")
 
 
 def canonical(config: Mapping[str, Any]) -> str:

@@ -1,0 +1,95 @@
+"""A race of two searches as a table for terminals, and as values for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from results.bench import BenchRow, BenchVerdict
+from results.record import Entrant, Outcome
+from results.report import bench
+from results.report.format import MISSING, factor, giga, interval, microseconds
+from results.search import Effort, Leg, SearchSummary
+from results.stats import median
+
+MEANING = bench.MEANING | {BenchVerdict.ALONE: "the other search has no exact kernel of this layer"}
+EXACT = {Outcome.OK: "exact", Outcome.WRONG_ANSWER: "wrong", Outcome.REJECTED: "refused"}
+
+
+def render_search(summary: SearchSummary) -> str:
+    """The rows class by class, the totals, and what the words mean, in 100 columns."""
+    rows = summary.bench.rows
+    lines = [*_head(rows[0]), "", _row("layer", "ours", "theirs", "is", "ratio [95 %]", "verdict", "trials", "per s")]
+    for section in summary.bench.classes:
+        lines.append(f"{section.name}:")
+        lines += [_layer(row, summary.legs[row.result.workload]) for row in rows if row.layer_class == section.name]
+    lines += ["", *_totals(summary), ""]
+    verdicts = {row.verdict for row in rows}
+    lines += [f"{verdict.value:<8} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts]
+    lines += bench.faults(summary.bench)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def search_as_dict(summary: SearchSummary) -> dict[str, Any]:
+    """The whole summary as JSON values; times in seconds, rates in trials per second."""
+    values = bench.bench_as_dict(summary.bench)
+    for layer in values["layers"]:
+        leg = summary.legs[layer["workload"]]
+        layer["searches"] = {"ours": _effort(leg.ours), "theirs": _effort(leg.theirs)}
+    return values | {"searches": {"ours": _effort(summary.ours), "theirs": _effort(summary.theirs)}}
+
+
+def _head(row: BenchRow) -> list[str]:
+    (theirs,) = row.result.peers
+    cpu = row.result.environment.get("cpu", "unknown CPU")
+    peak = giga(median(row.result.peak_ops_per_s)) if row.result.peak_ops_per_s else MISSING
+    return [
+        f"{cpu} ({row.result.target}), one thread, peak {peak} GOP/s",
+        f"theirs: {theirs.name} of TVM {theirs.version}; times in us; trials and trials a second: ours/theirs",
+    ]
+
+
+def _row(layer: str, ours: str, theirs: str, exact: str, ratio: str, verdict: str, trials: str, rate: str) -> str:
+    return f"{layer:<26} {ours:>6} {theirs:>6} {exact:<7} {ratio:<18} {verdict:<7} {trials:>9} {rate:>9}"
+
+
+def _layer(row: BenchRow, leg: Leg) -> str:
+    (theirs,) = row.peers
+    return _row(
+        row.label.replace("dwconv2d", "dw").replace("conv2d", "conv"),
+        microseconds(row.time_s),
+        microseconds(theirs.time_s),
+        _exact(theirs.entrant),
+        interval(row.ratio),
+        row.verdict.value,
+        f"{leg.ours.trials}/{leg.theirs.trials}",
+        f"{_rate(leg.ours)}/{_rate(leg.theirs)}",
+    )
+
+
+def _exact(entrant: Entrant) -> str:
+    return EXACT.get(entrant.outcome, "failed")
+
+
+def _rate(effort: Effort) -> str:
+    return MISSING if effort.trials_per_s is None else f"{effort.trials_per_s:.2f}"
+
+
+def _totals(summary: SearchSummary) -> list[str]:
+    total = summary.bench.total
+    counted = (BenchVerdict.FASTER, BenchVerdict.NOISE, BenchVerdict.SLOWER)
+    verdicts = ", ".join(f"{total.verdicts[verdict]} {verdict.value}" for verdict in counted)
+    layers = f"{total.layers} {'layer' if total.layers == 1 else 'layers'}"
+    return [
+        f"{layers}: {verdicts}; geometric mean of ratios {factor(total.ratio)}, lowest {factor(total.lowest_ratio)}",
+        f"ours    {_work(summary.ours)}",
+        f"theirs  {_work(summary.theirs)}",
+    ]
+
+
+def _work(effort: Effort) -> str:
+    return f"{effort.trials:,} trials, {effort.failed:,} failed, {effort.search_s:,.0f} s, {_rate(effort)} a second"
+
+
+def _effort(effort: Effort) -> dict[str, Any]:
+    return asdict(effort) | {"trials_per_s": effort.trials_per_s}

@@ -1,0 +1,66 @@
+"""What a race of this library's search with another one says: which kernels they found, and at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from results.bench import BenchSummary, LayerFacts, summarize_bench
+from results.record import BenchResult
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a search took.
+
+    Attributes:
+        trials: candidates that were built and timed, or failed.
+        failed: those of them that did not build, did not run or were found wrong by the search itself.
+        search_s: from its first proposal to its last time.
+    """
+
+    trials: int = 0
+    failed: int = 0
+    search_s: float = 0.0
+
+    @property
+    def trials_per_s(self) -> float | None:
+        """None for a search that did not run."""
+        return self.trials / self.search_s if self.search_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One layer of a race: the best kernels of both, timed in turn, and what they took."""
+
+    result: BenchResult
+    ours: Effort
+    theirs: Effort
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSummary:
+    """A race in numbers: the kernels as a bench has them, and the legs by workload."""
+
+    bench: BenchSummary
+    legs: Mapping[str, Leg]
+    ours: Effort
+    theirs: Effort
+
+
+def summarize_search(
+    legs: Sequence[Leg], facts_by_workload: Mapping[str, LayerFacts], classes: Sequence[str]
+) -> SearchSummary:
+    """What the legs of one race say, in the given order of classes."""
+    bench = summarize_bench([leg.result for leg in legs], facts_by_workload, classes)
+    by_workload = {leg.result.workload: leg for leg in legs}
+    return SearchSummary(bench, by_workload, _sum(leg.ours for leg in legs), _sum(leg.theirs for leg in legs))
+
+
+def _sum(efforts: Iterable[Effort]) -> Effort:
+    known = list(efforts)
+    return Effort(
+        sum(effort.trials for effort in known),
+        sum(effort.failed for effort in known),
+        sum(effort.search_s for effort in known),
+    )

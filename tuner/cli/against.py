@@ -1,0 +1,83 @@
+"""`int8tune lab --against metaschedule`"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.cli.failures import INTERRUPTED
+from tuner.cli.options import Format
+from tuner.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from results.bench import LayerFacts
+    from results.search import Leg
+    from tuner.metaschedule.spec import RaceSpec
+
+_SHOWN = 60
+
+
+def make_race(names: Sequence[str], against: str, trials: int, target: str | None) -> RaceSpec:
+    """What was asked for.
+
+    Raises:
+        BenchSpecError: nobody knows the other tuner, no layer was named, or a number is out of its range.
+    """
+    from tuner.bench.layers import choose_layers
+    from tuner.errors import BenchSpecError
+    from tuner.metaschedule.spec import PEER_NAME, RaceSpec
+
+    if against != PEER_NAME:
+        raise BenchSpecError(f"unknown tuner `{against[:_SHOWN]}`, known: {PEER_NAME}")
+    if not names:
+        raise BenchSpecError("--against needs the layers to race on, such as resnet18 or a workload key")
+    return RaceSpec(choose_layers(names), trials, profile=target)
+
+
+def race(spec: RaceSpec, results: Path, form: Format) -> int:
+    """Race, and print what came of it; the exit code. Layers that were done before a stop are shown, too."""
+    from results.report.search import render_search, search_as_dict
+    from results.search import summarize_search
+    from tuner.bench.layers import LayerClass
+    from tuner.cli.stopping import StopRequest
+    from tuner.metaschedule.race import run_race
+
+    facts = _facts(spec)
+    progress = _Progress(facts)
+    with StopRequest() as stop:
+        name = run_race(spec, results, progress, stop)
+        summary = summarize_search(progress.legs, facts, tuple(LayerClass))
+        if form is Format.JSON:
+            emit_json({"race": name} | search_as_dict(summary))
+        elif progress.legs:
+            emit(render_search(summary))
+    return INTERRUPTED if stop.requested else 0
+
+
+def _facts(spec: RaceSpec) -> Mapping[str, LayerFacts]:
+    from results.bench import LayerFacts
+    from tuner.bench.layers import class_of
+
+    return {workload.key: LayerFacts(workload.macs, class_of(workload)) for workload in spec.layers}
+
+
+class _Progress:
+    """Says what came out of each layer, and keeps it."""
+
+    def __init__(self, facts: Mapping[str, LayerFacts]) -> None:
+        self.legs: list[Leg] = []
+        self._facts = facts
+
+    def __call__(self, leg: Leg) -> None:
+        from results.bench import bench_row
+        from results.report.format import interval
+
+        self.legs.append(leg)
+        row = bench_row(leg.result, self._facts[leg.result.workload])
+        words = [f"{len(self.legs)}/{len(self._facts)}", row.label, row.verdict.value]
+        words += [interval(row.ratio)] if row.ratio else []
+        words += [f"{entrant.name}: {entrant.error}" for entrant in leg.result.entrants if entrant.error]
+        say("  ".join(words))

@@ -1,0 +1,153 @@
+"""The form in which MetaSchedule gets a layer: the loops of its definition and the order of its weights, without TVM.
+
+Nothing is tiled: that is what MetaSchedule decides. Weights lie as the dot product of four bytes a lane reads them, so
+that its rules can tensorize the loops; the image is copied into a larger one where it has a border or channels that
+do not fill the last four bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.image import Image, image_of
+from schedules.target import Target
+from schedules.template import Rejection
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
+from schedules.x86.registers import TAPS
+
+Weights = npt.NDArray[np.integer[Any]]
+
+
+class _AsItIs:
+    """What the layouts share: all taps are multiplied, the border has the data's zero point, channels are in order."""
+
+    data_offset: ClassVar[int] = 0
+    image: Image
+
+    @property
+    def channels(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.image.out_channels)
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        return np.ones((1, math.prod(self.image.window.kernel)), bool)
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """[N, H, W, C]."""
+        image = self.image
+        return (image.batch, image.height, image.width, image.channels)
+
+    @property
+    def copy_shape(self) -> tuple[int, ...]:
+        """[N, H, W, C] of the image with its border."""
+        top, left, bottom, right = self.image.window.padding
+        batch, height, width, channels = self.data_shape
+        return (batch, height + top + bottom, width + left + right, channels)
+
+    @property
+    def copied(self) -> bool:
+        return self.copy_shape != self.data_shape
+
+    def packed_zero_point(self, weight: Weights, zero_point: int) -> int:  # noqa: ARG002
+        return zero_point
+
+
+@dataclass(frozen=True)
+class DotForm(_AsItIs):
+    """conv2d and dense: sums over kernel rows, kernel columns, words of four channels, and the channels of a word.
+
+    Attributes:
+        lanes: output channels of one dot product.
+    """
+
+    image: Image
+    lanes: int
+
+    @property
+    def words(self) -> int:
+        """Words of four data channels."""
+        return math.ceil(self.image.channels / TAPS)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of output channels."""
+        return math.ceil(self.image.out_channels / self.lanes)
+
+    @property
+    def copy_shape(self) -> tuple[int, ...]:
+        return (*super().copy_shape[:3], self.words * TAPS)
+
+    @property
+    def fills_blocks(self) -> bool:
+        return self.blocks * self.lanes == self.image.out_channels
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """[N, OH, OW, blocks, lanes], or [N, OH, OW, OC] where these don't fill all blocks."""
+        image = self.image
+        channels = (self.blocks, self.lanes) if self.fills_blocks else (image.out_channels,)
+        return (image.batch, *image.output, *channels)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """[blocks, KH, KW, words, lanes, 4]."""
+        return (self.blocks, *self.image.window.kernel, self.words, self.lanes, TAPS)
+
+    def pack(self, weight: Weights, zero_point: int) -> Weights:  # noqa: ARG002
+        """Weights [OC, KH, KW, C] or [OC, K] in the order of `weight_shape`, zero where there are no channels."""
+        image, (rows, columns) = self.image, self.image.window.kernel
+        filled = np.zeros((self.blocks * self.lanes, rows, columns, self.words * TAPS), weight.dtype)
+        filled[: image.out_channels, ..., : image.channels] = weight.reshape(image.out_channels, rows, columns, -1)
+        parts = filled.reshape(self.blocks, self.lanes, rows, columns, self.words, TAPS)
+        return np.ascontiguousarray(parts.transpose(0, 2, 3, 4, 1, 5))
+
+
+@dataclass(frozen=True)
+class DepthwiseForm(_AsItIs):
+    """A depthwise convolution: sums over kernel rows and columns."""
+
+    image: Image
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """[N, OH, OW, C]."""
+        return (self.image.batch, *self.image.output, self.image.channels)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """[KH, KW, C]."""
+        return (*self.image.window.kernel, self.image.channels)
+
+    def pack(self, weight: Weights, zero_point: int) -> Weights:  # noqa: ARG002
+        """Weights [C, KH, KW] in the order of `weight_shape`."""
+        return np.ascontiguousarray(weight.reshape(self.image.channels, -1).T).reshape(self.weight_shape)
+
+
+PeerForm = DotForm | DepthwiseForm
+
+
+def peer_form(workload: Workload, target: Target) -> PeerForm | Rejection:
+    """The form of a layer, or why MetaSchedule does not get it."""
+    numerics = workload.numerics
+    if (numerics.data, numerics.weight) != ("u8", "s8") or numerics.weight_zero_point:
+        return Rejection("data must be u8, weights s8 without a zero point")
+    if isinstance(workload, DepthwiseConv2d):
+        return _depthwise_form(workload)
+    assert isinstance(workload, Conv2d | Dense)
+    image = image_of(workload)
+    if image.groups != 1:
+        return Rejection(f"convolutions in groups are not defined: {image.groups} groups")
+    return DotForm(image, target.vector_lanes)
+
+
+def _depthwise_form(workload: DepthwiseConv2d) -> PeerForm | Rejection:
+    if workload.multiplier != 1:
+        return Rejection(f"depthwise layers must have one output for each channel: {workload.multiplier}")
+    size = (workload.batch, workload.height, workload.width, workload.channels)
+    return DepthwiseForm(Image(*size, workload.channels, workload.window, workload.channels, workload.numerics))

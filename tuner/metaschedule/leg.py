@@ -1,0 +1,235 @@
+"""One layer of a race: a campaign, a search by MetaSchedule, and the best of both timed in turn in one session.
+
+No layer learns from another one, on either side.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from compiler.network import Layer, Network
+from results.base import Store
+from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
+from results.search import Effort, Leg
+from results.store import SqliteStore
+from rpc.base import Transport
+from rpc.local import LocalTransport
+from rpc.request import Program, Reply, Request, Timing
+from schedules.target import Target
+from schedules.template import Rejection
+from schedules.workload import Workload
+from tuner.bench.operands import layer_operands
+from tuner.bench.own import Choice, NotPreparedError, Preparation, choose
+from tuner.build.job import Built
+from tuner.campaign.events import Progress, Silence
+from tuner.campaign.loop import Ending
+from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
+from tuner.campaign.run import DEVICE_NAME, run_campaign
+from tuner.campaign.spec import CampaignSpec
+from tuner.cores import bound_to
+from tuner.errors import BenchError, DeviceGoneError
+from tuner.folders import STORE_FILE, make_folder
+from tuner.metaschedule.form import peer_form
+from tuner.metaschedule.job import DATABASE, SearchJob
+from tuner.metaschedule.process import SearchFailedError, run_search
+from tuner.metaschedule.spec import OWN_NAME, PEER_NAME, RaceSpec
+
+# Rounds take a little longer than the calls in them, and each kernel looks for its number of calls first.
+TURN_OVERHEAD = 4
+NOT_RUN = Effort()
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What all layers of a race are run with.
+
+    Attributes:
+        name: under which results are recorded.
+        results: the folder that keeps the databases of MetaSchedule, too.
+        target, peer_target: of this library, and of MetaSchedule.
+        measuring, building: cores.
+        peak: the loop that measures the peak.
+    """
+
+    name: str
+    spec: RaceSpec
+    results: Path
+    store: Store
+    target: Target
+    peer_target: Target
+    measuring: tuple[int, ...]
+    building: tuple[int, ...]
+    environment: Mapping[str, str]
+    transport: Transport
+    preparation: Preparation
+    peak: Built
+    stop_requested: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one side brings: a verified program, or an entrant that says why there is none."""
+
+    name: str
+    version: str
+    effort: Effort = NOT_RUN
+    program: Program | None = None
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+    def entrant(self, workload: str, times_s: tuple[float, ...]) -> Entrant:
+        return Entrant(self.name, self.version, workload, self.outcome, times_s, error=self.error)
+
+
+def run_leg(track: Track, index: int, workload: Workload, folder: Path) -> Leg | None:
+    """Race on a layer, and record it; None once a stop is requested. The folder must be empty, and new in the race.
+
+    Raises:
+        CampaignError: the campaign can't start here, or can't go on.
+        BenchError: the oracle's outputs could not be computed, or the session that times both failed.
+    """
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    tuned = _tune(track, f"{track.name}-{index}", workload, make_folder(folder / "campaign"))
+    if tuned is None:
+        return None
+    choice, effort = tuned
+    with bound_to(track.building):
+        suite, ours = _prepare_own(track, choice, effort, workload, folder)
+    theirs = _search(track, index, workload, suite, folder)
+    if theirs is None:
+        return None
+    with bound_to(track.building):
+        entrants, peaks = _time(track, workload, (ours, theirs))
+    result = BenchResult(
+        bench=track.name,
+        candidate=choice.candidate,
+        is_tuned=choice.is_tuned,
+        device=DEVICE_NAME,
+        threads=1,
+        ours=entrants[0],
+        peers=entrants[1:],
+        peak_ops_per_s=peaks,
+        environment=track.environment,
+        started_at=started_at,
+    )
+    track.store.append([result])
+    return Leg(result, ours.effort, theirs.effort)
+
+
+class _Clock(Silence):
+    """Knows how long a campaign has been running."""
+
+    elapsed_s = 0.0
+
+    def progress(self, progress: Progress) -> None:
+        self.elapsed_s = progress.elapsed_s
+
+
+def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Choice, Effort] | None:
+    """What a campaign of its own finds, with records that are copied when it is done; None if it was stopped."""
+    network = Network(name, "a layer of a race", None, (Layer(workload.key, 1, workload),))
+    spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials)
+    _know_device(track.store, folder, track.target)
+    clock, transport = _Clock(), LocalTransport(track.measuring)
+    outlet = run_campaign(spec, track.spec.profile, 1, transport, folder, clock, track.stop_requested)
+    if outlet.ending is not Ending.FINISHED:
+        return None
+    with SqliteStore(folder / STORE_FILE, readonly=True) as own:
+        choice = choose(own, workload, track.target, DEVICE_NAME)
+        trials = list(own.query(Trial))
+        track.store.append([*own.query(Campaign), *trials, *own.query(Duel)])
+        if not any(track.store.query(DeviceCheck, device=DEVICE_NAME, target=track.target.name)):
+            track.store.append(list(own.query(DeviceCheck)))
+    failed = sum(trial.outcome is not Outcome.OK for trial in trials)
+    return choice, Effort(len(trials), failed, clock.elapsed_s)
+
+
+def _know_device(store: Store, folder: Path, target: Target) -> None:
+    """Put what is known of the device into a new campaign's records, so that it is not checked again."""
+    if checks := list(store.query(DeviceCheck, device=DEVICE_NAME, target=target.name)):
+        with SqliteStore(folder / STORE_FILE) as own:
+            own.append(checks[-1:])
+
+
+def _prepare_own(
+    track: Track, choice: Choice, effort: Effort, workload: Workload, folder: Path
+) -> tuple[Path, Finding]:
+    """The suite that both must pass, and this library's program."""
+    finding = Finding(OWN_NAME, version(OWN_NAME), effort)
+    preparation = track.preparation
+    try:
+        suite = preparation.write_suite(workload, layer_operands(workload), folder)
+    except NotPreparedError as error:
+        raise BenchError(f"the reference outputs of {workload.key} could not be computed: {error}") from error
+    try:
+        program = preparation.verified(workload, preparation.build(workload, choice.candidate, suite, folder))
+    except NotPreparedError as error:
+        return suite, replace(finding, outcome=error.outcome, error=str(error))
+    return suite, replace(finding, program=program)
+
+
+def _search(track: Track, index: int, workload: Workload, suite: Path, folder: Path) -> Finding | None:
+    """What MetaSchedule finds, once it is verified; None once a stop is requested."""
+    finding = Finding(PEER_NAME, version("apache-tvm"))
+    form = peer_form(workload, track.peer_target)
+    if isinstance(form, Rejection):
+        return replace(finding, outcome=Outcome.REJECTED, error=form.reason)
+    spec, own = track.spec, make_folder(folder / PEER_NAME)
+    cores = (*track.building, *track.measuring)
+    job = SearchJob(
+        workload.key, track.peer_target, spec.trials, spec.seed, str(own), str(suite), cores, spec.intrinsic
+    )
+    try:
+        found = run_search(job, spec.search_limit_s, track.stop_requested, spec.worker)
+    except SearchFailedError as error:
+        return replace(finding, outcome=Outcome.RUN_FAILED, error=f"its search failed: {error}")
+    if found is None:
+        return None
+    _keep_database(own / DATABASE, track.results / track.name / f"{index}")
+    finding = replace(finding, effort=Effort(found.trials, found.failed, found.search_s))
+    if found.program is None:
+        return replace(finding, outcome=Outcome.BUILD_FAILED, error=f"all of its {found.trials} trials failed")
+    try:
+        return replace(finding, program=track.preparation.verified(workload, found.program))
+    except NotPreparedError as error:
+        return replace(finding, outcome=error.outcome, error=str(error))
+
+
+def _keep_database(database: Path, folder: Path) -> None:
+    """Copy what `int8tune lab --data` reads."""
+    make_folder(folder)
+    for file in database.glob("*.json"):
+        shutil.copy(file, folder)
+
+
+def _time(
+    track: Track, workload: Workload, findings: tuple[Finding, Finding]
+) -> tuple[tuple[Entrant, ...], tuple[float, ...]]:
+    """How those that have a program did in turn with the loop of the peak, and operations per second of that."""
+    assert track.peak.program is not None
+    able = [finding for finding in findings if finding.program]
+    programs = (track.peak.program, *(finding.program for finding in able if finding.program))
+    reply = _run(track, Request(programs, track.spec.timing, _session_limit_s(track.spec.timing, workload, programs)))
+    taken = dict(zip((finding.name for finding in able), reply.times_s[1:], strict=True))
+    entrants = tuple(finding.entrant(workload.key, taken.get(finding.name, ())) for finding in findings)
+    return entrants, tuple(track.peak.work / time_s for time_s in reply.times_s[0])
+
+
+def _session_limit_s(timing: Timing, workload: Workload, programs: tuple[Program, ...]) -> float:
+    turns_s = TURN_OVERHEAD * (timing.repeats + 1) * timing.min_repeat_s
+    calls_s = (timing.repeats + CALLS_BEFORE_TIMING) * 2 * workload.macs / SLOWEST_OPS_PER_S
+    return SESSION_LIMIT_S + len(programs) * (turns_s + calls_s)
+
+
+def _run(track: Track, request: Request) -> Reply:
+    reply = track.transport.run(request)
+    if reply.outcome is Outcome.DEVICE_LOST:
+        raise DeviceGoneError(f"the device was lost: {reply.error}")
+    if reply.outcome is not Outcome.OK:
+        raise BenchError(f"the session that times both ended with {reply.outcome.value}: {reply.error}")
+    return reply

@@ -1,0 +1,51 @@
+"""What a race is asked to do, checked before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rpc.request import Timing
+from schedules.workload import Workload
+from tuner.errors import BenchSpecError
+from tuner.metaschedule.process import WORKER
+
+OWN_NAME, PEER_NAME = "int8tune", "metaschedule"
+TRIALS = (1, 10_000)
+# Of the two bests, as a bench times libraries.
+TIMING = Timing(repeats=20, min_repeat_s=0.02)
+# MetaSchedule needs half a minute to start, and for each trial some seconds of search, build and run.
+START_LIMIT_S, TRIAL_LIMIT_S = 300.0, 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RaceSpec:
+    """Which layers, and how much is spent on each.
+
+    Attributes:
+        trials: budget of a layer, the same for both.
+        timing: rounds, and how long each kernel computes in each of them.
+        profile: of this library's target; the best for this CPU if None.
+        start_limit_s, trial_limit_s: what a search of MetaSchedule may take, and for each trial in addition.
+        intrinsic: a tensor intrinsic of TVM's for MetaSchedule, in place of the exact one; empty for that.
+        worker: the module that is run as MetaSchedule's process.
+    """
+
+    layers: tuple[Workload, ...]
+    trials: int
+    timing: Timing = TIMING
+    profile: str | None = None
+    seed: int = 0
+    start_limit_s: float = START_LIMIT_S
+    trial_limit_s: float = TRIAL_LIMIT_S
+    intrinsic: str = ""
+    worker: str = WORKER
+
+    def __post_init__(self) -> None:
+        least, most = TRIALS
+        if not least <= self.trials <= most:
+            raise BenchSpecError(f"trials must be {least} to {most}: {self.trials}")
+
+    @property
+    def search_limit_s(self) -> float:
+        """Of MetaSchedule's search of one layer."""
+        return self.start_limit_s + self.trials * self.trial_limit_s
