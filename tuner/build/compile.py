@@ -29,7 +29,7 @@ from schedules.registry import template_named
 from schedules.target import Target
 from schedules.workload import parse_workload
 from tuner.build.job import RESULT_FILE, Built, Job, built_to_json
-from tuner.build.linker import link_objects
+from tuner.build.linker import link_module
 from tuner.verify import write_cases, write_suite
 
 ENTRY = "main"
@@ -59,11 +59,7 @@ def build(job: Job) -> None:
 
 def link(function: Any, target: Target, library: Path) -> None:
     """Generate code for the target and link it into a shared library."""
-    # One object is all there is: `export_library` would import half of TVM's tools to find that out.
-    compiled = library.with_suffix(".o")
-    compile_function(function, target).mod.write_to_file(str(compiled))
-    link_objects(library, [compiled])
-    compiled.unlink()
+    link_module(compile_function(function, target).mod, library)
 
 
 def _build_probe(job: Job, folder: Path) -> Built:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rpc import processes
 from tuner.errors import NoCompilerError
@@ -27,6 +28,20 @@ def find_linker() -> str:
         if path := shutil.which(name):
             return path
     raise NoCompilerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(LINKERS)}")
+
+
+def link_module(module: Any, library: Path) -> None:
+    """Link a compiled module of TVM into a shared library.
+
+    One object is all there is: `export_library` would import half of TVM's tools to find that out.
+
+    Raises:
+        RuntimeError: as `link_objects`.
+    """
+    compiled = library.with_suffix(".o")
+    module.write_to_file(str(compiled))
+    link_objects(library, [compiled])
+    compiled.unlink()
 
 
 def link_objects(output: Path, objects: Sequence[Path]) -> None:

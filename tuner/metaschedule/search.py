@@ -24,7 +24,7 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
 from rpc import processes
-from tuner.build.linker import link_objects
+from tuner.build.linker import link_module
 from tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
 from tuner.campaign.workshop import BUILD_LIMIT_S
 from tuner.lab.metaschedule import FAILED_S
@@ -90,7 +90,7 @@ def build_candidate(module: Any, target: Any, _params: Any) -> Any:
 def export_candidate(module: Any) -> str:
     """Link code in a new folder; the path of the library."""
     library = Path(tempfile.mkdtemp()) / "candidate.so"
-    module.export_library(str(library), fcompile=link_objects)
+    link_module(module, library)
     return str(library)
 
 

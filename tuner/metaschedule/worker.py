@@ -20,7 +20,7 @@ from rpc import processes
 from rpc.request import Program
 from schedules.template import Rejection
 from schedules.workload import parse_workload
-from tuner.build.linker import link_objects
+from tuner.build.linker import link_module
 from tuner.metaschedule.form import PeerForm, peer_form
 from tuner.metaschedule.job import DATABASE, FOUND_FILE, Found, SearchJob, found_to_json, job_from_json
 from tuner.verify import write_cases
@@ -67,7 +67,7 @@ def _build(best: Any, form: PeerForm, job: SearchJob) -> Program:
 
     folder = Path(job.folder)
     library = folder / "best.so"
-    build_candidate(best, tvm_target(job), None).export_library(str(library), fcompile=link_objects)
+    link_module(build_candidate(best, tvm_target(job), None), library)
     cases = write_cases(parse_workload(job.workload), kernel_of(form, best[TASK]), Path(job.suite), folder)
     return Program(str(library), hashlib.sha256(library.read_bytes()).hexdigest(), TASK, cases)
 
