@@ -16,6 +16,7 @@ from rpc.base import Transport
 from rpc.local import LocalTransport
 from rpc.request import Capabilities, Program, Request, Timing
 from schedules.target import Target, target_for
+from tuner.build.base import Pool
 from tuner.build.job import Built, Job
 from tuner.build.pool import BuildPool
 from tuner.errors import CampaignError
@@ -45,7 +46,7 @@ class Probes:
         return self.peak.program
 
 
-def build_probes(pool: BuildPool, target: Target, folder: Path, sizes: Mapping[str, int]) -> Probes:
+def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, int]) -> Probes:
     """Build the probes, the reading ones for the given levels and sizes in bytes.
 
     Raises:

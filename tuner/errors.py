@@ -14,6 +14,8 @@ TunerError
 │   ├── NoPeersError           nothing to compare with is installed
 │   └── NoMetaScheduleError    TVM's MetaSchedule is not installed whole
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
+│   └── BuildClusterError      the cluster that builds candidates can't be reached, refuses, or was lost
+├── ParcelError                a build's result from another machine that is damaged
 ├── UnknownStrategyError       a search strategy's name nobody registered
 ├── RecordingError             a lab's recording that can't be read or written
 └── CostModelError             samples a cost model can't learn from, or a question it can't answer
@@ -74,6 +76,14 @@ class NoMetaScheduleError(BenchError):
 
 class BuildPoolError(TunerError):
     """The processes that build candidates did not start, or keep dying."""
+
+
+class BuildClusterError(BuildPoolError):
+    """The cluster that builds candidates can't be reached, refuses, or was lost."""
+
+
+class ParcelError(TunerError):
+    """A build's result from another machine is damaged."""
 
 
 class UnknownStrategyError(TunerError):

@@ -14,8 +14,8 @@ from schedules.operands import Operands
 from schedules.registry import template_for
 from schedules.target import Target
 from schedules.workload import Workload
+from tuner.build.base import Pool
 from tuner.build.job import Built, Job
-from tuner.build.pool import BuildPool
 from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
 from tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
 from tuner.suggest import recorded_best
@@ -57,7 +57,7 @@ def choose(store: Store, workload: Workload, target: Target, device: str) -> Cho
 class Preparation:
     """Builds candidates one after the other, and verifies each on a device."""
 
-    def __init__(self, pool: BuildPool, transport: Transport, target: Target) -> None:
+    def __init__(self, pool: Pool, transport: Transport, target: Target) -> None:
         self._pool = pool
         self._transport = transport
         self._target = target

@@ -14,6 +14,8 @@ from results.store import SqliteStore
 from rpc.base import Transport
 from rpc.request import Capabilities, Program
 from schedules.target import Target, target_for
+from tuner.build.base import Pool
+from tuner.build.cluster import ClusterPool
 from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
@@ -64,10 +66,15 @@ def run_campaign(
     results: Path,
     listener: Listener,
     stop_requested: Callable[[], bool],
+    build_cluster: str | None = None,
 ) -> Outlet:
     """Run or resume a campaign on the local device; its records go into `results/records.db`.
 
+    Args:
+        build_cluster: address of the scheduler of a Dask cluster that builds; this machine does if there is none.
+
     Raises:
+        BuildPoolError: nothing is there to build with.
         CampaignError: it can't start here, differs from what is stored under its name, or lost its device.
         StoreError: the records can't be read or written.
     """
@@ -86,7 +93,9 @@ def run_campaign(
         if _nothing_left(store, spec, tasks):
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
-        pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
+        local = BuildPool(building, measuring[-1], folder / "build-server.log")
+        pool: Pool = ClusterPool(build_cluster) if build_cluster else local
+        stack.enter_context(pool)
         probe = _probe(transport, pool, store, folder, capabilities, target, environment)
         device: Device[Purpose] = Device(transport, probe)
         stack.callback(device.close)
@@ -128,7 +137,7 @@ def _nothing_left(store: Store, spec: CampaignSpec, tasks: Sequence[Task]) -> bo
 
 def _probe(
     transport: Transport,
-    pool: BuildPool,
+    pool: Pool,
     store: Store,
     folder: Path,
     capabilities: Capabilities,

@@ -7,8 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from results.record import Candidate, Outcome
+from tuner.build.base import Pool
 from tuner.build.job import Built, Job
-from tuner.build.pool import BuildPool
 from tuner.campaign.plan import Task
 from tuner.errors import CampaignError
 
@@ -19,7 +19,7 @@ SUITE_LIMIT_S = 300.0
 class Workshop:
     """Turns candidates into programs. A candidate asked for twice while its program is kept is built once."""
 
-    def __init__(self, pool: BuildPool, folder: Path, build_limit_s: float = BUILD_LIMIT_S) -> None:
+    def __init__(self, pool: Pool, folder: Path, build_limit_s: float = BUILD_LIMIT_S) -> None:
         self._pool = pool
         self._folder = folder
         self._build_limit_s = build_limit_s

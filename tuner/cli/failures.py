@@ -32,6 +32,7 @@ from tuner.cli.output import say
 from tuner.errors import (
     BenchError,
     BenchSpecError,
+    BuildClusterError,
     BuildPoolError,
     CampaignDiffersError,
     CampaignError,
@@ -86,6 +87,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     NoMetaScheduleError: Failure(FAILED, "install them: pip install 'apache-tvm[rpc]==0.27.0.post1' xgboost-cpu"),
     BenchError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     RecordingError: Failure(FAILED, "make one: int8tune results export OUT.parquet; see int8tune lab --help"),
+    BuildClusterError: Failure(
+        FAILED, f"dask scheduler --host 127.0.0.1, dask worker tcp://127.0.0.1:8786 --nthreads 1; then {GO_ON}"
+    ),
     BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
     TunerError: Failure(FAILED, "see the commands: int8tune --help"),
     StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),

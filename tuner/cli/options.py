@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from schedules.target import PROFILES
+from tuner.errors import BuildClusterError
 
 DEFAULT_RESULTS = Path("int8tune-results")
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -54,6 +55,16 @@ def duration_s(text: str) -> float:
         return float(match[1]) * UNITS_S[match[2]]
     problem = "needs a unit" if re.fullmatch(r"\d+(\.\d+)?", text) else "is a number with a unit"
     raise typer.BadParameter(f"a duration {problem}, such as 90s, 5m or 1.5h: {text[:_SHOWN]}")
+
+
+def cluster_address(text: str) -> str:
+    """The address of a cluster that builds."""
+    from tuner.build.cluster import checked_address
+
+    try:
+        return checked_address(text)
+    except BuildClusterError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def output_format(text: str) -> Format:

@@ -19,6 +19,7 @@ from tuner.cli.options import (
     ResultsOption,
     TargetOption,
     ThreadsOption,
+    cluster_address,
     duration_s,
     whole_number,
 )
@@ -46,6 +47,15 @@ TimeOption = Annotated[
     float | None,
     typer.Option("--time", metavar="TIME", parser=duration_s, help="Stop after 90s, 5m or 1.5h; it can go on later."),
 ]
+BuildClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--build-cluster",
+        metavar="ADDRESS",
+        parser=cluster_address,
+        help="Build on a Dask cluster: tcp://127.0.0.1:8786 or tls://HOST:PORT.",
+    ),
+]
 
 
 def tune(
@@ -59,6 +69,7 @@ def tune(
     trials: TrialsOption = 32,
     seed: SeedOption = 0,
     time: TimeOption = None,
+    build_cluster: BuildClusterOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -73,10 +84,19 @@ def tune(
 
     layers = load_network(network)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time)
-    return _tune(spec, target, threads, results, form, shlex.join(["int8tune", *_arguments(context)]))
+    command = shlex.join(["int8tune", *_arguments(context)])
+    return _tune(spec, target, threads, results, build_cluster, form, command)
 
 
-def _tune(spec: CampaignSpec, target: str | None, threads: int, results: Path, form: Format, command: str) -> int:
+def _tune(
+    spec: CampaignSpec,
+    target: str | None,
+    threads: int,
+    results: Path,
+    build_cluster: str | None,
+    form: Format,
+    command: str,
+) -> int:
     from results.report.text import as_dict, render_table
     from rpc.local import LocalTransport
     from tuner.campaign.loop import Ending
@@ -89,7 +109,7 @@ def _tune(spec: CampaignSpec, target: str | None, threads: int, results: Path, f
     with StopRequest() as stop:
         with make_display(stop, spec.time_limit_s) as display:
             transport = LocalTransport(measuring_and_build_cores(threads)[0])
-            outlet = run_campaign(spec, target, threads, transport, results, display, stop)
+            outlet = run_campaign(spec, target, threads, transport, results, display, stop, build_cluster)
         published = publish(results, spec.name)
         if form is Format.JSON:
             emit_json(as_dict(published.summary) | {"ending": outlet.ending.value})
