@@ -81,6 +81,8 @@ KERNEL(stops_server, if (calls == 1) kill(getppid(), SIGSTOP))
 KERNEL(kills_server, if (calls == 1) kill(getppid(), SIGKILL))
 KERNEL(daemonizes_and_kills_server, if (calls == 1) { daemonize(); usleep(50000); kill(getppid(), SIGKILL); })
 KERNEL(takes_a_while, usleep(2000))
+KERNEL(slows_down_once, usleep(calls > 10 && calls <= 16 ? 10000 : 2000))
+KERNEL(slows_down, usleep(1000 * calls))
 """
 
 

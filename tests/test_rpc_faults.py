@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rpc_kernels import Kernels, build_kernels, build_with_tvm
+from rpc_kernels import BRIEF, Kernels, build_kernels, build_with_tvm
 from rpc_processes import MARK, marked, server_of
 
 from results.record import Outcome
@@ -123,6 +123,19 @@ def test_compiled_kernel_is_verified_and_timed(transport: LocalTransport, kernel
     assert len(reply.times_s[0]) == request.timing.repeats
     assert 0 < max(reply.times_s[0]) < 1e-4
     assert {"probe_before_s", "probe_after_s", "load_1min"} <= set(reply.observed)
+
+
+@pytest.mark.parametrize(("probe", "timings"), [("slows_down_once", 2), ("slows_down", 3)])
+def test_a_device_that_drifts_times_again(
+    transport: LocalTransport, kernels: Kernels, probe: str, timings: int
+) -> None:
+    """The probe's calls before the first timing are its 4 calibrating ones and 6 that are timed, and 6 follow it."""
+    reply = transport.run(kernels.request("good", probe=probe, timing=replace(BRIEF, most_drift=0.1)))
+    assert reply.outcome is Outcome.OK, reply.error
+    assert reply.observed["timings"] == timings
+    assert len(reply.times_s[0]) == BRIEF.repeats
+    assert reply.observed["probe_after_s"] < 2 * reply.observed["probe_before_s"]
+    assert transport.run(kernels.request("good", probe=probe)).observed["timings"] == 1
 
 
 def test_times_are_those_of_the_kernel(transport: LocalTransport, kernels: Kernels) -> None:

@@ -14,7 +14,7 @@ from results.record import Candidate, Duel, Measurement, Outcome, Trial
 from rpc.request import Program, Reply
 from tuner.build.job import Built
 from tuner.campaign.events import Listener, Progress
-from tuner.campaign.measuring import DUEL_TIMING, TRIAL_TIMING, Device
+from tuner.campaign.measuring import Device
 from tuner.campaign.plan import Task
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import Slot, TaskRun, median_s, task_rng
@@ -195,11 +195,13 @@ class CampaignLoop:
         purpose = self._for_device.popleft()
         if isinstance(purpose, Match):
             programs = tuple(purpose.programs[candidate.id] for candidate in purpose.candidates)
-            self._around.device.start(purpose, purpose.run.task.workload, programs, DUEL_TIMING)
+            self._around.device.start_duels(purpose, purpose.run.task.workload, programs)
         else:
             slot, built = purpose
             assert built.program is not None
-            self._around.device.start(purpose, slot.task.task.workload, (built.program,), TRIAL_TIMING)
+            best = slot.task.best()
+            best_s = median_s(best) if best else None
+            self._around.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
 
     def _finish(self, purpose: Purpose, reply: Reply) -> None:
         if reply.outcome is Outcome.DEVICE_LOST:
