@@ -17,6 +17,7 @@ LONGEST_RUN_S = 86_400.0
 _MOST_REPEATS = 10_000
 _MOST_CALLS = 10**12
 _LARGEST_SHARE = 100.0
+_MOST_COLD_BYTES = 1 << 30
 _NO_CANDIDATE_OUTCOMES = frozenset({Outcome.REJECTED, Outcome.BUILD_FAILED, Outcome.BUILD_TIMEOUT})
 
 
@@ -133,6 +134,7 @@ def _timing(place: str, value: object) -> Timing:
         give_up_s=fields.read("give_up_s", optional(positive)),
         min_gain=fields.read("min_gain", share),
         most_drift=fields.read("most_drift", share),
+        cold_bytes=fields.read("cold_bytes", integer(0, _MOST_COLD_BYTES)),
     )
 
 

@@ -48,6 +48,8 @@ class Timing:
             first by this share; None: it does not.
         most_drift: the largest share by which the probe's time may change; where it changed by more, the programs are
             timed again, a few times at most; None: they are not.
+        cold_bytes: each call takes another copy of a program's arguments, of as many as exceed this together; 0: all
+            calls take the same.
     """
 
     repeats: int = 5
@@ -56,6 +58,7 @@ class Timing:
     give_up_s: float | None = None
     min_gain: float | None = None
     most_drift: float | None = None
+    cold_bytes: int = 0
 
     @property
     def fewest(self) -> int:

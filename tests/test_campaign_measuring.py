@@ -9,12 +9,13 @@ from campaigns import SMALL, campaign_loop, network_of, trials_of
 
 from results.memory import MemoryStore
 from results.record import Duel, Outcome
+from rpc.fake import FAKE_CAPABILITIES, FakeTransport
 from rpc.local import LocalTransport
-from rpc.request import Reply, Request
+from rpc.request import Case, Program, Reply, Request
 from schedules.target import Target
 from schedules.workload import parse_workload
 from tuner.campaign.loop import Ending
-from tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, calls_limit_s
+from tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, Device, calls_limit_s, cold_bytes_of
 from tuner.campaign.plan import make_plan
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import median_s
@@ -68,3 +69,17 @@ def test_a_session_s_limit_follows_the_best() -> None:
     assert known_s == 2.0
     assert unknown_s > 40.0
     assert calls_limit_s(large, 1.0) == unknown_s
+
+
+def test_cold_caches_are_twice_the_second_level_away() -> None:
+    transport = FakeTransport(lambda _: Reply(Outcome.OK))
+    cold_bytes = cold_bytes_of(transport.start())
+    assert cold_bytes == 2 * FAKE_CAPABILITIES.cache_bytes["L2"]
+    device: Device[str] = Device(transport, None, cold_bytes=cold_bytes)
+    program = Program("/k.so", "ab" * 32, "main", (Case((), "/c.npy"),))
+    device.start_trial("a", parse_workload(SMALL), program, None)
+    assert device.take(5.0) is not None
+    device.start_duels("b", parse_workload(SMALL), (program, program))
+    assert device.take(5.0) is not None
+    device.close()
+    assert [request.timing.cold_bytes for request in transport.requests] == [cold_bytes] * 2

@@ -10,7 +10,7 @@ from campaigns import campaign_loop, network_of, trials_of
 from results_samples import campaign, ok
 
 from results.memory import MemoryStore
-from results.record import Candidate, Trial
+from results.record import CacheMode, Candidate, Trial
 from schedules.registry import template_for
 from schedules.target import Target
 from schedules.workload import parse_workload
@@ -56,18 +56,20 @@ def test_earlier_campaigns_teach_before_the_first_trial(generic: Target) -> None
     assert prior is not None
 
 
-def test_only_trials_of_this_device_and_target_from_before_the_campaign_count() -> None:
+def test_only_trials_of_this_device_target_and_cache_mode_from_before_the_campaign_count() -> None:
     """A trial that is recorded later must not change what a resumed campaign proposes."""
     store = MemoryStore()
     this = replace(campaign("this"), created_at="2026-03-02T00:00:00+00:00")
     store.append([campaign("before"), campaign("elsewhere"), this])
     early = ok(0, name="before")
-    late = replace(ok(1, name="before"), started_at="2026-03-02T00:00:00.001+00:00")
+    late = replace(ok(2, name="before"), started_at="2026-03-02T00:00:00.001+00:00")
     other_device = replace(ok(0, name="elsewhere"), device="board")
     other_target = ok(1, name="elsewhere", chosen=replace(ok(1).candidate, target="generic-znver5"))
     own = replace(ok(0, name="this"), started_at="2026-03-01T00:00:00+00:00")
-    store.append([early, late, other_device, other_target, own])
-    assert trials_before(store, "this") == [early]
+    cold = replace(ok(1, name="before"), environment={"cache": "cold"})
+    store.append([early, late, other_device, other_target, own, cold])
+    assert trials_before(store, "this", CacheMode.WARM) == [early]
+    assert trials_before(store, "this", CacheMode.COLD) == [cold]
 
 
 @pytest.mark.timeout(120)

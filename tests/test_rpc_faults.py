@@ -138,6 +138,16 @@ def test_a_device_that_drifts_times_again(
     assert transport.run(kernels.request("good", probe=probe)).observed["timings"] == 1
 
 
+@pytest.mark.parametrize(("cold_bytes", "is_cold"), [(0, False), (512, False), (8 * 512, True)])
+def test_a_cold_call_finds_arguments_that_were_not_used_for_long(
+    transport: LocalTransport, kernels: Kernels, cold_bytes: int, is_cold: bool
+) -> None:
+    """The kernel takes longer where it saw its input within 8 calls; input and output have 512 bytes."""
+    reply = transport.run(kernels.request("remembers", timing=replace(BRIEF, cold_bytes=cold_bytes)))
+    assert reply.outcome is Outcome.OK, reply.error
+    assert (max(reply.times_s[0]) < 0.001) == is_cold
+
+
 def test_times_are_those_of_the_kernel(transport: LocalTransport, kernels: Kernels) -> None:
     reply = transport.run(kernels.request("takes_a_while", "good"))
     slow, fast = reply.times_s

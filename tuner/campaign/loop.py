@@ -84,7 +84,7 @@ class CampaignLoop:
         self._around = around
         recorded = {trial.candidate.id: trial for trial in around.store.query(Trial, campaign=spec.name)}
         target = tasks[0].target.name if tasks else ""
-        self._teacher = Teacher(target, trials_before(around.store, spec.name))
+        self._teacher = Teacher(target, trials_before(around.store, spec.name, spec.cache))
         self._dueled = {(duel.a, duel.b) for duel in around.store.query(Duel, campaign=spec.name)}
         self._runs = [self._start_run(task, len(tasks), recorded) for task in tasks]
         self._open = list(self._runs)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rpc.base import Transport
-from rpc.request import Program, Reply, Request, Timing
+from rpc.request import Capabilities, Program, Reply, Request, Timing
 from schedules.workload import Workload
+from tuner.device_check import USUAL_CACHE_BYTES
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ SLOWEST_OPS_PER_S = 1e9
 # often at most, should the device drift.
 SLOWEST_FACTOR = 50
 MOST_SLOW_CALLS = 40
+# Twice its size, as caches don't always replace what was used longest ago.
+COLD_OVER_CACHE = 2
 
 
 @dataclass
@@ -35,11 +38,13 @@ class Device(Generic[T]):
     Attributes:
         probe: what the transport times before and after each request.
         session_limit_s: of every session, beside the time that its calls need.
+        cold_bytes: as `rpc.request.Timing` has it; 0 for warm caches.
     """
 
     transport: Transport
     probe: Program | None
     session_limit_s: float = SESSION_LIMIT_S
+    cold_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="device")
@@ -69,6 +74,7 @@ class Device(Generic[T]):
         self._start(purpose, programs, DUEL_TIMING, len(programs) * calls_limit_s(workload, None))
 
     def _start(self, purpose: T, programs: tuple[Program, ...], timing: Timing, calls_s: float) -> None:
+        timing = replace(timing, cold_bytes=self.cold_bytes)
         request = Request(programs, timing, self.session_limit_s + calls_s, self.probe)
         future = self._thread.submit(self.transport.run, request)
         self._running = purpose, future
@@ -100,3 +106,8 @@ def calls_limit_s(workload: Workload, best_s: float | None) -> float:
     """Seconds that the calls of one program may take, at the speed of the slowest kernel that is worth its wait."""
     slowest_s = CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
     return slowest_s if best_s is None else min(slowest_s, MOST_SLOW_CALLS * SLOWEST_FACTOR * best_s)
+
+
+def cold_bytes_of(capabilities: Capabilities) -> int:
+    """Bytes after which a core has nothing left of what it read before, in the caches that are its own."""
+    return COLD_OVER_CACHE * capabilities.cache_bytes.get("L2", USUAL_CACHE_BYTES["L2"])

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from results.base import Store
-from results.record import Campaign, DeviceCheck, Duel, Trial
+from results.record import CacheMode, Campaign, DeviceCheck, Duel, Trial, cache_mode
 from results.store import SqliteStore
 from rpc.base import Transport
 from rpc.request import Capabilities, Program
@@ -18,7 +18,7 @@ from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
 from tuner.campaign.loop import CampaignLoop, Ending, Purpose, Surroundings
-from tuner.campaign.measuring import Device
+from tuner.campaign.measuring import Device, cold_bytes_of
 from tuner.campaign.plan import Task, make_plan
 from tuner.campaign.spec import CampaignSpec, require_same
 from tuner.campaign.task import contenders
@@ -79,7 +79,7 @@ def run_campaign(
         stack.enter_context(bound_to(building))
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile, threads)
         tasks = make_plan(spec.network, target)
-        environment = environment_of(capabilities, target)
+        environment = environment_of(capabilities, target) | {"cache": spec.cache.value}
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
         _enter(store, spec, target, environment)
@@ -88,7 +88,8 @@ def run_campaign(
         folder = stack.enter_context(work_folder(results, spec.name))
         pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
         probe = _probe(transport, pool, store, folder, capabilities, target, environment)
-        device: Device[Purpose] = Device(transport, probe)
+        cold_bytes = cold_bytes_of(capabilities) if spec.cache is CacheMode.COLD else 0
+        device: Device[Purpose] = Device(transport, probe, cold_bytes=cold_bytes)
         stack.callback(device.close)
         around = Surroundings(store, Workshop(pool, folder), device, DEVICE_NAME, environment, listener, stop_requested)
         loop = CampaignLoop(spec, tasks, around)
@@ -105,9 +106,11 @@ def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mappin
         return
     require_same(asked, stored)
     first = next(store.query(Trial, campaign=spec.name), None)
-    before, now = (first.environment if first else environment).get("cpu"), environment.get("cpu")
-    if before != now:
+    recorded = first.environment if first else environment
+    if (before := recorded.get("cpu")) != (now := environment.get("cpu")):
         raise CampaignDiffersError(f"campaign `{spec.name}` was measured on {before}, this device is: {now}")
+    if (mode := cache_mode(recorded)) != spec.cache:
+        raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {spec.cache}")
 
 
 def _nothing_left(store: Store, spec: CampaignSpec, tasks: Sequence[Task]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from compiler.network import Network
-from results.record import Campaign
+from results.record import CacheMode, Campaign
 from schedules.target import Target
 from tuner.errors import CampaignDiffersError, SpecError
 from tuner.search.registry import strategy_names
@@ -25,6 +25,7 @@ class CampaignSpec:
     Attributes:
         trials_per_task: budget of one layer, the default config included.
         time_limit_s: stop after this long, to be continued; None for no limit.
+        cache: where kernels find their data and weights when they are timed.
     """
 
     name: str
@@ -33,6 +34,7 @@ class CampaignSpec:
     seed: int = 0
     trials_per_task: int = DEFAULT_TRIALS
     time_limit_s: float | None = None
+    cache: CacheMode = CacheMode.WARM
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or self.name in (".", ".."):

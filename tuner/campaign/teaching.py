@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from results.base import Store
-from results.record import Campaign, Trial
+from results.record import CacheMode, Campaign, Trial, cache_mode
 from tuner.cost_model.experience import experience_of
 from tuner.cost_model.prior import Prior, learn_prior
 
@@ -36,8 +36,12 @@ class Teacher:
         return self._priors[template]
 
 
-def trials_before(store: Store, campaign: str) -> list[Trial]:
-    """The trials of a stored campaign's device and target that were begun before it was."""
+def trials_before(store: Store, campaign: str, cache: CacheMode) -> list[Trial]:
+    """The trials of a stored campaign's device, target and cache mode that were begun before it was."""
     this = next(store.query(Campaign, campaign=campaign))
     found = store.query(Trial, target=this.target, device=this.device)
-    return [trial for trial in found if trial.campaign != this.name and trial.started_at < this.created_at]
+    return [
+        trial
+        for trial in found
+        if trial.campaign != this.name and trial.started_at < this.created_at and cache_mode(trial.environment) == cache
+    ]

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from results.record import CacheMode
 from schedules.target import PROFILES
 
 DEFAULT_RESULTS = Path("int8tune-results")
@@ -54,6 +55,13 @@ def duration_s(text: str) -> float:
         return float(match[1]) * UNITS_S[match[2]]
     problem = "needs a unit" if re.fullmatch(r"\d+(\.\d+)?", text) else "is a number with a unit"
     raise typer.BadParameter(f"a duration {problem}, such as 90s, 5m or 1.5h: {text[:_SHOWN]}")
+
+
+def cache_mode_named(text: str) -> CacheMode:
+    """`warm` or `cold`."""
+    if text not in tuple(CacheMode):
+        raise typer.BadParameter(f"unknown cache mode `{text[:_SHOWN]}`, known: {', '.join(CacheMode)}")
+    return CacheMode(text)
 
 
 def output_format(text: str) -> Format:

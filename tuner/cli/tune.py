@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from results.record import CacheMode
 from tuner.cli.failures import INTERRUPTED
 from tuner.cli.options import (
     DEFAULT_RESULTS,
@@ -19,6 +20,7 @@ from tuner.cli.options import (
     ResultsOption,
     TargetOption,
     ThreadsOption,
+    cache_mode_named,
     duration_s,
     whole_number,
 )
@@ -46,6 +48,16 @@ TimeOption = Annotated[
     float | None,
     typer.Option("--time", metavar="TIME", parser=duration_s, help="Stop after 90s, 5m or 1.5h; it can go on later."),
 ]
+CacheOption = Annotated[
+    CacheMode,
+    typer.Option(
+        "--cache",
+        metavar="MODE",
+        parser=cache_mode_named,
+        help="Where kernels find data and weights when they are timed: warm, where the call before left them, or cold, "
+        "outside the core's second-level cache.",
+    ),
+]
 
 
 def tune(
@@ -59,6 +71,7 @@ def tune(
     trials: TrialsOption = 32,
     seed: SeedOption = 0,
     time: TimeOption = None,
+    cache: CacheOption = CacheMode.WARM,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -72,7 +85,7 @@ def tune(
     from tuner.campaign.spec import CampaignSpec
 
     layers = load_network(network)
-    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time)
+    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache)
     return _tune(spec, target, threads, results, form, shlex.join(["int8tune", *_arguments(context)]))
 
 
