@@ -14,10 +14,13 @@ from results.record import CacheMode, Candidate, Trial
 from schedules.registry import template_for
 from schedules.target import Target
 from schedules.workload import parse_workload
+from tuner.campaign.loop import Ending
 from tuner.campaign.plan import make_plan
+from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import BATCH
 from tuner.campaign.teaching import Teacher, trials_before
+from tuner.cost_model.features import FeatureEncoder
 
 KEYS = ("conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8", "conv2d-u8s8-1x6x9x24-k1x1x48-s1-p0-float.c-u8")
 
@@ -52,7 +55,7 @@ def test_a_round_teaches_the_next_one(generic: Target) -> None:
 
 
 def test_earlier_campaigns_teach_before_the_first_trial(generic: Target) -> None:
-    prior = Teacher(generic.name, trials_on(KEYS[0], generic)).prior("generic.direct")
+    prior = Teacher(generic.name, lambda: trials_on(KEYS[0], generic)).prior("generic.direct")
     assert prior is not None
 
 
@@ -72,21 +75,54 @@ def test_only_trials_of_this_device_target_and_cache_mode_from_before_the_campai
     assert trials_before(store, "this", CacheMode.COLD) == [cold]
 
 
-@pytest.mark.timeout(120)
-def test_no_task_is_a_round_ahead(generic: Target, tmp_path: Path) -> None:
-    """The second batches begin when all first ones are measured, and the same trials are proposed in a second run."""
-    spec = CampaignSpec("rounds", network_of(*KEYS), trials_per_task=BATCH + 3)
-    runs = []
-    for attempt in range(2):
-        store = MemoryStore()
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        tasks = make_plan(spec.network, generic)
-        with campaign_loop(spec, tasks, store, folder) as loop:
-            loop.run()
-        trials = sorted(trials_of(store, spec), key=lambda trial: trial.started_at)
-        first = {task.index + len(tasks) * position for task in tasks for position in range(BATCH)}
-        assert {trial.sequence for trial in trials[: len(first)]} == first
-        assert len(trials) == len(tasks) * (BATCH + 3)
-        runs.append({trial.sequence: trial.candidate.id for trial in trials if trial.sequence in first})
-    assert runs[0] == runs[1]
+def test_nobody_reads_earlier_trials_who_does_not_ask(generic: Target) -> None:
+    asked = []
+
+    def earlier() -> list[Trial]:
+        asked.append(True)
+        return trials_on(KEYS[0], generic)
+
+    teacher = Teacher(generic.name, earlier)
+    teacher.begin_round(trials_on(KEYS[1], generic))
+    assert asked == []
+    for template in ("generic.direct", "generic.depthwise", "generic.direct"):
+        teacher.prior(template)
+    assert asked == [True]
+
+
+def test_each_trial_is_encoded_once(generic: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = []
+    matrix = FeatureEncoder.matrix
+    monkeypatch.setattr(FeatureEncoder, "matrix", lambda self, rows: encoded.extend(rows) or matrix(self, rows))
+    teacher = Teacher(generic.name, lambda: trials_on(KEYS[0], generic))
+    own = trials_on(KEYS[1], generic)
+    for count in (4, 8, 12):
+        teacher.begin_round(own[:count])
+        assert teacher.prior("generic.direct") is not None
+    assert len(encoded) == 24
+
+
+def test_a_model_is_learned_anew_when_there_is_enough_news(generic: Target) -> None:
+    teacher = Teacher(generic.name, lambda: trials_on(KEYS[0], generic), enough_news=0.25)
+    own = trials_on(KEYS[1], generic)
+    first = teacher.prior("generic.direct")
+    teacher.begin_round(own[:4])
+    assert teacher.prior("generic.direct") is first
+    teacher.begin_round(own[:5])
+    assert teacher.prior("generic.direct") is not first
+
+
+@pytest.mark.timeout(240)
+def test_a_search_that_is_repeated_from_its_records_has_nothing_left(generic: Target, tmp_path: Path) -> None:
+    """Whatever was measured, in whichever order: the records lead to the same turns."""
+    spec = CampaignSpec("turns", network_of(*KEYS), trials_per_task=BATCH + 3, min_gain=0.0)
+    store, tasks = MemoryStore(), make_plan(spec.network, generic)
+    with campaign_loop(spec, tasks, store, tmp_path) as loop:
+        assert loop.run() is Ending.FINISHED
+    trials = trials_of(store, spec)
+    assert len(trials) == len(tasks) * (BATCH + 3)
+    assert make_search(spec, tasks, store).nothing_left()
+    more = make_search(replace(spec, trials_per_task=2 * BATCH), tasks, store)
+    assert not more.nothing_left()
+    known = {trial.sequence for trial in trials}
+    assert not known & {slot.sequence for slot in more.next_slots()}

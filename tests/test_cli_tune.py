@@ -172,9 +172,3 @@ def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -
     found = json.loads(int8tune(*best, "--cache", "cold").out)
     assert found == json.loads(int8tune(*best, "--campaign", "small").out)
     assert len(found) == len((tmp_path / "r" / "small.best.jsonl").read_text().splitlines()) - 1 == 2
-
-
-def test_an_unknown_cache_mode_is_a_usage_error(table: Path) -> None:
-    ended = int8tune("tune", table, "--cache", "luke")
-    assert ended.code == 2
-    assert "unknown cache mode `luke`, known: warm, cold" in " ".join(ended.err.split())

@@ -17,6 +17,7 @@ DEFAULT_RESULTS = Path("int8tune-results")
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])")
+_SHARE = re.compile(r"-?\d{1,9}(\.\d{1,9})?")
 _WHOLE = re.compile(r"-?\d{1,20}")
 _SHOWN = 60
 
@@ -46,6 +47,13 @@ def whole_number(value: str | int) -> int:
     if not _WHOLE.fullmatch(str(value)):
         raise typer.BadParameter(f"not a whole number: {str(value)[:_SHOWN]}")
     return int(value)
+
+
+def share(value: str | float) -> float:
+    """A part of 1 that a person typed, such as `0.01`, or a default."""
+    if not _SHARE.fullmatch(str(value)):
+        raise typer.BadParameter(f"not a share of 1, such as 0.01: {str(value)[:_SHOWN]}")
+    return float(value)
 
 
 def duration_s(text: str) -> float:

@@ -22,6 +22,7 @@ from tuner.cli.options import (
     ThreadsOption,
     cache_mode_named,
     duration_s,
+    share,
     whole_number,
 )
 from tuner.cli.output import emit, emit_json, say, stdout_columns
@@ -41,12 +42,22 @@ StrategyOption = Annotated[
     ),
 ]
 TrialsOption = Annotated[
-    int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials of each distinct layer.")
+    int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials per distinct layer.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of all random choices.")]
 TimeOption = Annotated[
     float | None,
     typer.Option("--time", metavar="TIME", parser=duration_s, help="Stop after 90s, 5m or 1.5h; it can go on later."),
+]
+MinGainOption = Annotated[
+    float,
+    typer.Option(
+        "--min-gain",
+        metavar="SHARE",
+        parser=share,
+        help="A layer ends early when the model expects its next trials to save less than this share of its time; "
+        "0: never.",
+    ),
 ]
 CacheOption = Annotated[
     CacheMode,
@@ -72,6 +83,7 @@ def tune(
     seed: SeedOption = 0,
     time: TimeOption = None,
     cache: CacheOption = CacheMode.WARM,
+    min_gain: MinGainOption = 0.005,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -85,7 +97,7 @@ def tune(
     from tuner.campaign.spec import CampaignSpec
 
     layers = load_network(network)
-    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache)
+    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
     return _tune(spec, target, threads, results, form, shlex.join(["int8tune", *_arguments(context)]))
 
 
