@@ -13,7 +13,7 @@ from results.base import Store
 from results.contest import Contest, Rival, contests
 from results.errors import BestLogError, RecordError
 from results.fields import Rule, faults_of, is_config, is_count, is_name, is_positive, matches, parse_object
-from results.record import Candidate
+from results.record import CacheMode, Candidate
 from results.stats import Speedup, median
 
 VERSION = 1
@@ -56,6 +56,7 @@ def best_schedules(
     workload: str | None = None,
     target: str | None = None,
     device: str | None = None,
+    cache: CacheMode | None = None,
     min_gain: float = 0.01,
 ) -> list[BestSchedule]:
     """The best schedule per workload, target and device, in the order of these three.
@@ -64,12 +65,17 @@ def best_schedules(
     default is. Where the default failed, the fastest verified candidate is. Campaigns are not compared with each other:
     the latest one in which a challenger won counts, so that a campaign that has just begun hides no proven gain; if
     there is none, the latest with any verified trial.
+
+    Args:
+        cache: records of this mode only; if left out, those of the named campaign in its mode, or warm ones.
     """
+    if cache is None and campaign is None:
+        cache = CacheMode.WARM
     found: dict[tuple[str, str, str], BestSchedule] = {}
     proven: set[tuple[str, str, str]] = set()
     for contest in contests(store, campaign=campaign, workload=workload, target=target, device=device):
         best = contest.best(min_gain)
-        if best is None:
+        if best is None or cache not in (None, contest.cache):
             continue
         key = contest.task[1:]
         is_proven = contest.winner(min_gain) is not None

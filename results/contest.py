@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from results.base import Store
 from results.errors import RecordError
-from results.record import Duel, Outcome, Trial
+from results.record import Duel, Outcome, Trial, cache_mode
 from results.stats import ITSELF, Speedup, is_win, median, ratio_interval
 
 
@@ -50,6 +50,11 @@ class Contest:
     default: Trial
     fastest: Trial | None
     rivals: tuple[Rival, ...]
+
+    @property
+    def cache(self) -> str:
+        """The mode in which the task's trials and duels were timed: one for a whole campaign."""
+        return cache_mode(self.default.environment)
 
     def winner(self, min_gain: float) -> Rival | None:
         """The rival that beat the default by most, if one did beyond doubt."""

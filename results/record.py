@@ -30,6 +30,23 @@ class Outcome(StrEnum):
     DEVICE_LOST = "device_lost"
 
 
+class CacheMode(StrEnum):
+    """Where a kernel finds its data and weights when it is timed. Times of one mode say nothing about the other's.
+
+    A record has it in its environment, under `cache`; records from before there was a choice have not: they are `WARM`.
+    """
+
+    WARM = "warm"
+    """Where the call before left them."""
+    COLD = "cold"
+    """Outside the core's second-level cache: each call takes another copy of its arguments."""
+
+
+def cache_mode(environment: Mapping[str, str]) -> str:
+    """The mode in which a record with this environment was timed."""
+    return environment.get("cache", CacheMode.WARM)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to compute one workload on one target."""
@@ -84,7 +101,7 @@ class Trial:
         binary: sha256 of the built kernel, empty when there was none.
         reused_from: id of the candidate with the same binary whose measurement this is, or empty.
         error: one line for a person, empty when the outcome is `OK`.
-        environment: CPU, governor, OS, versions of TVM, LLVM and this project.
+        environment: CPU, governor, OS, versions of TVM, LLVM and this project, cache mode.
         started_at: wall-clock time in ISO 8601 UTC; a label, never used to compute a duration.
     """
 

@@ -13,6 +13,7 @@ from results.errors import RecordError
 # With 4 pairs, one of two equal kernels still wins every pair once in 16 times: too often to call it faster.
 MIN_PAIRS = 5
 RESAMPLES = 2000
+SETTLED_CONFIDENCE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,21 @@ def ratio_interval(
     low, high = np.quantile(medians, (tail, 1 - tail))
     estimate = float(np.median(ratios))
     return Speedup(estimate, min(float(low), estimate), max(float(high), estimate))
+
+
+def is_settled(a_times_s: Sequence[float], b_times_s: Sequence[float], min_gain: float = 0.01) -> bool:
+    """Whether the pairs so far tell if b is faster than a by `min_gain` or not, so that more are not needed.
+
+    Whoever asks after each few pairs gives chance several tries to answer. So the interval is a wider one than that of
+    which wins are claimed (group-sequential testing; Pocock, Biometrika 64, 1977).
+
+    Raises:
+        RecordError: the two counts differ.
+    """
+    if len(a_times_s) == len(b_times_s) < MIN_PAIRS:
+        return False
+    speedup = ratio_interval(a_times_s, b_times_s, SETTLED_CONFIDENCE)
+    return speedup.low > 1 + min_gain or speedup.high < 1 + min_gain
 
 
 def is_win(speedup: Speedup, min_gain: float = 0.01) -> bool:

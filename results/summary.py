@@ -11,7 +11,7 @@ from results.base import Store
 from results.contest import Contest, contests
 from results.errors import StoreError
 from results.label import layer_label
-from results.record import Campaign, Candidate, DeviceCheck, Outcome, Trial
+from results.record import Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
 from results.stats import Speedup, median, spread
 
 
@@ -138,6 +138,11 @@ class CampaignSummary:
     layers: tuple[LayerRow, ...]
     failures: tuple[FailureGroup, ...]
     totals: Totals
+
+    @property
+    def cache(self) -> str:
+        """The mode in which the trials were timed."""
+        return cache_mode(self.environments[0] if self.environments else {})
 
 
 def summarize(

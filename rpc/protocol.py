@@ -16,6 +16,8 @@ from rpc.request import Capabilities, Case, Program, Reply, Request, Timing
 LONGEST_RUN_S = 86_400.0
 _MOST_REPEATS = 10_000
 _MOST_CALLS = 10**12
+_LARGEST_SHARE = 100.0
+_MOST_COLD_BYTES = 1 << 30
 _NO_CANDIDATE_OUTCOMES = frozenset({Outcome.REJECTED, Outcome.BUILD_FAILED, Outcome.BUILD_TIMEOUT})
 
 
@@ -41,7 +43,7 @@ def reply_to_json(reply: Reply) -> dict[str, object]:
 
 
 def reply_from_json(message: object, request: Request) -> Reply:
-    """The answer to `request`, with times for each of its programs and repeats if and only if it is `ok`."""
+    """The answer to `request`, with times for each of its programs if and only if it is `ok`."""
     fields = Fields("", message, _names(Reply))
     reply = Reply(
         outcome=fields.read("outcome", _outcome),
@@ -64,6 +66,13 @@ class Timed:
     calls_per_repeat: tuple[int, ...]
     probe_before_s: float | None
     probe_after_s: float | None
+
+    @property
+    def drift(self) -> float:
+        """The share by which the probe's time changed, 0 without a probe."""
+        if self.probe_before_s is None or self.probe_after_s is None:
+            return 0.0
+        return max(self.probe_before_s, self.probe_after_s) / min(self.probe_before_s, self.probe_after_s) - 1
 
 
 def timed_from_json(message: object, request: Request) -> Timed:
@@ -117,9 +126,15 @@ def _case(place: str, value: object) -> Case:
 
 def _timing(place: str, value: object) -> Timing:
     fields = Fields(place, value, _names(Timing))
+    share = optional(number(0, _LARGEST_SHARE))
     return Timing(
         repeats=fields.read("repeats", integer(1, _MOST_REPEATS)),
         min_repeat_s=fields.read("min_repeat_s", number(0, LONGEST_RUN_S)),
+        least_repeats=fields.read("least_repeats", integer(1, _MOST_REPEATS)),
+        give_up_s=fields.read("give_up_s", optional(positive)),
+        min_gain=fields.read("min_gain", share),
+        most_drift=fields.read("most_drift", share),
+        cold_bytes=fields.read("cold_bytes", integer(0, _MOST_COLD_BYTES)),
     )
 
 
@@ -135,9 +150,17 @@ def _check_counts(times_s: tuple[tuple[float, ...], ...], calls: tuple[int, ...]
     for name, count in (("times_s", len(times_s)), ("calls_per_repeat", len(calls))):
         if count != programs:
             raise ProtocolError(f"field `{name}` must have {programs} items: {count}")
+    if request is None:
+        return
+    fewest, most = request.timing.fewest, request.timing.repeats
+    allowed = f"{most}" if fewest == most else f"{fewest} to {most}"
     for index, repeats in enumerate(times_s):
-        if request and len(repeats) != request.timing.repeats:
-            raise ProtocolError(f"field `times_s[{index}]` must have {request.timing.repeats} items: {len(repeats)}")
+        if not fewest <= len(repeats) <= most:
+            raise ProtocolError(f"field `times_s[{index}]` must have {allowed} items: {len(repeats)}")
+        if len(repeats) != len(times_s[0]):
+            raise ProtocolError(
+                f"field `times_s[{index}]` must have {len(times_s[0])} items as the first: {len(repeats)}"
+            )
 
 
 def _names(value_class: type) -> tuple[str, ...]:

@@ -37,10 +37,34 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How a kernel is timed: `repeats` values, each the mean of as many calls as fill `min_repeat_s`."""
+    """How kernels are timed: up to `repeats` values each, each the mean of as many calls as fill `min_repeat_s`.
+
+    Attributes:
+        repeats: the most values of a program; all programs of a request have equally many.
+        least_repeats: the fewest, where timing may end early.
+        give_up_s: timing ends early when not one value of any program was below this; None: it does not. Calls that
+            take much longer are not repeated to fill `min_repeat_s`.
+        min_gain: timing ends early when it is settled of every program but the first whether it is faster than the
+            first by this share; None: it does not.
+        most_drift: the largest share by which the probe's time may change; where it changed by more, the programs are
+            timed again, a few times at most; None: they are not.
+        cold_bytes: each call takes another copy of a program's arguments, of as many as exceed this together; 0: all
+            calls take the same.
+    """
 
     repeats: int = 5
     min_repeat_s: float = 0.002
+    least_repeats: int = 3
+    give_up_s: float | None = None
+    min_gain: float | None = None
+    most_drift: float | None = None
+    cold_bytes: int = 0
+
+    @property
+    def fewest(self) -> int:
+        """Values that a program has at least."""
+        ends_early = self.give_up_s is not None or self.min_gain is not None
+        return min(self.least_repeats, self.repeats) if ends_early else self.repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +88,10 @@ class Reply:
 
     Attributes:
         outcome: `OK`, `WRONG_ANSWER`, `RUN_FAILED`, `RUN_TIMEOUT` or `DEVICE_LOST`.
-        times_s: per program, one value per repeat; empty unless `OK`.
+        times_s: per program, one value per repeat, equally many; empty unless `OK`.
         calls_per_repeat: per program.
-        observed: `probe_before_s`, `probe_after_s`, `load_1min`, `frequency_hz` where they could be read.
+        observed: `probe_before_s`, `probe_after_s`, `load_1min`, `frequency_hz` where they could be read; `timings`,
+            how often the programs were timed until the device was steady: the times are the steadiest of these.
         run_s: how long the session took.
     """
 

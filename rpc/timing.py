@@ -1,4 +1,4 @@
-"""Timing loops: how many calls make a repeat, and whose turn it is."""
+"""Timing loops: how many calls make a repeat, whose turn it is, and when more repeats would tell nothing new."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from results.stats import is_settled
 from rpc.request import Timing
 
 # Below this the clock's own steps and overhead would show in a repeat.
 _SHORTEST_REPEAT_S = 1e-5
 _LARGEST_STEP = 100
 _HEADROOM = 1.1
+# A call that takes so many times the limit at which a program is given up is timed alone.
+_SLOW = 4
+# Every so many repeats it is asked whether the order is settled: each time one is asked, chance has another try.
+_LOOK_EVERY = 4
 
 
 class Timeable(Protocol):
@@ -21,11 +26,16 @@ class Timeable(Protocol):
         """Seconds per call, averaged over `calls` calls after one that is not counted."""
 
 
-def calls_that_fill(kernel: Timeable, min_repeat_s: float) -> int:
-    """The number of calls that take `min_repeat_s`. It took so long twice in a row, which also warms the kernel up."""
+def calls_that_fill(kernel: Timeable, min_repeat_s: float, slow_s: float = math.inf) -> int:
+    """The number of calls that take `min_repeat_s`. It took so long twice in a row, which also warms the kernel up.
+
+    A kernel of which one call takes longer than `slow_s` is called once.
+    """
     target_s = max(min_repeat_s, _SHORTEST_REPEAT_S)
     calls = 1
     while (taken_s := min(_taken_s(kernel, calls), _taken_s(kernel, calls))) < target_s:
+        if calls == 1 and taken_s > slow_s:
+            break
         step = min(_HEADROOM * target_s / taken_s, _LARGEST_STEP) if taken_s > 0 else _LARGEST_STEP
         calls = max(calls + 1, math.ceil(calls * step))
     return calls
@@ -36,14 +46,30 @@ def time_in_turn(kernels: Sequence[Timeable], timing: Timing) -> tuple[tuple[tup
 
     The kernels take turns repeat by repeat, in the other order every other round, so that what drifts, drifts for all.
     """
-    calls = tuple(calls_that_fill(kernel, timing.min_repeat_s) for kernel in kernels)
+    slow_s = math.inf if timing.give_up_s is None else _SLOW * timing.give_up_s
+    calls = tuple(calls_that_fill(kernel, timing.min_repeat_s, slow_s) for kernel in kernels)
     times_s: list[list[float]] = [[] for _ in kernels]
     order = list(range(len(kernels)))
-    for _ in range(timing.repeats):
+    for done in range(1, timing.repeats + 1):
         for index in order:
             times_s[index].append(kernels[index].mean_s(calls[index]))
         order.reverse()
+        if done >= timing.fewest and (_is_hopeless(times_s, timing) or _is_settled(times_s, timing)):
+            break
     return tuple(tuple(values) for values in times_s), calls
+
+
+def _is_hopeless(times_s: Sequence[Sequence[float]], timing: Timing) -> bool:
+    """Whether every kernel is to be given up. By its fastest value: noise makes a value larger, hardly smaller."""
+    return timing.give_up_s is not None and min(map(min, times_s)) > timing.give_up_s
+
+
+def _is_settled(times_s: Sequence[Sequence[float]], timing: Timing) -> bool:
+    """Whether more repeats would hardly change which kernels are faster than the first."""
+    if timing.min_gain is None or (len(times_s[0]) - timing.fewest) % _LOOK_EVERY:
+        return False
+    first, *rivals = times_s
+    return all(is_settled(first, rival, timing.min_gain) for rival in rivals)
 
 
 def _taken_s(kernel: Timeable, calls: int) -> float:

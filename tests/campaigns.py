@@ -17,6 +17,7 @@ from tuner.campaign.events import Silence
 from tuner.campaign.loop import CampaignLoop, Purpose, Surroundings
 from tuner.campaign.measuring import Device
 from tuner.campaign.plan import Task
+from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.workshop import Workshop
 from tuner.cores import measuring_and_build_cores
@@ -54,7 +55,7 @@ def campaign_loop(
         store.append([spec.as_record("local", tasks[0].target)])
         workshop = Workshop(pool, folder, build_limit_s)
         around = Surroundings(store, workshop, device, "local", {"cpu": "test"}, Silence(), stop_requested)
-        yield CampaignLoop(spec, tasks, around)
+        yield CampaignLoop(spec, make_search(spec, tasks, store), around)
 
 
 def trials_of(store: Store, spec: CampaignSpec) -> list[Trial]:

@@ -81,6 +81,11 @@ KERNEL(stops_server, if (calls == 1) kill(getppid(), SIGSTOP))
 KERNEL(kills_server, if (calls == 1) kill(getppid(), SIGKILL))
 KERNEL(daemonizes_and_kills_server, if (calls == 1) { daemonize(); usleep(50000); kill(getppid(), SIGKILL); })
 KERNEL(takes_a_while, usleep(2000))
+KERNEL(slows_down_once, usleep(calls > 10 && calls <= 16 ? 10000 : 2000))
+KERNEL(remembers, static uint8_t* last[8];
+       for (int i = 0; i < 8; ++i) if (last[i] == in) { usleep(2000); break; }
+       last[calls % 8] = in)
+KERNEL(slows_down, usleep(1000 * calls))
 """
 
 

@@ -10,14 +10,17 @@ from campaigns import campaign_loop, network_of, trials_of
 from results_samples import campaign, ok
 
 from results.memory import MemoryStore
-from results.record import Candidate, Trial
+from results.record import CacheMode, Candidate, Trial
 from schedules.registry import template_for
 from schedules.target import Target
 from schedules.workload import parse_workload
+from tuner.campaign.loop import Ending
 from tuner.campaign.plan import make_plan
+from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import BATCH
 from tuner.campaign.teaching import Teacher, trials_before
+from tuner.cost_model.features import FeatureEncoder
 
 pytestmark = pytest.mark.alone
 
@@ -54,39 +57,74 @@ def test_a_round_teaches_the_next_one(generic: Target) -> None:
 
 
 def test_earlier_campaigns_teach_before_the_first_trial(generic: Target) -> None:
-    prior = Teacher(generic.name, trials_on(KEYS[0], generic)).prior("generic.direct")
+    prior = Teacher(generic.name, lambda: trials_on(KEYS[0], generic)).prior("generic.direct")
     assert prior is not None
 
 
-def test_only_trials_of_this_device_and_target_from_before_the_campaign_count() -> None:
+def test_only_trials_of_this_device_target_and_cache_mode_from_before_the_campaign_count() -> None:
     """A trial that is recorded later must not change what a resumed campaign proposes."""
     store = MemoryStore()
     this = replace(campaign("this"), created_at="2026-03-02T00:00:00+00:00")
     store.append([campaign("before"), campaign("elsewhere"), this])
     early = ok(0, name="before")
-    late = replace(ok(1, name="before"), started_at="2026-03-02T00:00:00.001+00:00")
+    late = replace(ok(2, name="before"), started_at="2026-03-02T00:00:00.001+00:00")
     other_device = replace(ok(0, name="elsewhere"), device="board")
     other_target = ok(1, name="elsewhere", chosen=replace(ok(1).candidate, target="generic-znver5"))
     own = replace(ok(0, name="this"), started_at="2026-03-01T00:00:00+00:00")
-    store.append([early, late, other_device, other_target, own])
-    assert trials_before(store, "this") == [early]
+    cold = replace(ok(1, name="before"), environment={"cache": "cold"})
+    store.append([early, late, other_device, other_target, own, cold])
+    assert trials_before(store, "this", CacheMode.WARM) == [early]
+    assert trials_before(store, "this", CacheMode.COLD) == [cold]
 
 
-@pytest.mark.timeout(120)
-def test_no_task_is_a_round_ahead(generic: Target, tmp_path: Path) -> None:
-    """The second batches begin when all first ones are measured, and the same trials are proposed in a second run."""
-    spec = CampaignSpec("rounds", network_of(*KEYS), trials_per_task=BATCH + 3)
-    runs = []
-    for attempt in range(2):
-        store = MemoryStore()
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        tasks = make_plan(spec.network, generic)
-        with campaign_loop(spec, tasks, store, folder) as loop:
-            loop.run()
-        trials = sorted(trials_of(store, spec), key=lambda trial: trial.started_at)
-        first = {task.index + len(tasks) * position for task in tasks for position in range(BATCH)}
-        assert {trial.sequence for trial in trials[: len(first)]} == first
-        assert len(trials) == len(tasks) * (BATCH + 3)
-        runs.append({trial.sequence: trial.candidate.id for trial in trials if trial.sequence in first})
-    assert runs[0] == runs[1]
+def test_nobody_reads_earlier_trials_who_does_not_ask(generic: Target) -> None:
+    asked = []
+
+    def earlier() -> list[Trial]:
+        asked.append(True)
+        return trials_on(KEYS[0], generic)
+
+    teacher = Teacher(generic.name, earlier)
+    teacher.begin_round(trials_on(KEYS[1], generic))
+    assert asked == []
+    for template in ("generic.direct", "generic.depthwise", "generic.direct"):
+        teacher.prior(template)
+    assert asked == [True]
+
+
+def test_each_trial_is_encoded_once(generic: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = []
+    matrix = FeatureEncoder.matrix
+    monkeypatch.setattr(FeatureEncoder, "matrix", lambda self, rows: encoded.extend(rows) or matrix(self, rows))
+    teacher = Teacher(generic.name, lambda: trials_on(KEYS[0], generic))
+    own = trials_on(KEYS[1], generic)
+    for count in (4, 8, 12):
+        teacher.begin_round(own[:count])
+        assert teacher.prior("generic.direct") is not None
+    assert len(encoded) == 24
+
+
+def test_a_model_is_learned_anew_when_there_is_enough_news(generic: Target) -> None:
+    teacher = Teacher(generic.name, lambda: trials_on(KEYS[0], generic), enough_news=0.25)
+    own = trials_on(KEYS[1], generic)
+    first = teacher.prior("generic.direct")
+    teacher.begin_round(own[:4])
+    assert teacher.prior("generic.direct") is first
+    teacher.begin_round(own[:5])
+    assert teacher.prior("generic.direct") is not first
+
+
+@pytest.mark.timeout(240)
+def test_a_search_that_is_repeated_from_its_records_has_nothing_left(generic: Target, tmp_path: Path) -> None:
+    """Whatever was measured, in whichever order: the records lead to the same turns."""
+    spec = CampaignSpec("turns", network_of(*KEYS), trials_per_task=BATCH + 3, min_gain=0.0)
+    store, tasks = MemoryStore(), make_plan(spec.network, generic)
+    with campaign_loop(spec, tasks, store, tmp_path) as loop:
+        assert loop.run() is Ending.FINISHED
+    trials = trials_of(store, spec)
+    assert len(trials) == len(tasks) * (BATCH + 3)
+    assert make_search(spec, tasks, store).nothing_left()
+    more = make_search(replace(spec, trials_per_task=2 * BATCH), tasks, store)
+    assert not more.nothing_left()
+    known = {trial.sequence for trial in trials}
+    assert not known & {slot.sequence for slot in more.next_slots()}

@@ -52,7 +52,7 @@ def test_help_lists_the_commands_whole() -> None:
 
 def test_help_has_the_defaults_of_a_campaign() -> None:
     shown = " ".join(int8tune("tune", "--help").out.split())
-    assert f"Trials of each distinct layer. [default: {DEFAULT_TRIALS}]" in shown
+    assert f"Trials per distinct layer. [default: {DEFAULT_TRIALS}]" in shown
     assert f"[default: {DEFAULT_STRATEGY}]" in shown
 
 

@@ -17,6 +17,7 @@ from schedules.workload import parse_workload
 from tuner.campaign.events import Progress, Silence
 from tuner.campaign.loop import CampaignLoop, Surroundings
 from tuner.campaign.plan import Task
+from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli import live
 from tuner.cli.live import LiveDisplay, PlainDisplay, clock
@@ -142,5 +143,5 @@ def test_what_was_recorded_before_counts_as_done() -> None:
     spec, store = CampaignSpec("c", network_of(SMALL), trials_per_task=5), MemoryStore()
     store.append([spec.as_record("local", task().target), trial()])
     around = Surroundings(store, None, None, "local", {}, Silence(), lambda: False)  # type: ignore[arg-type]
-    standing = CampaignLoop(spec, [task()], around).progress()
+    standing = CampaignLoop(spec, make_search(spec, [task()], store), around).progress()
     assert (standing.trials, standing.trials_done, standing.trials_resumed) == (5, 1, 1)

@@ -160,3 +160,17 @@ def test_a_time_limit_stops_a_campaign_that_can_go_on(table: Path, checked: Path
     assert stopped.code == 0
     assert "\nthe time is up; to go on: int8tune tune " in stopped.err
     assert (checked / "other.best.jsonl").exists()
+
+
+def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -> None:
+    tune = ("tune", table, "--results", tmp_path / "r", "--trials", 2)
+    cold = int8tune(*tune, "--cache", "cold")
+    assert cold.code == 0
+    assert cold.out.splitlines()[0].endswith("times in us, cold caches")
+    warm = int8tune(*tune)
+    assert warm.errors == ["error: campaign `small` was started with cache cold, now it is: warm"]
+    best = ("results", "best", "--results", tmp_path / "r", "--format", "json")
+    assert json.loads(int8tune(*best).out) == []
+    found = json.loads(int8tune(*best, "--cache", "cold").out)
+    assert found == json.loads(int8tune(*best, "--campaign", "small").out)
+    assert len(found) == len((tmp_path / "r" / "small.best.jsonl").read_text().splitlines()) - 1 == 2

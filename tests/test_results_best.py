@@ -19,7 +19,7 @@ from results.base import Store
 from results.best import BestSchedule, best_schedules, read_best_log, write_best_log
 from results.errors import BestLogError, ExportError
 from results.memory import MemoryStore
-from results.record import Candidate, Outcome
+from results.record import CacheMode, Candidate, Outcome
 from results.stats import Speedup
 
 OTHER = "dense-u8s8-1x64-o10-s32"
@@ -111,6 +111,15 @@ def test_the_default_is_the_first_of_its_workload_and_device(store: Store) -> No
     assert found == [(LAYER, DEVICE, 0), (LAYER, "pi3", 2), (OTHER, DEVICE, 6)]
     assert [best.sequence for best in best_schedules(store, workload=OTHER)] == [6]
     assert [best.sequence for best in best_schedules(store, device="pi3")] == [2]
+
+
+def test_cold_records_are_never_best_among_warm_ones(store: Store) -> None:
+    cold = {"cache": "cold"}
+    store.append([ok(0), replace(ok(0, name="c2"), environment=cold), replace(ok(1, name="c2"), environment=cold)])
+    store.append([replace(duel(candidate(0), candidate(1), 1.5, name="c2"), environment=cold)])
+    assert _tiles(store) == _tiles(store, cache=CacheMode.WARM) == [0]
+    assert _tiles(store, cache=CacheMode.COLD) == _tiles(store, campaign="c2") == [1]
+    assert _tiles(store, campaign="c2", cache=CacheMode.WARM) == []
 
 
 def test_a_duel_counts_in_its_own_campaign_only(store: Store) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from results.errors import RecordError
-from results.stats import MIN_PAIRS, Speedup, is_win, median, ratio_interval, spread
+from results.stats import MIN_PAIRS, Speedup, is_settled, is_win, median, ratio_interval, spread
 
 
 def test_median_and_spread() -> None:
@@ -93,3 +93,25 @@ def test_a_win_needs_certainty_and_size() -> None:
 def test_a_speedup_that_contradicts_itself_is_refused(values: tuple[float, float, float]) -> None:
     with pytest.raises(RecordError, match="0 < low <= estimate <= high"):
         Speedup(*values)
+
+
+def test_a_clear_order_is_settled_either_way_and_a_close_one_is_not() -> None:
+    slow, fast = [1.0, 1.01, 0.99, 1.0, 1.01, 0.99, 1.0, 1.01], [0.9] * 8
+    assert is_settled(slow, fast)
+    assert is_settled(fast, slow)
+    assert is_settled(slow, slow)
+    close = [0.99 * time_s for time_s in reversed(slow)]
+    assert not is_settled(slow, close)
+    assert not is_settled(slow[:4], fast[:4])
+
+
+def test_looking_often_hardly_ever_makes_equal_kernels_win() -> None:
+    """Timing that ends when the order looks settled must not turn chance into wins."""
+    rng = np.random.default_rng(7)
+    wins = 0
+    for _ in range(300):
+        a_times_s, b_times_s = np.exp(rng.normal(0, 0.03, (2, 20))).tolist()
+        looks = (n for n in (8, 12, 16) if is_settled(a_times_s[:n], b_times_s[:n]))
+        pairs = next(looks, 20)
+        wins += is_win(ratio_interval(a_times_s[:pairs], b_times_s[:pairs]))
+    assert wins / 300 <= 0.06

@@ -11,7 +11,7 @@ from statistics import median
 
 import psutil
 import pytest
-from rpc_kernels import Kernels, build_kernels, build_with_tvm
+from rpc_kernels import BRIEF, Kernels, build_kernels, build_with_tvm
 from rpc_processes import MARK, marked, server_of
 
 from results.record import Outcome
@@ -126,6 +126,29 @@ def test_compiled_kernel_is_verified_and_timed(transport: LocalTransport, kernel
     assert len(reply.times_s[0]) == request.timing.repeats
     assert 0 < max(reply.times_s[0]) < 1e-4
     assert {"probe_before_s", "probe_after_s", "load_1min"} <= set(reply.observed)
+
+
+@pytest.mark.parametrize(("probe", "timings"), [("slows_down_once", 2), ("slows_down", 3)])
+def test_a_device_that_drifts_times_again(
+    transport: LocalTransport, kernels: Kernels, probe: str, timings: int
+) -> None:
+    """The probe's calls before the first timing are its 4 calibrating ones and 6 that are timed, and 6 follow it."""
+    reply = transport.run(kernels.request("good", probe=probe, timing=replace(BRIEF, most_drift=0.1)))
+    assert reply.outcome is Outcome.OK, reply.error
+    assert reply.observed["timings"] == timings
+    assert len(reply.times_s[0]) == BRIEF.repeats
+    assert reply.observed["probe_after_s"] < 2 * reply.observed["probe_before_s"]
+    assert transport.run(kernels.request("good", probe=probe)).observed["timings"] == 1
+
+
+@pytest.mark.parametrize(("cold_bytes", "is_cold"), [(0, False), (512, False), (8 * 512, True)])
+def test_a_cold_call_finds_arguments_that_were_not_used_for_long(
+    transport: LocalTransport, kernels: Kernels, cold_bytes: int, is_cold: bool
+) -> None:
+    """The kernel takes longer where it saw its input within 8 calls; input and output have 512 bytes."""
+    reply = transport.run(kernels.request("remembers", timing=replace(BRIEF, cold_bytes=cold_bytes)))
+    assert reply.outcome is Outcome.OK, reply.error
+    assert (max(reply.times_s[0]) < 0.001) == is_cold
 
 
 def test_times_are_those_of_the_kernel(transport: LocalTransport, kernels: Kernels) -> None:

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,10 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def soon(seconds: float = 0.2) -> float:
     return time.monotonic() + seconds
+
+
+def timing(**changed: object) -> dict[str, object]:
+    return asdict(Timing()) | changed
 
 
 def plain(value: object) -> Any:
@@ -211,8 +216,12 @@ def test_no_message_of_any_value_breaks_a_reader(message: object) -> None:
         ({"programs": []}, "field `programs` must have at least one program"),
         ({"programs": [{"library": "/k.so", "sha256": "", "entry": "f", "cases": []}]}, r"field `programs\[0\].cases`"),
         ({"programs": [{"library": 1, "sha256": "", "entry": "f", "cases": []}]}, r"field `programs\[0\].library`"),
-        ({"timing": {"repeats": 0, "min_repeat_s": 0}}, "field `timing.repeats` must be an integer from 1 to 10000: 0"),
-        ({"timing": {"repeats": 1, "min_repeat_s": -1}}, "field `timing.min_repeat_s` must be a number from 0"),
+        ({"timing": timing(repeats=0)}, "field `timing.repeats` must be an integer from 1 to 10000: 0"),
+        ({"timing": timing(min_repeat_s=-1)}, "field `timing.min_repeat_s` must be a number from 0"),
+        ({"timing": timing(least_repeats=0)}, "field `timing.least_repeats` must be an integer from 1"),
+        ({"timing": timing(give_up_s=0)}, "field `timing.give_up_s` must be a positive number: 0"),
+        ({"timing": timing(min_gain=-0.1)}, "field `timing.min_gain` must be a number from 0"),
+        ({"timing": timing(most_drift="2 %")}, "field `timing.most_drift` must be a number from 0"),
         ({"run_limit_s": 1e9}, "field `run_limit_s` must be a number from 0.001 to 86400: 1000000000.0"),
         ({"probe": 3}, "field `probe` must be an object: 3"),
     ],
@@ -228,3 +237,18 @@ def test_probe_times_are_there_if_and_only_if_there_is_a_probe() -> None:
         timed_from_json(TIMED | {"probe_after_s": None}, REQUEST)
     with pytest.raises(ProtocolError, match="missing field: `probe_before_s`"):
         timed_from_json({name: TIMED[name] for name in TIMED if name != "probe_before_s"}, REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "message"),
+    [
+        ([[1e-6] * 2] * 2, r"field `times_s\[0\]` must have 3 to 5 items: 2"),
+        ([[1e-6] * 6] * 2, r"field `times_s\[0\]` must have 3 to 5 items: 6"),
+        ([[1e-6] * 4, [1e-6] * 3], r"field `times_s\[1\]` must have 4 items as the first: 3"),
+    ],
+)
+def test_timing_that_may_end_early_has_bounds(times_s: list[list[float]], message: str) -> None:
+    request = replace(REQUEST, timing=Timing(repeats=5, least_repeats=3, give_up_s=1e-6))
+    assert timed_from_json(TIMED | {"times_s": [[1e-6] * 4] * 2}, request).times_s == ((1e-6,) * 4,) * 2
+    with pytest.raises(ProtocolError, match=message):
+        timed_from_json(TIMED | {"times_s": times_s}, request)

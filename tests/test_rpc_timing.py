@@ -58,3 +58,38 @@ def test_every_repeat_has_the_calls_that_are_reported() -> None:
     (times_s,), (calls,) = time_in_turn([kernel], Timing(repeats=3, min_repeat_s=0.001))
     assert times_s == (1e-5,) * 3
     assert kernel.rows[-3:] == [calls] * 3
+
+
+def test_a_loser_is_given_up_after_few_repeats() -> None:
+    kernel = Clockwork(itertools.repeat(1.2e-5))
+    (times_s,), _ = time_in_turn([kernel], Timing(repeats=7, min_repeat_s=1e-3, least_repeats=3, give_up_s=1.15e-5))
+    assert times_s == (1.2e-5,) * 3
+
+
+def test_one_fast_repeat_keeps_a_contender_in() -> None:
+    """Noise makes repeats slower: what was fast once may be fast."""
+    calibrating = 2 * [1e-5, 1e-5]
+    costs_s = itertools.chain(calibrating, [2e-5, 1.1e-5], itertools.repeat(2e-5))
+    (times_s,), _ = time_in_turn(
+        [Clockwork(costs_s)], Timing(repeats=7, min_repeat_s=1e-3, least_repeats=3, give_up_s=1.15e-5)
+    )
+    assert len(times_s) == 7
+    assert min(times_s) == 1.1e-5
+
+
+def test_many_times_slower_than_the_limit_is_timed_by_single_calls() -> None:
+    limits = Timing(repeats=7, min_repeat_s=3e-3, least_repeats=3, give_up_s=1e-5)
+    slow, loser = Clockwork(itertools.repeat(5e-5)), Clockwork(itertools.repeat(3e-5))
+    assert time_in_turn([slow], limits) == (((5e-5,) * 3,), (1,))
+    assert slow.rows == [1] * 5
+    _, (calls,) = time_in_turn([loser], limits)
+    assert calls * 3e-5 >= 3e-3
+
+
+def test_a_match_ends_when_every_rival_s_order_is_settled() -> None:
+    duels = Timing(repeats=20, min_repeat_s=0.0, least_repeats=8, min_gain=0.01)
+    unsettled = itertools.cycle([0.98, 1.0, 1.03])
+    rivals = [itertools.repeat(1.0), itertools.repeat(0.9), itertools.repeat(1.1)]
+    assert [len(times) for times in time_in_turn([Clockwork(cost) for cost in rivals], duels)[0]] == [8] * 3
+    kernels = [Clockwork(cost) for cost in (itertools.repeat(1.0), itertools.repeat(0.9), unsettled)]
+    assert [len(times) for times in time_in_turn(kernels, duels)[0]] == [20] * 3

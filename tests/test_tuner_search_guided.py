@@ -28,6 +28,8 @@ from search_landscapes import (
 
 from schedules.space import ConfigSpace, Value
 from tuner.cost_model.base import Sample, Scorer
+from tuner.cost_model.xgboost import XGBoostCostModel
+from tuner.search.improvement import USUAL_ERROR, Error, error_of, expected_improvement, saved_share
 from tuner.search.pool import spread
 from tuner.search.xgboost import WARM_UP, WHOLE_GRID, ModelGuidedSearch
 
@@ -165,3 +167,46 @@ def best_of(name: str, space: ConfigSpace, landscape: Landscape, seed: int) -> f
 def smallest_gap(points: npt.NDArray[np.float64]) -> float:
     gaps = np.linalg.norm(points[:, None] - points, axis=2)
     return float(gaps[np.triu_indices(len(points), 1)].min())
+
+
+class TestForecast:
+    def searched(self, batches: int, landscape: Landscape = smooth) -> ModelGuidedSearch:
+        strategy = ModelGuidedSearch(conv_space(), np.random.default_rng(0), XGBoostCostModel())
+        search(strategy, landscape, batches)
+        return strategy
+
+    def test_it_can_not_tell_at_first_nor_where_nothing_works(self) -> None:
+        assert self.searched(0).forecast() is None
+        assert self.searched(3, always_fails).forecast() is None
+
+    def test_less_is_expected_of_a_space_that_is_known_better(self) -> None:
+        early, late = self.searched(1).forecast(), self.searched(12).forecast()
+        assert early is not None
+        assert late is not None
+        assert 0 <= late < 0.01 < early < 1
+
+    def test_nothing_is_expected_of_a_space_that_is_measured_whole(self) -> None:
+        strategy = ModelGuidedSearch(small_space(), np.random.default_rng(0), XGBoostCostModel())
+        strategy.observe(trials_of(exhaust(strategy), lambda config: 1e-4 + 1e-6 * len(str(config))))
+        assert strategy.forecast() == 0.0
+
+    def test_asking_changes_no_proposal(self) -> None:
+        for space, landscape in ((conv_space(), smooth), (large_space(), bowl)):
+            asked, silent = (ModelGuidedSearch(space, np.random.default_rng(0), XGBoostCostModel()) for _ in range(2))
+            for _ in range(3):
+                asked.forecast()
+                (batch,) = search(asked, landscape, batches=1)
+                assert search(silent, landscape, batches=1) == [batch]
+
+    def test_what_came_of_earlier_forecasts_corrects_the_next(self) -> None:
+        assert error_of([0.1, 0.2, 0.3]) == USUAL_ERROR
+        error = error_of([-0.2, -0.2, -0.1, -0.3, -5.0])
+        assert error.bias == pytest.approx(-0.2)
+        assert error.spread == pytest.approx(0.1 / 0.6745)
+        assert expected_improvement(0.2, error) < expected_improvement(0.2, USUAL_ERROR)
+
+    @pytest.mark.parametrize("error", [Error(0.0, 0.3), Error(-0.2, 0.1), Error(0.1, 0.0)])
+    def test_expected_improvement_is_the_mean_of_what_is_gained(self, error: Error) -> None:
+        outcomes = np.random.default_rng(0).normal(0.15 + error.bias, error.spread, 200_000)
+        assert expected_improvement(0.15, error) == pytest.approx(np.maximum(outcomes, 0).mean(), abs=1e-3)
+        assert saved_share(1.0) == 0.5

@@ -10,7 +10,7 @@ import numpy as np
 
 from results.base import Store
 from results.best import best_schedules
-from results.record import Candidate, Trial
+from results.record import CacheMode, Candidate, Trial, cache_mode
 from schedules.registry import template_for
 from schedules.space import Config, ConfigSpace
 from schedules.target import Target
@@ -57,7 +57,8 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
         return Suggestion(best, Source.RECORDS)
     template = template_for(workload, target)
     space = template.space(workload, target)
-    trials: list[Trial] = list(store.query(Trial, target=target.name, device=device))
+    found = store.query(Trial, target=target.name, device=device)
+    trials = [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
     prior = learn_prior(experience_of(trials, template.name, target.name))
     chosen = dict(space.default) if prior is None else best_guess(space, prior)
     candidate = Candidate(workload.key, target.name, template.name, template.version, chosen)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from results.record import Outcome, Trial
+from results.record import CacheMode, Outcome, Trial
 from results.report.format import MISSING, factor, giga, interval, microseconds, milliseconds, percent
 from results.report.words import MEANING
 from results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
@@ -80,8 +80,9 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
 def _head(summary: CampaignSummary) -> str:
     campaign = summary.campaign
     peak = f"{giga(summary.check.peak_ops_per_s)} GOP/s" if summary.check else "not measured"
+    caches = ", cold caches" if summary.cache == CacheMode.COLD else ""
     name = campaign.name if campaign.name == campaign.network else f"{campaign.name}: {campaign.network}"
-    return f"{name} on {campaign.device} ({campaign.target}), peak {peak}, times in us"
+    return f"{name} on {campaign.device} ({campaign.target}), peak {peak}, times in us{caches}"
 
 
 def _wrapped(line: str, width: int) -> list[str]:

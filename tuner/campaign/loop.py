@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,14 +14,13 @@ from results.record import Candidate, Duel, Measurement, Outcome, Trial
 from rpc.request import Program, Reply
 from tuner.build.job import Built
 from tuner.campaign.events import Listener, Progress
-from tuner.campaign.measuring import DUEL_TIMING, TRIAL_TIMING, Device
+from tuner.campaign.measuring import Device
 from tuner.campaign.plan import Task
+from tuner.campaign.search import Search
 from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.task import Slot, TaskRun, median_s, task_rng
-from tuner.campaign.teaching import Teacher, trials_before
+from tuner.campaign.task import Slot, TaskRun, median_s
 from tuner.campaign.workshop import Workshop
 from tuner.errors import CampaignError, DeviceGoneError
-from tuner.search.registry import make_strategy
 
 # How long a stop request may go unnoticed.
 POLL_S = 0.2
@@ -76,20 +75,13 @@ class CampaignLoop:
     """Runs a campaign's tasks to their end, or until it is told to stop.
 
     One thread proposes, collects builds and records; builds are processes; a second thread waits for the device.
-    Tasks take turns batch by batch; when all batches of a round are measured, all tasks learn from them.
     """
 
-    def __init__(self, spec: CampaignSpec, tasks: Sequence[Task], around: Surroundings) -> None:
+    def __init__(self, spec: CampaignSpec, search: Search, around: Surroundings) -> None:
         self._spec = spec
+        self._search = search
         self._around = around
-        recorded = {trial.candidate.id: trial for trial in around.store.query(Trial, campaign=spec.name)}
-        target = tasks[0].target.name if tasks else ""
-        self._teacher = Teacher(target, trials_before(around.store, spec.name))
-        self._dueled = {(duel.a, duel.b) for duel in around.store.query(Duel, campaign=spec.name)}
-        self._runs = [self._start_run(task, len(tasks), recorded) for task in tasks]
-        self._open = list(self._runs)
-        self._turns: deque[TaskRun] = deque()
-        self._resumed, self._new, self._losses = len(recorded), 0, 0
+        self._resumed, self._new, self._losses = len(search.recorded), 0, 0
         self._started = time.monotonic()
         self._last: tuple[Task, Trial] | None = None
 
@@ -97,7 +89,7 @@ class CampaignLoop:
         self._building: dict[str, Slot] = {}
         self._matches: dict[int, Match] = {}
         self._for_device: deque[Purpose] = deque()
-        self._binaries = {(t.candidate.workload, t.binary): t for t in recorded.values() if t.binary}
+        self._binaries = {(t.candidate.workload, t.binary): t for t in search.recorded.values() if t.binary}
         self._twins: dict[tuple[str, str], list[tuple[Slot, Built]]] = {}
         self._attempts: dict[str, int] = {}
         self._failed_builds = 0
@@ -118,33 +110,18 @@ class CampaignLoop:
             self._propose()
             self._start_builds()
             self._feed_device()
-            if not self._open and not self._matches:
+            if not self._search.turns.open and not self._matches:
                 return Ending.FINISHED
             self._collect(POLL_S)
 
     # Proposing and building
 
-    def _start_run(self, task: Task, stride: int, recorded: Mapping[str, Trial]) -> TaskRun:
-        rng, template = task_rng(self._spec.seed, task), task.template.name
-        strategy = make_strategy(self._spec.strategy, task.space, rng, lambda: self._teacher.prior(template))
-        return TaskRun(task, strategy, self._spec.trials_per_task, stride, recorded)
-
     def _propose(self) -> None:
-        """Take the batch of the task whose turn it is when the queue is empty; each task has one turn a round."""
-        while not self._queue and (self._turns or self._begin_round()):
-            self._queue.extend(self._turns.popleft().next_slots())
-
-    def _begin_round(self) -> bool:
-        """Once the last round's batches are whole: learn from them, finished tasks get their duels, others a turn."""
-        if not self._open or not all(run.batch_is_whole for run in self._open):
-            return False
-        finished = [run for run in self._open if run.finished]
-        self._open = [run for run in self._open if not run.finished]
-        self._turns.extend(self._open)
-        self._teacher.begin_round(trial for run in self._runs for trial in run.trials.values())
-        for run in finished:
+        """Take the next turn's trials when the queue is empty; layers that have no more turns get their duels."""
+        while not self._queue and (slots := self._search.next_slots()):
+            self._queue.extend(slots)
+        for run in self._search.turns.take_finished():
             self._settle(run)
-        return bool(self._open)
 
     def _start_builds(self) -> None:
         while self._queue and not self._around.workshop.busy and len(self._for_device) < MOST_BUILT:
@@ -195,11 +172,13 @@ class CampaignLoop:
         purpose = self._for_device.popleft()
         if isinstance(purpose, Match):
             programs = tuple(purpose.programs[candidate.id] for candidate in purpose.candidates)
-            self._around.device.start(purpose, purpose.run.task.workload, programs, DUEL_TIMING)
+            self._around.device.start_duels(purpose, purpose.run.task.workload, programs)
         else:
             slot, built = purpose
             assert built.program is not None
-            self._around.device.start(purpose, slot.task.task.workload, (built.program,), TRIAL_TIMING)
+            best = slot.task.best()
+            best_s = median_s(best) if best else None
+            self._around.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
 
     def _finish(self, purpose: Purpose, reply: Reply) -> None:
         if reply.outcome is Outcome.DEVICE_LOST:
@@ -280,12 +259,11 @@ class CampaignLoop:
 
     def _settle(self, run: TaskRun) -> None:
         """A task's trials are done: its contenders must prove themselves against its default."""
-        default = run.task.default
-        rivals = [trial.candidate for trial in run.contenders() if (default.id, trial.candidate.id) not in self._dueled]
+        rivals = [trial.candidate for trial in self._search.rivals(run)]
         if not rivals:
             self._clear(run)
             return
-        match = Match(run, (default, *rivals))
+        match = Match(run, (run.task.default, *rivals))
         self._matches[run.task.index] = match
         for candidate in match.candidates:
             self._around.workshop.start(run.task, candidate)
@@ -346,13 +324,13 @@ class CampaignLoop:
 
     def progress(self) -> Progress:
         """Where the campaign stands."""
-        total = sum(run.budget for run in self._runs)
+        runs, total = self._search.runs, self._search.budget
         done = min(self._resumed + self._new, total)
         left_s = self._elapsed_s() / self._new * (total - done) if self._new else None
-        best = {run.task.index: trial for run in self._runs if (trial := run.best())}
+        best = {run.task.index: trial for run in runs if (trial := run.best())}
         return Progress(
-            tasks=len(self._runs),
-            tasks_done=len(self._runs) - len(self._open) - len(self._matches),
+            tasks=len(runs),
+            tasks_done=len(runs) - self._search.turns.open - len(self._matches),
             trials=total,
             trials_done=done,
             trials_resumed=self._resumed,
@@ -360,7 +338,7 @@ class CampaignLoop:
             time_left_s=left_s,
             last=self._last,
             best_ops_per_s={
-                index: 2 * self._runs[index].task.workload.macs / median_s(trial) for index, trial in best.items()
+                index: 2 * runs[index].task.workload.macs / median_s(trial) for index, trial in best.items()
             },
         )
 

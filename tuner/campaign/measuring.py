@@ -5,21 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rpc.base import Transport
-from rpc.request import Program, Reply, Request, Timing
+from rpc.request import Capabilities, Program, Reply, Request, Timing
 from schedules.workload import Workload
+from tuner.device_check import USUAL_CACHE_BYTES
 
 T = TypeVar("T")
 
-TRIAL_TIMING = Timing(repeats=7, min_repeat_s=0.003)
-DUEL_TIMING = Timing(repeats=20, min_repeat_s=0.004)
+TRIAL_TIMING = Timing(repeats=7, min_repeat_s=0.003, least_repeats=3, most_drift=0.1)
+DUEL_TIMING = Timing(repeats=20, min_repeat_s=0.004, least_repeats=8, min_gain=0.01)
+# Slower than the task's best by this factor: no contender any more, its exact time matters little.
+GIVE_UP = 1.15
 # A session may take this long, and the time that its calls need at a speed no useful kernel is below.
 SESSION_LIMIT_S = 10.0
 CALLS_BEFORE_TIMING = 12
 SLOWEST_OPS_PER_S = 1e9
+# Where a task has a best, a kernel that is slower by this factor is useless, too. Until it is given up it is called so
+# often at most, should the device drift.
+SLOWEST_FACTOR = 50
+MOST_SLOW_CALLS = 40
+# Twice its size, as caches don't always replace what was used longest ago.
+COLD_OVER_CACHE = 2
 
 
 @dataclass
@@ -29,11 +38,13 @@ class Device(Generic[T]):
     Attributes:
         probe: what the transport times before and after each request.
         session_limit_s: of every session, beside the time that its calls need.
+        cold_bytes: as `rpc.request.Timing` has it; 0 for warm caches.
     """
 
     transport: Transport
     probe: Program | None
     session_limit_s: float = SESSION_LIMIT_S
+    cold_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="device")
@@ -49,10 +60,22 @@ class Device(Generic[T]):
     def idle(self) -> bool:
         return self._running is None
 
-    def start(self, purpose: T, workload: Workload, programs: tuple[Program, ...], timing: Timing) -> None:
-        """Send the programs of one workload to the device; `take` has the reply when it is there."""
-        limit_s = self.session_limit_s + len(programs) * CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
-        request = Request(programs, timing, limit_s, self.probe)
+    def start_trial(self, purpose: T, workload: Workload, program: Program, best_s: float | None) -> None:
+        """Send a candidate to the device; `take` has the reply when it is there.
+
+        Args:
+            best_s: seconds per call of the best so far, beyond which a candidate is given up; None at first.
+        """
+        timing = TRIAL_TIMING if best_s is None else replace(TRIAL_TIMING, give_up_s=GIVE_UP * best_s)
+        self._start(purpose, (program,), timing, calls_limit_s(workload, best_s))
+
+    def start_duels(self, purpose: T, workload: Workload, programs: tuple[Program, ...]) -> None:
+        """Send a task's default and its contenders to the device, to be timed in turn."""
+        self._start(purpose, programs, DUEL_TIMING, len(programs) * calls_limit_s(workload, None))
+
+    def _start(self, purpose: T, programs: tuple[Program, ...], timing: Timing, calls_s: float) -> None:
+        timing = replace(timing, cold_bytes=self.cold_bytes)
+        request = Request(programs, timing, self.session_limit_s + calls_s, self.probe)
         future = self._thread.submit(self.transport.run, request)
         self._running = purpose, future
         future.add_done_callback(lambda _: os.eventfd_write(self._done, 1))
@@ -77,3 +100,14 @@ class Device(Generic[T]):
             self.transport.cancel()
         self._thread.shutdown(wait=True)
         os.close(self._done)
+
+
+def calls_limit_s(workload: Workload, best_s: float | None) -> float:
+    """Seconds that the calls of one program may take, at the speed of the slowest kernel that is worth its wait."""
+    slowest_s = CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
+    return slowest_s if best_s is None else min(slowest_s, MOST_SLOW_CALLS * SLOWEST_FACTOR * best_s)
+
+
+def cold_bytes_of(capabilities: Capabilities) -> int:
+    """Bytes after which a core has nothing left of what it read before, in the caches that are its own."""
+    return COLD_OVER_CACHE * capabilities.cache_bytes.get("L2", USUAL_CACHE_BYTES["L2"])

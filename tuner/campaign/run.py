@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from results.base import Store
-from results.record import Campaign, DeviceCheck, Duel, Trial
+from results.record import CacheMode, Campaign, DeviceCheck, Trial, cache_mode
 from results.store import SqliteStore
 from rpc.base import Transport
 from rpc.request import Capabilities, Program
@@ -20,10 +20,10 @@ from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
 from tuner.campaign.loop import CampaignLoop, Ending, Purpose, Surroundings
-from tuner.campaign.measuring import Device
+from tuner.campaign.measuring import Device, cold_bytes_of
 from tuner.campaign.plan import Task, make_plan
+from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec, require_same
-from tuner.campaign.task import contenders
 from tuner.campaign.workshop import Workshop
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
@@ -86,21 +86,23 @@ def run_campaign(
         stack.enter_context(bound_to(building))
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile, threads)
         tasks = make_plan(spec.network, target)
-        environment = environment_of(capabilities, target)
+        environment = environment_of(capabilities, target) | {"cache": spec.cache.value}
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
         _enter(store, spec, target, environment)
-        if _nothing_left(store, spec, tasks):
+        search = make_search(spec, tasks, store)
+        if search.nothing_left():
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
         local = BuildPool(building, measuring[-1], folder / "build-server.log")
         pool: Pool = ClusterPool(build_cluster) if build_cluster else local
         stack.enter_context(pool)
         probe = _probe(transport, pool, store, folder, capabilities, target, environment)
-        device: Device[Purpose] = Device(transport, probe)
+        cold_bytes = cold_bytes_of(capabilities) if spec.cache is CacheMode.COLD else 0
+        device: Device[Purpose] = Device(transport, probe, cold_bytes=cold_bytes)
         stack.callback(device.close)
         around = Surroundings(store, Workshop(pool, folder), device, DEVICE_NAME, environment, listener, stop_requested)
-        loop = CampaignLoop(spec, tasks, around)
+        loop = CampaignLoop(spec, search, around)
         listener.progress(loop.progress())
         return Outlet(loop.run(), tasks, target, nothing_left=False)
 
@@ -114,25 +116,11 @@ def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mappin
         return
     require_same(asked, stored)
     first = next(store.query(Trial, campaign=spec.name), None)
-    before, now = (first.environment if first else environment).get("cpu"), environment.get("cpu")
-    if before != now:
+    recorded = first.environment if first else environment
+    if (before := recorded.get("cpu")) != (now := environment.get("cpu")):
         raise CampaignDiffersError(f"campaign `{spec.name}` was measured on {before}, this device is: {now}")
-
-
-def _nothing_left(store: Store, spec: CampaignSpec, tasks: Sequence[Task]) -> bool:
-    """Whether every trial and every duel of the campaign is recorded."""
-    trials: dict[str, list[Trial]] = {task.workload.key: [] for task in tasks}
-    for trial in store.query(Trial, campaign=spec.name):
-        trials[trial.candidate.workload].append(trial)
-    duels = {(duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name)}
-    for task in tasks:
-        own = trials[task.workload.key]
-        rivals = [trial.candidate.id for trial in contenders(task, own)]
-        if len(own) < task.trials(spec.trials_per_task) or any(
-            (task.default.id, rival) not in duels for rival in rivals
-        ):
-            return False
-    return True
+    if (mode := cache_mode(recorded)) != spec.cache:
+        raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {spec.cache}")
 
 
 def _probe(

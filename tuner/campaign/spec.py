@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from compiler.network import Network
-from results.record import Campaign
+from results.record import CacheMode, Campaign
 from schedules.target import Target
 from tuner.errors import CampaignDiffersError, SpecError
 from tuner.search.registry import strategy_names
@@ -16,6 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_TRIALS = 1_000_000
 DEFAULT_TRIALS = 32
 DEFAULT_STRATEGY = "xgboost"
+DEFAULT_MIN_GAIN = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,12 @@ class CampaignSpec:
     """A campaign's description.
 
     Attributes:
-        trials_per_task: budget of one layer, the default config included.
+        trials_per_task: budget of one layer, the default configs included. A strategy that learns spends that of all
+            layers where it shortens the network most.
         time_limit_s: stop after this long, to be continued; None for no limit.
+        min_gain: a layer ends early when a model expects that its next batch saves less than this share of its time; 0:
+            never.
+        cache: where kernels find their data and weights when they are timed.
     """
 
     name: str
@@ -33,6 +38,8 @@ class CampaignSpec:
     seed: int = 0
     trials_per_task: int = DEFAULT_TRIALS
     time_limit_s: float | None = None
+    cache: CacheMode = CacheMode.WARM
+    min_gain: float = DEFAULT_MIN_GAIN
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or self.name in (".", ".."):
@@ -43,6 +50,8 @@ class CampaignSpec:
             raise SpecError(f"a seed must be 0 to {2**32 - 1}: {self.seed}")
         if self.time_limit_s is not None and not 1 <= self.time_limit_s <= 30 * 86400:
             raise SpecError(f"a time limit must be 1 s to 30 days, in seconds: {self.time_limit_s:g}")
+        if not 0 <= self.min_gain < 1:
+            raise SpecError(f"the smallest gain worth a batch must be a share from 0 to below 1: {self.min_gain:g}")
         if self.strategy not in strategy_names():
             raise SpecError(f"unknown search strategy `{self.strategy}`, known: {', '.join(strategy_names())}")
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from results.record import Candidate, Config, Outcome, Trial
 from results.stats import median
+from tuner.campaign.budget import Standing
 from tuner.campaign.plan import Task
-from tuner.search.base import Strategy
+from tuner.search.base import Forecaster, Strategy
 
 BATCH = 8
 # How many of a task's fastest trials are timed again beside its default, so that noise does not choose.
@@ -27,57 +28,72 @@ class Slot:
 
 
 class TaskRun:
-    """Asks a strategy for batches and shows it their results, in order, when a batch is whole.
+    """Asks a strategy for batches and keeps their trials.
 
-    Batches depend on the seed and on earlier results alone. A resumed campaign therefore proposes the same batches
+    Batches depend on the seed and on what was observed before. A resumed campaign therefore proposes the same batches
     again, and trials that are recorded already count as done.
     """
 
-    def __init__(self, task: Task, strategy: Strategy, trials: int, stride: int, recorded: Mapping[str, Trial]) -> None:
+    def __init__(self, task: Task, strategy: Strategy, stride: int, recorded: Mapping[str, Trial]) -> None:
         self.task = task
         self.trials: dict[str, Trial] = {}
+        self.proposed = 0
+        self.batch: tuple[str, ...] = ()
+        self.exhausted = False
         self._strategy = strategy
-        self._budget = task.trials(trials)
         self._stride = stride
         self._recorded = recorded
-        self._proposed: set[str] = set()
-        self._batch: list[Candidate] = []
-        self._exhausted = False
+        self._taken = {trial.sequence for trial in recorded.values()}
+        self._known: set[str] = set()
+        self._missing: set[str] = set()
+        self._observed = 0
+        self._best_s: float | None = None
+        self._last_gain = 0.0
+        self._forecast: float | None = None
 
     @property
-    def budget(self) -> int:
-        return self._budget
+    def is_whole(self) -> bool:
+        """Whether every trial that was proposed has its result."""
+        return not self._missing
 
-    @property
-    def finished(self) -> bool:
-        """Whether every trial has its result and no more will be proposed."""
-        return not self._missing() and (self._exhausted or len(self._proposed) >= self._budget)
-
-    @property
-    def batch_is_whole(self) -> bool:
-        """Whether every trial of the last batch has its result."""
-        return not self._missing()
-
-    def next_slots(self) -> list[Slot]:
-        """Propose a batch; its candidates that are not recorded yet. None while one is under way, or when finished."""
-        if self._missing() or self.finished:
-            return []
-        self._strategy.observe([self.trials[candidate.id] for candidate in self._batch])
-        first = len(self._proposed)
+    def next_slots(self, most: int) -> list[Slot]:
+        """Propose a batch of at most `most`, which `batch` has the ids of; its candidates that are not recorded yet."""
         # Whole batches, cut to the budget: with a larger one, a resumed campaign proposes the same again.
-        self._batch = self._propose(BATCH)[: self._budget - first]
-        self._exhausted = not self._batch
-        for candidate in self._batch:
-            if trial := self._recorded.get(candidate.id):
-                self.trials[candidate.id] = trial
-        return [
-            Slot(self, candidate, self.task.index + self._stride * (first + position))
-            for position, candidate in enumerate(self._batch)
-            if candidate.id not in self.trials
-        ]
+        whole = self._propose(BATCH)
+        self.exhausted = len(whole) < BATCH
+        batch = whole[:most]
+        self.batch = tuple(candidate.id for candidate in batch)
+        first, self.proposed = self.proposed, self.proposed + len(batch)
+        self.trials |= {key: self._recorded[key] for key in self.batch if key in self._recorded}
+        fresh = [(first + place, new) for place, new in enumerate(batch) if new.id not in self.trials]
+        self._missing |= {candidate.id for _, candidate in fresh}
+        return [Slot(self, candidate, self._sequence(position)) for position, candidate in fresh]
+
+    def observe(self, trials: Sequence[Trial]) -> None:
+        """Show the strategy a batch's trials; what it proposes and forecasts from now on may depend on them."""
+        self._strategy.observe(trials)
+        self._observed += len(trials)
+        times_s = [median_s(trial) for trial in trials if trial.outcome is Outcome.OK]
+        best_s = min([*times_s, *([] if self._best_s is None else [self._best_s])], default=None)
+        self._last_gain = 1 - best_s / self._best_s if best_s is not None and self._best_s is not None else 0.0
+        self._best_s = best_s
+        self._forecast = self._strategy.forecast() if isinstance(self._strategy, Forecaster) else None
+
+    def standing(self) -> Standing:
+        """Where the layer stands, by what was observed."""
+        return Standing(
+            count=self.task.count,
+            ops=2 * self.task.workload.macs,
+            best_s=self._best_s,
+            trials=self._observed,
+            batch=BATCH,
+            last_gain=self._last_gain,
+            forecast=self._forecast,
+        )
 
     def record(self, trial: Trial) -> None:
         self.trials[trial.candidate.id] = trial
+        self._missing.discard(trial.candidate.id)
 
     def best(self) -> Trial | None:
         """The fastest exact trial by its median, or None."""
@@ -87,13 +103,18 @@ class TaskRun:
     def contenders(self) -> list[Trial]:
         return contenders(self.task, self.trials.values())
 
-    def _missing(self) -> list[Candidate]:
-        return [candidate for candidate in self._batch if candidate.id not in self.trials]
+    def _sequence(self, position: int) -> int:
+        """A number for the trial at a position. Records of a search that took other turns may have that one already."""
+        number = self.task.index + self._stride * position
+        while number in self._taken:
+            number += self._stride
+        self._taken.add(number)
+        return number
 
     def _propose(self, count: int) -> list[Candidate]:
         """The default first of all; then what the strategy proposes, without what is known."""
-        batch: list[Candidate] = [] if self._proposed else [self.task.default]
-        self._proposed.update(candidate.id for candidate in batch)
+        batch: list[Candidate] = [] if self._known else [self.task.default]
+        self._known.update(candidate.id for candidate in batch)
         while len(batch) < count and (configs := self._strategy.propose(count - len(batch))):
             batch += self._unknown(configs)
         return batch
@@ -102,8 +123,8 @@ class TaskRun:
         fresh = []
         for config in configs:
             candidate = self.task.candidate(config)
-            if candidate.id not in self._proposed:
-                self._proposed.add(candidate.id)
+            if candidate.id not in self._known:
+                self._known.add(candidate.id)
                 fresh.append(candidate)
         return fresh
 

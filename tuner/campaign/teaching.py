@@ -2,42 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 from results.base import Store
-from results.record import Campaign, Trial
-from tuner.cost_model.experience import experience_of
+from results.record import CacheMode, Campaign, Trial, cache_mode
+from tuner.cost_model.experience import Experience
 from tuner.cost_model.prior import Prior, learn_prior
 
 
 class Teacher:
-    """One model for each template, learned anew at the beginning of each round of batches.
+    """One model for each template, learned when somebody asks; strategies without a model cost nothing here.
 
-    What it teaches depends on trials alone that were recorded before the campaign began, and on batches before this
-    round: a campaign that is resumed learns the same again.
+    What it teaches depends on trials alone that were recorded before the campaign began, and on those of the campaign
+    that it was told, in their order: a campaign that is resumed learns the same again.
     """
 
-    def __init__(self, target: str, earlier: Sequence[Trial] = ()) -> None:
+    def __init__(self, target: str, earlier: Callable[[], Iterable[Trial]] = tuple, enough_news: float = 0.0) -> None:
+        """`earlier` is asked once, by the first who learns.
+
+        `enough_news`: a model is learned anew when the trials that it has not seen are more than this share of all.
+        """
         self._target = target
-        self._earlier = earlier
-        self._own: list[Trial] = []
-        self._priors: dict[str, Prior | None] = {}
+        self._ask_earlier = earlier
+        self._enough_news = enough_news
+        self._told: dict[str, Trial] = {}
+        self._lessons: dict[str, _Lesson] = {}
 
     def begin_round(self, trials: Iterable[Trial]) -> None:
-        """Learn from all trials of the campaign's rounds so far, when somebody asks."""
-        self._own = list(trials)
-        self._priors.clear()
+        """Learn from trials of the campaign from now on; those that were told before are told for nothing."""
+        self._told |= {trial.candidate.id: trial for trial in trials}
 
     def prior(self, template: str) -> Prior | None:
         """What is known of a template; None as long as that is nothing."""
-        if template not in self._priors:
-            trials = [*self._earlier, *self._own]
-            self._priors[template] = learn_prior(experience_of(trials, template, self._target))
-        return self._priors[template]
+        if template not in self._lessons:
+            self._lessons[template] = _Lesson(Experience(template, self._target))
+            self._lessons[template].experience.add(self._earlier)
+        lesson = self._lessons[template]
+        lesson.experience.add(islice(self._told.values(), lesson.told, None))
+        lesson.told = len(self._told)
+        if len(lesson.experience) - lesson.learned > self._enough_news * len(lesson.experience):
+            lesson.prior = learn_prior(lesson.experience.layers())
+            lesson.learned = len(lesson.experience)
+        return lesson.prior
+
+    @cached_property
+    def _earlier(self) -> tuple[Trial, ...]:
+        return tuple(self._ask_earlier())
 
 
-def trials_before(store: Store, campaign: str) -> list[Trial]:
-    """The trials of a stored campaign's device and target that were begun before it was."""
+@dataclass(slots=True)
+class _Lesson:
+    """What is known of one template: `told` of the campaign, and learned from as many trials as `learned` says."""
+
+    experience: Experience
+    told: int = 0
+    learned: int = 0
+    prior: Prior | None = None
+
+
+def trials_before(store: Store, campaign: str, cache: CacheMode) -> list[Trial]:
+    """The trials of a stored campaign's device, target and cache mode that were begun before it was."""
     this = next(store.query(Campaign, campaign=campaign))
     found = store.query(Trial, target=this.target, device=this.device)
-    return [trial for trial in found if trial.campaign != this.name and trial.started_at < this.created_at]
+    return [
+        trial
+        for trial in found
+        if trial.campaign != this.name and trial.started_at < this.created_at and cache_mode(trial.environment) == cache
+    ]

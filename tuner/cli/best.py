@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, Format, FormatOption, ResultsOption
+from results.record import CacheMode
+from tuner.cli.options import (
+    DEFAULT_RESULTS,
+    CampaignOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    ResultsOption,
+    cache_mode_named,
+)
 from tuner.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
@@ -18,12 +27,22 @@ LogOption = Annotated[
     Path | None,
     typer.Option("--log", metavar="FILE", help="Read and check a best log, in place of the records."),
 ]
+CacheOption = Annotated[
+    CacheMode | None,
+    typer.Option(
+        "--cache",
+        metavar="MODE",
+        parser=cache_mode_named,
+        help="Records that were timed with warm or cold caches; if left out, those of the campaign, or warm ones.",
+    ),
+]
 
 
 def best(
     results: ResultsOption = DEFAULT_RESULTS,
     campaign: CampaignOption = None,
     log: LogOption = None,
+    cache: CacheOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -33,9 +52,10 @@ def best(
 
     Example: int8tune results best --log int8tune-results/resnet50.best.jsonl
     """
-    if log is not None and campaign is not None:
-        raise typer.BadParameter("--log reads a file, --campaign is about the records: give one of them")
-    schedules = _recorded(results, campaign) if log is None else _logged(log)
+    if log is not None and (campaign, cache) != (None, None):
+        other = "--cache" if campaign is None else "--campaign"
+        raise typer.BadParameter(f"--log reads a file, {other} is about the records: give one of them")
+    schedules = _recorded(results, campaign, cache) if log is None else _logged(log)
     if form is Format.JSON:
         emit_json([_as_dict(schedule) for schedule in schedules])
         return
@@ -45,13 +65,13 @@ def best(
     emit("\n".join(_lines(schedule) for schedule in schedules))
 
 
-def _recorded(results: Path, campaign: str | None) -> list[BestSchedule]:
+def _recorded(results: Path, campaign: str | None, cache: CacheMode | None) -> list[BestSchedule]:
     from results.best import best_schedules
     from tuner.publish import choose_campaign, open_records
 
     with open_records(results) as store:
         chosen = None if campaign is None else choose_campaign(store, campaign)
-        return best_schedules(store, campaign=chosen)
+        return best_schedules(store, campaign=chosen, cache=cache)
 
 
 def _logged(log: Path) -> list[BestSchedule]:

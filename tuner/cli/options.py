@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from results.record import CacheMode
 from schedules.target import PROFILES
 from tuner.errors import BuildClusterError
 
@@ -17,6 +18,7 @@ DEFAULT_RESULTS = Path("int8tune-results")
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])")
+_SHARE = re.compile(r"-?\d{1,9}(\.\d{1,9})?")
 _WHOLE = re.compile(r"-?\d{1,20}")
 _SHOWN = 60
 
@@ -48,6 +50,13 @@ def whole_number(value: str | int) -> int:
     return int(value)
 
 
+def share(value: str | float) -> float:
+    """A part of 1 that a person typed, such as `0.01`, or a default."""
+    if not _SHARE.fullmatch(str(value)):
+        raise typer.BadParameter(f"not a share of 1, such as 0.01: {str(value)[:_SHOWN]}")
+    return float(value)
+
+
 def duration_s(text: str) -> float:
     """Seconds of a number with a unit, such as `90s`, `5m` or `1.5h`."""
     match = _DURATION.fullmatch(text)
@@ -65,6 +74,13 @@ def cluster_address(text: str) -> str:
         return checked_address(text)
     except BuildClusterError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def cache_mode_named(text: str) -> CacheMode:
+    """`warm` or `cold`."""
+    if text not in tuple(CacheMode):
+        raise typer.BadParameter(f"unknown cache mode `{text[:_SHOWN]}`, known: {', '.join(CacheMode)}")
+    return CacheMode(text)
 
 
 def output_format(text: str) -> Format:

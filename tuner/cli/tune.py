@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from results.record import CacheMode
 from tuner.cli.failures import INTERRUPTED
 from tuner.cli.options import (
     DEFAULT_RESULTS,
@@ -19,8 +20,10 @@ from tuner.cli.options import (
     ResultsOption,
     TargetOption,
     ThreadsOption,
+    cache_mode_named,
     cluster_address,
     duration_s,
+    share,
     whole_number,
 )
 from tuner.cli.output import emit, emit_json, say, stdout_columns
@@ -40,7 +43,7 @@ StrategyOption = Annotated[
     ),
 ]
 TrialsOption = Annotated[
-    int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials of each distinct layer.")
+    int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials per distinct layer.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of all random choices.")]
 TimeOption = Annotated[
@@ -54,6 +57,26 @@ BuildClusterOption = Annotated[
         metavar="ADDRESS",
         parser=cluster_address,
         help="Build on a Dask cluster: tcp://127.0.0.1:8786 or tls://HOST:PORT.",
+    ),
+]
+MinGainOption = Annotated[
+    float,
+    typer.Option(
+        "--min-gain",
+        metavar="SHARE",
+        parser=share,
+        help="A layer ends early when the model expects its next trials to save less than this share of its time; "
+        "0: never.",
+    ),
+]
+CacheOption = Annotated[
+    CacheMode,
+    typer.Option(
+        "--cache",
+        metavar="MODE",
+        parser=cache_mode_named,
+        help="Where kernels find data and weights when they are timed: warm, where the call before left them, or cold, "
+        "outside the core's second-level cache.",
     ),
 ]
 
@@ -70,6 +93,8 @@ def tune(
     seed: SeedOption = 0,
     time: TimeOption = None,
     build_cluster: BuildClusterOption = None,
+    cache: CacheOption = CacheMode.WARM,
+    min_gain: MinGainOption = 0.005,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -83,7 +108,7 @@ def tune(
     from tuner.campaign.spec import CampaignSpec
 
     layers = load_network(network)
-    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time)
+    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
     command = shlex.join(["int8tune", *_arguments(context)])
     return _tune(spec, target, threads, results, build_cluster, form, command)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from results.record import Candidate, Trial
 from schedules.errors import ScheduleError
 from schedules.registry import template_named
+from schedules.space import ConfigSpace
 from schedules.target import targets_named
 from schedules.workload import parse_workload
 from tuner.cost_model.features import FeatureEncoder
@@ -36,29 +36,71 @@ class LayerExperience:
     calls_per_s: npt.NDArray[np.float64]
 
 
+class Experience:
+    """What trials say of one template on one target; each trial is encoded once, when it is added."""
+
+    def __init__(self, template: str, target: str) -> None:
+        self._template = template
+        self._target = target
+        self._layers: dict[str, _Layer | None] = {}
+
+    def __len__(self) -> int:
+        """How many trials can teach something."""
+        return sum(len(layer.rows) for layer in self._layers.values() if layer)
+
+    def add(self, trials: Iterable[Trial]) -> None:
+        """Take in trials; those of other templates, targets and versions are left out, and so are those known."""
+        for trial in trials:
+            candidate = trial.candidate
+            if (candidate.template, candidate.target) != (self._template, self._target) or not _is_current(candidate):
+                continue
+            if candidate.workload not in self._layers:
+                self._layers[candidate.workload] = _layer_of(candidate)
+            if layer := self._layers[candidate.workload]:
+                layer.add(trial)
+
+    def layers(self) -> list[LayerExperience]:
+        """Layer by layer, in the order of their keys."""
+        known = ((workload, self._layers[workload]) for workload in sorted(self._layers))
+        return [layer.experience(workload) for workload, layer in known if layer is not None and layer.rows]
+
+
+class _Layer:
+    """Rows and speeds of one layer, by candidate; of a candidate with several trials the last one counts."""
+
+    def __init__(self, space: ConfigSpace) -> None:
+        self._space = space
+        self._encoder = FeatureEncoder(space)
+        self.rows: dict[str, Rows] = {}
+        self._calls_per_s: dict[str, float] = {}
+
+    def add(self, trial: Trial) -> None:
+        key = trial.candidate.id
+        if key not in self.rows:
+            if self._space.fault(trial.candidate.config):
+                return
+            self.rows[key] = self._encoder.matrix([trial.candidate.config])[0]
+        self._calls_per_s[key] = calls_per_s(trial)
+
+    def experience(self, workload: str) -> LayerExperience:
+        rows, speeds = np.array(list(self.rows.values())), np.array(list(self._calls_per_s.values()))
+        return LayerExperience(workload, self._encoder.names, rows, speeds)
+
+
 def experience_of(trials: Iterable[Trial], template: str, target: str) -> list[LayerExperience]:
     """What trials say of a template, layer by layer; those of other templates, targets and versions are left out."""
-    by_workload: dict[str, dict[str, Trial]] = defaultdict(dict)
-    for trial in trials:
-        if (trial.candidate.template, trial.candidate.target) == (template, target):
-            by_workload[trial.candidate.workload][trial.candidate.id] = trial
-    found = (_of_layer(workload, list(by_workload[workload].values())) for workload in sorted(by_workload))
-    return [layer for layer in found if layer is not None]
+    experience = Experience(template, target)
+    experience.add(trials)
+    return experience.layers()
 
 
-def _of_layer(workload: str, trials: Sequence[Trial]) -> LayerExperience | None:
-    first = trials[0].candidate
+def _layer_of(candidate: Candidate) -> _Layer | None:
+    """None where this version can't read the layer any more."""
     try:
-        layer, target = parse_workload(workload), targets_named(first.target)[0]
-        space = template_named(first.template).space(layer, target)
+        layer, target = parse_workload(candidate.workload), targets_named(candidate.target)[0]
+        return _Layer(template_named(candidate.template).space(layer, target))
     except ScheduleError:
         return None
-    current = [trial for trial in trials if _is_current(trial.candidate) and not space.fault(trial.candidate.config)]
-    if not current:
-        return None
-    encoder = FeatureEncoder(space)
-    rows = encoder.matrix([trial.candidate.config for trial in current])
-    return LayerExperience(workload, encoder.names, rows, np.array([calls_per_s(trial) for trial in current]))
 
 
 def _is_current(candidate: Candidate) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from results.record import Trial
 from schedules.space import Config
@@ -34,4 +34,15 @@ class Strategy(Protocol):
 
         Raises:
             ConfigError: a config is not in the space; none of the trials was taken in.
+        """
+
+
+@runtime_checkable
+class Forecaster(Protocol):
+    """What a strategy may be besides: one that can tell what it expects of the configs it has not proposed."""
+
+    def forecast(self) -> float | None:
+        """The share of the fastest config's time that the next batch should save; None as long as it can't tell.
+
+        Does not change what is proposed.
         """

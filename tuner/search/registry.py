@@ -48,6 +48,10 @@ STRATEGIES: Mapping[str, Factory] = {
 }
 
 
+# Strategies whose proposals no result changes.
+UNGUIDED = frozenset({"random", "grid"})
+
+
 def strategy_names() -> tuple[str, ...]:
     """What `make_strategy` knows, the default of a campaign first."""
     return tuple(STRATEGIES)

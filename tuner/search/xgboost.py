@@ -11,6 +11,7 @@ from results.record import Trial
 from schedules.space import Config, ConfigSpace
 from tuner.cost_model.base import CostModel, Rows, Sample, Scorer
 from tuner.cost_model.features import FeatureEncoder
+from tuner.search.improvement import error_of, expected_improvement, saved_share
 from tuner.search.pool import Indexes, Pool, kinds, spread
 from tuner.search.speeds import calls_per_s, fastest_of
 from tuner.search.untried import Untried, shuffled
@@ -49,6 +50,8 @@ class ModelGuidedSearch:
         self._untried = Untried(space, shuffled(space.grid_size, rng))
         self._samples: dict[int, Sample] = {}
         self._guided = 0
+        self._expected: dict[int, float] = {}
+        self._misses: list[float] = []
 
     def propose(self, n: int) -> list[Config]:
         if n < 1:
@@ -64,9 +67,34 @@ class ModelGuidedSearch:
     def observe(self, trials: Sequence[Trial]) -> None:
         configs = [trial.candidate.config for trial in trials]
         self._untried.mark_known(configs)
+        self._compare(trials)
         for trial, config, row in zip(trials, configs, self._encoder.matrix(configs), strict=True):
             sample = Sample(tuple(row), calls_per_s(trial), trial.candidate.workload)
             self._samples[self._space.index(config)] = sample
+
+    def forecast(self) -> float | None:
+        """By the expected improvement of the most promising config that was not proposed; see `Forecaster`."""
+        fastest = fastest_of({index: sample.calls_per_s for index, sample in self._samples.items()})[:1]
+        if not fastest or len(self._samples) < WARM_UP:
+            return None
+        whole = self._space.grid_size <= WHOLE_GRID
+        pool = (self._whole if whole else self._pool_of(self._variants())).without(self._untried.known)
+        if not len(pool):
+            return 0.0
+        best = np.array([self._samples[fastest[0]].features])
+        scores = self._scores(np.concatenate([best, pool.rows]))
+        leads = scores[1:] - scores[0]
+        self._expected = dict(zip(pool.indexes.tolist(), leads.tolist(), strict=True))
+        return saved_share(expected_improvement(float(leads.max()), error_of(self._misses)))
+
+    def _compare(self, trials: Sequence[Trial]) -> None:
+        """Note how far the last forecast was off."""
+        fastest = max((sample.calls_per_s for sample in self._samples.values()), default=0.0)
+        for trial in trials:
+            speed = calls_per_s(trial)
+            index = self._space.index(trial.candidate.config)
+            if speed and fastest and index in self._expected:
+                self._misses.append(float(np.log2(speed / fastest)) - self._expected[index])
 
     def _can_learn(self) -> bool:
         return self._lessons() is not None or (len(self._samples) >= WARM_UP and self._any_works())

@@ -1,0 +1,73 @@
+"""What a campaign tries: its layers, whose turn it is, and what is recorded of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from results.base import Store
+from results.record import Duel, Trial
+from tuner.campaign.plan import Task
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.task import Slot, TaskRun, task_rng
+from tuner.campaign.teaching import Teacher, trials_before
+from tuner.campaign.turns import EvenTurns, GainTurns, Turns
+from tuner.search.registry import UNGUIDED, make_strategy
+
+# Models are learned anew when they have not seen a fifth of the trials: as often while there are few.
+ENOUGH_NEWS = 0.2
+
+
+@dataclass
+class Search:
+    """The searches of all layers.
+
+    Attributes:
+        budget: the most trials of the campaign; fewer where layers end early.
+        recorded: trials of earlier runs, by candidate.
+        dueled: defaults and contenders that were timed in turn.
+    """
+
+    runs: tuple[TaskRun, ...]
+    turns: Turns
+    budget: int
+    recorded: Mapping[str, Trial]
+    dueled: frozenset[tuple[str, str]]
+    _ready: list[Slot] = field(default_factory=list)
+
+    def next_slots(self) -> list[Slot]:
+        """Trials that are to be made now; none as long as the next turn waits, and none when all turns are over."""
+        ready, self._ready = self._ready or self.turns.next_slots(), []
+        return ready
+
+    def nothing_left(self) -> bool:
+        """Before anything is measured: whether all trials and duels are recorded already."""
+        self._ready = self._ready or self.turns.next_slots()
+        return not self._ready and not any(self.rivals(run) for run in self.runs)
+
+    def rivals(self, run: TaskRun) -> list[Trial]:
+        """A layer's contenders that were not timed against its default."""
+        default = run.task.default.id
+        return [trial for trial in run.contenders() if (default, trial.candidate.id) not in self.dueled]
+
+
+def make_search(spec: CampaignSpec, tasks: Sequence[Task], store: Store) -> Search:
+    """The search of a stored campaign, from its beginning: what is recorded is not tried again."""
+    recorded = {trial.candidate.id: trial for trial in store.query(Trial, campaign=spec.name)}
+    duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name))
+    target = tasks[0].target.name if tasks else ""
+    teacher = Teacher(target, lambda: trials_before(store, spec.name, spec.cache), ENOUGH_NEWS)
+
+    def start(task: Task) -> TaskRun:
+        rng, template = task_rng(spec.seed, task), task.template.name
+        strategy = make_strategy(spec.strategy, task.space, rng, lambda: teacher.prior(template))
+        return TaskRun(task, strategy, len(tasks), recorded)
+
+    runs = tuple(map(start, tasks))
+    sizes = [task.space.size for task in tasks]
+    if spec.strategy in UNGUIDED:
+        budget = sum(min(spec.trials_per_task, size) for size in sizes)
+        return Search(runs, EvenTurns(runs, spec.trials_per_task), budget, recorded, duels)
+    budget = min(spec.trials_per_task * len(tasks), sum(sizes))
+    turns = GainTurns(runs, spec.trials_per_task, spec.min_gain, teacher.begin_round)
+    return Search(runs, turns, budget, recorded, duels)
