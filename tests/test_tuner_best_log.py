@@ -72,7 +72,10 @@ def test_every_fault_has_its_line(tmp_path: Path) -> None:
             {"config": {name: value for name, value in CONFIG.items() if name != "unroll"}},
             "config: knob `unroll` is missing",
         ),
-        ({"template": "generic.depthwise"}, "template: generic.depthwise does not take this workload: takes dwconv2d"),
+        (
+            {"template": "generic.depthwise", "template_version": 1},
+            "template: generic.depthwise does not take this workload: takes dwconv2d",
+        ),
         (
             {"target": "sparc"},
             "target: unknown target `sparc`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, generic",
@@ -102,7 +105,7 @@ def test_a_generic_target_may_have_any_vectors() -> None:
 
 def test_the_program_says_all_of_it(tmp_path: Path) -> None:
     log = tmp_path / "x.best.jsonl"
-    write_best_log(log, [schedule(template_version=2), schedule(DEPTHWISE, template="none")])
+    write_best_log(log, [schedule(template_version=7), schedule(DEPTHWISE, template="none")])
     lines = log.read_text().splitlines()
     broken = {**json.loads(lines[1]), "median_s": -1}
     log.write_text("\n".join([*lines, json.dumps(broken)]) + "\n")

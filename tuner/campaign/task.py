@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,7 @@ class TaskRun:
         self._taken = {trial.sequence for trial in recorded.values()}
         self._known: set[str] = set()
         self._missing: set[str] = set()
+        self._fastest: list[Trial] = []
         self._observed = 0
         self._best_s: float | None = None
         self._last_gain = 0.0
@@ -64,7 +65,9 @@ class TaskRun:
         batch = whole[:most]
         self.batch = tuple(candidate.id for candidate in batch)
         first, self.proposed = self.proposed, self.proposed + len(batch)
-        self.trials |= {key: self._recorded[key] for key in self.batch if key in self._recorded}
+        for key in self.batch:
+            if key in self._recorded:
+                self._take(self._recorded[key])
         fresh = [(first + place, new) for place, new in enumerate(batch) if new.id not in self.trials]
         self._missing |= {candidate.id for _, candidate in fresh}
         return [Slot(self, candidate, self._sequence(position)) for position, candidate in fresh]
@@ -92,16 +95,24 @@ class TaskRun:
         )
 
     def record(self, trial: Trial) -> None:
-        self.trials[trial.candidate.id] = trial
+        self._take(trial)
         self._missing.discard(trial.candidate.id)
 
     def best(self) -> Trial | None:
         """The fastest exact trial by its median, or None."""
-        exact = [trial for trial in self.trials.values() if trial.outcome is Outcome.OK]
-        return min(exact, key=median_s, default=None)
+        return self._fastest[0] if self._fastest else None
 
     def contenders(self) -> list[Trial]:
-        return contenders(self.task, self.trials.values())
+        """The fastest exact trials besides the default, which they must beat; none where the default is not exact."""
+        default = self.trials.get(self.task.default.id)
+        if default is None or default.outcome is not Outcome.OK:
+            return []
+        return [trial for trial in self._fastest if trial is not default][:CONTENDERS]
+
+    def _take(self, trial: Trial) -> None:
+        self.trials[trial.candidate.id] = trial
+        if trial.outcome is Outcome.OK:
+            self._fastest = sorted([*self._fastest, trial], key=median_s)[: CONTENDERS + 1]
 
     def _sequence(self, position: int) -> int:
         """A number for the trial at a position. Records of a search that took other turns may have that one already."""
@@ -127,14 +138,6 @@ class TaskRun:
                 self._known.add(candidate.id)
                 fresh.append(candidate)
         return fresh
-
-
-def contenders(task: Task, trials: Iterable[Trial]) -> list[Trial]:
-    """The fastest exact trials besides the default, which they must beat; none where the default is not exact."""
-    exact = {trial.candidate.id: trial for trial in trials if trial.outcome is Outcome.OK}
-    if exact.pop(task.default.id, None) is None:
-        return []
-    return sorted(exact.values(), key=median_s)[:CONTENDERS]
 
 
 def median_s(trial: Trial) -> float:
