@@ -83,7 +83,7 @@ def lab(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
-    """Let strategies race on recorded layers, or this tuner with another.
+    """Let tuners race, on recorded layers or on this machine.
 
     Of recorded layers, whole spaces were measured before; no device is needed. A percentage is the share of the
     recorded best that was reached, a geometric mean over layers and seeds.
