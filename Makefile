@@ -10,7 +10,7 @@ BESIDE = -n logical --maxprocesses 8
 .PHONY: help tune bench test test-slow check format soak clean
 
 help:
-	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (about 4 minutes)"
+	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
 	@echo "make test                         run every test that this machine can run"
 	@echo "make test-slow                    run the long tests, too (about a quarter of an hour)"
 	@echo "make check                        formatting, lint, types and import borders"
