@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -174,6 +175,22 @@ def test_layers_are_exact_on_tiles(key: str) -> None:
     workload, target = parse_workload(key), host_target("x86-amx")
     for config in (*one_of_each(workload), sample(workload, 0)):
         assert build(workload, target, config, TEMPLATE).wrong_cases() == [], config
+
+
+@pytest.mark.parametrize(("key", "threads"), [(key, 2 + index % 3) for index, key in enumerate(LAYERS)])
+def test_threads_copy_all_that_they_read(key: str, threads: int) -> None:
+    """Each its own rows, or all where it takes all rows for some channels."""
+    workload, target = parse_workload(key), replace(host_target("x86-amx"), threads=threads)
+    for config, outer in itertools.product(one_of_each(workload), ("image", "weights")):
+        kernel = build(workload, target, {**config, "outer": outer}, TEMPLATE)
+        assert kernel.wrong_cases() == [], {**config, "outer": outer}
+
+
+def test_threads_that_copy_wait_for_each_other_once() -> None:
+    workload, target = parse_workload("conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8"), replace(TARGET, threads=2)
+    for config in one_of_each(workload):
+        kernel = TEMPLATE.apply(workload, target, config)
+        assert kernel.function.script().count("T.parallel(") == 1
 
 
 @pytest.mark.parametrize("key", [*LAYERS, *ODD])

@@ -128,6 +128,14 @@ class AmxForm:
         return any(self.image.window.padding) or self.slack > 0 or self.split
 
     @property
+    def own_copies(self) -> bool:
+        """Whether each thread copies what it reads: more bytes in all, but none comes from another core's cache.
+
+        Window sums are those of all threads, and so is the copy that they are made of.
+        """
+        return self.copies and self.threads > 1 and not self.has_window_sum
+
+    @property
     def image_rows(self) -> int:
         """Rows of the image that is read, or of each of its phases."""
         top, _, bottom, _ = self.image.window.padding

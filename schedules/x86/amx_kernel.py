@@ -21,7 +21,7 @@ from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
 from schedules.x86.epilogue import Epilogue
-from schedules.x86.image import ReadImage, bordered_image, image_in_place, split_image
+from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place, split_image
 from schedules.x86.pending import PendingPlace
 from schedules.x86.registers import TAPS
 from schedules.x86.rows import repeat
@@ -73,6 +73,7 @@ class _AmxWriter:
         self.form = form
         self.vectors = vectors
         self.problem = form.image
+        self.image: ReadImage
         self.types = (form.image.numerics.data, form.image.numerics.weight)
         # Registers: sums, then the operands that stay, then the one that changes.
         self.data_count = len(form.data_tiles)
@@ -84,22 +85,50 @@ class _AmxWriter:
         arguments = declare_arguments(self.workload, form, math.prod(form.weight_shape))
         self.weight, self.bias, self.out = arguments.weight, arguments.bias, arguments.out
         self.epilogue = Epilogue(self.vectors, problem.numerics, arguments, bounds_scales(self.workload))
-        self.image: ReadImage
-        if form.split:
-            self.image = split_image(problem, arguments, form.phases, form.threads)
-        elif form.copies:
-            self.image = bordered_image(problem, arguments, form.row_bytes, form.threads, flip=False)
-        else:
-            self.image = image_in_place(problem, arguments)
+        self.arguments = arguments
+        if not form.own_copies:
+            self.image = self._image(form.threads)
         self.corrections: Any = None
         if form.has_window_sum:
             self.corrections = corrections(problem, self.image, arguments.params, self.vectors, form.threads)
         # The last block of a turn is stored beside the first one of the next.
-        TileLoops(form, form.channel_tiles, self._begin, self._block, self._end, begins_once=True).emit()
+        self.loops = TileLoops(form, form.channel_tiles, self._begin, self._block, self._end, begins_once=True)
+        self.loops.emit()
 
-    def _begin(self) -> None:
+    def _image(self, made: int | Portion) -> ReadImage:
+        """The image that is read; a copy is made by all threads together, or a thread's portion of it by itself."""
+        form = self.form
+        if form.split:
+            return split_image(self.problem, self.arguments, form.phases, made)
+        if form.copies:
+            return bordered_image(self.problem, self.arguments, form.row_bytes, made, flip=False)
+        return image_in_place(self.problem, self.arguments)
+
+    def _portion(self, first: Any, behind: Any) -> Portion:
+        """What the turns of a thread read."""
+        form, window, batch = self.form, self.problem.window, self.problem.batch
+        rows: tuple[Any, Any] = (0, form.image_rows)
+        if form.outer == "weights":
+            return Portion((0, batch), rows)
+        if self.loops.rows == 1:
+            if form.joined:
+                # Sums of the border's columns read a row more; they are dropped.
+                below = (window.kernel[0] - 1) * window.dilation[0] // form.phases[0]
+                start, last = (self.loops.start(form.column_tiles[0], index) for index in (first, behind - 1))
+                end = (last + form.tile_columns - 1) // form.image_columns + below + 1
+                rows = start // form.image_columns, T.min(end, form.image_rows)
+            return Portion((0, 1), rows)
+        (n, y), (last_n, last_y) = (self.loops.image_row(row) for row in (first, behind - 1))
+        if batch == 1:
+            below = (window.kernel[0] - 1) * window.dilation[0]
+            rows = y * form.strides[0], (last_y + form.tile_rows - 1) * form.strides[0] + below + 1
+        return Portion((n, last_n + 1), rows)
+
+    def _begin(self, first: Any, behind: Any) -> None:
         """What each thread has of its own: registers, sums in memory, and which of them are not stored yet."""
         form = self.form
+        if form.own_copies:
+            self.image = self._image(self._portion(first, behind))
         rows, words = form.columns_of_register, form.step_bytes // TAPS
         sums, data, weight = (rows, ROW_BYTES), (rows, form.step_bytes), (words, ROW_BYTES)
         kept, changing = (weight, data) if form.keeps_weights else (data, weight)

@@ -123,15 +123,18 @@ def _copy_cycles(form: AmxForm) -> float:
     if not form.copies:
         return 0.0
     a_byte = SPLIT_BYTE_CYCLES if form.split else COPIED_BYTE_CYCLES
-    return _read_bytes(form) * a_byte / form.threads + _foreign_bytes(form) / FOREIGN_BYTES
+    own = form.own_copies and form.outer == "weights"
+    return _read_bytes(form) * a_byte / (1 if own else form.threads) + _foreign_bytes(form) / FOREIGN_BYTES
 
 
 def _farther_cycles(form: AmxForm, blocks: int) -> float:
     """Of weights that come from beyond the second-level cache: once, or again for each block of the image."""
-    weights = form.channel_tiles * _block_weight_bytes(form)
+    weights: float = form.channel_tiles * _block_weight_bytes(form)
+    if form.outer == "weights":
+        weights /= form.threads
     if weights <= FAR_BYTES:
         return 0.0
-    streamed = blocks * _block_weight_bytes(form) if form.outer == "image" else weights / form.threads
+    streamed = blocks * _block_weight_bytes(form) if form.outer == "image" else weights
     return streamed * FARTHER_BYTE_CYCLES * (FETCHED_SHARE if form.fetch == "ahead" else 1)
 
 
@@ -141,7 +144,7 @@ def _block_weight_bytes(form: AmxForm) -> int:
 
 def _foreign_bytes(form: AmxForm) -> float:
     """Of the copied image, what a thread reads that another one has copied: all rows where threads share channels."""
-    if form.threads == 1 or form.outer == "image":
+    if form.threads == 1 or form.outer == "image" or form.own_copies:
         return 0.0
     return _read_bytes(form) * (1 - 1 / form.threads)
 

@@ -80,7 +80,7 @@ class _ConvWriter:
         channel_tiles = problem.groups * form.channel_tiles
         TileLoops(form, channel_tiles, self._begin, self._tile, self._end).emit()
 
-    def _begin(self) -> None:
+    def _begin(self, _first: Any, _behind: Any) -> None:
         """Accumulators, inside the loop that threads share."""
         shape = (self.form.tile_columns, self.form.tile_registers, self.form.lanes)
         self.sums = Accumulators(*shape)

@@ -58,7 +58,7 @@ class _GroupedWriter:
             return copied_image(problem, arguments, slack, form.threads)
         return image_in_place(problem, arguments)
 
-    def _begin(self) -> None:
+    def _begin(self, _first: Any, _behind: Any) -> None:
         """Accumulators, inside the loop that threads share."""
         form = self.form
         self.sums = Accumulators(form.tile_columns, form.tile_registers, form.lanes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,23 @@ class ReadImage:
     left: int
 
 
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What a thread reads of a copy with a border: rows (first, behind) of images (first, behind)."""
+
+    images: tuple[Any, Any]
+    rows: tuple[Any, Any]
+
+    def each(self, body: Callable[[Any, Any], None], before: int = 0, count: int | None = None) -> None:
+        """Emit a loop: body(image, row); with `count`, over those of so many rows that `before` others come before."""
+        with T.serial(*self.images) as n:
+            first, behind = self.rows
+            if count is not None:
+                first, behind = (T.max(T.min(T.int32(row) - before, count), 0) for row in self.rows)
+            with T.serial(first, behind) as row:
+                body(n, row)
+
+
 def image_in_place(problem: Image, arguments: Arguments) -> ReadImage:
     top, left, _, _ = problem.window.padding
     return ReadImage(arguments.data, problem.height, problem.width, problem.width * problem.channels, top, left)
@@ -43,8 +61,14 @@ def copied_image(problem: Image, arguments: Arguments, slack: int, threads: int)
     return bordered_image(problem, arguments, row_bytes, threads, flip=problem.numerics.data == "s8")
 
 
-def bordered_image(problem: Image, arguments: Arguments, row_bytes: int, threads: int, *, flip: bool) -> ReadImage:
-    """A copy with the border filled, in rows of `row_bytes`; with `flip`, signed data becomes unsigned."""
+def bordered_image(
+    problem: Image, arguments: Arguments, row_bytes: int, made: int | Portion, *, flip: bool
+) -> ReadImage:
+    """A copy with the border filled, in rows of `row_bytes`; with `flip`, signed data becomes unsigned.
+
+    Args:
+        made: by so many threads together, or by one: its portion.
+    """
     top, left, bottom, right = problem.window.padding
     rows, columns = problem.height + top + bottom, problem.width + left + right
     before, used = left * problem.channels, problem.width * problem.channels
@@ -65,13 +89,21 @@ def bordered_image(problem: Image, arguments: Arguments, row_bytes: int, threads
         at = (index // (top + bottom) * rows + row + T.cast(row >= top, "int32") * problem.height) * row_bytes
         fill_row(buffer, at, pad, row_bytes)
 
-    share(problem.batch * (top + bottom), threads, border)
-    share(problem.batch * problem.height, threads, copy)
+    if isinstance(made, Portion):
+        repeat(problem.batch * (top + bottom), border)
+        made.each(lambda n, y: copy(n * problem.height + y), top, problem.height)
+    else:
+        share(problem.batch * (top + bottom), made, border)
+        share(problem.batch * problem.height, made, copy)
     return ReadImage(buffer, rows, columns, row_bytes, 0, 0)
 
 
-def split_image(problem: Image, arguments: Arguments, phases: tuple[int, int], threads: int) -> ReadImage:
-    """A copy with the border filled, [N, row phases, column phases, rows, columns, C]: each phase is an image."""
+def split_image(problem: Image, arguments: Arguments, phases: tuple[int, int], made: int | Portion) -> ReadImage:
+    """A copy with the border filled, [N, row phases, column phases, rows, columns, C]: each phase is an image.
+
+    Args:
+        made: by so many threads together, or by one: its portion of each phase.
+    """
     top, left, bottom, right = problem.window.padding
     down, across = phases
     rows, columns = (
@@ -109,5 +141,8 @@ def split_image(problem: Image, arguments: Arguments, phases: tuple[int, int], t
                 with T.Else():
                     fill_row(buffer, at * row_bytes, T.cast(pad, buffer.dtype), row_bytes)
 
-    share(problem.batch * down * rows, threads, copy)
+    if isinstance(made, Portion):
+        made.each(lambda n, row: repeat(down, lambda phase: copy((n * down + phase) * rows + row)))
+    else:
+        share(problem.batch * down * rows, made, copy)
     return ReadImage(buffer, rows, columns, row_bytes, 0, 0)

@@ -53,7 +53,7 @@ class TileLoops:
 
     Attributes:
         channel_tiles: of all groups.
-        begin: emits what a thread needs for the tiles of its turn.
+        begin: emits what a thread needs for the tiles of its turns (first, behind) of the outer loop.
         tile: emits a tile.
         end: emits what is left to do after the last tile of a turn.
         begins_once: whether a thread begins and ends once, and not in each of its turns.
@@ -61,7 +61,7 @@ class TileLoops:
 
     form: TiledForm
     channel_tiles: int
-    begin: Callable[[], None]
+    begin: Callable[[Any, Any], None]
     tile: Callable[[Tile], None]
     end: Callable[[], None]
     begins_once: bool = False
@@ -76,7 +76,7 @@ class TileLoops:
         """All rows of all images for one tile of channels after the other; threads share the channels."""
 
         def channels(k: Any) -> None:
-            repeat(self._rows, lambda row: self._tiles_of_row(lambda columns, x: self._emit(columns, k, row, x)))
+            repeat(self.rows, lambda row: self._tiles_of_row(lambda columns, x: self._emit(columns, k, row, x)))
 
         self._share(self.channel_tiles, channels)
 
@@ -86,8 +86,8 @@ class TileLoops:
         def channels(columns: ColumnTiles, row: Any, x: Any) -> None:
             repeat(self.channel_tiles, lambda k: self._emit(columns, k, row, x))
 
-        if self._rows > 1:
-            self._share(self._rows, lambda row: self._tiles_of_row(lambda columns, x: channels(columns, row, x)))
+        if self.rows > 1:
+            self._share(self.rows, lambda row: self._tiles_of_row(lambda columns, x: channels(columns, row, x)))
             return
         for columns in self.form.column_tiles:
             self._share(columns.count, partial(self._tile_of_only_row, columns, channels))
@@ -95,18 +95,18 @@ class TileLoops:
     def _tile_of_only_row(
         self, columns: ColumnTiles, emit: Callable[[ColumnTiles, Any, Any], None], index: Any
     ) -> None:
-        emit(columns, 0, self._start(columns, index))
+        emit(columns, 0, self.start(columns, index))
 
     def _share(self, count: int, body: Callable[[Any], None]) -> None:
         """The outer loop, whose turns threads share; what they need is begun in each turn, or once in each thread."""
 
         def turn(index: Any) -> None:
-            self.begin()
+            self.begin(index, index + 1)
             body(index)
             self.end()
 
         def turns(first: Any, behind: Any) -> None:
-            self.begin()
+            self.begin(first, behind)
             with T.serial(first, behind) as index:
                 body(index)
             self.end()
@@ -121,7 +121,7 @@ class TileLoops:
                 turns(thread * count // threads, (thread + 1) * count // threads)
 
     @property
-    def _rows(self) -> int:
+    def rows(self) -> int:
         """Rows of tiles, of all images."""
         return self.form.image.batch * self._image_rows
 
@@ -131,23 +131,23 @@ class TileLoops:
 
     def _tiles_of_row(self, emit: Callable[[ColumnTiles, Any], None]) -> None:
         def tile(columns: ColumnTiles, index: Any) -> None:
-            emit(columns, self._start(columns, index))
+            emit(columns, self.start(columns, index))
 
         for columns in self.form.column_tiles:
             repeat(columns.count, partial(tile, columns))
 
-    def _start(self, columns: ColumnTiles, index: Any) -> Any:
+    def start(self, columns: ColumnTiles, index: Any) -> Any:
         """The column where a tile of a row begins; the last one of a row may overlap its neighbour."""
         start = columns.first + index * self.form.tile_columns
         overlaps = columns.first + (columns.count - 1) * self.form.tile_columns > columns.last
         return T.min(start, columns.last) if overlaps else start
 
     def _emit(self, columns: ColumnTiles, k: Any, row: Any, x: Any) -> None:
-        n, y = (row // self._image_rows, row % self._image_rows) if self.form.image.batch > 1 else (0, row)
-        self.tile(Tile(columns, k, n, self._first_row(y), x))
+        self.tile(Tile(columns, k, *self.image_row(row), x))
 
-    def _first_row(self, index: Any) -> Any:
-        """The image row where a row of tiles begins; the last one may overlap its neighbour."""
+    def image_row(self, row: Any) -> tuple[Any, Any]:
+        """The image, and its row, where a row of tiles begins; the last one may overlap its neighbour."""
+        n, index = (row // self._image_rows, row % self._image_rows) if self.form.image.batch > 1 else (0, row)
         height, rows = self.form.output[0], self.form.tile_rows
         start = index * rows
-        return T.min(start, height - rows) if height % rows else start
+        return n, T.min(start, height - rows) if height % rows else start
