@@ -69,7 +69,7 @@ class _Terms:
 
 
 def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Operands], ...]:
-    """Named sets of operands, always the same ones for a seed: eight, and one more where weights have a zero point.
+    """Named sets of operands, always the same ones for a seed: eight, and two more where weights have a zero point.
 
     The first has random values and middling zero points, like a trained layer, and is the one to time.
     """
@@ -85,7 +85,11 @@ def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Oper
     )
     if workload.numerics.weight_zero_point:
         # Weights that are s8 without their zero point may have code of their own.
-        cases = (*cases, ("units-far-weight", _units(workload, np.random.default_rng([seed, 8]), far=True)))
+        cases = (
+            *cases,
+            ("units-far-weight", _units(workload, np.random.default_rng([seed, 8]), far=True)),
+            ("ends-middle-weight-zero-point", _ends(workload, np.random.default_rng([seed, 9]))),
+        )
     if workload.numerics.residual is None:
         return cases
     return tuple((name, _with_residual(workload, case, index, seed)) for index, (name, case) in enumerate(cases))
@@ -109,6 +113,18 @@ def _random_end(workload: Workload, rng: np.random.Generator) -> Operands:
     zero_points = [data[1], weight[0], output[0]]
     terms = _Terms(*_random_tensors(workload, rng), *_allowed(workload, zero_points))
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=True)
+
+
+def _ends(workload: Workload, rng: np.random.Generator) -> Operands:
+    """Smallest and largest values at random; the only zero point that leaves s8 of all weights, the largest of data."""
+    data, weight, _ = _ranges(workload)
+    middles = _middles(workload)
+    terms = _Terms(
+        rng.choice(data, workload.data_shape).astype(DTYPES[workload.numerics.data]),
+        rng.choice(weight, workload.weight_shape).astype(DTYPES[workload.numerics.weight]),
+        *_allowed(workload, [data[1], middles[1], middles[2] - FROM_MIDDLE]),
+    )
+    return _spread(workload, terms, rng, STEPS_OF_MANY, ties=False)
 
 
 def _extreme(workload: Workload, rng: np.random.Generator, data_max: bool, weight_max: bool, drill: int) -> Operands:

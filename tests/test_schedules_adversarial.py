@@ -69,7 +69,7 @@ def sums_of(workload: Workload, operands: Operands, **changes: int) -> Array:
 def test_they_fit_the_workload_and_never_wrap(key: str) -> None:
     workload = parse_workload(key)
     named = cases(key)
-    assert len({name for name, _ in named}) == len(named) == 8 + workload.numerics.weight_zero_point
+    assert len({name for name, _ in named}) == len(named) == 8 + 2 * workload.numerics.weight_zero_point
     for _, operands in named:
         operands.validate(workload)
         sums = sums_of(workload, operands)
@@ -107,6 +107,18 @@ def test_alternating_products_reinforce_and_oppose_each_other() -> None:
     pairs = products.reshape(2, 2, 32, 2).sum(axis=-1)
     assert set(pairs[0, 0]) == set(pairs[1, 1]) == {127 * 127 + 128 * 128}
     assert set(pairs[0, 1]) == set(pairs[1, 0]) == {-2 * 127 * 128}
+
+
+def test_weights_that_are_s8_without_their_zero_point_saturate_pairs_too() -> None:
+    """Inside the image and in its border, of which the value is the data's zero point."""
+    workload = parse_workload("dense-u8u8-2x64-o8-wz-s32")
+    operands = dict(adversarial_operands(workload, 0))["ends-middle-weight-zero-point"]
+    centred = operands.weight.astype(int) - operands.weight_zero_point
+    assert set(centred.ravel()) == {-128, 127}
+    for data in (operands.data[:, None].astype(int), operands.data_zero_point):
+        pairs = (data * centred).reshape(-1, 32, 2).sum(axis=-1)
+        assert pairs.min() < -(2**15)
+        assert pairs.max() >= 2**15
 
 
 @pytest.mark.parametrize("key", KEYS)
