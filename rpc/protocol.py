@@ -60,10 +60,15 @@ def reply_from_json(message: object, request: Request) -> Reply:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timed:
-    """What a session says after it has timed its programs. The probe's times are seconds per call."""
+    """What a session says after it has timed its programs. The probe's times are seconds per call.
+
+    Attributes:
+        void: repeats that another process interrupted, and that were made again.
+    """
 
     times_s: tuple[tuple[float, ...], ...]
     calls_per_repeat: tuple[int, ...]
+    void: int
     probe_before_s: float | None
     probe_after_s: float | None
 
@@ -81,6 +86,7 @@ def timed_from_json(message: object, request: Request) -> Timed:
     timed = Timed(
         times_s=fields.read("times_s", many(many(positive))),
         calls_per_repeat=fields.read("calls_per_repeat", many(integer(1, _MOST_CALLS))),
+        void=fields.read("void", integer(0, _MOST_CALLS)),
         probe_before_s=fields.read("probe_before_s", probe_time),
         probe_after_s=fields.read("probe_after_s", probe_time),
     )

@@ -91,7 +91,8 @@ class Reply:
         times_s: per program, one value per repeat, equally many; empty unless `OK`.
         calls_per_repeat: per program.
         observed: `probe_before_s`, `probe_after_s`, `load_1min`, `frequency_hz` where they could be read; `timings`,
-            how often the programs were timed until the device was steady: the times are the steadiest of these.
+            how often the programs were timed until the device was steady: the times are the steadiest of these;
+            `interrupted`, how many of their repeats another process interrupted: they were made again.
         run_s: how long the session took.
     """
 

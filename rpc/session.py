@@ -130,6 +130,7 @@ class _Session:
             "probe_before_s": timed.probe_before_s,
             "probe_after_s": timed.probe_after_s,
             "timings": float(timings),
+            "interrupted": float(timed.void),
         }
         return {name: value for name, value in observed.items() if value is not None}
 

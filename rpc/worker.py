@@ -27,7 +27,7 @@ from rpc.fields import Fields, integer, text
 from rpc.protocol import Timed
 from rpc.request import Program, Timing
 from rpc.tile_registers import allow_tile_registers
-from rpc.timing import calls_that_fill, time_in_turn
+from rpc.timing import Undisturbed, calls_that_fill, time_in_turn
 
 _PROBE_REPEAT_S = 0.001
 # The fastest of so many: another process that gets the core for a moment is not the device that drifts.
@@ -157,9 +157,10 @@ class Worker:
 
     def _time(self) -> dict[str, object]:
         before_s = self._probe_s()
-        times_s, calls = time_in_turn(self._kernels, self._job.timing)
-        after_s = self._probe_s()
-        timed = Timed(times_s, calls, probe_before_s=before_s, probe_after_s=after_s)
+        kernels = [Undisturbed(kernel) for kernel in self._kernels]
+        times_s, calls = time_in_turn(kernels, self._job.timing)
+        void = sum(kernel.void for kernel in kernels)
+        timed = Timed(times_s, calls, void, probe_before_s=before_s, probe_after_s=self._probe_s())
         return dataclasses.asdict(timed)
 
     def _probe_s(self) -> float | None:

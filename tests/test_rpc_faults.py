@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ from rpc_processes import MARK, marked, server_of
 
 from results.record import Outcome
 from rpc.local import LocalTransport
-from rpc.request import Case, Program
+from rpc.request import Case, Program, Timing
 
 pytestmark = pytest.mark.alone
 
@@ -139,6 +141,21 @@ def test_a_device_that_drifts_times_again(
     assert len(reply.times_s[0]) == BRIEF.repeats
     assert reply.observed["probe_after_s"] < 2 * reply.observed["probe_before_s"]
     assert transport.run(kernels.request("good", probe=probe)).observed["timings"] == 1
+
+
+def test_a_busy_core_does_not_show_in_times(kernels: Kernels) -> None:
+    """Some repeats are interrupted on a core that another process has half of the time, and take twice as long."""
+    request = kernels.request("good", timing=Timing(repeats=30, min_repeat_s=0.002))
+    core = max(os.sched_getaffinity(0))
+    with LocalTransport([core]) as transport:
+        alone = transport.run(request)
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as busy:
+            psutil.Process(busy.pid).cpu_affinity([core])
+            beside = transport.run(request)
+            busy.kill()
+    assert alone.outcome is beside.outcome is Outcome.OK
+    assert max(beside.times_s[0]) < 1.5 * median(alone.times_s[0])
+    assert beside.observed["interrupted"] >= 3
 
 
 @pytest.mark.parametrize(("cold_bytes", "is_cold"), [(0, False), (512, False), (8 * 512, True)])

@@ -37,6 +37,7 @@ REPLY = Reply(Outcome.OK, ((1e-6, 2e-6), (3e-6, 4e-6)), (10, 20), {"load_1min": 
 TIMED = {
     "times_s": [[1e-6, 2e-6], [3e-6, 4e-6]],
     "calls_per_repeat": [10, 20],
+    "void": 3,
     "probe_before_s": 1e-6,
     "probe_after_s": 1e-6,
 }

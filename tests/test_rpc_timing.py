@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rpc.request import Timing
-from rpc.timing import calls_that_fill, time_in_turn
+from rpc.timing import Undisturbed, calls_that_fill, time_in_turn
 
 
 class Clockwork:
@@ -93,3 +93,32 @@ def test_a_match_ends_when_every_rival_s_order_is_settled() -> None:
     assert [len(times) for times in time_in_turn([Clockwork(cost) for cost in rivals], duels)[0]] == [8] * 3
     kernels = [Clockwork(cost) for cost in (itertools.repeat(1.0), itertools.repeat(0.9), unsettled)]
     assert [len(times) for times in time_in_turn(kernels, duels)[0]] == [20] * 3
+
+
+class Interrupted(Clockwork):
+    """Another process has the core once in each of the first calls."""
+
+    def __init__(self, costs_s: Iterator[float], times: int) -> None:
+        super().__init__(costs_s)
+        self._times = times
+
+    def switches(self) -> int:
+        return min(len(self.rows), self._times)
+
+
+def test_an_interrupted_repeat_is_made_again() -> None:
+    kernel = Interrupted(iter([9e-4, 8e-4, 1e-4, 2e-4]), times=2)
+    undisturbed = Undisturbed(kernel, kernel.switches)
+    assert (undisturbed.mean_s(10), undisturbed.void) == (1e-4, 2)
+    assert (undisturbed.mean_s(10), undisturbed.void) == (2e-4, 2)
+    assert kernel.rows == [10] * 4
+
+
+def test_where_every_repeat_is_interrupted_the_fastest_counts() -> None:
+    kernel = Interrupted(itertools.chain([9e-4, 7e-4], itertools.repeat(8e-4)), times=100)
+    undisturbed = Undisturbed(kernel, kernel.switches)
+    assert undisturbed.mean_s(10) == 7e-4
+    assert undisturbed.void == len(kernel.rows) < 10
+    long = Interrupted(itertools.repeat(0.06), times=100)
+    assert Undisturbed(long, long.switches).mean_s(1) == 0.06
+    assert long.rows == [1]

@@ -15,8 +15,9 @@ from tuner.device_check import USUAL_CACHE_BYTES
 
 T = TypeVar("T")
 
-TRIAL_TIMING = Timing(repeats=7, min_repeat_s=0.003, least_repeats=3, most_drift=0.1)
-DUEL_TIMING = Timing(repeats=20, min_repeat_s=0.004, least_repeats=8, min_gain=0.01)
+# Repeats as short as a busy machine leaves a process its core.
+TRIAL_TIMING = Timing(repeats=7, min_repeat_s=0.002, least_repeats=3, most_drift=0.1)
+DUEL_TIMING = Timing(repeats=32, min_repeat_s=0.002, least_repeats=8, min_gain=0.01)
 # Slower than the task's best by this factor: no contender any more, its exact time matters little.
 GIVE_UP = 1.15
 # A session may take this long, and the time that its calls need at a speed no useful kernel is below.
