@@ -16,7 +16,7 @@ from schedules.target import Target
 from schedules.workload import Workload
 from tuner.build.base import Pool
 from tuner.build.job import Built, Job
-from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
+from tuner.campaign.measuring import SESSION_LIMIT_S, calls_limit_s
 from tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
 from tuner.suggest import recorded_best
 from tuner.verify import write_case
@@ -99,7 +99,7 @@ class Preparation:
         Raises:
             NotPreparedError: it is not, or did not run to its end.
         """
-        limit_s = SESSION_LIMIT_S + CALLS_BEFORE_TIMING * 2 * workload.macs / SLOWEST_OPS_PER_S
+        limit_s = SESSION_LIMIT_S + calls_limit_s(workload, None)
         reply = self._transport.run(Request((program,), ONCE, limit_s))
         if reply.outcome is not Outcome.OK:
             raise NotPreparedError(reply.outcome, reply.error)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tuner.campaign.measuring import SLOWEST_OPS_PER_S
+
 # The share of the past in the guess, as Ansor's authors set it.
 PAST = 0.2
-# Of a layer of which nothing works yet: no useful kernel is slower.
-SLOWEST_OPS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ def expected_gain(standing: Standing) -> float:
 
 def expected_saving_s(standing: Standing) -> float:
     """Seconds that the next batch is expected to save in one run of the network."""
+    # Where nothing works yet: no useful kernel is slower.
     call_s = standing.ops / SLOWEST_OPS_PER_S if standing.best_s is None else standing.best_s
     return standing.count * call_s * expected_gain(standing)
 
