@@ -94,8 +94,8 @@ def run_campaign(
         if search.nothing_left():
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
-        local = BuildPool(building, measuring[-1], folder / "build-server.log")
-        pool: Pool = ClusterPool(build_cluster) if build_cluster else local
+        log = folder / "build-server.log"
+        pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(building, measuring[-1], log)
         stack.enter_context(pool)
         probe = _probe(transport, pool, store, folder, capabilities, target, environment)
         cold_bytes = cold_bytes_of(capabilities) if spec.cache is CacheMode.COLD else 0
