@@ -16,7 +16,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics import x86_tiles as tiles
-from schedules.intrinsics.x86_vectors import X86Vectors, prefetch
+from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
@@ -28,9 +28,6 @@ from schedules.x86.rows import repeat
 from schedules.x86.signature import declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 from schedules.x86.window_sums import corrections
-
-# How far ahead weights are fetched.
-FETCH_AHEAD_BYTES = 2048
 
 
 def write_amx(workload: Conv2d | Dense, form: AmxForm, vectors: X86Vectors) -> Any:
@@ -234,8 +231,7 @@ class _AmxWriter:
         def load_weight(register: int, index: int) -> None:
             at = (weight_at * form.tile_registers + index) * form.weight_bytes
             if form.fetch == "ahead":
-                for line in range(0, form.weight_bytes, ROW_BYTES):
-                    prefetch(self.weight, at + line + FETCH_AHEAD_BYTES)
+                fetch_ahead(self.weight, at, form.weight_bytes)
             tiles.load(register, self.weight, at, ROW_BYTES)
 
         if form.keeps_weights:

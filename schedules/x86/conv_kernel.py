@@ -10,7 +10,7 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics.x86_vectors import X86Vectors, prefetch
+from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.accumulators import Accumulators
@@ -28,8 +28,6 @@ from schedules.x86.window_sums import corrections
 # The end of a loop is mispredicted, which costs as much as some turns. Loops over rows and steps of fewer turns are
 # made one, at the price of a division in each turn.
 SHORT_LOOP = 24
-# How far ahead weights are fetched: anything from 512 bytes to 4 KiB is as good on Zen 5.
-FETCH_AHEAD_BYTES, CACHE_LINE_BYTES = 2048, 64
 
 
 def write_conv(workload: Conv2d | Dense, form: ConvForm, vectors: X86Vectors) -> Any:
@@ -194,14 +192,9 @@ class _ConvWriter:
         data_at = row * self.image.row_bytes + column * problem.channels + self._group(tile.k) * problem.group_channels
         weight_step = tile.k * form.reduction_steps + kh * (problem.runs * form.steps) + run.tap * run.steps + step
         if form.fetch == "ahead":
-            self._fetch_ahead(weight_step)
+            step_bytes = form.tile_registers * form.registers.weight_bytes
+            fetch_ahead(self.weight, weight_step * step_bytes, step_bytes)
         self._dots(weight_step, run.columns, lambda column: self._word(data_at + step * TAPS, column))
-
-    def _fetch_ahead(self, weight_step: Any) -> None:
-        """Fetch the weights of a later step into the cache; beyond their end, a prefetch does nothing."""
-        step_bytes = self.form.tile_registers * self.form.registers.weight_bytes
-        for line in range(0, step_bytes, CACHE_LINE_BYTES):
-            prefetch(self.weight, weight_step * step_bytes + line + FETCH_AHEAD_BYTES)
 
     def _word(self, at: Any, column: int) -> Any:
         """The word at index `at` of the image, moved by a number of output columns."""
