@@ -20,8 +20,9 @@ from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
+from schedules.x86.amx_image import split_image
 from schedules.x86.epilogue import Epilogue
-from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place, split_image
+from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place
 from schedules.x86.pending import PendingPlace
 from schedules.x86.registers import TAPS
 from schedules.x86.rows import repeat
@@ -96,7 +97,7 @@ class _AmxWriter:
         """The image that is read; a copy is made by all threads together, or a thread's portion of it by itself."""
         form = self.form
         if form.split:
-            return split_image(self.problem, self.arguments, form.phases, made)
+            return split_image(form, self.arguments, made)
         if form.copies:
             return bordered_image(self.problem, self.arguments, form.row_bytes, made, flip=False)
         return image_in_place(self.problem, self.arguments)

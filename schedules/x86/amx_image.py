@@ -1,0 +1,60 @@
+"""A copy of an image in which the rows and columns of each phase are neighbours: what strided layers on AMX read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from schedules.arguments import PAD_VALUE
+from schedules.x86.amx_form import AmxForm
+from schedules.x86.image import Portion, ReadImage
+from schedules.x86.rows import copy_row, fill_row, repeat, share
+from schedules.x86.signature import Arguments
+
+
+def split_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> ReadImage:
+    """A copy with the border filled, [N, row phases, column phases, rows, columns, C]: each phase is an image.
+
+    Args:
+        made: by so many threads together, or by one: its portion of each phase.
+    """
+    problem, (down, across) = form.image, form.phases
+    top, left, _, _ = problem.window.padding
+    rows, columns = form.image_rows, form.image_columns
+    channels, row_bytes = problem.channels, form.row_bytes
+    buffer = T.alloc_buffer((problem.batch * down * across * rows * row_bytes,), arguments.data.dtype)
+    pad = arguments.params[PAD_VALUE]
+
+    def copy_phase(at: Any, source: Any, phase: int) -> None:
+        """The columns of one phase of a row, between those of the border."""
+        first = -(-(left - phase) // across) if phase < left else 0
+        behind = min(columns, -(-(left + problem.width - phase) // across))
+        fill_row(buffer, at, T.cast(pad, buffer.dtype), first * channels)
+
+        def pixel(index: Any) -> None:
+            column = (first + index) * across + phase - left
+            copy_row(
+                buffer, at + (first + index) * channels, arguments.data, source + column * channels, channels, False
+            )
+
+        repeat(behind - first, pixel)
+        fill_row(buffer, at + behind * channels, T.cast(pad, buffer.dtype), (columns - behind) * channels)
+
+    def copy(index: Any) -> None:
+        n, phase, row = index // (down * rows), index // rows % down, index % rows
+        height = row * down + phase - top
+        for column_phase in range(across):
+            at = ((n * down + phase) * across + column_phase) * rows + row
+            with T.If(T.And(height >= 0, height < problem.height)):
+                with T.Then():
+                    source = (n * problem.height + height) * problem.width * channels
+                    copy_phase(at * row_bytes, source, column_phase)
+                with T.Else():
+                    fill_row(buffer, at * row_bytes, T.cast(pad, buffer.dtype), row_bytes)
+
+    if isinstance(made, Portion):
+        made.each(lambda n, row: repeat(down, lambda phase: copy((n * down + phase) * rows + row)))
+    else:
+        share(problem.batch * down * rows, made, copy)
+    return ReadImage(buffer, rows, columns, row_bytes, 0, 0)
