@@ -75,18 +75,18 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
 
 def _rows_choices(image: Image) -> tuple[str, ...]:
     """Joined rows read no value beyond a run: it would be one of the next row. Window sums want the image whole."""
-    joined = _probe_form(image, "joined")
+    joined = _least_form(image, "joined")
     summed = joined.split and joined.has_window_sum
     return ("apart",) if image.output[0] == 1 or joined.slack or summed else ("apart", "joined")
 
 
 def _tile_columns(image: Image, rows: str) -> set[int]:
     """Columns of a block that fill one to `MAX_DATA_TILES` data registers evenly."""
-    width = _probe_form(image, rows).output[1]
+    width = _least_form(image, rows).output[1]
     return {_evenly(width, REGISTER_ROWS * count) for count in range(1, MAX_DATA_TILES + 1)}
 
 
-def _probe_form(image: Image, rows: str) -> AmxForm:
+def _least_form(image: Image, rows: str) -> AmxForm:
     """A form of the least block, for what depends on nothing else."""
     return AmxForm(image, 1, 1, 1, rows, "weights", "demand", "after")
 
