@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from schedules.generic.image_copy import ImageCopy
+from schedules.layout import PlainLayout
 from schedules.space import ConfigSpace, Constraint, Knob, Value
 from schedules.template import Kernel
 from schedules.tiles import nearest_tile, tile_sizes
@@ -25,18 +26,17 @@ MAX_TILE_BLOCKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseForm:
-    """A depthwise layer with its register tile; everything the compute definition needs.
-
-    Attributes:
-        data_offset: what is added to data: nothing.
-    """
+class DepthwiseForm(PlainLayout):
+    """A depthwise layer with its register tile; everything the compute definition needs."""
 
     workload: DepthwiseConv2d
     lanes: int
     tile_columns: int
     tile_blocks: int
-    data_offset: ClassVar[int] = 0
+
+    @property
+    def problem(self) -> DepthwiseConv2d:
+        return self.workload
 
     @property
     def output(self) -> tuple[int, int]:
@@ -85,15 +85,6 @@ class DepthwiseForm:
         return columns * channels
 
     @property
-    def channels(self) -> npt.NDArray[np.int64]:
-        return np.arange(self.workload.out_channels)
-
-    @property
-    def border_taps(self) -> npt.NDArray[np.bool_]:
-        """All: the border is filled."""
-        return np.ones((1, math.prod(self.workload.window.kernel)), bool)
-
-    @property
     def weight_shape(self) -> tuple[int, ...]:
         """[channel tiles, KH, KW, blocks, lanes]."""
         return (self.channel_tiles, *self.workload.window.kernel, self.tile_blocks, self.lanes)
@@ -104,9 +95,6 @@ class DepthwiseForm:
         first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, last)
         tiled = weight[first[:, None] + np.arange(self.tile_outputs)]
         return np.ascontiguousarray(tiled.transpose(0, 2, 3, 1).reshape(self.weight_shape))
-
-    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
-        return zero_point
 
 
 def depthwise_space(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from schedules.generic.image_copy import ImageCopy
 from schedules.image import Image
+from schedules.layout import PlainLayout
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 from schedules.template import Kernel
 from schedules.tiles import nearest_tile, tile_sizes
@@ -28,19 +29,21 @@ MAX_ROW_BLOCKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class DirectForm:
+class DirectForm(PlainLayout):
     """An image with its register tile; everything the compute definition needs.
 
     Attributes:
         lanes: int32 accumulators in one register.
-        data_offset: what is added to data: nothing.
     """
 
     image: Image
     lanes: int
     tile_columns: int
     tile_blocks: int
-    data_offset: ClassVar[int] = 0
+
+    @property
+    def problem(self) -> Image:
+        return self.image
 
     @property
     def tile_outputs(self) -> int:
@@ -83,15 +86,6 @@ class DirectForm:
         return columns * channels
 
     @property
-    def channels(self) -> npt.NDArray[np.int64]:
-        return np.arange(self.image.out_channels)
-
-    @property
-    def border_taps(self) -> npt.NDArray[np.bool_]:
-        """All: the border is filled."""
-        return np.ones((1, math.prod(self.image.window.kernel)), bool)
-
-    @property
     def weight_shape(self) -> tuple[int, ...]:
         """[groups, channel tiles, KH, runs, taps of a run, blocks, lanes]."""
         kernel_rows = self.image.window.kernel[0]
@@ -106,9 +100,6 @@ class DirectForm:
         channels = first[:, None] + np.arange(self.tile_outputs)
         tiled = rows[:, channels].reshape(image.groups, self.channel_tiles, self.tile_blocks, self.lanes, -1)
         return np.ascontiguousarray(tiled.transpose(0, 1, 4, 2, 3).reshape(self.weight_shape))
-
-    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
-        return zero_point
 
 
 def direct_space(image: Image, lanes: int, registers: int) -> ConfigSpace:

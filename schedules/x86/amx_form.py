@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
 from schedules.image import Image
+from schedules.layout import PlainLayout
 from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
 from schedules.x86.conv_form import ColumnTiles
 from schedules.x86.registers import TAPS
@@ -32,8 +33,8 @@ TILE_REGISTERS, REGISTER_ROWS, ROW_BYTES, LANES = 8, 16, 64, 16
 
 
 @dataclass(frozen=True)
-class AmxForm:
-    """An image with its block; everything the kernel's writer needs.
+class AmxForm(PlainLayout):
+    """An image with its block; everything the kernel's writer needs. Tiles are multiplied with their own signs.
 
     Attributes:
         rows: of the image, `apart` or `joined`.
@@ -52,9 +53,8 @@ class AmxForm:
     threads: int = 1
 
     @property
-    def data_offset(self) -> int:
-        """Tiles are multiplied with their own signs."""
-        return 0
+    def problem(self) -> Image:
+        return self.image
 
     @property
     def tile_outputs(self) -> int:
@@ -225,10 +225,6 @@ class AmxForm:
     def tiles_of_a_row(self) -> int:
         return math.ceil(self.output[1] / self.tile_columns)
 
-    @property
-    def border_taps(self) -> npt.NDArray[np.bool_]:
-        return np.ones((1, math.prod(self.image.window.kernel)), bool)
-
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
         """The output channel of each position: [channel tiles * registers * lanes]."""
@@ -259,9 +255,6 @@ class AmxForm:
         tiles, steps, registers, words, _, _ = self.weight_shape
         split = packed[self.channels].reshape(tiles, registers, LANES, steps, words, TAPS)
         return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5)).view(np.int8).reshape(-1)
-
-    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
-        return zero_point
 
 
 def _outputs_before(column: Any, pitch: int, width: int, least: Callable[[Any, Any], Any]) -> Any:

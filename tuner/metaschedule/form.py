@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from schedules.image import Image, image_of
+from schedules.layout import PlainLayout
 from schedules.target import Target
 from schedules.template import Rejection
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
@@ -23,19 +24,14 @@ from schedules.x86.registers import TAPS
 Weights = npt.NDArray[np.integer[Any]]
 
 
-class _AsItIs:
-    """What the layouts share: all taps are multiplied, the border has the data's zero point, channels are in order."""
+class _CopiedForm(PlainLayout):
+    """What the forms share: the image is copied where that gives it a border."""
 
-    data_offset: ClassVar[int] = 0
     image: Image
 
     @property
-    def channels(self) -> npt.NDArray[np.int64]:
-        return np.arange(self.image.out_channels)
-
-    @property
-    def border_taps(self) -> npt.NDArray[np.bool_]:
-        return np.ones((1, math.prod(self.image.window.kernel)), bool)
+    def problem(self) -> Image:
+        return self.image
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -54,12 +50,9 @@ class _AsItIs:
     def copied(self) -> bool:
         return self.copy_shape != self.data_shape
 
-    def packed_zero_point(self, weight: Weights, zero_point: int) -> int:  # noqa: ARG002
-        return zero_point
-
 
 @dataclass(frozen=True)
-class DotForm(_AsItIs):
+class DotForm(_CopiedForm):
     """conv2d and dense: sums over kernel rows, kernel columns, words of four channels, and the channels of a word.
 
     Attributes:
@@ -109,7 +102,7 @@ class DotForm(_AsItIs):
 
 
 @dataclass(frozen=True)
-class DepthwiseForm(_AsItIs):
+class DepthwiseForm(_CopiedForm):
     """A depthwise convolution: sums over kernel rows and columns."""
 
     image: Image
