@@ -21,6 +21,7 @@ from tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
 from tuner.suggest import recorded_best
 from tuner.verify import write_case
 
+OWN_NAME = "int8tune"
 # How it is timed here does not count: it is timed beside the others.
 ONCE = Timing(repeats=1, min_repeat_s=0.0)
 

@@ -6,7 +6,7 @@ No layer learns from another one, on either side.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,18 +14,17 @@ from pathlib import Path
 
 from compiler.network import Layer, Network
 from results.base import Store
-from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
+from results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from results.search import Effort, Leg
 from results.store import SqliteStore
-from rpc.base import Transport
 from rpc.local import LocalTransport
 from rpc.request import Program, Reply, Request, Timing
 from schedules.target import Target
 from schedules.template import Rejection
 from schedules.workload import Workload
 from tuner.bench.operands import layer_operands
-from tuner.bench.own import Choice, NotPreparedError, Preparation, choose
-from tuner.build.job import Built
+from tuner.bench.own import OWN_NAME, Choice, NotPreparedError, choose
+from tuner.bench.site import Site
 from tuner.campaign.events import Progress, Silence
 from tuner.campaign.loop import Ending
 from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
@@ -37,7 +36,7 @@ from tuner.folders import STORE_FILE, make_folder
 from tuner.metaschedule.form import peer_form
 from tuner.metaschedule.job import DATABASE, SearchJob
 from tuner.metaschedule.process import SearchFailedError, run_search
-from tuner.metaschedule.spec import OWN_NAME, PEER_NAME, RaceSpec
+from tuner.metaschedule.spec import PEER_NAME, RaceSpec
 
 # Rounds take a little longer than the calls in them, and each kernel looks for its number of calls first.
 TURN_OVERHEAD = 4
@@ -51,23 +50,14 @@ class Track:
     Attributes:
         name: under which results are recorded.
         results: the folder that keeps the databases of MetaSchedule, too.
-        target, peer_target: of this library, and of MetaSchedule.
-        measuring, building: cores.
-        peak: the loop that measures the peak.
+        peer_target: of MetaSchedule; this library's is the site's.
     """
 
     name: str
     spec: RaceSpec
     results: Path
-    store: Store
-    target: Target
+    site: Site
     peer_target: Target
-    measuring: tuple[int, ...]
-    building: tuple[int, ...]
-    environment: Mapping[str, str]
-    transport: Transport
-    preparation: Preparation
-    peak: Built
     stop_requested: Callable[[], bool]
 
 
@@ -98,26 +88,14 @@ def run_leg(track: Track, index: int, workload: Workload, folder: Path) -> Leg |
     if tuned is None:
         return None
     choice, effort = tuned
-    with bound_to(track.building):
+    with bound_to(track.site.building):
         suite, ours = _prepare_own(track, choice, effort, workload, folder)
     theirs = _search(track, index, workload, suite, folder)
     if theirs is None:
         return None
-    with bound_to(track.building):
+    with bound_to(track.site.building):
         entrants, peaks = _time(track, workload, (ours, theirs))
-    result = BenchResult(
-        bench=track.name,
-        candidate=choice.candidate,
-        is_tuned=choice.is_tuned,
-        device=DEVICE_NAME,
-        threads=1,
-        ours=entrants[0],
-        peers=entrants[1:],
-        peak_ops_per_s=peaks,
-        environment=track.environment,
-        started_at=started_at,
-    )
-    track.store.append([result])
+    result = track.site.record(track.name, choice, entrants, peaks, started_at)
     return Leg(result, ours.effort, theirs.effort)
 
 
@@ -134,17 +112,18 @@ def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Ch
     """What a campaign of its own finds, with records that are copied when it is done; None if it was stopped."""
     network = Network(name, "a layer of a race", None, (Layer(workload.key, 1, workload),))
     spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials)
-    _know_device(track.store, folder, track.target)
-    clock, transport = _Clock(), LocalTransport(track.measuring)
+    site, clock = track.site, _Clock()
+    _know_device(site.store, folder, site.target)
+    transport = LocalTransport(site.measuring)
     outlet = run_campaign(spec, track.spec.profile, 1, transport, folder, clock, track.stop_requested)
     if outlet.ending is not Ending.FINISHED:
         return None
     with SqliteStore(folder / STORE_FILE, readonly=True) as own:
-        choice = choose(own, workload, track.target, DEVICE_NAME)
+        choice = choose(own, workload, site.target, DEVICE_NAME)
         trials = list(own.query(Trial))
-        track.store.append([*own.query(Campaign), *trials, *own.query(Duel)])
-        if not any(track.store.query(DeviceCheck, device=DEVICE_NAME, target=track.target.name)):
-            track.store.append(list(own.query(DeviceCheck)))
+        site.store.append([*own.query(Campaign), *trials, *own.query(Duel)])
+        if not any(site.store.query(DeviceCheck, device=DEVICE_NAME, target=site.target.name)):
+            site.store.append(list(own.query(DeviceCheck)))
     failed = sum(trial.outcome is not Outcome.OK for trial in trials)
     return choice, Effort(len(trials), failed, clock.elapsed_s)
 
@@ -161,7 +140,7 @@ def _prepare_own(
 ) -> tuple[Path, Finding]:
     """The suite that both must pass, and this library's program."""
     finding = Finding(OWN_NAME, version(OWN_NAME), effort)
-    preparation = track.preparation
+    preparation = track.site.preparation
     try:
         suite = preparation.write_suite(workload, layer_operands(workload), folder)
     except NotPreparedError as error:
@@ -180,7 +159,7 @@ def _search(track: Track, index: int, workload: Workload, suite: Path, folder: P
     if isinstance(form, Rejection):
         return replace(finding, outcome=Outcome.REJECTED, error=form.reason)
     spec, own = track.spec, make_folder(folder / PEER_NAME)
-    cores = (*track.building, *track.measuring)
+    cores = (*track.site.building, *track.site.measuring)
     job = SearchJob(
         workload.key, track.peer_target, spec.trials, spec.seed, str(own), str(suite), cores, spec.intrinsic
     )
@@ -195,7 +174,7 @@ def _search(track: Track, index: int, workload: Workload, suite: Path, folder: P
     if found.program is None:
         return replace(finding, outcome=Outcome.BUILD_FAILED, error=f"all of its {found.trials} trials failed")
     try:
-        return replace(finding, program=track.preparation.verified(workload, found.program))
+        return replace(finding, program=track.site.preparation.verified(workload, found.program))
     except NotPreparedError as error:
         return replace(finding, outcome=error.outcome, error=str(error))
 
@@ -211,13 +190,13 @@ def _time(
     track: Track, workload: Workload, findings: tuple[Finding, Finding]
 ) -> tuple[tuple[Entrant, ...], tuple[float, ...]]:
     """How those that have a program did in turn with the loop of the peak, and operations per second of that."""
-    assert track.peak.program is not None
     able = [finding for finding in findings if finding.program]
-    programs = (track.peak.program, *(finding.program for finding in able if finding.program))
+    probes = track.site.probes
+    programs = (probes.peak_program, *(finding.program for finding in able if finding.program))
     reply = _run(track, Request(programs, track.spec.timing, _session_limit_s(track.spec.timing, workload, programs)))
     taken = dict(zip((finding.name for finding in able), reply.times_s[1:], strict=True))
     entrants = tuple(finding.entrant(workload.key, taken.get(finding.name, ())) for finding in findings)
-    return entrants, tuple(track.peak.work / time_s for time_s in reply.times_s[0])
+    return entrants, tuple(probes.peak.work / time_s for time_s in reply.times_s[0])
 
 
 def _session_limit_s(timing: Timing, workload: Workload, programs: tuple[Program, ...]) -> float:
@@ -227,7 +206,7 @@ def _session_limit_s(timing: Timing, workload: Workload, programs: tuple[Program
 
 
 def _run(track: Track, request: Request) -> Reply:
-    reply = track.transport.run(request)
+    reply = track.site.transport.run(request)
     if reply.outcome is Outcome.DEVICE_LOST:
         raise DeviceGoneError(f"the device was lost: {reply.error}")
     if reply.outcome is not Outcome.OK:

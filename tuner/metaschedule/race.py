@@ -1,25 +1,17 @@
-"""A race from end to end: device, builds and records put together and taken down again."""
+"""A race from end to end: its site put together and taken down again, and layers raced on in between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from results.search import Leg
-from results.store import SqliteStore
-from rpc.local import LocalTransport
 from rpc.request import Capabilities
 from schedules.target import Target, target_for
 from schedules.x86.amx import PROFILE as AMX_PROFILE
-from tuner.bench.own import Preparation
-from tuner.build.linker import find_linker
-from tuner.build.pool import BuildPool
-from tuner.campaign.run import environment_of
-from tuner.cores import bound_to, measuring_and_build_cores
-from tuner.device_check import build_probes
-from tuner.folders import STORE_FILE, make_folder, work_folder
+from tuner.bench.site import open_site
+from tuner.folders import work_folder
 from tuner.metaschedule.leg import Track, run_leg
 from tuner.metaschedule.process import require_metaschedule
 from tuner.metaschedule.spec import RaceSpec
@@ -40,35 +32,18 @@ def run_race(spec: RaceSpec, results: Path, listen: Callable[[Leg], None], stop_
         StoreError: the records can't be read or written.
     """
     require_metaschedule()
-    find_linker()
-    measuring, building = measuring_and_build_cores()
-    with ExitStack() as stack:
-        transport = stack.enter_context(LocalTransport(measuring))
-        device = transport.start()
-        target = target_for(device.features, device.llvm_cpu, device.llvm_triple, spec.profile)
-        store = stack.enter_context(SqliteStore(make_folder(results) / STORE_FILE))
-        folder = stack.enter_context(work_folder(results, "race"))
-        with bound_to(building):
-            pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
-            probes = build_probes(pool, target, folder, {})
+    with open_site(results, "race", spec.profile) as site:
         track = Track(
             name=datetime.now(UTC).strftime("race-%Y%m%dT%H%M%S.%f"),
             spec=spec,
             results=results,
-            store=store,
-            target=target,
-            peer_target=_peer_target(target, device),
-            measuring=measuring,
-            building=building,
-            environment=environment_of(device, target),
-            transport=transport,
-            preparation=Preparation(pool, transport, target),
-            peak=probes.peak,
+            site=site,
+            peer_target=_peer_target(site.target, site.device),
             stop_requested=stop_requested,
         )
         for index, workload in enumerate(spec.layers):
             # Each in a folder of another name: a library is loaded by its path, and an old one would be found again.
-            with work_folder(folder, f"layer-{index}") as own:
+            with work_folder(site.folder, f"layer-{index}") as own:
                 leg = None if stop_requested() else run_leg(track, index, workload, own)
             if leg is None:
                 break

@@ -9,7 +9,7 @@ from schedules.workload import Workload
 from tuner.errors import BenchSpecError
 from tuner.metaschedule.process import WORKER
 
-OWN_NAME, PEER_NAME = "int8tune", "metaschedule"
+PEER_NAME = "metaschedule"
 TRIALS = (1, 10_000)
 # Of the two bests, as a bench times libraries.
 TIMING = Timing(repeats=20, min_repeat_s=0.02)

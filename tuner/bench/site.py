@@ -1,0 +1,91 @@
+"""Where this library is compared with others: a device, builds and records, put together and taken down again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from results.base import Store
+from results.record import BenchResult, Entrant
+from results.store import SqliteStore
+from rpc.base import Transport
+from rpc.local import LocalTransport
+from rpc.request import Capabilities
+from schedules.target import Target, target_for
+from tuner.bench.own import Choice, Preparation
+from tuner.build.linker import find_linker
+from tuner.build.pool import BuildPool
+from tuner.campaign.run import DEVICE_NAME, environment_of
+from tuner.cores import bound_to, measuring_and_build_cores
+from tuner.device_check import Probes, build_probes
+from tuner.folders import STORE_FILE, make_folder, work_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """This machine, ready to compare layers.
+
+    Attributes:
+        measuring, building: cores.
+        folder: takes files, and is gone in the end.
+        probes: the loop that measures the peak.
+    """
+
+    measuring: tuple[int, ...]
+    building: tuple[int, ...]
+    transport: Transport
+    device: Capabilities
+    target: Target
+    store: Store
+    folder: Path
+    preparation: Preparation
+    probes: Probes
+
+    def record(
+        self,
+        bench: str,
+        choice: Choice,
+        entrants: Sequence[Entrant],
+        peak_ops_per_s: tuple[float, ...],
+        started_at: str,
+    ) -> BenchResult:
+        """Write down under a name how this library, the first entrant, and others did."""
+        result = BenchResult(
+            bench=bench,
+            candidate=choice.candidate,
+            is_tuned=choice.is_tuned,
+            device=DEVICE_NAME,
+            threads=self.target.threads,
+            ours=entrants[0],
+            peers=tuple(entrants[1:]),
+            peak_ops_per_s=peak_ops_per_s,
+            environment=environment_of(self.device, self.target),
+            started_at=started_at,
+        )
+        self.store.append([result])
+        return result
+
+
+@contextmanager
+def open_site(results: Path, purpose: str, profile: str | None, threads: int = 1) -> Iterator[Site]:
+    """A site whose records are in `results/records.db`.
+
+    Raises:
+        BenchError: it can't start here.
+        StoreError: the records can't be read or written.
+    """
+    find_linker()
+    measuring, building = measuring_and_build_cores(threads)
+    with ExitStack() as stack:
+        transport = stack.enter_context(LocalTransport(measuring))
+        device = transport.start()
+        target = target_for(device.features, device.llvm_cpu, device.llvm_triple, profile, threads)
+        store = stack.enter_context(SqliteStore(make_folder(results) / STORE_FILE))
+        folder = stack.enter_context(work_folder(results, purpose))
+        with bound_to(building):
+            pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
+            probes = build_probes(pool, target, folder, {})
+        preparation = Preparation(pool, transport, target)
+        yield Site(measuring, building, transport, device, target, store, folder, preparation, probes)
