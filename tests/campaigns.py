@@ -14,11 +14,12 @@ from rpc.local import LocalTransport
 from schedules.workload import parse_workload
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Silence
-from tuner.campaign.loop import CampaignLoop, Purpose, Surroundings
+from tuner.campaign.loop import CampaignLoop
 from tuner.campaign.measuring import Device
 from tuner.campaign.plan import Task
 from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.surroundings import Purpose, Surroundings
 from tuner.campaign.workshop import Workshop
 from tuner.cores import measuring_and_build_cores
 

@@ -15,10 +15,11 @@ from schedules.generic.direct import DirectGeneric
 from schedules.target import target_for
 from schedules.workload import parse_workload
 from tuner.campaign.events import Progress, Silence
-from tuner.campaign.loop import CampaignLoop, Surroundings
+from tuner.campaign.loop import CampaignLoop
 from tuner.campaign.plan import Task
 from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.surroundings import Surroundings
 from tuner.cli import live
 from tuner.cli.live import LiveDisplay, PlainDisplay, clock
 from tuner.cli.stopping import STOPPING

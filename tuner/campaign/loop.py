@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from results.base import Store
-from results.record import Candidate, Duel, Measurement, Outcome, Trial
-from rpc.request import Program, Reply
+from results.record import Measurement, Outcome, Trial
+from rpc.request import Reply
 from tuner.build.job import Built
-from tuner.campaign.events import Listener, Progress
-from tuner.campaign.measuring import Device
+from tuner.campaign.duels import Duels
+from tuner.campaign.events import Progress
 from tuner.campaign.plan import Task
 from tuner.campaign.search import Search
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.surroundings import Match, Purpose, Surroundings
 from tuner.campaign.task import Slot, TaskRun, median_s
-from tuner.campaign.workshop import Workshop
 from tuner.errors import CampaignError, DeviceGoneError
 
 # How long a stop request may go unnoticed.
@@ -41,36 +38,6 @@ class Ending(StrEnum):
     OUT_OF_TIME = "out of time"
 
 
-@dataclass(slots=True)
-class Match:
-    """Duels of a task's default against its contenders, and the programs that were built for them so far."""
-
-    run: TaskRun
-    candidates: tuple[Candidate, ...]
-    programs: dict[str, Program] = field(default_factory=dict)
-
-
-Purpose = tuple[Slot, Built] | Match
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a loop works with.
-
-    Attributes:
-        environment: of the device, for the records.
-        stop_requested: asked between steps; once it says yes, the loop finishes what the device is doing and ends.
-    """
-
-    store: Store
-    workshop: Workshop
-    device: Device[Purpose]
-    device_name: str
-    environment: Mapping[str, str]
-    listener: Listener
-    stop_requested: Callable[[], bool]
-
-
 class CampaignLoop:
     """Runs a campaign's tasks to their end, or until it is told to stop.
 
@@ -87,7 +54,7 @@ class CampaignLoop:
 
         self._queue: deque[Slot] = deque()
         self._building: dict[str, Slot] = {}
-        self._matches: dict[int, Match] = {}
+        self._duels = Duels(spec.name, search, around, self._tell_progress)
         self._for_device: deque[Purpose] = deque()
         self._binaries = {(t.candidate.workload, t.binary): t for t in search.recorded.values() if t.binary}
         self._twins: dict[tuple[str, str], list[tuple[Slot, Built]]] = {}
@@ -110,7 +77,7 @@ class CampaignLoop:
             self._propose()
             self._start_builds()
             self._feed_device()
-            if not self._search.turns.open and not self._matches:
+            if not self._search.turns.open and not self._duels.open:
                 return Ending.FINISHED
             self._collect(POLL_S)
 
@@ -121,7 +88,7 @@ class CampaignLoop:
         while not self._queue and (slots := self._search.next_slots()):
             self._queue.extend(slots)
         for run in self._search.turns.take_finished():
-            self._settle(run)
+            self._duels.begin(run)
 
     def _start_builds(self) -> None:
         while self._queue and not self._around.workshop.busy and len(self._for_device) < MOST_BUILT:
@@ -138,9 +105,7 @@ class CampaignLoop:
             slot = self._building.pop(built.id, None)
             if slot:
                 self._receive(slot, built)
-            for match in list(self._matches.values()):
-                if any(candidate.id == built.id for candidate in match.candidates):
-                    self._receive_for_match(match, built)
+            self._for_device.extend(self._duels.receive(built))
 
     def _receive(self, slot: Slot, built: Built) -> None:
         """A candidate was built: it failed, or its twin has been or is being measured, or it goes to the device."""
@@ -186,7 +151,7 @@ class CampaignLoop:
             return
         self._losses = 0
         if isinstance(purpose, Match):
-            self._finish_match(purpose, reply)
+            self._duels.finish(purpose, reply)
             return
         slot, built = purpose
         trial = self._record(slot, built, reply)
@@ -228,7 +193,7 @@ class CampaignLoop:
             measurement=measurement,
             device=self._around.device_name,
             environment=self._around.environment,
-            started_at=_now(),
+            started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             build_s=built.build_s,
             run_s=reply.run_s,
             binary=built.binary,
@@ -243,7 +208,7 @@ class CampaignLoop:
         self._keep_best(slot.task, trial)
         self._new += 1
         self._last = (slot.task.task, trial)
-        self._around.listener.progress(self.progress())
+        self._tell_progress()
         return trial
 
     def _keep_best(self, run: TaskRun, trial: Trial) -> None:
@@ -254,62 +219,6 @@ class CampaignLoop:
         for candidate in (trial.candidate, *before):
             if candidate.id not in keep:
                 self._around.workshop.drop(candidate)
-
-    # Duels
-
-    def _settle(self, run: TaskRun) -> None:
-        """A task's trials are done: its contenders must prove themselves against its default."""
-        rivals = [trial.candidate for trial in self._search.rivals(run)]
-        if not rivals:
-            self._clear(run)
-            return
-        match = Match(run, (run.task.default, *rivals))
-        self._matches[run.task.index] = match
-        for candidate in match.candidates:
-            self._around.workshop.start(run.task, candidate)
-
-    def _receive_for_match(self, match: Match, built: Built) -> None:
-        if built.program is None:
-            self._around.listener.notice(
-                f"{match.run.task.name}: no duels, a contender can't be built again: {built.error}"
-            )
-            self._clear(match.run)
-            return
-        match.programs[built.id] = built.program
-        if len(match.programs) == len(match.candidates):
-            self._for_device.append(match)
-
-    def _finish_match(self, match: Match, reply: Reply) -> None:
-        if reply.outcome is Outcome.OK:
-            duels = [self._duel(match, reply, index) for index in range(1, len(match.candidates))]
-            self._around.store.append(duels)
-            self._around.listener.duels(match.run.task, duels)
-        else:
-            self._around.listener.notice(f"{match.run.task.name}: no duels, a contender failed: {reply.error}")
-        self._clear(match.run)
-
-    def _duel(self, match: Match, reply: Reply, index: int) -> Duel:
-        default, rival = match.candidates[0], match.candidates[index]
-        return Duel(
-            campaign=self._spec.name,
-            workload=default.workload,
-            target=default.target,
-            device=self._around.device_name,
-            a=default.id,
-            b=rival.id,
-            a_times_s=reply.times_s[0],
-            b_times_s=reply.times_s[index],
-            environment=self._around.environment,
-            started_at=_now(),
-        )
-
-    def _clear(self, run: TaskRun) -> None:
-        """A task is over: nothing of it is needed any more."""
-        self._matches.pop(run.task.index, None)
-        for candidate in (run.task.default, *(trial.candidate for trial in run.contenders())):
-            self._around.workshop.drop(candidate)
-        self._around.workshop.drop_suite(run.task)
-        self._around.listener.progress(self.progress())
 
     # Ending
 
@@ -322,6 +231,9 @@ class CampaignLoop:
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started
 
+    def _tell_progress(self) -> None:
+        self._around.listener.progress(self.progress())
+
     def progress(self) -> Progress:
         """Where the campaign stands."""
         runs, total = self._search.runs, self._search.budget
@@ -330,7 +242,7 @@ class CampaignLoop:
         best = {run.task.index: trial for run in runs if (trial := run.best())}
         return Progress(
             tasks=len(runs),
-            tasks_done=len(runs) - self._search.turns.open - len(self._matches),
+            tasks_done=len(runs) - self._search.turns.open - self._duels.open,
             trials=total,
             trials_done=done,
             trials_resumed=self._resumed,
@@ -341,7 +253,3 @@ class CampaignLoop:
                 index: 2 * runs[index].task.workload.macs / median_s(trial) for index, trial in best.items()
             },
         )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -19,11 +19,12 @@ from tuner.build.cluster import ClusterPool
 from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
-from tuner.campaign.loop import CampaignLoop, Ending, Purpose, Surroundings
+from tuner.campaign.loop import CampaignLoop, Ending
 from tuner.campaign.measuring import Device, cold_bytes_of
 from tuner.campaign.plan import Task, make_plan
 from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec, require_same
+from tuner.campaign.surroundings import Purpose, Surroundings
 from tuner.campaign.workshop import Workshop
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes

@@ -1,0 +1,45 @@
+"""What a campaign's loop works with, and what it has the device do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from results.base import Store
+from results.record import Candidate
+from rpc.request import Program
+from tuner.build.job import Built
+from tuner.campaign.events import Listener
+from tuner.campaign.measuring import Device
+from tuner.campaign.task import Slot, TaskRun
+from tuner.campaign.workshop import Workshop
+
+
+@dataclass(slots=True)
+class Match:
+    """Duels of a task's default against its contenders, and the programs that were built for them so far."""
+
+    run: TaskRun
+    candidates: tuple[Candidate, ...]
+    programs: dict[str, Program] = field(default_factory=dict)
+
+
+Purpose = tuple[Slot, Built] | Match
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a loop works with.
+
+    Attributes:
+        environment: of the device, for the records.
+        stop_requested: asked between steps; once it says yes, the loop finishes what the device is doing and ends.
+    """
+
+    store: Store
+    workshop: Workshop
+    device: Device[Purpose]
+    device_name: str
+    environment: Mapping[str, str]
+    listener: Listener
+    stop_requested: Callable[[], bool]
