@@ -5,8 +5,9 @@ A space is declared before anything is built, so that it can be counted, enumera
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -141,3 +142,13 @@ class ConfigSpace:
 
     def _satisfies(self, config: Mapping[str, Value]) -> bool:
         return all(constraint.holds(config) for constraint in self.constraints)
+
+
+def cheapest(
+    choices: Mapping[str, Sequence[Value]],
+    constraints: Sequence[Constraint],
+    cost: Callable[[Config], float],
+) -> Config:
+    """Of all configs that satisfy the constraints the one that costs least; of equal ones the first."""
+    configs = (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
+    return min((config for config in configs if all(rule.holds(config) for rule in constraints)), key=cost)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 
 from schedules.image import Image
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
 from schedules.x86.conv_form import largest_share
 
@@ -102,10 +101,8 @@ def _evenly(extent: int, largest: int) -> int:
 
 def _default(knobs: tuple[Knob, ...], constraints: tuple[Constraint, ...], form: Callable[[Config], AmxForm]) -> Config:
     """The config with the fewest estimated cycles; of equal ones the first."""
-    choices = itertools.product(*(knob.choices for knob in knobs))
-    configs = [dict(zip((knob.name for knob in knobs), values, strict=True)) for values in choices]
-    valid = [config for config in configs if all(constraint.holds(config) for constraint in constraints)]
-    return min(valid, key=lambda config: estimated_cycles(form(config)))
+    choices = {knob.name: knob.choices for knob in knobs}
+    return cheapest(choices, constraints, lambda config: estimated_cycles(form(config)))
 
 
 def estimated_cycles(form: AmxForm) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 
 from schedules.image import Image
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.tiles import tile_sizes
 from schedules.x86.conv_form import ConvForm, conv_form
 from schedules.x86.registers import TAPS, Registers
@@ -100,9 +99,7 @@ def _default(
     weights = image.out_channels * image.group_channels * math.prod(image.window.kernel)
     fetch = "ahead" if uses_weights_once(image) and weights > FETCHED_AHEAD_BYTES else "demand"
     choices = {knob.name: knob.choices for knob in knobs} | {"unroll": (unroll,), "fetch": (fetch,)}
-    configs = [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
-    valid = [config for config in configs if all(constraint.holds(config) for constraint in constraints)]
-    return min(valid, key=lambda config: estimated_cycles(form(config)))
+    return cheapest(choices, constraints, lambda config: estimated_cycles(form(config)))
 
 
 def estimated_cycles(form: ConvForm) -> float:

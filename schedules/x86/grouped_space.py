@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 
 from schedules.image import Image
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.tiles import tile_sizes
 from schedules.x86.channels import register_groups
 from schedules.x86.conv_space import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
@@ -79,12 +78,10 @@ def _default(
     knobs: tuple[Knob, ...], constraints: tuple[Constraint, ...], form: Callable[[Config], GroupedForm], parts: int
 ) -> Config:
     """The config with the fewest estimated cycles; of equal ones the first."""
-    names = [knob.name for knob in knobs]
-    configs = [dict(zip(names, values, strict=True)) for values in itertools.product(*(knob.choices for knob in knobs))]
+    choices = {knob.name: knob.choices for knob in knobs}
     # Operands of two registers leave too few of them to keep the weights of all registers for a word.
-    usual = [c for c in configs if (c["order"] == "words") == (parts == 1 or c["tile_columns"] == 1)]
-    valid = [config for config in usual if all(constraint.holds(config) for constraint in constraints)]
-    return min(valid, key=lambda config: estimated_cycles(form(config)))
+    usual = Constraint("the usual order", lambda c: (c["order"] == "words") == (parts == 1 or c["tile_columns"] == 1))
+    return cheapest(choices, (usual, *constraints), lambda config: estimated_cycles(form(config)))
 
 
 def estimated_cycles(form: GroupedForm) -> float:
