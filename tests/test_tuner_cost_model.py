@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ from schedules.registry import template_for
 from schedules.space import Config, ConfigSpace, Knob, Value
 from schedules.workload import parse_workload
 from tuner.cost_model.base import CostModel, Sample
-from tuner.cost_model.features import FeatureEncoder
-from tuner.cost_model.xgboost import Objective, XGBoostCostModel
+from tuner.cost_model.features import FeatureEncoder, spans_of
+from tuner.cost_model.kriging import MOST_SAMPLES, KrigedCostModel, densest_first
+from tuner.cost_model.xgboost import XGBoostCostModel
 from tuner.errors import CostModelError
 
 CONV = "conv2d-u8s8-1x28x28x192-k1x1x96-s1-p0-float.c-u8"
@@ -62,10 +63,17 @@ def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def scores_of_landscape(objective: Objective) -> list[float]:
+MODELS: dict[str, Callable[[], CostModel]] = {
+    "throughput": partial(XGBoostCostModel, "throughput"),
+    "rank": partial(XGBoostCostModel, "rank"),
+    "kriged": lambda: KrigedCostModel(XGBoostCostModel()),
+}
+
+
+def scores_of_landscape(name: str) -> list[float]:
     space = conv_space()
     seen, others = split(list(space), 0.4)
-    model = XGBoostCostModel(objective)
+    model = MODELS[name]()
     model.fit(samples_of(space, seen))
     return [float(score) for score in model.predict(FeatureEncoder(space).matrix(others))]
 
@@ -112,14 +120,14 @@ class TestFeatureEncoder:
 class TestCostModelContract:
     """What every cost model must do; a new one is another parameter."""
 
-    @pytest.fixture(params=get_args(Objective))
-    def objective(self, request: pytest.FixtureRequest) -> Objective:
-        objective: Objective = request.param
-        return objective
+    @pytest.fixture(params=MODELS)
+    def name(self, request: pytest.FixtureRequest) -> str:
+        name: str = request.param
+        return name
 
     @pytest.fixture
-    def model(self, objective: Objective) -> CostModel:
-        return XGBoostCostModel(objective)
+    def model(self, name: str) -> CostModel:
+        return MODELS[name]()
 
     def test_ranks_configs_it_has_not_seen(self, model: CostModel) -> None:
         space = conv_space()
@@ -161,24 +169,24 @@ class TestCostModelContract:
         assert np.isfinite(scores).all()
         assert len(set(scores)) == 1
 
-    def test_a_fit_forgets_the_one_before(self, model: CostModel, objective: Objective) -> None:
+    def test_a_fit_forgets_the_one_before(self, model: CostModel, name: str) -> None:
         space = conv_space()
         first, second = split(list(space), 0.3)
         model.fit(samples_of(space, first))
         model.fit(samples_of(space, second))
-        fresh = XGBoostCostModel(objective)
+        fresh = MODELS[name]()
         fresh.fit(samples_of(space, second))
         rows = FeatureEncoder(space).matrix(first)
         assert model.predict(rows).tolist() == fresh.predict(rows).tolist()
 
-    def test_scores_are_the_same_in_another_process(self, objective: Objective) -> None:
-        code = f"import json, test_tuner_cost_model as t; print(json.dumps(t.scores_of_landscape({objective!r})))"
+    def test_scores_are_the_same_in_another_process(self, name: str) -> None:
+        code = f"import json, test_tuner_cost_model as t; print(json.dumps(t.scores_of_landscape({name!r})))"
         tests = Path(__file__).parent
         environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{tests}", "PYTHONHASHSEED": "1"}
         output = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
         )
-        assert json.loads(output.stdout) == scores_of_landscape(objective)
+        assert json.loads(output.stdout) == scores_of_landscape(name)
 
     def test_no_rows_have_no_scores(self, model: CostModel) -> None:
         model.fit([Sample((1.0, 2.0), 3.0, CONV)])
@@ -200,6 +208,34 @@ class TestCostModelContract:
     def test_samples_of_different_lengths_are_an_error(self, model: CostModel) -> None:
         with pytest.raises(CostModelError, match="the same columns, these have: 1, 2"):
             model.fit([Sample((1.0, 2.0), 3.0, CONV), Sample((1.0,), 3.0, CONV)])
+
+
+class TestKrigedCostModel:
+    def test_a_surprise_is_passed_on_to_those_alike(self) -> None:
+        """Eight configs are as fast as expected, but for one that is twice as fast."""
+        rows = [(float(at), 1.0) for at in range(8)]
+        samples = [Sample(row, 2.0 if row[0] == 6 else 1.0, CONV) for row in rows]
+        model = KrigedCostModel(XGBoostCostModel(), np.array([1.0, np.inf]))
+        model.fit(samples, lambda rows: np.zeros(len(rows)))
+        near, far = model.predict(np.array([[6.5, 1.0], [2.0, 1.0]]))
+        assert near > far + 0.2
+        # A column of which nothing is known makes no distance.
+        assert model.predict(np.array([[6.5, 9.0]])) == near
+
+    def test_of_many_samples_the_fastest_are_remembered_most(self) -> None:
+        speeds = np.random.default_rng(0).permutation(4000.0 + np.arange(4000))
+        ranks = 7999 - speeds[densest_first(speeds)]
+        assert len(ranks) <= MOST_SAMPLES
+        assert (ranks[0], ranks[-1]) == (0, 3999)
+        assert sum(ranks < 100) > 5 * sum(ranks >= 3900) > 0
+
+    def test_spans_are_those_of_the_space(self) -> None:
+        space = conv_space()
+        encoder = FeatureEncoder(space)
+        whole = spans_of(encoder.matrix(list(space)))
+        constant = np.isinf(whole)
+        assert (np.isinf(encoder.spans) == constant).all()
+        np.testing.assert_allclose(encoder.spans[~constant], whole[~constant], rtol=0.25)
 
 
 def test_rank_compares_no_configs_of_different_workloads() -> None:
@@ -224,10 +260,10 @@ def test_the_library_is_imported_by_the_first_fit_only() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=root, timeout=60, check=True)
 
 
-@pytest.mark.parametrize("objective", get_args(Objective))
-def test_speed_of_fit(benchmark: BenchmarkFixture, objective: Objective) -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_speed_of_fit(benchmark: BenchmarkFixture, name: str) -> None:
     space = conv_space()
     samples = samples_of(space, list(space)[:300])
-    model = XGBoostCostModel(objective)
+    model = MODELS[name]()
     benchmark(model.fit, samples)
     assert model.predict(np.array([samples[0].features])).shape == (1,)

@@ -61,17 +61,17 @@ class TestModelGuidedSearch:
     def tile(self, config: Mapping[str, Value]) -> int:
         return int(config["tile_columns"])
 
-    def test_three_of_four_are_the_ones_that_the_model_ranks_first(self) -> None:
+    def test_seven_of_eight_are_the_ones_that_the_model_ranks_first(self) -> None:
         strategy = self.warm(conv_space(), self.by_tile())
         batch = strategy.propose(8)
         widest_left = max(map(self.tile, exhaust(strategy)))
-        assert min(map(self.tile, batch[:6])) >= widest_left > max(map(self.tile, batch[6:]))
+        assert min(map(self.tile, batch[:7])) >= widest_left > self.tile(batch[7])
 
     def test_the_share_of_random_configs_holds_for_single_proposals(self) -> None:
         strategy = self.warm(conv_space(), self.by_tile())
         proposed = [self.tile(strategy.propose(1)[0]) for _ in range(8)]
         widest_left = max(map(self.tile, exhaust(strategy)))
-        assert [tile >= widest_left for tile in proposed] == [True, True, True, False] * 2
+        assert [tile >= widest_left for tile in proposed] == [*[True] * 7, False]
 
     def test_the_model_learns_from_all_results_and_failures_are_the_slowest(self) -> None:
         model = self.by_tile()

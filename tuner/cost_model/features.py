@@ -11,6 +11,9 @@ import numpy.typing as npt
 from schedules.space import ConfigSpace, Knob, Value
 from tuner.errors import CostModelError
 
+# Points of a space by which its columns' spans are estimated, and what is less than a span: rounding.
+SPAN_POINTS, SMALLEST_SPAN = 500, 1e-9
+
 
 class FeatureEncoder:
     """The features of a space's configs: the knobs in the space's order, then the template's features by name.
@@ -34,6 +37,14 @@ class FeatureEncoder:
         """How many columns come from knobs; the first ones."""
         return len(self.names) - len(self._features)
 
+    @cached_property
+    def spans(self) -> npt.NDArray[np.float64]:
+        """`spans_of` the space, by some of its points."""
+        size = self._space.grid_size
+        points = range(size) if size <= SPAN_POINTS else np.random.default_rng(0).integers(size, size=SPAN_POINTS)
+        configs = [config for at in points if self._space.fault(config := self._space.at(int(at))) is None]
+        return spans_of(self.matrix([self._space.default, *configs]))
+
     def matrix(self, configs: Sequence[Mapping[str, Value]]) -> npt.NDArray[np.float64]:
         """The rows [configs, columns] of valid configs.
 
@@ -51,6 +62,12 @@ class FeatureEncoder:
         row = [value for knob in self._space.knobs for value in _knob_values(knob, config[knob.name])]
         features = self._space.features(config)
         return [*row, *(float(features[name]) for name in self._features)]
+
+
+def spans_of(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Standard deviation of each column, infinite where all rows are equal."""
+    spans = np.std(rows, axis=0)
+    return np.where(spans > SMALLEST_SPAN, spans, np.inf)
 
 
 def _is_numeric(knob: Knob) -> bool:

@@ -51,14 +51,13 @@ class XGBoostCostModel:
         if len(lengths := {len(sample.features) for sample in samples}) > 1:
             raise CostModelError(f"samples need the same columns, these have: {', '.join(map(str, sorted(lengths)))}")
         samples = sorted(samples, key=lambda sample: sample.workload)
-        _, groups, sizes = np.unique([s.workload for s in samples], return_inverse=True, return_counts=True)
         rows = np.array([sample.features for sample in samples])
-        matrix = xgboost.DMatrix(rows, label=_targets(samples, groups), nthread=1)
+        matrix = xgboost.DMatrix(rows, label=targets_of(samples), nthread=1)
         self._margin = margin
         if margin is not None:
             _start_from(margin(rows), matrix, np.array([sample.calls_per_s > 0 for sample in samples]))
         if self.objective == "rank":
-            matrix.set_group(sizes)
+            matrix.set_group(np.unique([sample.workload for sample in samples], return_counts=True)[1])
         self._booster = xgboost.train({**_TREES, **_OBJECTIVES[self.objective]}, matrix, num_boost_round=ROUNDS)
         self._columns = rows.shape[1]
 
@@ -79,8 +78,9 @@ def _start_from(margin: Rows, matrix: Any, ok: npt.NDArray[np.bool_]) -> None:
     matrix.set_base_margin(margin)
 
 
-def _targets(samples: Sequence[Sample], groups: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+def targets_of(samples: Sequence[Sample]) -> Rows:
     """log2 of the throughput against the workload's best; a failed config counts as half the speed of the slowest."""
+    _, groups = np.unique([sample.workload for sample in samples], return_inverse=True)
     speeds = np.array([sample.calls_per_s for sample in samples])
     targets = np.zeros(len(samples))
     for group in range(int(groups.max()) + 1):

@@ -10,6 +10,7 @@ import numpy as np
 from schedules.space import ConfigSpace
 from tuner.cost_model.base import Scorer
 from tuner.cost_model.features import FeatureEncoder
+from tuner.cost_model.kriging import KrigedCostModel
 from tuner.cost_model.prior import Prior
 from tuner.cost_model.xgboost import XGBoostCostModel
 from tuner.errors import UnknownStrategyError
@@ -18,7 +19,7 @@ from tuner.search.descent import LocalDescent
 from tuner.search.evolution import EvolutionarySearch
 from tuner.search.grid import GridSearch
 from tuner.search.random import RandomSearch
-from tuner.search.xgboost import ModelGuidedSearch
+from tuner.search.xgboost import WHOLE_GRID, ModelGuidedSearch
 
 # What other layers taught so far; asked for each batch.
 Lessons = Callable[[], Prior | None]
@@ -26,13 +27,17 @@ Factory = Callable[[ConfigSpace, np.random.Generator, Lessons], Strategy]
 
 
 def _model_guided(space: ConfigSpace, rng: np.random.Generator, lessons: Lessons) -> Strategy:
-    names = FeatureEncoder(space).names
+    encoder = FeatureEncoder(space)
+    names = encoder.names
 
     def scorer() -> Scorer | None:
         prior = lessons()
         return partial(prior.scores, names) if prior else None
 
-    return ModelGuidedSearch(space, rng, XGBoostCostModel(), scorer)
+    # In a space of which a search sees samples only, neighbours are too far: there trees find better configs alone.
+    trees = XGBoostCostModel()
+    model = KrigedCostModel(trees, encoder.spans) if space.grid_size <= WHOLE_GRID else trees
+    return ModelGuidedSearch(space, rng, model, scorer)
 
 
 def _nothing() -> None:

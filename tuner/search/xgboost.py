@@ -18,8 +18,9 @@ from tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.
 WARM_UP = 8
-# One in so many is random, so that a model that is wrong finds out.
-EXPLORE_EVERY = 4
+# One in so many is random, so that a model that is wrong finds out; where configs fail, which it often can't foresee,
+# more of them.
+EXPLORE_EVERY, EXPLORE_EVERY_OF_FAILING = 8, 4
 # Up to this grid the model ranks every config; encoding them takes a third of a second, once.
 WHOLE_GRID = 20_000
 # In a larger one: the valid ones of so many random points, and what differs in one knob from the fastest configs.
@@ -103,8 +104,10 @@ class ModelGuidedSearch:
         return any(sample.calls_per_s for sample in self._samples.values())
 
     def _choose(self, pool: Pool, n: int) -> Indexes:
-        """Positions of the best, with every `EXPLORE_EVERY`th of all proposals drawn from the others."""
-        explored = (self._guided + n) // EXPLORE_EVERY - self._guided // EXPLORE_EVERY
+        """Positions of the best, with every so many'th of all proposals drawn from the others."""
+        fails = any(not sample.calls_per_s for sample in self._samples.values())
+        every = EXPLORE_EVERY_OF_FAILING if fails else EXPLORE_EVERY
+        explored = (self._guided + n) // every - self._guided // every
         self._guided += n
         ranked = pool.distinct_first(self._ranked(pool))
         best, others = np.split(ranked, [n - explored])
