@@ -44,6 +44,7 @@ class KrigedCostModel:
         self._weights = np.zeros(0)
 
     def fit(self, samples: Sequence[Sample], margin: Scorer | None = None) -> None:
+        margin = _remembering(margin) if margin else None
         self._trees.fit(samples, margin)
         rows = np.array([sample.features for sample in samples])
         self._spans = spans_of(rows) if self._given_spans is None else self._given_spans
@@ -64,7 +65,7 @@ class KrigedCostModel:
             raise CostModelError("a cost model must be fitted before it predicts")
         kriged = self._alike(features) @ self._weights
         if self._margin:
-            kriged += self._margin(features)
+            kriged = kriged + self._margin(features)
         mixed: Rows = np.round(self._trees_share * scores + (1 - self._trees_share) * kriged, DECIMALS)
         return mixed
 
@@ -79,6 +80,18 @@ class KrigedCostModel:
         columns = max(1, int(np.isfinite(self._spans).sum()))
         alike: Rows = np.exp(-0.5 * np.maximum(squares, 0) / columns / LENGTH**2)
         return alike
+
+
+def _remembering(margin: Scorer) -> Scorer:
+    """The margin, asked once where both models ask for the same rows: that is what scoring a large space costs."""
+    asked: list[tuple[Rows, Rows]] = []
+
+    def scores(rows: Rows) -> Rows:
+        if not asked or asked[0][0] is not rows:
+            asked[:] = [(rows, margin(rows))]
+        return asked[0][1]
+
+    return scores
 
 
 def densest_first(calls_per_s: Rows) -> npt.NDArray[np.int64]:
