@@ -2,7 +2,8 @@
 
 CompilerError
 ├── UnknownNetworkError  a name that no network of this package has
-└── LayerTableError      a layer table that can't be read, or has faults
+├── LayerTableError      a layer table that can't be read, or has faults
+└── ModelError           a model that can't be read, or has something that is not supported
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ class CompilerError(Exception):
 
 class UnknownNetworkError(CompilerError):
     """A name that no network of this package has."""
+
+
+class ModelError(CompilerError):
+    """A model that can't be read, or has something that is not supported: one line, which names the place."""
 
 
 class LayerTableError(CompilerError):

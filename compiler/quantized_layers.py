@@ -1,0 +1,148 @@
+"""The int8 layers of a quantized model: what templates compute, with residual additions fused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import cast
+
+from compiler.errors import ModelError
+from compiler.graph import Graph, Kind, Operator, Value
+from compiler.network import Layer, Network
+from schedules.errors import WorkloadError
+from schedules.numerics import RANGES, DataType, Numerics, OutputType, Requantize, Residual
+from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLayer:
+    """One layer of a model.
+
+    Attributes:
+        names: of the original model's layers that it computes.
+        operator: of the graph, without the addition.
+        addition: the residual addition that is fused into it, if there is one.
+    """
+
+    names: tuple[str, ...]
+    workload: Workload
+    operator: Operator
+    addition: Operator | None = None
+
+
+def quantized_layers(graph: Graph) -> tuple[ModelLayer, ...]:
+    """The layers in the order in which they run.
+
+    Raises:
+        ModelError: a layer is none that a workload can say; the message names it.
+    """
+    fused = _residuals(graph)
+    layers = []
+    for operator in graph.operators:
+        if operator.kind in (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE):
+            addition = fused.get(operator.outputs[0])
+            names = operator.layers + (addition.layers if addition else ())
+            try:
+                layers.append(ModelLayer(names, _workload(graph, operator, addition), operator, addition))
+            except WorkloadError as error:
+                raise ModelError(f"{graph.name}: layer `{operator.layers[0]}` ({operator.operator}): {error}") from None
+    return tuple(layers)
+
+
+def network_of(graph: Graph) -> Network:
+    """The distinct layers of a model as a network: each is called like the first one of its kind."""
+    layers = quantized_layers(graph)
+    if not layers:
+        raise ModelError(f"{graph.name}: no layer of it is computed with 8-bit integers")
+    counts = Counter(layer.workload for layer in layers)
+    first: dict[Workload, str] = {}
+    for layer in layers:
+        first.setdefault(layer.workload, layer.names[0])
+    rows = tuple(Layer(first[workload], count, workload) for workload, count in counts.items())
+    shape = graph.values[graph.inputs[0]].shape if graph.inputs else None
+    return Network(graph.name, f"read from a model with {len(layers)} int8 layers", shape, rows)
+
+
+def _residuals(graph: Graph) -> dict[str, Operator]:
+    """Additions that are fused, by the name of the convolution's output.
+
+    The convolution that runs last computes the sum: its own output has no other use, and the other summand is ready.
+    """
+    made_by = {name: index for index, operator in enumerate(graph.operators) for name in operator.outputs}
+    uses = Counter(name for operator in graph.operators for name in operator.inputs) + Counter(graph.outputs)
+    fused = {}
+    for addition in graph.operators:
+        if addition.kind is not Kind.ADD or len(set(addition.inputs)) != 2:
+            continue
+        candidates = [name for name in addition.inputs if name in made_by and uses[name] == 1]
+        for name in sorted(candidates, key=lambda name: made_by[name], reverse=True):
+            if _fuses(graph, graph.operators[made_by[name]], name, addition):
+                fused[name] = addition
+                break
+    return fused
+
+
+def _fuses(graph: Graph, operator: Operator, name: str, addition: Operator) -> bool:
+    """Whether an operator can add the other summand to its own output `name`."""
+    (other,) = set(addition.inputs) - {name}
+    own, residual, total = (graph.values[value] for value in (name, other, addition.outputs[0]))
+    return (
+        operator.kind in (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE)
+        and operator.rule == addition.rule
+        and own.shape == residual.shape == total.shape
+        and own.type == total.type
+        and own.type in ("u8", "s8")
+        and residual.type in ("u8", "s8")
+        and residual.constant is None
+    )
+
+
+def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Workload:
+    data, weight, output = (graph.values[name] for name in (*operator.inputs[:2], operator.outputs[0]))
+    numerics = _numerics(graph, operator, data, weight, output)
+    if addition:
+        residual = next(graph.values[name] for name in addition.inputs if name != output.name)
+        numerics = replace(numerics, residual=Residual(cast(DataType, residual.type), _narrows(addition, output)))
+    if operator.kind is Kind.DENSE:
+        rows = data.shape[0] if len(data.shape) == 2 else _product(data.shape[:-1])
+        return Dense(rows, weight.shape[1], weight.shape[0], numerics)
+    return _convolution(operator, data, weight, numerics)
+
+
+def _convolution(operator: Operator, data: Value, weight: Value, numerics: Numerics) -> Workload:
+    at = operator.attributes
+    batch, height, width, channels = data.shape
+    window = Window(tuple(weight.shape[1:3]), at["stride"], at["padding"], at["dilation"])  # type: ignore[arg-type]
+    if operator.kind is Kind.DEPTHWISE:
+        return DepthwiseConv2d(batch, height, width, channels, window, weight.shape[0] // channels, numerics)
+    return Conv2d(batch, height, width, channels, weight.shape[0], window, at["groups"], numerics)
+
+
+def _numerics(graph: Graph, operator: Operator, data: Value, weight: Value, output: Value) -> Numerics:
+    assert weight.quantization is not None
+    zero_points = set(weight.quantization.zero_point.tolist())
+    if len(zero_points) > 1:
+        raise ModelError(
+            f"{graph.name}: layer `{operator.layers[0]}` ({operator.operator}): its weights have {len(zero_points)} "
+            "zero points, a kernel takes one"
+        )
+    return Numerics(
+        data=cast(DataType, data.type),
+        weight=cast(DataType, weight.type),
+        output=cast(OutputType, output.type),
+        requantize=None if output.type == "s32" else Requantize(operator.rule, weight.quantization.per_channel),
+        weight_zero_point=zero_points != {0},
+        clamp=_narrows(operator, output),
+    )
+
+
+def _narrows(operator: Operator, output: Value) -> bool:
+    """Whether the bounds that the model asks for are within those of the type."""
+    return operator.clamp is not None and operator.clamp != RANGES[output.type]
+
+
+def _product(extents: tuple[int, ...]) -> int:
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total
