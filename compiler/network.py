@@ -95,10 +95,11 @@ def network_names() -> tuple[str, ...]:
 
 
 def load_network(name_or_path: str) -> Network:
-    """A network that comes with the package, by its name, or the layer table at a path that ends in `.json`.
+    """A network that comes with the package, by its name, or that of a layer table (`.json`) or a quantized model.
 
     Raises:
         UnknownNetworkError: no network has this name; the message has the nearest one.
+        ModelError: the model can't be read, or has something that is not supported.
         LayerTableError: the file can't be read, or has faults; the message has a line for each.
     """
     if name_or_path in network_names():
@@ -106,9 +107,14 @@ def load_network(name_or_path: str) -> Network:
     path = Path(name_or_path)
     if path.suffix.lower() == ".json":
         return read_table(_read_file(path), name_or_path)
-    if path.suffix.lower() in MODEL_SUFFIXES or _exists(name_or_path):
-        accepted = f"a layer table whose name ends in .json, or one of {', '.join(network_names())}"
-        raise LayerTableError([printable(f"no layer table, and models can't be read yet, give {accepted}: {path}")])
+    if path.suffix.lower() in MODEL_SUFFIXES:
+        from compiler.model import read_model  # its readers need packages that tables don't
+        from compiler.quantized_layers import network_of
+
+        return network_of(read_model(path))
+    if _exists(name_or_path):
+        accepted = f"a layer table (.json), a model (.tflite or .onnx), or one of {', '.join(network_names())}"
+        raise LayerTableError([printable(f"neither a layer table nor a model, give {accepted}: {path}")])
     raise UnknownNetworkError(_unknown_network(name_or_path))
 
 

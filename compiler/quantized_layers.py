@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import cast
@@ -9,6 +10,7 @@ from typing import cast
 from compiler.errors import ModelError
 from compiler.graph import Graph, Kind, Operator, Value
 from compiler.network import Layer, Network
+from compiler.strict_json import clipped
 from schedules.errors import WorkloadError
 from schedules.numerics import RANGES, DataType, Numerics, OutputType, Requantize, Residual
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
@@ -53,7 +55,7 @@ def network_of(graph: Graph) -> Network:
     """The distinct layers of a model as a network: each is called like the first one of its kind."""
     layers = quantized_layers(graph)
     if not layers:
-        raise ModelError(f"{graph.name}: no layer of it is computed with 8-bit integers")
+        raise ModelError(f"{graph.name}: no layer of it is computed with 8-bit integers{_first_float(graph)}")
     counts = Counter(layer.workload for layer in layers)
     first: dict[Workload, str] = {}
     for layer in layers:
@@ -61,6 +63,15 @@ def network_of(graph: Graph) -> Network:
     rows = tuple(Layer(first[workload], count, workload) for workload, count in counts.items())
     shape = graph.values[graph.inputs[0]].shape if graph.inputs else None
     return Network(graph.name, f"read from a model with {len(layers)} int8 layers", shape, rows)
+
+
+def _first_float(graph: Graph) -> str:
+    """The first operator that reads a constant and makes floats, as a model's that is not quantized do."""
+    for operator in graph.operators:
+        constants = any(graph.values[name].constant is not None for name in operator.inputs)
+        if constants and graph.values[operator.outputs[0]].type == "f32":
+            return f": `{clipped(operator.layers[0])}` ({operator.operator}) is f32"
+    return ""
 
 
 def _residuals(graph: Graph) -> dict[str, Operator]:
@@ -104,8 +115,8 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
         residual = next(graph.values[name] for name in addition.inputs if name != output.name)
         numerics = replace(numerics, residual=Residual(cast(DataType, residual.type), _narrows(addition, output)))
     if operator.kind is Kind.DENSE:
-        rows = data.shape[0] if len(data.shape) == 2 else _product(data.shape[:-1])
-        return Dense(rows, weight.shape[1], weight.shape[0], numerics)
+        features = weight.shape[1]
+        return Dense(math.prod(data.shape) // features, features, weight.shape[0], numerics)
     return _convolution(operator, data, weight, numerics)
 
 
@@ -139,10 +150,3 @@ def _numerics(graph: Graph, operator: Operator, data: Value, weight: Value, outp
 def _narrows(operator: Operator, output: Value) -> bool:
     """Whether the bounds that the model asks for are within those of the type."""
     return operator.clamp is not None and operator.clamp != RANGES[output.type]
-
-
-def _product(extents: tuple[int, ...]) -> int:
-    total = 1
-    for extent in extents:
-        total *= extent
-    return total

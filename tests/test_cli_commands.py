@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_program import CONV, DEPTHWISE, int8tune, write_table
+from shared_models import V2, model_path
 
 from schedules.target import PROFILES
 from tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
@@ -88,7 +89,10 @@ def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
     table = write_table(tmp_path / "small.json")
     shown = int8tune("layers", table, "--target", "x86-avx512vnni", "--verbose")
     assert shown.code == 0
-    assert f"\n{DEPTHWISE}\n    generic.depthwise: takes it, too\n    x86.grouped: takes conv2d with " in shown.out
+    assert (
+        f"\n{DEPTHWISE}\n    the first of 2: b\n    generic.depthwise: takes it, too\n    x86.grouped: takes conv2d with "
+        in shown.out
+    )
     found = json.loads(int8tune("layers", table, "--target", "generic", "--format", "json").out)
     assert found["layers"][0]["templates"] == ["generic.direct"]
     assert found["layers"][0]["rejections"]["x86.conv"].startswith("needs target x86-amx or x86-avx512vnni")
@@ -100,6 +104,14 @@ def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
         "templates": [],
         "rejections": {},
     }
+
+
+def test_layers_of_a_model_have_its_names() -> None:
+    pytest.importorskip("tflite", reason="needs the extra `models`")
+    shown = int8tune("layers", model_path(V2), "--target", "x86-avx512vnni", "--verbose")
+    assert shown.err == f"{V2} on x86-avx512vnni: 53 layers, 31 distinct, 301M multiply-adds\n"
+    key = "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fixed.t-u8"
+    assert f"\n{key}\n    MobilenetV2/expanded_conv/depthwise/Relu6\n" in shown.out
 
 
 def test_templates_say_what_they_take() -> None:

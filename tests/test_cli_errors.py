@@ -80,7 +80,8 @@ def test_a_target_must_be_known(table: Path, tmp_path: Path) -> None:
     ("words", "message"),
     [
         ("layers resnet5", "unknown network `resnet5`, did you mean `resnet50`. known: .*"),
-        ("layers model.onnx", ".*models can't be read yet.*: model.onnx"),
+        ("layers model.tflite", "a model must be a file, this is no such file: model.tflite"),
+        ("tune model.tflite", "a model must be a file, this is no such file: model.tflite"),
         ("layers", "missing argument `NETWORK`"),
         ("templates show x86.cnv", "unknown template `x86.cnv`, did you mean `x86.conv`. known: .*"),
         ("templates show", "missing argument `NAME`"),

@@ -259,14 +259,12 @@ def test_paths_that_are_no_layer_table(tmp_path: Path, monkeypatch: pytest.Monke
     Path("folder").mkdir()
     Path("notes.txt").write_text("{}")
     os.mkfifo("pipe.json")
-    accepted = "give a layer table whose name ends in .json, or one of bert_base, "
+    accepted = "give a layer table (.json), a model (.tflite or .onnx), or one of bert_base, "
     for path, message in (
         ("nowhere.json", "a layer table must be a file, this is no such file: nowhere.json"),
         ("folder.json", "a layer table must be a file, this is a folder: folder.json"),
         ("pipe.json", "a layer table must be a file, this is no regular file: pipe.json"),
         ("a" * 300 + ".json", "File name too long"),
-        ("net.tflite", f"models can't be read yet, {accepted}"),
-        ("net.ONNX", f"models can't be read yet, {accepted}"),
         ("folder", accepted),
         ("notes.txt", accepted),
     ):

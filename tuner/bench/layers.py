@@ -64,7 +64,7 @@ def class_named(short: str) -> LayerClass:
 
 
 def choose_layers(names: Sequence[str], only: LayerClass | None = None) -> tuple[Workload, ...]:
-    """The layers of networks, layer tables and workload keys, each distinct one once, in the order of their first use.
+    """The layers of networks, models, layer tables and workload keys, each distinct one once, in order of first use.
 
     Raises:
         UnknownNetworkError: no network has this name.

@@ -32,7 +32,9 @@ EXAMPLE_CLASS = "depthwise"
 
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NETWORK|KEY]...", help="Networks, layer tables, workload keys; six networks if left out."),
+    typer.Argument(
+        metavar="[NETWORK|KEY]...", help="Networks, models, layer tables, workload keys; six networks if left out."
+    ),
 ]
 AgainstOption = Annotated[
     str | None, typer.Option("--against", metavar="NAMES", help="Libraries, separated by commas; all if left out.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import typer
 
-from compiler.errors import CompilerError, LayerTableError, UnknownNetworkError
+from compiler.errors import CompilerError, LayerTableError, ModelError, UnknownNetworkError
 from results.errors import (
     BestLogError,
     ExportError,
@@ -68,6 +68,7 @@ class Failure:
 FAILURES: dict[type[BaseException], Failure] = {
     UnknownNetworkError: Failure(USAGE, "see the layers of a network: int8tune layers resnet50"),
     LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
+    ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
     WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
     ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),

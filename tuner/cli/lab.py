@@ -59,7 +59,7 @@ ExplainOption = Annotated[
 ]
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NETWORK|KEY]...", help="With --against: networks, layer tables, workload keys."),
+    typer.Argument(metavar="[NETWORK|KEY]...", help="With --against: networks, models, layer tables, workload keys."),
 ]
 AgainstOption = Annotated[
     str | None,

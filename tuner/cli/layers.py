@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from schedules.target import Target
     from schedules.workload import Workload
 
-VerboseOption = Annotated[bool, typer.Option("--verbose", help="Say why the other templates do not take a layer.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show names, and why other templates take no layer.")]
 NOT_TAKEN = "none"
 
 
@@ -26,7 +26,9 @@ def layers(
 ) -> None:
     """Show a network's int8 layers and their templates.
 
-    Example: int8tune layers resnet50 --target generic
+    Of a model, those are the layers that it computes on 8-bit integers.
+
+    Example: int8tune layers mobilenet_v2.tflite --target generic
     """
     from compiler.network import load_network
     from tuner.local_target import target_to_look_at
@@ -76,4 +78,5 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _reasons(row: dict[str, Any]) -> list[str]:
     others = [f"    {name}: takes it, too" for name in row["templates"][1:]]
-    return [row["workload"], *others, *(f"    {name}: {reason}" for name, reason in row["rejections"].items())]
+    first = f"    the first of {row['count']}: {row['name']}" if row["count"] > 1 else f"    {row['name']}"
+    return [row["workload"], first, *others, *(f"    {name}: {reason}" for name, reason in row["rejections"].items())]

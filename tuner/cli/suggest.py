@@ -11,7 +11,7 @@ from tuner.cli.options import DEFAULT_RESULTS, DebugOption, Format, FormatOption
 from tuner.cli.output import emit, emit_json
 
 NamesArgument = Annotated[
-    list[str], typer.Argument(metavar="NETWORK|KEY...", help="Networks, layer tables, workload keys.")
+    list[str], typer.Argument(metavar="NETWORK|KEY...", help="Networks, models, layer tables, workload keys.")
 ]
 
 

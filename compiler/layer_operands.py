@@ -1,0 +1,104 @@
+"""The values of a model's layers, as the oracle and the kernels take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.errors import ModelError
+from compiler.graph import Graph, Operator, Quantization, Value
+from compiler.quantized_layers import ModelLayer
+from schedules.errors import OperandError
+from schedules.numerics import RANGES
+from schedules.operands import DTYPES, Addend, ByteArray, FloatArray, Operands, quantize_addition, quantize_multiplier
+from schedules.workload import Dense
+
+
+def layer_operands(graph: Graph, layer: ModelLayer, data: ByteArray, residual: ByteArray | None = None) -> Operands:
+    """The operands of a layer.
+
+    Args:
+        data: of the workload's data shape.
+        residual: of its output shape, where the layer has one.
+
+    Raises:
+        ModelError: a scale of the model is out of the range of its rounding rule.
+    """
+    values = [graph.values[name] for name in (*layer.operator.inputs, layer.operator.outputs[0])]
+    weight, output = values[1], values[-1]
+    assert weight.constant is not None
+    bias: npt.NDArray[Any] | None = values[2].constant if len(values) == 4 else None
+    if bias is None:
+        bias = np.zeros(layer.workload.out_channels, np.int32)
+    low, high = _bounds(layer.operator, output)
+    try:
+        return Operands(
+            data=np.ascontiguousarray(data.reshape(layer.workload.data_shape), DTYPES[layer.workload.numerics.data]),
+            weight=np.ascontiguousarray(weight.constant.reshape(layer.workload.weight_shape)),
+            bias=np.ascontiguousarray(np.reshape(bias, -1), np.int32),
+            clamp_low=low,
+            clamp_high=high,
+            data_zero_point=_zero_point(values[0]),
+            weight_zero_point=_zero_point(weight),
+            output_zero_point=_zero_point(output),
+            residual=_addend(graph, layer, residual) if residual is not None else None,
+            **_rescale(layer, values[0], weight, output),
+        )
+    except OperandError as error:
+        raise ModelError(f"{graph.name}: layer `{layer.names[0]}`: {error}") from None
+
+
+def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> dict[str, Any]:
+    if layer.operator.rule == "float":
+        # As ONNX Runtime computes it, in binary32 throughout.
+        return {"scale": _scale(data) * _scale(weight) / _scale(output)}
+    # As TFLite's PopulateConvolutionQuantizationParams: uint8 layers and dense ones have the product in binary32.
+    if layer.workload.numerics.data == "u8" or (isinstance(layer.workload, Dense) and len(_scale(weight)) == 1):
+        products = (_scale(data) * _scale(weight)).astype(np.float64)
+    else:
+        products = _scale(data).astype(np.float64) * _scale(weight).astype(np.float64)
+    reals = products / _scale(output).astype(np.float64)
+    multiplier, shift = np.array([quantize_multiplier(float(real)) for real in reals], np.int32).T
+    return {"multiplier": np.ascontiguousarray(multiplier), "shift": np.ascontiguousarray(shift)}
+
+
+def _addend(graph: Graph, layer: ModelLayer, residual: ByteArray) -> Addend:
+    assert layer.addition is not None
+    own_name = layer.operator.outputs[0]
+    other = next(graph.values[name] for name in layer.addition.inputs if name != own_name)
+    total = graph.values[layer.addition.outputs[0]]
+    own_scale, other_scale, sum_scale = (_scale(value) for value in (graph.values[own_name], other, total))
+    low, high = _bounds(layer.addition, total)
+    factors: dict[str, Any]
+    if layer.addition.rule == "float":
+        factors = {"ratio": np.concatenate([own_scale, other_scale]) / sum_scale}
+    else:
+        multiplier, shift = quantize_addition(float(own_scale[0]), float(other_scale[0]), float(sum_scale[0]))
+        factors = {"multiplier": multiplier, "shift": shift}
+    return Addend(
+        data=np.ascontiguousarray(residual.reshape(layer.workload.output_shape)),
+        clamp_low=low,
+        clamp_high=high,
+        zero_point=_zero_point(other),
+        sum_zero_point=_zero_point(total),
+        **factors,
+    )
+
+
+def _bounds(operator: Operator, output: Value) -> tuple[int, int]:
+    return operator.clamp or RANGES[output.type]
+
+
+def _quantization(value: Value) -> Quantization:
+    assert value.quantization is not None
+    return value.quantization
+
+
+def _scale(value: Value) -> FloatArray:
+    return _quantization(value).scale
+
+
+def _zero_point(value: Value) -> int:
+    return int(_quantization(value).zero_point[0])

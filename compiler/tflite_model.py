@@ -1,0 +1,301 @@
+"""TFLite models: their flatbuffers, whose schema is the package `tflite`, as graphs.
+
+Sources: schema.fbs of TensorFlow Lite, its quantization specification, and kernels/kernel_util.cc for the bounds of
+fused activations. A model's operators have no names; the tensor that an operator makes has, of all the layers that the
+converter made one operator of, with semicolons between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.errors import ModelError
+from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
+from compiler.strict_json import clipped, printable
+from schedules.numerics import RANGES
+
+IDENTIFIER = b"TFL3"
+MOST_TENSORS = MOST_OPERATORS = 100_000
+MOST_ELEMENTS = 1 << 31
+# Of the schema's enumerations.
+TYPES: dict[int, ElementType] = {0: "f32", 3: "u8", 9: "s8", 7: "s16", 2: "s32", 4: "s64"}
+DTYPES = {"f32": "<f4", "u8": "u1", "s8": "i1", "s16": "<i2", "s32": "<i4", "s64": "<i8"}
+SAME, VALID = 0, 1
+ACTIVATIONS: dict[int, tuple[float, float]] = {
+    0: (-math.inf, math.inf),
+    1: (0.0, math.inf),
+    2: (-1.0, 1.0),
+    3: (0.0, 6.0),
+}
+INSTALL = "pip install 'int8tune[models]'"
+
+
+def read_tflite(data: bytes, name: str) -> Graph:
+    """The graph of a model.
+
+    Raises:
+        ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
+    """
+    try:
+        import tflite
+    except ImportError:
+        raise ModelError(f"{name}: reading TFLite models needs the package tflite: {INSTALL}") from None
+    if data[4:8] != IDENTIFIER:
+        raise ModelError(f"{name}: no TFLite model: it does not begin with its identifier {IDENTIFIER.decode()}")
+    try:
+        return _Reader(tflite, data, name).read()
+    except ModelError:
+        raise
+    except Exception as error:  # the schema's code follows offsets of the file wherever they lead
+        reason = printable(clipped(str(error))) or type(error).__name__
+        raise ModelError(f"{name}: the file is damaged: {reason}") from None
+
+
+class _Reader:
+    """Reads one file; `schema` is the package `tflite`."""
+
+    def __init__(self, schema: Any, data: bytes, name: str) -> None:
+        self._schema, self._name, self._data = schema, name, data
+        self._model = schema.Model.GetRootAs(data, 0)
+        # Weights of depthwise convolutions, [1, KH, KW, OC] in the file, that have their axes as a graph has them.
+        self._moved: set[str] = set()
+        self._operators = {code: word for word, code in vars(schema.BuiltinOperator).items() if word.isupper()}
+        self._types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()}
+
+    def read(self) -> Graph:
+        if self._model.SubgraphsLength() != 1:
+            raise ModelError(f"{self._name}: a model must have one subgraph: {self._model.SubgraphsLength()}")
+        self._subgraph = self._model.Subgraphs(0)
+        tensors = self._count("tensors", self._subgraph.TensorsLength(), MOST_TENSORS)
+        operators = self._count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
+        self._names = self._unique_names(tensors)
+        self._values = {name: self._value(index) for index, name in enumerate(self._names)}
+        made = tuple(self._operator(index) for index in range(operators))
+        inputs, outputs = (
+            tuple(self._names[self._tensor(index, tensors)] for index in self._indices(vector))
+            for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
+        )
+        return Graph(self._name, self._values, made, inputs, outputs)
+
+    # Values.
+
+    def _unique_names(self, count: int) -> list[str]:
+        names: list[str] = []
+        seen: set[str] = set()
+        for index in range(count):
+            name = printable((self._subgraph.Tensors(index).Name() or b"").decode("utf-8", "replace"))
+            names.append(name if name and name not in seen else f"{name}#{index}")
+            seen.add(names[-1])
+        return names
+
+    def _value(self, index: int) -> Value:
+        tensor, name = self._subgraph.Tensors(index), self._names[index]
+        shape = tuple(int(extent) for extent in self._indices(tensor.ShapeAsNumpy()))
+        if any(extent < 1 for extent in shape) or math.prod(shape) > MOST_ELEMENTS:
+            raise self._error(f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}")
+        code = tensor.Type()
+        if code not in TYPES:
+            word = self._types.get(code, str(code))
+            raise self._error(f"tensor `{clipped(name)}`: type {word} is not supported, known: {', '.join(DTYPES)}")
+        return Value(name, shape, TYPES[code], self._quantization(tensor, name, shape), self._constant(tensor, shape))
+
+    def _quantization(self, tensor: Any, name: str, shape: tuple[int, ...]) -> Quantization | None:
+        parameters = tensor.Quantization()
+        if parameters is None or not parameters.ScaleLength():
+            return None
+        scale = np.asarray(parameters.ScaleAsNumpy(), np.float32)
+        zero_point = np.zeros(len(scale), np.int64)
+        if parameters.ZeroPointLength():
+            zero_point = np.asarray(parameters.ZeroPointAsNumpy(), np.int64)
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            raise self._error(f"tensor `{clipped(name)}`: scales must be positive and finite: {scale.min()}")
+        low, high = RANGES.get(TYPES[tensor.Type()], (-(2**31), 2**31 - 1))
+        if zero_point.min() < low or zero_point.max() > high:
+            raise self._error(f"tensor `{clipped(name)}`: zero points must be within {low} and {high}: {zero_point[0]}")
+        axis = parameters.QuantizedDimension() if len(scale) > 1 else None
+        extent = 1 if axis is None else shape[axis] if 0 <= axis < len(shape) else -1
+        if len(scale) != extent or len(zero_point) not in (1, extent):
+            raise self._error(f"tensor `{clipped(name)}`: {len(scale)} scales don't fit its shape: {shape}")
+        return Quantization(scale, np.broadcast_to(zero_point, scale.shape), axis)
+
+    def _constant(self, tensor: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
+        buffer = self._model.Buffers(tensor.Buffer())
+        if buffer is None or not buffer.DataLength():
+            return None
+        return np.frombuffer(buffer.DataAsNumpy().tobytes(), DTYPES[TYPES[tensor.Type()]]).reshape(shape)
+
+    # Operators.
+
+    def _operator(self, index: int) -> Operator:
+        operator = self._subgraph.Operators(index)
+        code = self._model.OperatorCodes(operator.OpcodeIndex())
+        word = self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM")
+        count = len(self._names)
+        inputs = tuple(
+            self._names[self._tensor(at, count)] for at in self._indices(operator.InputsAsNumpy()) if at != -1
+        )
+        outputs = tuple(self._names[self._tensor(at, count)] for at in self._indices(operator.OutputsAsNumpy()))
+        if not outputs:
+            raise self._error(f"operator {index} ({word}) makes nothing")
+        layers = tuple(part for part in outputs[0].split(";") if part)
+        read: Callable[..., Operator] | None = {
+            "CONV_2D": self._conv,
+            "DEPTHWISE_CONV_2D": self._depthwise,
+            "FULLY_CONNECTED": self._dense,
+            "ADD": self._add,
+        }.get(word)
+        plain = Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")
+        if read is None or self._values[outputs[0]].type not in ("u8", "s8"):
+            self._refuse_half_quantized(plain)
+            return plain
+        return read(plain, operator)
+
+    def _refuse_half_quantized(self, operator: Operator) -> None:
+        """Float data with 8-bit weights: the weights alone are quantized."""
+        types = [self._values[name].type for name in operator.inputs[:2]]
+        if operator.operator in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED") and types[1:] == ["s8"]:
+            why = f"8-bit weights for {types[0]} data (dynamic-range quantization): quantize the activations, too"
+            raise self._place(operator, why)
+
+    def _conv(self, plain: Operator, operator: Any) -> Operator:
+        options = self._options(operator, self._schema.Conv2DOptions)
+        data, weight = self._operands(plain, 4, 4)
+        if data.shape[3] % weight.shape[3]:
+            raise self._place(plain, f"{data.shape[3]} channels can't be shared by filters of {weight.shape[3]}")
+        return self._convolution(Kind.CONV2D, plain, options, data.shape[3] // weight.shape[3])
+
+    def _depthwise(self, plain: Operator, operator: Any) -> Operator:
+        options = self._options(operator, self._schema.DepthwiseConv2DOptions)
+        data, weight = self._operands(plain, 4, 4)
+        if weight.name not in self._moved:
+            if weight.shape[0] != 1 or weight.shape[3] % data.shape[3]:
+                raise self._place(plain, f"weights {weight.shape} don't fit {data.shape[3]} channels")
+            self._moved.add(weight.name)
+            self._values[weight.name] = _filters_first(weight)
+        return self._convolution(Kind.DEPTHWISE, plain, options, data.shape[3])
+
+    def _dense(self, plain: Operator, operator: Any) -> Operator:
+        options = self._options(operator, self._schema.FullyConnectedOptions)
+        if options.WeightsFormat():
+            raise self._place(plain, "shuffled weights are not supported")
+        data, weight = self._operands(plain, None, 2)
+        if math.prod(data.shape) % weight.shape[1]:
+            raise self._place(plain, f"data {data.shape} are no rows of {weight.shape[1]} values")
+        return self._made(Kind.DENSE, plain, options.FusedActivationFunction(), {})
+
+    def _add(self, plain: Operator, operator: Any) -> Operator:
+        values = [self._values[name] for name in plain.inputs]
+        if len(values) != 2 or any(value.type not in ("u8", "s8") or not value.quantization for value in values):
+            return plain
+        options = self._options(operator, self._schema.AddOptions)
+        return self._made(Kind.ADD, plain, options.FusedActivationFunction(), {})
+
+    def _convolution(self, kind: Kind, plain: Operator, options: Any, groups: int) -> Operator:
+        data, weight, output = (self._values[name] for name in (*plain.inputs[:2], plain.outputs[0]))
+        stride = options.StrideH(), options.StrideW()
+        dilation = options.DilationHFactor(), options.DilationWFactor()
+        if min(stride + dilation) < 1 or options.Padding() not in (SAME, VALID):
+            what = f"stride {stride}, dilation {dilation} or padding {options.Padding()}"
+            raise self._place(plain, f"{what} is out of range")
+        padding = (0, 0, 0, 0)
+        if options.Padding() == SAME:
+            rows, columns = (
+                _same(data.shape[1 + axis], weight.shape[1 + axis], stride[axis], dilation[axis]) for axis in (0, 1)
+            )
+            padding = rows[0], columns[0], rows[1], columns[1]
+        if len(output.shape) != 4:
+            raise self._place(plain, f"its output must have four axes: {output.shape}")
+        attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return self._made(kind, plain, options.FusedActivationFunction(), attributes)
+
+    def _made(self, kind: Kind, plain: Operator, activation: int, attributes: dict[str, Any]) -> Operator:
+        clamp = self._clamp(plain, activation)
+        return Operator(kind, plain.layers, plain.operator, plain.inputs, plain.outputs, "fixed", clamp, attributes)
+
+    def _clamp(self, plain: Operator, activation: int) -> tuple[int, int]:
+        """The bounds of an activation in stored values of the output."""
+        output = self._values[plain.outputs[0]]
+        if activation not in ACTIVATIONS:
+            raise self._place(plain, f"fused activation {activation} is not supported")
+        if output.quantization is None or output.quantization.per_channel:
+            raise self._place(plain, "its output must have one scale")
+        scale, zero_point = output.quantization.scale[0], int(output.quantization.zero_point[0])
+        low, high = RANGES[output.type]
+        bounds = [_stored(bound, scale, zero_point) for bound in ACTIVATIONS[activation]]
+        return max(low, min(bounds[0], high)), min(high, max(bounds[1], low))
+
+    def _operands(self, plain: Operator, data_axes: int | None, weight_axes: int) -> tuple[Value, Value]:
+        """Data and weights of an 8-bit operator, which must have what a kernel needs."""
+        if len(plain.inputs) not in (2, 3):
+            raise self._place(plain, f"it must have data, weights and perhaps a bias: {len(plain.inputs)} inputs")
+        data, weight, *bias = (self._values[name] for name in plain.inputs)
+        for role, value, axes in (("data", data, data_axes), ("weights", weight, weight_axes)):
+            if value.type not in ("u8", "s8") or value.quantization is None:
+                what = f"`{clipped(value.name)}` is {value.type}" + " without a scale" * (value.quantization is None)
+                raise self._place(plain, f"its {role} must be 8-bit and quantized, {what}")
+            if axes is not None and len(value.shape) != axes:
+                raise self._place(plain, f"its {role} must have {axes} axes: {value.shape}")
+        if data.quantization is not None and data.quantization.per_channel:
+            raise self._place(plain, "its data must have one scale")
+        if weight.constant is None:
+            raise self._place(plain, "its weights must be constant")
+        if bias and (bias[0].type != "s32" or bias[0].constant is None):
+            raise self._place(plain, "its bias must be a constant of 32 bits")
+        return data, weight
+
+    # The file.
+
+    def _options(self, operator: Any, kind: Any) -> Any:
+        options, table = kind(), operator.BuiltinOptions()
+        if table is None:
+            raise self._error("an operator lacks its options")
+        options.Init(table.Bytes, table.Pos)
+        return options
+
+    def _indices(self, vector: Any) -> list[int]:
+        """A vector of the file, for which the schema's code gives 0 if it is not there."""
+        return [] if isinstance(vector, int) else [int(value) for value in vector]
+
+    def _tensor(self, index: int, count: int) -> int:
+        if not 0 <= index < count:
+            raise self._error(f"an operator names tensor {index} of {count}")
+        return index
+
+    def _count(self, what: str, count: int, most: int) -> int:
+        if count > most:
+            raise self._error(f"a model has at most {most} {what}: {count}")
+        return int(count)
+
+    def _place(self, operator: Operator, why: str) -> ModelError:
+        return self._error(f"layer `{clipped(operator.outputs[0])}` ({operator.operator}): {why}")
+
+    def _error(self, why: str) -> ModelError:
+        return ModelError(f"{self._name}: {why}")
+
+
+def _filters_first(weight: Value) -> Value:
+    """Weights [1, KH, KW, OC] as [OC, KH, KW, 1]."""
+    assert weight.constant is not None
+    moved, quantization = weight.constant.transpose(3, 1, 2, 0), weight.quantization
+    if quantization is not None and quantization.per_channel:
+        quantization = Quantization(quantization.scale, quantization.zero_point, 0)
+    return Value(weight.name, moved.shape, weight.type, quantization, moved)
+
+
+def _same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """The border before and after an axis, of which the outputs are as many as its strides."""
+    total = max(0, (math.ceil(extent / stride) - 1) * stride + (kernel - 1) * dilation + 1 - extent)
+    return total // 2, total - total // 2
+
+
+def _stored(real: float, scale: np.float32, zero_point: int) -> int:
+    """The stored value next to a real one, halves away from zero; far outside of any type for an infinite one."""
+    if math.isinf(real):
+        return int(math.copysign(1 << 40, real))
+    steps = float(np.float32(real) / scale)
+    return zero_point + int(math.copysign(math.floor(abs(steps) + 0.5), steps)) if abs(steps) < 1 << 40 else 1 << 40
