@@ -1,0 +1,197 @@
+"""ONNX files that somebody else wrote: their nodes in an order that can run, constants, types and shapes.
+
+Nothing of a file is trusted: what `load` returns has been checked, so that other modules need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compiler.graph import ElementType
+from compiler.onnx_nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
+from compiler.onnx_qlinear import float_nodes
+from compiler.onnx_shapes import forms_of
+from compiler.onnx_tensors import Array, array_of, constant_of
+
+# QuantizeLinear is as old as 10; 28 is the newest that onnx 1.23 knows.
+OLDEST_OPSET, NEWEST_OPSET = 10, 28
+# 1 is that of the first files, which had no versions of operators yet.
+OLDEST_FILE_VERSION = 3
+# At the top of a damaged file, where its damage is looked for.
+MAX_FIELDS = 1000
+
+_STANDARD_DOMAINS = ("", "ai.onnx")
+_QUANTIZES_AT_RUN_TIME = (
+    "DynamicQuantizeLinear",
+    "ConvInteger",
+    "MatMulInteger",
+    "DynamicQuantizeMatMul",
+    "DynamicQuantizeLSTM",
+    "MatMulIntegerToFloat",
+)
+# Types of attributes.
+_FLOAT, _INT, _STRING, _GRAPH, _INTS, _GRAPHS = 1, 2, 3, 5, 7, 10
+# Tags of the fields that a ModelProto has at its top.
+_TAGS = (0x08, 0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42, 0x72, 0xA2, 0xCA)
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFile:
+    """What a file says.
+
+    Attributes:
+        nodes: in an order in which they can run. QLinear nodes are float ones between DequantizeLinear and
+            QuantizeLinear.
+        constants: initializers and what Constant nodes make.
+        forms: type and shape of each value that a node reads, and of each node's first output.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    forms: Mapping[str, tuple[ElementType, tuple[int, ...]]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def load(data: bytes, name: str) -> OnnxFile:
+    """The contents of an ONNX file; `name` is the file's in messages.
+
+    Raises:
+        ModelError: the file is damaged, or has something that is not supported.
+    """
+    model = _decode(data, name)
+    try:
+        return _read(model, name)
+    except UnicodeDecodeError:
+        raise model_fault(name, "a name in the file is not UTF-8 text") from None
+
+
+def _read(model: Any, name: str) -> OnnxFile:
+    opset = _opset(model, name)
+    constants: dict[str, Array] = {}
+    for tensor in model.graph.initializer:
+        if tensor.name in constants:
+            raise model_fault(name, f"two initializers have one name: {quoted(tensor.name)}")
+        constants[tensor.name] = array_of(tensor, tensor.name, name)
+    inputs = tuple(info.name for info in model.graph.input if info.name not in constants)
+    if len(set(inputs)) < len(inputs):
+        raise model_fault(name, "two inputs of the model have one name")
+    nodes: list[Node] = []
+    for proto in model.graph.node:
+        node = _node(proto, name)
+        if node.operator != "Constant":
+            nodes.extend(float_nodes(node, constants, name))
+        elif node.outputs[0] in constants:
+            raise node_fault(name, node, f"it makes {quoted(node.outputs[0])}, which something else makes, too")
+        else:
+            constants[node.outputs[0]] = constant_of(proto, node, name)
+    outputs = tuple(info.name for info in model.graph.output)
+    _refuse_unprintable((*inputs, *constants, *outputs, *(text for node in nodes for text in _names(node))), name)
+    ordered = in_order(nodes, (*inputs, *constants), outputs, name)
+    return OnnxFile(name, ordered, constants, forms_of(model, ordered, constants, opset, name), inputs, outputs)
+
+
+def _decode(data: bytes, name: str) -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise model_fault(name, "ONNX models are read with onnx: pip install 'int8tune[models]'") from None
+    if not data:
+        raise model_fault(name, "the file is empty (0 bytes)")
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except Exception:  # of protobuf, which has several kinds of it
+        raise model_fault(name, _damage(data)) from None
+    if not model.HasField("graph") or not model.graph.node:
+        raise model_fault(name, "no ONNX file, or a truncated one: it has no graph with nodes")
+    return model
+
+
+def _damage(data: bytes) -> str:
+    """Why bytes are no ONNX file: they begin with something else, or end within one of its fields."""
+    position = 0
+    for _ in range(MAX_FIELDS):
+        if position >= len(data):
+            break
+        tag, start = _varint(data, position)
+        if tag not in _TAGS:
+            return "damaged" if position else f"not an ONNX file, it begins with {data[:4].hex(' ')}"
+        length, position = _varint(data, start)
+        position += length if tag & 7 == 2 else 0
+    if position > len(data):
+        return f"truncated, it must have at least {position} bytes: {len(data)}"
+    return "damaged, its graph can't be read"
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number of protobuf and the position behind it; beyond the data are zeros."""
+    value = shift = 0
+    while True:
+        byte = data[position] if position < len(data) else 0
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80 or shift > 63:
+            return value, position
+
+
+def _opset(model: Any, name: str) -> int:
+    """The version of ONNX's operators in a model whose parts are all supported."""
+    import onnx
+
+    newest = onnx.IR_VERSION
+    if not OLDEST_FILE_VERSION <= model.ir_version <= newest:
+        allowed = f"{OLDEST_FILE_VERSION} to {newest}"
+        raise model_fault(name, f"the file's IR version must be {allowed}: {model.ir_version}")
+    versions = [entry.version for entry in model.opset_import if entry.domain in _STANDARD_DOMAINS]
+    if len(versions) != 1:
+        raise model_fault(name, f"a model must name one version of ONNX's operators: {versions[:5]}")
+    if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
+        raise model_fault(name, f"the operator set must be {OLDEST_OPSET} to {NEWEST_OPSET}: {versions[0]}")
+    if model.functions:
+        raise model_fault(name, f"functions of a model are not supported: {quoted(model.functions[0].name)}")
+    if model.graph.sparse_initializer:
+        raise model_fault(name, "sparse initializers are not supported")
+    version: int = versions[0]
+    return version
+
+
+def _node(proto: Any, model: str) -> Node:
+    outputs = tuple(proto.output)
+    operator = proto.op_type
+    node = Node(proto.name or next(filter(None, outputs), ""), operator, operator, tuple(proto.input), outputs)
+    if not outputs or not outputs[0]:
+        raise node_fault(model, node, "it must make a value")
+    if operator in _QUANTIZES_AT_RUN_TIME:
+        raise node_fault(model, node, "values must be quantized with constant scales, not with computed ones")
+    if any(attribute.type in (_GRAPH, _GRAPHS) for attribute in proto.attribute):
+        raise node_fault(model, node, "graphs within a node are not supported")
+    if operator in ("QuantizeLinear", "DequantizeLinear") and proto.domain == MICROSOFT:
+        proto.domain = ""  # the same, and onnx infers its shape
+    return replace(node, attributes=dict(_attributes(proto)), proto=proto)
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    return (node.name, node.operator, *node.inputs, *node.outputs)
+
+
+def _refuse_unprintable(names: Iterable[str], model: str) -> None:
+    """Names end up in messages and tables."""
+    for name in names:
+        if not name.isprintable():
+            raise model_fault(model, f"a name has characters that can't be printed: {quoted(name)}")
+
+
+def _attributes(proto: Any) -> Iterator[tuple[str, Any]]:
+    """Numbers, lists of integers and texts: what of attributes is read."""
+    for attribute in proto.attribute:
+        if attribute.type == _INT:
+            yield attribute.name, attribute.i
+        elif attribute.type == _INTS:
+            yield attribute.name, tuple(attribute.ints)
+        elif attribute.type == _FLOAT:
+            yield attribute.name, attribute.f
+        elif attribute.type == _STRING:
+            yield attribute.name, attribute.s.decode("utf-8", "replace")

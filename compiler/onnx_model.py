@@ -1,0 +1,257 @@
+"""Quantized ONNX models as graphs: the form that ONNX Runtime's `quantize_static` writes, QDQ or QOperator.
+
+A node between DequantizeLinear and QuantizeLinear is one operator on stored values, as ONNX Runtime computes it on
+CPUs. Sources: the operators of ONNX, and ONNX Runtime's own (docs/ContribOperators.md: QGemm, QLinearAdd and others).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.graph import Graph, Kind, Operator, Quantization, Value
+from compiler.onnx_file import OnnxFile, load
+from compiler.onnx_fused import Ending, Fusion
+from compiler.onnx_layers import KERNELS, KernelForm, kernel_form
+from compiler.onnx_layout import with_images_moved
+from compiler.onnx_nodes import Node, model_fault, node_fault, quoted
+from compiler.onnx_quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
+from compiler.onnx_tensors import TYPES
+
+BYTES = ("u8", "s8")
+# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
+PASSING = (
+    "Identity",
+    "Dropout",
+    "MaxPool",
+    "GlobalMaxPool",
+    "Reshape",
+    "Flatten",
+    "Transpose",
+    "Squeeze",
+    "Unsqueeze",
+    "Slice",
+    "Gather",
+    "Split",
+    "Expand",
+    "Tile",
+    "DepthToSpace",
+    "SpaceToDepth",
+)
+
+
+def read_onnx(data: bytes, name: str) -> Graph:
+    """The graph of a quantized model. A batch without a fixed size is one of 1.
+
+    Values of four axes are images, [N, H, W, C] in the graph, but for those of matrix products. Constants are moved
+    where a convolution or product reads them, and else are as in the file. A bias that is not quantized is rounded to
+    the scale of the sums.
+
+    Raises:
+        ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
+    """
+    file = load(data, name)
+    return _Reader(file).read()
+
+
+class _Reader:
+    """Makes operators of a file's nodes, one after the other."""
+
+    def __init__(self, file: OnnxFile) -> None:
+        self._file = file
+        self._quantizations = quantizations_of(file)
+        self._fusion = Fusion(file, self._quantizations)
+        self._values: dict[str, Value] = {}
+        self._operators: list[Operator] = []
+        # The value that carries what a name stands for, where that is another one.
+        self._carrier: dict[str, str] = {}
+        self._computed: set[Node] = set()
+        self._constants: dict[tuple[object, ...], str] = {}
+        self._copies: Counter[str] = Counter()
+        self._layer_names: set[str] = set()
+
+    def read(self) -> Graph:
+        for name in self._file.inputs:
+            self._add(name, None)
+        for node in self._file.nodes:
+            if node not in self._computed and node.outputs[0] not in self._quantizations.constants:
+                self._read(node)
+        for name in self._file.outputs:
+            if name in self._quantizations.constants:
+                raise model_fault(self._file.name, f"the model's output {quoted(name)} is a constant")
+        self._refuse_float()
+        values, operators = with_images_moved(self._values, self._operators)
+        return Graph(self._file.name, values, operators, self._file.inputs, self._file.outputs)
+
+    def _read(self, node: Node) -> None:
+        if node.computes == DEQUANTIZE:
+            self._dequantize(node)
+        elif node.computes == QUANTIZE:
+            self._quantize(node)
+        else:
+            ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, "Add") else None
+            if ending is None or not (self._read_kernel(node, ending) or self._read_addition(node, ending)):
+                self._read_other(node)
+
+    # Quantization.
+
+    def _dequantize(self, node: Node) -> None:
+        name = self._carried(node.input(0))
+        made = node.outputs[0]
+        self._carrier[made] = name
+        if made in self._file.outputs:
+            self._add(made, None)
+            self._emit(Kind.OTHER, node, (), (name,), (made,))
+
+    def _quantize(self, node: Node) -> None:
+        source, made = self._values[self._carried(node.input(0))], node.outputs[0]
+        quantization = self._quantizations.stored[made]
+        element = self._file.forms[made][0]
+        is_same = source.quantization is not None and source.type == element and same(source.quantization, quantization)
+        if is_same and made not in self._file.outputs:
+            self._carrier[made] = source.name
+            return
+        self._add(made, quantization)
+        self._emit(Kind.OTHER, node, (), (source.name,), (made,))
+
+    # Operators.
+
+    def _read_kernel(self, node: Node, ending: Ending) -> bool:
+        """Read a convolution or product of quantized data and weights; False if it is none."""
+        weight = self._quantizations.constants.get(node.input(1))
+        data = self._activation(node.input(0))
+        if node.computes not in KERNELS or data is None or weight is None or weight.quantization is None:
+            return False
+        if node.computes == "MatMul" and (weight.array.ndim != 2 or len(data.shape) < 2):
+            return False
+        assert data.quantization is not None
+        output = self._quantizations.stored[ending.name]
+        elements = {"data": data.type, "weights": TYPES[weight.array.dtype], "output": self._file.forms[ending.name][0]}
+        for role, element in elements.items():
+            if element not in BYTES:
+                raise node_fault(self._file.name, node, f"its {role} must be 8-bit integers: {element}")
+        if data.quantization.per_channel or output.per_channel:
+            raise node_fault(self._file.name, node, "its data and output must have one scale each")
+        form = kernel_form(self._file, node, data.shape, weight)
+        inputs = [data.name, self._constant(form.weight, form.order)]
+        if node.input(2):
+            inputs.append(self._bias(node, form, data.quantization))
+        self._finish(form.kind, node, ending, inputs, form)
+        return True
+
+    def _bias(self, node: Node, form: KernelForm, data: Quantization) -> str:
+        bias = self._quantizations.constants.get(node.input(2))
+        assert form.weight.quantization is not None
+        if bias is None:
+            raise node_fault(self._file.name, node, f"its bias must be constant: {quoted(node.input(2))}")
+        channels = form.weight.array.shape[0]
+        return self._constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
+
+    def _read_addition(self, node: Node, ending: Ending) -> bool:
+        """Read an addition of two quantized values of one shape; False if it is none."""
+        element, shape = self._file.forms[ending.name]
+        if node.computes != "Add" or len(node.inputs) != 2 or element not in BYTES:
+            return False
+        values = [self._activation(name) for name in node.inputs]
+        for value in values:
+            if value is None or value.type not in BYTES or value.shape != shape:
+                return False
+            if value.quantization is None or value.quantization.per_channel:
+                return False
+        if self._quantizations.stored[ending.name].per_channel:
+            return False
+        self._finish(Kind.ADD, node, ending, [value.name for value in values if value], None)
+        return True
+
+    def _finish(self, kind: Kind, node: Node, ending: Ending, inputs: list[str], form: KernelForm | None) -> None:
+        clamp = self._fusion.clamp(ending)
+        self._end(ending)
+        made = self._emit(kind, node, ending.activations, inputs, (ending.name,))
+        attributes = form.attributes if form else {}
+        self._operators[-1] = replace(made, clamp=clamp, attributes=attributes)
+
+    def _read_other(self, node: Node) -> None:
+        inputs = [self._any(name) for name in node.inputs if name]
+        first = self._activation(node.input(0))
+        outputs = []
+        for name in node.outputs:
+            if name not in self._file.forms:
+                continue  # nothing reads it
+            ending = self._fusion.ending(name)
+            if ending is not None:
+                self._end(ending)
+            else:
+                self._add(name, self._passed(node, name, first))
+            outputs.append(ending.name if ending else name)
+        self._emit(Kind.OTHER, node, (), inputs, outputs)
+
+    def _passed(self, node: Node, name: str, source: Value | None) -> Quantization | None:
+        """The quantization of a float output that is made of quantized values as they are."""
+        if node.computes not in PASSING or source is None or name in self._file.outputs:
+            return None
+        if self._file.forms[name][0] != "f32" or source.quantization is None or source.quantization.per_channel:
+            return None
+        return source.quantization
+
+    def _end(self, ending: Ending) -> None:
+        self._computed.update(ending.nodes)
+        self._add(ending.name, self._quantizations.stored[ending.name])
+        self._carrier.update(dict.fromkeys(ending.copies, ending.name))
+
+    def _emit(
+        self, kind: Kind, node: Node, activations: Iterable[Node], inputs: Iterable[str], outputs: Iterable[str]
+    ) -> Operator:
+        # Names of nodes need not be distinct; those of values are.
+        layers = tuple(
+            each.name if each.name not in self._layer_names else each.outputs[0] for each in (node, *activations)
+        )
+        self._layer_names.update(layers)
+        made = Operator(kind, layers, node.operator, tuple(inputs), tuple(outputs), "float")
+        self._operators.append(made)
+        return made
+
+    # Values.
+
+    def _carried(self, name: str) -> str:
+        return self._carrier.get(name, name)
+
+    def _activation(self, name: str) -> Value | None:
+        """The quantized value that a name stands for; None for constants and floats."""
+        value = self._values.get(self._carried(name))
+        return value if value is not None and value.quantization is not None and value.constant is None else None
+
+    def _any(self, name: str) -> str:
+        constant = self._quantizations.constants.get(name)
+        return self._carried(name) if constant is None else self._constant(constant, "")
+
+    def _add(self, name: str, quantization: Quantization | None) -> None:
+        element, shape = self._file.forms[name]
+        stored = self._quantizations.stored.get(name)
+        self._values[name] = Value(name, shape, element, quantization or stored)
+
+    def _constant(self, constant: Constant, order: str) -> str:
+        """The value of a constant in an order of axes: one that is read in several ways is as many values."""
+        quantization = constant.quantization
+        key: tuple[object, ...] = (constant.name, order)
+        if quantization is not None:
+            scale, zero_point = quantization.scale, quantization.zero_point
+            key += (np.asarray(scale).tobytes(), np.asarray(zero_point).tobytes(), quantization.axis)
+        if key not in self._constants:
+            name = constant.name
+            while name in self._values or (self._copies[constant.name] and name in self._file.forms):
+                self._copies[constant.name] += 1
+                name = f"{constant.name}#{self._copies[constant.name] + 1}"
+            element = TYPES[constant.array.dtype]
+            self._values[name] = Value(name, constant.array.shape, element, quantization, constant.array)
+            self._constants[key] = name
+        return self._constants[key]
+
+    def _refuse_float(self) -> None:
+        if any(value.quantization is not None and value.constant is None for value in self._values.values()):
+            return
+        first = next((node for node in self._file.nodes if node.computes in KERNELS), None)
+        where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""
+        raise model_fault(self._file.name, f"no node computes on quantized values{where}: quantize the model first")

@@ -1,0 +1,112 @@
+"""Nodes of ONNX models, and an order in which they can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.errors import ModelError
+from compiler.strict_json import clipped, printable
+
+MICROSOFT = "com.microsoft"
+MAX_NAMES_OF_A_CYCLE = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One node.
+
+    Attributes:
+        name: the node's, or that of its first output.
+        operator: what it is in the file, such as `QLinearConv`.
+        computes: the float operator, such as `Conv`.
+        inputs, outputs: names of values; empty where an optional one is left out.
+        proto: what shape inference reads: the node with the operator that it computes.
+    """
+
+    name: str
+    operator: str
+    computes: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    proto: Any = None
+
+    def input(self, index: int) -> str:
+        """The name of an input; empty where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+
+def quoted(name: str) -> str:
+    return f"`{clipped(name)}`"
+
+
+def model_fault(model: str, what: str) -> ModelError:
+    """A fault in one line, whatever names are in it."""
+    return ModelError(printable(f"{model}: {what}"))
+
+
+def node_fault(model: str, node: Node, what: str) -> ModelError:
+    return model_fault(model, f"node {quoted(node.name)} ({clipped(node.operator)}): {what}")
+
+
+def in_order(nodes: Sequence[Node], known: Iterable[str], outputs: Sequence[str], model: str) -> tuple[Node, ...]:
+    """The nodes, each behind those that make what it reads; as they are where that is so already.
+
+    Raises:
+        ModelError: a value is made twice, or never, or needs itself.
+    """
+    known = set(known)
+    made_by = _makers(nodes, known, model)
+    for node in nodes:
+        for name in node.inputs:
+            if name and name not in made_by and name not in known:
+                raise node_fault(model, node, f"it reads {quoted(name)}, which nothing makes")
+    for name in outputs:
+        if name not in made_by and name not in known:
+            raise model_fault(model, f"the model's output {quoted(name)} is made by no node")
+    if len(set(outputs)) < len(outputs):
+        raise model_fault(model, "two outputs of the model have one name")
+    return tuple(nodes[index] for index in _sorted(nodes, made_by, model))
+
+
+def _makers(nodes: Sequence[Node], known: set[str], model: str) -> dict[str, int]:
+    made_by: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in filter(None, node.outputs):
+            if name in made_by or name in known:
+                raise node_fault(model, node, f"it makes {quoted(name)}, which something else makes, too")
+            made_by[name] = index
+    return made_by
+
+
+def _sorted(nodes: Sequence[Node], made_by: Mapping[str, int], model: str) -> list[int]:
+    """A depth-first search without recursion: a node is `open` while what it reads is put in order."""
+    order: list[int] = []
+    finished, open_ = set[int](), set[int]()
+    for start in range(len(nodes)):
+        path = [start]
+        while path:
+            index = path[-1]
+            if index in finished or index in open_:
+                path.pop()
+                if index not in finished:
+                    finished.add(index)
+                    order.append(index)
+                continue
+            open_.add(index)
+            for name in reversed(nodes[index].inputs):
+                maker = made_by.get(name)
+                if maker is None or maker in finished:
+                    continue
+                if maker in open_:
+                    raise _cycle(nodes, [at for at in path if at in open_ and at not in finished], maker, model)
+                path.append(maker)
+    return order
+
+
+def _cycle(nodes: Sequence[Node], path: list[int], first: int, model: str) -> ModelError:
+    names = [quoted(nodes[index].name) for index in path[path.index(first) :]]
+    shown = [*names[:MAX_NAMES_OF_A_CYCLE], *(["..."] if len(names) > MAX_NAMES_OF_A_CYCLE else []), names[0]]
+    return node_fault(model, nodes[first], f"it needs its own output: {' -> '.join(shown)}")

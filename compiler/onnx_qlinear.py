@@ -1,0 +1,94 @@
+"""QLinear nodes as the float nodes that they stand for, between DequantizeLinear and QuantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from compiler.onnx_nodes import Node, node_fault
+from compiler.onnx_tensors import Array
+
+# By operator: what it computes; where each quantized input begins, its scale and zero point behind it; where the
+# scale and zero point of the output are; where the bias is, whose scale is that of the sums.
+_FORMS: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {
+    "QLinearConv": ("Conv", (0, 3), 6, 8),
+    "QLinearMatMul": ("MatMul", (0, 3), 6, None),
+    "QGemm": ("Gemm", (0, 3), 7, 6),
+    "QLinearAdd": ("Add", (0, 3), 6, None),
+    "QLinearMul": ("Mul", (0, 3), 6, None),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,), 3, None),
+    "QLinearAveragePool": ("AveragePool", (0,), 3, None),
+    "QLinearSigmoid": ("Sigmoid", (0,), 3, None),
+    "QLinearLeakyRelu": ("LeakyRelu", (0,), 3, None),
+    "QLinearSoftmax": ("Softmax", (0,), 3, None),
+}
+# Of Microsoft's operators, which the float ones don't have.
+_FOREIGN_ATTRIBUTES = ("channels_last", "opset")
+
+
+def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Node]:
+    """The node itself, or what it stands for; the scales of biases are added to the constants.
+
+    Raises:
+        ModelError: the node's images are [N, H, W, C].
+    """
+    if node.operator == "QLinearConcat":
+        starts = tuple(range(2, len(node.inputs), 3))
+        return _between("Concat", node, starts, 0, None, constants)
+    if node.operator not in _FORMS:
+        return [node]
+    if node.attributes.get("channels_last"):
+        raise node_fault(model, node, "images must be [N, C, H, W]: channels_last is 1")
+    computes, starts, output, bias = _FORMS[node.operator]
+    return _between(computes, node, starts, output, bias, constants)
+
+
+def _between(
+    computes: str, node: Node, starts: tuple[int, ...], output: int, bias: int | None, constants: dict[str, Array]
+) -> list[Node]:
+    made = node.outputs[0]
+    inputs, nodes = [], []
+    for start in starts:
+        name = f"{made}/dequantized input {start}"
+        taken = (node.input(start), node.input(start + 1), node.input(start + 2))
+        nodes.append(_node(f"{node.name}/{start}", "DequantizeLinear", taken, name, {"axis": _axis(computes, node)}))
+        inputs.append(name)
+    if bias is not None and node.input(bias):
+        scale, name = f"{made}/scale of sums", f"{made}/dequantized bias"
+        constants[scale] = _product(constants, node.input(1), node.input(4))
+        taken = (node.input(bias), scale, "")
+        nodes.append(_node(f"{node.name}/bias", "DequantizeLinear", taken, name, {"axis": 0}))
+        inputs.append(name)
+    attributes = {key: value for key, value in node.attributes.items() if key not in _FOREIGN_ATTRIBUTES}
+    result = f"{made}/float"
+    nodes.append(_node(node.name, computes, tuple(inputs), result, attributes, node.operator))
+    taken = (result, node.input(output), node.input(output + 1))
+    nodes.append(_node(f"{node.name}/quantized", "QuantizeLinear", taken, made, {}))
+    return nodes
+
+
+def _axis(computes: str, node: Node) -> int:
+    """Of a weight's output channels."""
+    return 0 if computes == "Conv" or node.attributes.get("transB") else 1
+
+
+def _product(constants: Mapping[str, Array], data_scale: str, weight_scale: str) -> Array:
+    """Of two scales; a stand-in where they are no constants, which is found where the data is dequantized."""
+    data, weight = constants.get(data_scale), constants.get(weight_scale)
+    if data is None or weight is None or data.size != 1 or weight.ndim > 1:
+        return np.ones(1, np.float32)
+    with np.errstate(all="ignore"):
+        return np.asarray(data.reshape(()).astype(np.float32) * weight.astype(np.float32))
+
+
+def _node(
+    name: str, computes: str, inputs: tuple[str, ...], output: str, attributes: dict[str, Any], operator: str = ""
+) -> Node:
+    import onnx
+
+    while inputs and not inputs[-1]:
+        inputs = inputs[:-1]
+    proto = onnx.helper.make_node(computes, inputs, [output], name=name, **attributes)
+    return Node(name, operator or computes, computes, inputs, (output,), attributes, proto)

@@ -1,0 +1,104 @@
+"""Types and shapes of an ONNX model's values, as onnx infers them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.graph import ElementType
+from compiler.onnx_nodes import Node, model_fault, node_fault, quoted
+from compiler.onnx_tensors import ELEMENTS, TYPES, Array, unsupported_type
+
+MAX_VALUES = 1 << 31
+# Inference reads no longer constant, such as the new shape of a Reshape.
+MAX_READ = 1024
+
+_FILE_VERSION = 10
+
+Form = tuple[ElementType, tuple[int, ...]]
+
+
+def forms_of(
+    model: Any, nodes: Sequence[Node], constants: Mapping[str, Array], opset: int, name: str
+) -> dict[str, Form]:
+    """Type and shape of every value that is read, and of each node's first output.
+
+    `model` is the file's; `nodes` are in order. A batch without a size is one of 1.
+
+    Raises:
+        ModelError: a form can't be inferred, has another unknown extent, or is not supported.
+    """
+    forms = {label: (TYPES[array.dtype], array.shape) for label, array in constants.items()}
+    inputs = [info for info in model.graph.input if info.name not in constants]
+    forms |= {info.name: _input_form(info, name) for info in inputs}
+    inferred = _infer(model, nodes, constants, forms, opset, name)
+    read = {label for node in nodes for label in node.inputs} | {info.name for info in model.graph.output}
+    for node in nodes:
+        for index, label in enumerate(node.outputs):
+            if label and (index == 0 or label in read):
+                forms[label] = _checked(inferred.get(label), node, label, name)
+    for label, (_, shape) in forms.items():
+        if math.prod(shape) > MAX_VALUES:
+            raise model_fault(name, f"{quoted(label)} of shape {list(shape)} has over {MAX_VALUES} values")
+    return forms
+
+
+def _input_form(info: Any, model: str) -> Form:
+    what = f"the model's input {quoted(info.name)}"
+    if not info.type.HasField("tensor_type") or not info.type.tensor_type.HasField("shape"):
+        raise model_fault(model, f"{what} has no shape")
+    tensor = info.type.tensor_type
+    if tensor.elem_type not in ELEMENTS:
+        raise unsupported_type(model, what, tensor.elem_type)
+    shape = []
+    for axis, extent in enumerate(tensor.shape.dim):
+        known = extent.HasField("dim_value")
+        if not known and axis > 0:
+            raise model_fault(model, f"{what} has an unknown extent, only the batch may be unknown: axis {axis}")
+        if known and extent.dim_value < 1:
+            raise model_fault(model, f"{what} has an extent that is not positive: {extent.dim_value}")
+        shape.append(extent.dim_value if known else 1)
+    return ELEMENTS[tensor.elem_type], tuple(shape)
+
+
+def _infer(
+    model: Any, nodes: Sequence[Node], constants: Mapping[str, Array], forms: Mapping[str, Form], opset: int, name: str
+) -> dict[str, Any]:
+    """What onnx says of each value: on a model without long constants, and without what the file says itself.
+
+    Only of operators that onnx does not know, the file's word is taken.
+    """
+    import onnx
+
+    graph = onnx.GraphProto(name="g")
+    graph.node.extend(node.proto for node in nodes)
+    numbers = {type_: number for number, type_ in ELEMENTS.items()}
+    for label, (type_, shape) in forms.items():
+        if label in constants and constants[label].size <= MAX_READ:
+            graph.initializer.append(onnx.numpy_helper.from_array(constants[label], label))
+        else:
+            graph.input.append(onnx.helper.make_tensor_value_info(label, numbers[type_], shape))
+    foreign = {label for node in nodes if node.proto.domain for label in node.outputs}
+    graph.value_info.extend(info for info in model.graph.value_info if info.name in foreign)
+    graph.output.extend(onnx.ValueInfoProto(name=info.name) for info in model.graph.output)
+    imports = [entry for entry in model.opset_import if entry.domain not in ("", "ai.onnx")]
+    imports.append(onnx.helper.make_opsetid("", opset))
+    stripped = onnx.helper.make_model(graph, ir_version=_FILE_VERSION, opset_imports=imports)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(stripped, data_prop=True).graph
+    except Exception as error:  # of C++, which has several kinds of it
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise model_fault(name, f"onnx can't infer shapes: {first_line[:200]}") from None
+    return {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
+
+
+def _checked(type_: Any, node: Node, label: str, model: str) -> Form:
+    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+        raise node_fault(model, node, f"the shape of its output {quoted(label)} can't be inferred")
+    tensor = type_.tensor_type
+    if tensor.elem_type not in ELEMENTS:
+        raise unsupported_type(model, f"the output {quoted(label)} of node {quoted(node.name)}", tensor.elem_type)
+    if not all(extent.HasField("dim_value") and extent.dim_value >= 0 for extent in tensor.shape.dim):
+        raise node_fault(model, node, f"the shape of its output {quoted(label)} can't be inferred")
+    return ELEMENTS[tensor.elem_type], tuple(extent.dim_value for extent in tensor.shape.dim)
