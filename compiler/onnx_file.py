@@ -5,7 +5,7 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,13 +63,7 @@ def load(data: bytes, name: str) -> OnnxFile:
         ModelError: the file is damaged, or has something that is not supported.
     """
     model = _decode(data, name)
-    try:
-        return _read(model, name)
-    except UnicodeDecodeError:
-        raise model_fault(name, "a name in the file is not UTF-8 text") from None
-
-
-def _read(model: Any, name: str) -> OnnxFile:
+    _refuse_unprintable(model, name)
     opset = _opset(model, name)
     constants: dict[str, Array] = {}
     for tensor in model.graph.initializer:
@@ -89,7 +83,6 @@ def _read(model: Any, name: str) -> OnnxFile:
         else:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
-    _refuse_unprintable((*inputs, *constants, *outputs, *(text for node in nodes for text in _names(node))), name)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
     return OnnxFile(name, ordered, constants, forms_of(model, ordered, constants, opset, name), inputs, outputs)
 
@@ -173,15 +166,23 @@ def _node(proto: Any, model: str) -> Node:
     return replace(node, attributes=dict(_attributes(proto)), proto=proto)
 
 
-def _names(node: Node) -> tuple[str, ...]:
-    return (node.name, node.operator, *node.inputs, *node.outputs)
+def _texts(model: Any) -> Iterator[object]:
+    """Every name that is read; those that are not UTF-8 are bytes."""
+    graph = model.graph
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    named = (graph.initializer, graph.input, graph.output, graph.value_info, model.functions)
+    yield from (entry.name for entries in named for entry in entries)
+    yield from (entry.domain for entry in model.opset_import)
 
 
-def _refuse_unprintable(names: Iterable[str], model: str) -> None:
+def _refuse_unprintable(model: Any, name: str) -> None:
     """Names end up in messages and tables."""
-    for name in names:
-        if not name.isprintable():
-            raise model_fault(model, f"a name has characters that can't be printed: {quoted(name)}")
+    for text in _texts(model):
+        if not isinstance(text, str) or not text.isprintable():
+            shown = text if isinstance(text, str) else repr(text)
+            raise model_fault(name, f"a name has characters that can't be printed: {quoted(shown)}")
 
 
 def _attributes(proto: Any) -> Iterator[tuple[str, Any]]:

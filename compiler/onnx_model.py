@@ -75,7 +75,7 @@ class _Reader:
 
     def read(self) -> Graph:
         for name in self._file.inputs:
-            self._add(name, None)
+            self._values[name] = self._plain(name)
         for node in self._file.nodes:
             if node not in self._computed and node.outputs[0] not in self._quantizations.constants:
                 self._read(node)
@@ -103,7 +103,7 @@ class _Reader:
         made = node.outputs[0]
         self._carrier[made] = name
         if made in self._file.outputs:
-            self._add(made, None)
+            self._values[made] = self._plain(made)
             self._emit(Kind.OTHER, node, (), (name,), (made,))
 
     def _quantize(self, node: Node) -> None:
@@ -114,7 +114,7 @@ class _Reader:
         if is_same and made not in self._file.outputs:
             self._carrier[made] = source.name
             return
-        self._add(made, quantization)
+        self._values[made] = self._plain(made)
         self._emit(Kind.OTHER, node, (), (source.name,), (made,))
 
     # Operators.
@@ -184,21 +184,22 @@ class _Reader:
             if ending is not None:
                 self._end(ending)
             else:
-                self._add(name, self._passed(node, name, first))
+                passed = self._passed(node, name, first)
+                self._values[name] = passed or self._plain(name)
             outputs.append(ending.name if ending else name)
         self._emit(Kind.OTHER, node, (), inputs, outputs)
 
-    def _passed(self, node: Node, name: str, source: Value | None) -> Quantization | None:
-        """The quantization of a float output that is made of quantized values as they are."""
+    def _passed(self, node: Node, name: str, source: Value | None) -> Value | None:
+        """The quantized value that a float output is, if it is made of quantized ones as they are."""
         if node.computes not in PASSING or source is None or name in self._file.outputs:
             return None
         if self._file.forms[name][0] != "f32" or source.quantization is None or source.quantization.per_channel:
             return None
-        return source.quantization
+        return replace(source, name=name, shape=self._file.forms[name][1])
 
     def _end(self, ending: Ending) -> None:
         self._computed.update(ending.nodes)
-        self._add(ending.name, self._quantizations.stored[ending.name])
+        self._values[ending.name] = self._plain(ending.name)
         self._carrier.update(dict.fromkeys(ending.copies, ending.name))
 
     def _emit(
@@ -227,10 +228,10 @@ class _Reader:
         constant = self._quantizations.constants.get(name)
         return self._carried(name) if constant is None else self._constant(constant, "")
 
-    def _add(self, name: str, quantization: Quantization | None) -> None:
+    def _plain(self, name: str) -> Value:
+        """A value as the file says."""
         element, shape = self._file.forms[name]
-        stored = self._quantizations.stored.get(name)
-        self._values[name] = Value(name, shape, element, quantization or stored)
+        return Value(name, shape, element, self._quantizations.stored.get(name))
 
     def _constant(self, constant: Constant, order: str) -> str:
         """The value of a constant in an order of axes: one that is read in several ways is as many values."""

@@ -18,7 +18,7 @@ INT32 = np.iinfo(np.int32)
 # How far a bias's scale may be from the product of data's and weights': a few roundings of binary32.
 BIAS_TOLERANCE = 1e-5
 # Of all nodes together: a small file can have many nodes that each read the same large constant.
-MAX_READ = 1 << 31
+MAX_READ = 1 << 30
 
 _DTYPES = {element: dtype for dtype, element in TYPES.items()}
 
