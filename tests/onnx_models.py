@@ -76,7 +76,7 @@ def windows() -> Any:
     """Groups, dilation, two filters for each channel, SAME padding."""
     writer = Writer([2, 4, 12, 9])
     data = writer.conv("x", "grouped", (6, 2, 3, 2), group=2, dilations=[2, 1], pads=[2, 0, 1, 1])
-    data = writer.conv(data, "double", (12, 1, 3, 3), group=6, auto_pad="SAME_UPPER", strides=[2, 1])
+    data = writer.conv(data, "double", (12, 1, 4, 3), group=6, auto_pad="SAME_UPPER", strides=[2, 1])
     return writer.model(writer.conv(data, "lower", (5, 12, 2, 2), auto_pad="SAME_LOWER"))
 
 
@@ -185,7 +185,7 @@ def quantized_layer(
     writer.node("QuantizeLinear", ["x", "x.scale", "x.zero"], "xq")
     writer.node("DequantizeLinear", ["xq", "x.scale", "x.zero"], "xd")
     if float_weight:
-        writer.constant("wf", weight * 0.01 + 0.003)
+        writer.constant("wf", weight * 0.01 + 0.007)
         writer.node("QuantizeLinear", ["wf", "w.scale", "w.zero"], "w")
     else:
         writer.constant("w", weight, np.int8)
