@@ -8,10 +8,11 @@ from pathlib import Path
 
 from compiler.errors import ModelError
 from compiler.graph import Graph
+from compiler.onnx_reader.model import read_onnx
 from compiler.strict_json import printable
 from compiler.tflite_model import read_tflite
 
-READERS: dict[str, Callable[[bytes, str], Graph]] = {".tflite": read_tflite}
+READERS: dict[str, Callable[[bytes, str], Graph]] = {".onnx": read_onnx, ".tflite": read_tflite}
 MOST_BYTES = 1 << 31
 # Models are called like campaigns may be.
 MOST_LETTERS = 64

@@ -12,7 +12,7 @@ from onnx_models import MODELS, input_data, quantized, quantized_layer, values_o
 
 from compiler.graph import Graph, Kind
 from compiler.layer_operands import layer_operands
-from compiler.onnx_model import read_onnx
+from compiler.onnx_reader.model import read_onnx
 from compiler.quantized_layers import ModelLayer, quantized_layers
 from schedules.reference import reference
 

@@ -16,8 +16,8 @@ from onnx_models import MODELS, Writer, quantized, quantized_layer
 
 from compiler import onnx_quantization
 from compiler.errors import ModelError
-from compiler.onnx_file import NEWEST_OPSET
-from compiler.onnx_model import read_onnx
+from compiler.onnx_reader.file import NEWEST_OPSET
+from compiler.onnx_reader.model import read_onnx
 from compiler.quantized_layers import network_of
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
@@ -383,7 +383,7 @@ def test_many_nodes_that_read_one_large_constant(monkeypatch: pytest.MonkeyPatch
 MUTATE = """
 import random, resource, sys, time
 from compiler.errors import ModelError
-from compiler.onnx_model import read_onnx
+from compiler.onnx_reader.model import read_onnx
 from compiler.quantized_layers import network_of
 
 whole, count, seed = open(sys.argv[1], "rb").read(), int(sys.argv[2]), int(sys.argv[3])

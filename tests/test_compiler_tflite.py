@@ -289,7 +289,8 @@ for _ in range(count):
     mutant = np.frombuffer(whole, np.uint8).copy()
     # Most of the file is weights, which may be anything: half of the flips are in the tables behind and before them.
     places = rng.integers(0, len(mutant), 4)
-    places[:2] = rng.choice([rng.integers(0, 400), len(mutant) - 1 - rng.integers(0, 4000)], 2)
+    edge = min(4000, len(mutant))
+    places[:2] = rng.choice([rng.integers(0, min(400, edge)), len(mutant) - 1 - rng.integers(0, edge)], 2)
     mutant[places] = rng.integers(0, 256, 4)
     cut = rng.integers(8, len(mutant)) if rng.random() < 0.2 else len(mutant)
     try:

@@ -97,7 +97,7 @@ def _remember_debug(context: typer.Context, debug: bool) -> None:
 
 
 NetworkArgument = Annotated[
-    str, typer.Argument(metavar="NETWORK", help="A network's name, a model (.tflite), or a layer table (.json).")
+    str, typer.Argument(metavar="NETWORK", help="A network's name, a model (.tflite, .onnx), or a layer table (.json).")
 ]
 ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the records.")]
 CampaignOption = Annotated[

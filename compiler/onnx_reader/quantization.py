@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from compiler.graph import Quantization
-from compiler.onnx_file import OnnxFile
-from compiler.onnx_nodes import Node, node_fault, quoted
-from compiler.onnx_tensors import TYPES, Array
+from compiler.onnx_reader.file import OnnxFile
+from compiler.onnx_reader.nodes import Node, node_fault, quoted
+from compiler.onnx_reader.tensors import TYPES, Array
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 INT32 = np.iinfo(np.int32)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.graph import ElementType
-from compiler.onnx_nodes import Node, model_fault, node_fault, quoted
-from compiler.onnx_tensors import ELEMENTS, TYPES, Array, unsupported_type
+from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 
 MAX_VALUES = 1 << 31
 # Inference reads no longer constant, such as the new shape of a Reshape.

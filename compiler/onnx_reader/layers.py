@@ -10,9 +10,9 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.graph import Kind, Quantization
-from compiler.onnx_file import OnnxFile
-from compiler.onnx_nodes import Node, node_fault
-from compiler.onnx_quantization import Constant
+from compiler.onnx_reader.file import OnnxFile
+from compiler.onnx_reader.nodes import Node, node_fault
+from compiler.onnx_reader.quantization import Constant
 
 KERNELS = ("Conv", "Gemm", "MatMul")
 MAX_NUMBER = 1 << 20

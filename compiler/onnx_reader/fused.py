@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Quantization
-from compiler.onnx_file import OnnxFile
-from compiler.onnx_nodes import Node, node_fault, quoted
-from compiler.onnx_quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations, same
+from compiler.onnx_reader.file import OnnxFile
+from compiler.onnx_reader.nodes import Node, node_fault, quoted
+from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations, same
 from schedules.numerics import RANGES
 
 ACTIVATIONS = ("Relu", "Clip")

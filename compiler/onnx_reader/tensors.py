@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from compiler.errors import ModelError
 from compiler.graph import ElementType
-from compiler.onnx_nodes import Node, model_fault, node_fault, quoted
+from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 
 Array = npt.NDArray[Any]
 

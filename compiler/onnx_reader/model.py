@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import Graph, Kind, Operator, Quantization, Value
-from compiler.onnx_file import OnnxFile, load
-from compiler.onnx_fused import Ending, Fusion
-from compiler.onnx_layers import KERNELS, KernelForm, kernel_form
-from compiler.onnx_layout import with_images_moved
-from compiler.onnx_nodes import Node, model_fault, node_fault, quoted
-from compiler.onnx_quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
-from compiler.onnx_tensors import TYPES
+from compiler.onnx_reader.file import OnnxFile, load
+from compiler.onnx_reader.fused import Ending, Fusion
+from compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
+from compiler.onnx_reader.layout import with_images_moved
+from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
+from compiler.onnx_reader.tensors import TYPES
 
 BYTES = ("u8", "s8")
 # What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.onnx_nodes import Node, node_fault
-from compiler.onnx_tensors import Array
+from compiler.onnx_reader.nodes import Node, node_fault
+from compiler.onnx_reader.tensors import Array
 
 # By operator: what it computes; where each quantized input begins, its scale and zero point behind it; where the
 # scale and zero point of the output are; where the bias is, whose scale is that of the sums.
