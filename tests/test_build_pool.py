@@ -12,6 +12,7 @@ from campaigns import SMALL
 
 from results.record import Candidate, Outcome
 from schedules.target import Target
+from tuner.build.child import MOST_JOBS
 from tuner.build.job import Job
 from tuner.build.pool import BuildPool
 from tuner.cores import measuring_and_build_cores
@@ -85,6 +86,40 @@ def test_time_in_which_a_guest_is_stopped_does_not_count(pool: BuildPool, generi
     (built,) = pool.collect(5.0)
     assert built.outcome is Outcome.BUILD_TIMEOUT
     assert 1.4 < built.build_s < 3.0
+
+
+def test_a_builder_takes_the_next_job_until_one_fails(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    pool.hush(True)
+
+    def done_by(job: Job) -> tuple[Outcome, set[int]]:
+        pool.submit(job)
+        (built,) = pool.collect(30.0)
+        return built.outcome, {build.pid for build in builds()}
+
+    suites = [
+        Job(str(n), generic, str(tmp_path / f"{n}.job"), 60.0, SMALL, suite=str(tmp_path / str(n))) for n in (1, 2)
+    ]
+    first, second = map(done_by, suites)
+    assert first == second
+    assert first[0] is Outcome.OK
+    raising = Candidate(SMALL, generic.name, "faulty", 1, {"fault": "raise"})
+    outcome, after = done_by(Job("3", generic, str(tmp_path / "3"), 60.0, SMALL, raising, str(tmp_path / "1")))
+    assert outcome is Outcome.BUILD_FAILED
+    assert not after & first[1]
+    assert not done_by(suites[0])[1] & first[1]
+
+
+def test_a_builder_is_replaced_after_some_jobs(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    pool.hush(True)
+    seen = []
+    for number in range(MOST_JOBS + 1):
+        pool.submit(
+            Job(str(number), generic, str(tmp_path / f"{number}.job"), 60.0, SMALL, suite=str(tmp_path / "suite"))
+        )
+        assert pool.collect(30.0)[0].outcome is Outcome.OK
+        seen.append({build.pid for build in builds()})
+    assert len(set.union(*seen[: MOST_JOBS - 1])) == 1
+    assert not seen[-1] & seen[0]
 
 
 def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_path: Path) -> None:

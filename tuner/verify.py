@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ def read_case(path: Path) -> tuple[Operands, npt.NDArray[Any]]:
 def write_cases(workload: Workload, kernel: Kernel, suite: Path, folder: Path) -> tuple[Case, ...]:
     """Write a kernel's arguments for each case of a suite; kernels of one shape share files."""
     cases = []
-    for index in range(len(list(suite.glob("*.npz")))):
-        operands, expected = read_case(suite / f"{index}.npz")
+    for index, (operands, expected) in enumerate(_read_suite(suite, (suite / "0.npz").stat().st_mtime_ns)):
         files = []
         for position, array in enumerate(kernel_inputs(workload, kernel, operands)):
             if position in _SHARED:
@@ -66,6 +66,12 @@ def write_cases(workload: Workload, kernel: Kernel, suite: Path, folder: Path) -
         output = _share(suite, f"{index}.expected", expected.reshape(kernel.output_shape))
         cases.append(Case(tuple(map(str, files)), str(output)))
     return tuple(cases)
+
+
+@lru_cache(maxsize=1)
+def _read_suite(folder: Path, _written_ns: int) -> tuple[tuple[Operands, npt.NDArray[Any]], ...]:
+    """The cases of a suite; kept for the next candidate, which is mostly one of the same layer."""
+    return tuple(read_case(folder / f"{index}.npz") for index in range(len(list(folder.glob("*.npz")))))
 
 
 def _values(operands: Operands | Addend) -> dict[str, Any]:

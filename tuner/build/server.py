@@ -1,7 +1,7 @@
 """The resident process that builds: `python -m tuner.build.server`, started by a pool.
 
-It imports TVM once and forks a child per job, so that an aborting or hanging compiler costs that job alone, and memory
-that a compiler leaks goes with its child. It speaks over an inherited socket.
+It imports TVM once and forks children for the jobs, one for each core: an aborting or hanging compiler costs its job
+alone, and memory that a compiler leaks goes with its child some jobs later. It speaks over an inherited socket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ END_LIMIT_S = 3.0
 class Crew:
     """The children of a server: one for each building core, and a guest on the core that measures.
 
-    While the crew is hushed, the guest is stopped and none is started.
+    While the crew is hushed, the guest is stopped and gets no job.
     """
 
     def __init__(self, build: Callable[[Job], None], sock: socket.socket, cores: list[int], guest: int | None) -> None:
@@ -58,20 +58,32 @@ class Crew:
         self._start()
 
     def finished(self, ready: set[int]) -> list[Built]:
-        """End the children that are ready or late, and start others in their places."""
-        now = time.monotonic()
-        over = [child for child in self.children if child.pidfd in ready or child.deadline <= now]
-        self._builders = [child for child in self._builders if child not in over]
-        self._guest = None if self._guest in over else self._guest
-        built = [child.end() for child in over]
+        """What the children have done that are ready or late; they get other jobs, or others take their places."""
+        now, built = time.monotonic(), []
+        for child in self.children:
+            if child.deadline <= now or ready & set(child.descriptors):
+                if child.job is not None:
+                    built.append(child.finish())
+                    if not child.worn:
+                        continue
+                child.close()
+                self._builders = [other for other in self._builders if other is not child]
+                self._guest = None if self._guest is child else self._guest
         self._start()
         return built
 
     def _start(self) -> None:
-        while self._queue and len(self._builders) < len(self._cores):
-            self._builders.append(Child(self._queue.popleft(), self._build, self._cores, self._sock))
-        if self._queue and self._guest is None and self._guest_core is not None and not self._hushed:
-            self._guest = Child(self._queue.popleft(), self._build, [self._guest_core], self._sock)
+        idle = [child for child in self._builders if child.job is None]
+        while self._queue and (idle or len(self._builders) < len(self._cores)):
+            if not idle:
+                self._builders.append(Child(self._build, self._cores, self._sock))
+                idle.append(self._builders[-1])
+            idle.pop().start(self._queue.popleft())
+        if self._queue and self._guest_core is not None and not self._hushed:
+            if self._guest is None:
+                self._guest = Child(self._build, [self._guest_core], self._sock)
+            if self._guest.job is None:
+                self._guest.start(self._queue.popleft())
 
 
 def main() -> None:
@@ -102,7 +114,8 @@ def _serve(sock: socket.socket, cores: list[int], guest: int | None) -> None:
     gc.freeze()
     crew = Crew(build, sock, cores, guest)
     while True:
-        ready = framing.wait_readable([sock.fileno(), *(child.pidfd for child in crew.children)], _wake(crew))
+        watched = [descriptor for child in crew.children for descriptor in child.descriptors]
+        ready = framing.wait_readable([sock.fileno(), *watched], _wake(crew))
         if sock.fileno() in ready:
             message = framing.receive(sock, time.monotonic() + SEND_LIMIT_S)
             if "hush" in message:
