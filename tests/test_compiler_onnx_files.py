@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from onnx_models import MODELS, Writer, quantized, quantized_layer
 
-from compiler import onnx_quantization
 from compiler.errors import ModelError
+from compiler.onnx_reader import quantization
 from compiler.onnx_reader.file import NEWEST_OPSET
 from compiler.onnx_reader.model import read_onnx
 from compiler.quantized_layers import network_of
@@ -370,7 +370,7 @@ def test_a_hundred_thousand_nodes() -> None:
 
 def test_many_nodes_that_read_one_large_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file that asks for gigabytes."""
-    monkeypatch.setattr(onnx_quantization, "MAX_READ", 1 << 22)
+    monkeypatch.setattr(quantization, "MAX_READ", 1 << 22)
     writer = Writer([1, 4])
     writer.constant("s", 0.1)
     writer.constant("large", np.zeros(1 << 16))
