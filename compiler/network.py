@@ -14,6 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from compiler.errors import LayerTableError, UnknownNetworkError
+from compiler.files import read_file
 from compiler.strict_json import Faults, Fields, clipped, decode_json, printable
 from schedules.errors import WorkloadError
 from schedules.workload import Workload, parse_workload
@@ -106,7 +107,8 @@ def load_network(name_or_path: str) -> Network:
         return read_table((_tables() / f"{name_or_path}.json").read_bytes(), f"{name_or_path}.json")
     path = Path(name_or_path)
     if path.suffix.lower() == ".json":
-        return read_table(_read_file(path), name_or_path)
+        data = read_file(path, "a layer table", MAX_BYTES, lambda text: LayerTableError([text]))
+        return read_table(data, name_or_path)
     if path.suffix.lower() in MODEL_SUFFIXES:
         from compiler.model import read_model  # its readers need packages that tables don't
         from compiler.quantized_layers import network_of
@@ -195,20 +197,6 @@ def _check_published(network: Network, faults: Faults) -> None:
             f"the layers have {network.macs:.6g} multiply-adds, {deviation:+.2%} from the published figure, "
             f"the tolerance is {published.tolerance:.2%}: {published.macs:.6g}",
         )
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            what = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
-            raise LayerTableError([printable(f"a layer table must be a file, this is {what}: {path}")])
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise LayerTableError([printable(f"{path}: {error.strerror}")]) from None
-    if len(data) > MAX_BYTES:
-        raise LayerTableError([printable(f"{path}: a layer table has at most {MAX_BYTES} bytes")])
-    return data
 
 
 def _exists(path: str) -> bool:

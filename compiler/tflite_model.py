@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from compiler.errors import ModelError
 from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
+from compiler.padding import same_padding
 from compiler.strict_json import clipped, printable
 from schedules.numerics import RANGES
 
@@ -205,7 +206,8 @@ class _Reader:
         padding = (0, 0, 0, 0)
         if options.Padding() == SAME:
             rows, columns = (
-                _same(data.shape[1 + axis], weight.shape[1 + axis], stride[axis], dilation[axis]) for axis in (0, 1)
+                same_padding(data.shape[1 + axis], weight.shape[1 + axis], stride[axis], dilation[axis])
+                for axis in (0, 1)
             )
             padding = rows[0], columns[0], rows[1], columns[1]
         if len(output.shape) != 4:
@@ -285,12 +287,6 @@ def _filters_first(weight: Value) -> Value:
     if quantization is not None and quantization.per_channel:
         quantization = Quantization(quantization.scale, quantization.zero_point, 0)
     return Value(weight.name, moved.shape, weight.type, quantization, moved)
-
-
-def _same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """The border before and after an axis, of which the outputs are as many as its strides."""
-    total = max(0, (math.ceil(extent / stride) - 1) * stride + (kernel - 1) * dilation + 1 - extent)
-    return total // 2, total - total // 2
 
 
 def _stored(real: float, scale: np.float32, zero_point: int) -> int:

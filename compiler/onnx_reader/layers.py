@@ -13,6 +13,7 @@ from compiler.graph import Kind, Quantization
 from compiler.onnx_reader.file import OnnxFile
 from compiler.onnx_reader.nodes import Node, node_fault
 from compiler.onnx_reader.quantization import Constant
+from compiler.padding import same_padding
 
 KERNELS = ("Conv", "Gemm", "MatMul")
 MAX_NUMBER = 1 << 20
@@ -80,10 +81,7 @@ def _padding(
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         before, after = [], []
         for axis in (0, 1):
-            outputs = -(-image[axis] // stride[axis])
-            reach = dilation[axis] * (kernel[axis] - 1) + 1
-            total = max(0, (outputs - 1) * stride[axis] + reach - image[axis])
-            less, more = total // 2, total - total // 2
+            less, more = same_padding(image[axis], kernel[axis], stride[axis], dilation[axis])
             before.append(less if auto == "SAME_UPPER" else more)
             after.append(more if auto == "SAME_UPPER" else less)
         return before[0], before[1], after[0], after[1]
