@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +15,7 @@ from campaigns import SMALL
 
 from results.record import Candidate, Outcome
 from schedules.target import Target
-from tuner.build.child import MOST_JOBS
+from tuner.build.child import MOST_JOBS, Child
 from tuner.build.job import Job
 from tuner.build.pool import BuildPool
 from tuner.cores import measuring_and_build_cores
@@ -120,6 +123,23 @@ def test_a_builder_is_replaced_after_some_jobs(pool: BuildPool, generic: Target,
         seen.append({build.pid for build in builds()})
     assert len(set.union(*seen[: MOST_JOBS - 1])) == 1
     assert not seen[-1] & seen[0]
+
+
+def test_a_stopped_build_leaves_its_linker_alone(generic: Target, tmp_path: Path) -> None:
+    """A linker that was stopped between its fork and its first instructions would outlive all others."""
+    ours, theirs = socket.socketpair()
+    child = Child(lambda _: subprocess.run(["sleep", "60"], check=True), os.sched_getaffinity(0), theirs)
+    child.start(Job("1", generic, str(tmp_path / "1"), 60.0, SMALL))
+    (build,) = psutil.Process().children()
+    wait_until(lambda: [linker.name() for linker in build.children()] == ["sleep"])
+    (linker,) = build.children()
+    child.stop()
+    wait_until(lambda: build.status() == psutil.STATUS_STOPPED)
+    assert linker.status() == psutil.STATUS_SLEEPING
+    child.close()
+    wait_until(lambda: not linker.is_running() or linker.status() == psutil.STATUS_ZOMBIE)
+    ours.close()
+    theirs.close()
 
 
 def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_path: Path) -> None:

@@ -143,10 +143,9 @@ class Child:
             return False
 
     def _signal(self, number: signal.Signals) -> None:
-        """To the group, and to the process itself, which may not lead a group yet."""
-        for send in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError):
-                send(self._pid, number)
+        """Not to its group: a linker that is stopped before it is armed would outlive the server."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, number)
 
 
 def _live(

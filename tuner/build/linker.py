@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,13 @@ def link_objects(output: Path, objects: Sequence[Path]) -> None:
     Raises:
         RuntimeError: the linker failed; the message is its last line.
     """
+    parent = os.getpid()
+
+    def arm() -> None:
+        processes.signal_when_parent_ends(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
     command = [find_linker(), *OPTIONS, "-o", str(output), *map(str, objects)]
     done = subprocess.run(
         command,
@@ -58,7 +66,7 @@ def link_objects(output: Path, objects: Sequence[Path]) -> None:
         text=True,
         timeout=LIMIT_S,
         check=False,
-        preexec_fn=lambda: processes.signal_when_parent_ends(signal.SIGKILL),
+        preexec_fn=arm,
     )
     if done.returncode != 0:
         words = done.stderr.strip().splitlines() or [processes.how_it_ended(done.returncode)]
