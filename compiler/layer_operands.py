@@ -66,10 +66,11 @@ def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> di
 
 def _addend(graph: Graph, layer: ModelLayer, residual: ByteArray) -> Addend:
     assert layer.addition is not None
-    own_name = layer.operator.outputs[0]
-    other = next(graph.values[name] for name in layer.addition.inputs if name != own_name)
-    total = graph.values[layer.addition.outputs[0]]
-    own_scale, other_scale, sum_scale = (_scale(value) for value in (graph.values[own_name], other, total))
+    assert layer.residual is not None
+    own, other, total = (
+        graph.values[name] for name in (layer.operator.outputs[0], layer.residual, layer.addition.outputs[0])
+    )
+    own_scale, other_scale, sum_scale = (_scale(value) for value in (own, other, total))
     low, high = _bounds(layer.addition, total)
     factors: dict[str, Any]
     if layer.addition.rule == "float":

@@ -31,6 +31,11 @@ class ModelLayer:
     operator: Operator
     addition: Operator | None = None
 
+    @property
+    def residual(self) -> str | None:
+        """The name of the value that is added."""
+        return _other_summand(self.addition, self.operator.outputs[0]) if self.addition else None
+
 
 def quantized_layers(graph: Graph) -> tuple[ModelLayer, ...]:
     """The layers in the order in which they run.
@@ -77,7 +82,8 @@ def _first_float(graph: Graph) -> str:
 def _residuals(graph: Graph) -> dict[str, Operator]:
     """Additions that are fused, by the name of the convolution's output.
 
-    The convolution that runs last computes the sum: its own output has no other use, and the other summand is ready.
+    The convolution that runs last computes the sum, of those whose output has no other use: it can wait for the other
+    summand.
     """
     made_by = {name: index for index, operator in enumerate(graph.operators) for name in operator.outputs}
     uses = Counter(name for operator in graph.operators for name in operator.inputs) + Counter(graph.outputs)
@@ -95,8 +101,8 @@ def _residuals(graph: Graph) -> dict[str, Operator]:
 
 def _fuses(graph: Graph, operator: Operator, name: str, addition: Operator) -> bool:
     """Whether an operator can add the other summand to its own output `name`."""
-    (other,) = set(addition.inputs) - {name}
-    own, residual, total = (graph.values[value] for value in (name, other, addition.outputs[0]))
+    names = name, _other_summand(addition, name), addition.outputs[0]
+    own, residual, total = (graph.values[value] for value in names)
     return (
         operator.kind in (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE)
         and operator.rule == addition.rule
@@ -108,11 +114,15 @@ def _fuses(graph: Graph, operator: Operator, name: str, addition: Operator) -> b
     )
 
 
+def _other_summand(addition: Operator, name: str) -> str:
+    return next(other for other in addition.inputs if other != name)
+
+
 def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Workload:
     data, weight, output = (graph.values[name] for name in (*operator.inputs[:2], operator.outputs[0]))
     numerics = _numerics(graph, operator, data, weight, output)
     if addition:
-        residual = next(graph.values[name] for name in addition.inputs if name != output.name)
+        residual = graph.values[_other_summand(addition, output.name)]
         numerics = replace(numerics, residual=Residual(cast(DataType, residual.type), _narrows(addition, output)))
     if operator.kind is Kind.DENSE:
         features = weight.shape[1]

@@ -61,7 +61,7 @@ class _Reader:
     """Reads one file; `schema` is the package `tflite`."""
 
     def __init__(self, schema: Any, data: bytes, name: str) -> None:
-        self._schema, self._name, self._data = schema, name, data
+        self._schema, self._name = schema, name
         self._model = schema.Model.GetRootAs(data, 0)
         # Weights of depthwise convolutions, [1, KH, KW, OC] in the file, that have their axes as a graph has them.
         self._moved: set[str] = set()

@@ -13,7 +13,7 @@ from onnx_models import MODELS, input_data, quantized, quantized_layer, values_o
 from compiler.graph import Graph, Kind
 from compiler.layer_operands import layer_operands
 from compiler.onnx_reader.model import read_onnx
-from compiler.quantized_layers import ModelLayer, quantized_layers
+from compiler.quantized_layers import quantized_layers
 from schedules.reference import reference
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
@@ -87,21 +87,15 @@ def channels_last(array: Array) -> Array:
     return array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
 
 
-def residual_of(layer: ModelLayer) -> str | None:
-    if layer.addition is None:
-        return None
-    return next(name for name in layer.addition.inputs if name != layer.operator.outputs[0])
-
-
 def require_exact(graph: Graph, file: bytes, feed: Array, steps: int = 0) -> int:
     """Compare each layer's outputs with ONNX Runtime's; returns how many differ, by `steps` at most."""
     layers = quantized_layers(graph)
     names = {name for layer in layers for each in (layer.operator, layer.addition) if each for name in each.outputs}
-    names |= {layer.operator.inputs[0] for layer in layers} | {name for each in layers if (name := residual_of(each))}
+    names |= {layer.operator.inputs[0] for layer in layers} | {each.residual for each in layers if each.residual}
     theirs = {name: channels_last(array) for name, array in values_of(file, sorted(names), feed).items()}
     differ = 0
     for layer in layers:
-        residual, last = residual_of(layer), (layer.addition or layer.operator).outputs[0]
+        residual, last = layer.residual, (layer.addition or layer.operator).outputs[0]
         added = None if residual is None else theirs[residual]
         operands = layer_operands(graph, layer, theirs[layer.operator.inputs[0]], added)
         wide = reference(layer.workload, operands).astype(np.int64) - theirs[last]

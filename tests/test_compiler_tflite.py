@@ -18,7 +18,7 @@ from compiler.graph import Kind
 from compiler.layer_operands import layer_operands
 from compiler.model import read_model
 from compiler.network import load_network
-from compiler.quantized_layers import ModelLayer, network_of, quantized_layers
+from compiler.quantized_layers import network_of, quantized_layers
 from compiler.tflite_model import read_tflite
 from schedules.adversarial import adversarial_operands
 from schedules.reference import reference
@@ -45,14 +45,6 @@ def tensors_of(path: Path, data: Array) -> dict[str, Array]:
     return {detail["name"]: interpreter.get_tensor(detail["index"]) for detail in interpreter.get_tensor_details()}
 
 
-def inputs_of(layer: ModelLayer) -> tuple[str, str | None]:
-    """The names of a layer's data and of its residual."""
-    if layer.addition is None:
-        return layer.operator.inputs[0], None
-    own = layer.operator.outputs[0]
-    return layer.operator.inputs[0], next(name for name in layer.addition.inputs if name != own)
-
-
 @pytest.mark.parametrize("name", [V1_SMALL, V1, V2, V2_INT8])
 def test_every_layer_is_litert_s_bit_for_bit(name: str) -> None:
     path = model_path(name)
@@ -61,7 +53,7 @@ def test_every_layer_is_litert_s_bit_for_bit(name: str) -> None:
     tensors = tensors_of(path, np.random.default_rng(0).integers(0, 256, size).astype(np.uint8))
     layers = quantized_layers(graph)
     for layer in layers:
-        data, residual = inputs_of(layer)
+        data, residual = layer.operator.inputs[0], layer.residual
         operands = layer_operands(graph, layer, tensors[data], None if residual is None else tensors[residual])
         output = (layer.addition or layer.operator).outputs[0]
         ours = reference(layer.workload, operands)
