@@ -199,6 +199,21 @@ def test_numbers_of_records_that_other_turns_made_are_not_given_again(generic: T
     assert len(made) == 8 * len(KEYS)
 
 
+def test_contenders_are_different_programs_in_whichever_order_they_were_measured(generic: Target) -> None:
+    """Twins have one binary and one time. Were one of them chosen by chance, a finished campaign would go on."""
+    chosen = set()
+    for seed in range(8):
+        _, (run,) = make_turns(generic, BATCH, keys=KEYS[:1])
+        slots = run.next_slots(BATCH)
+        trials = [ok(slot.sequence, 1e-5 * (1 + place // 3), chosen=slot.candidate) for place, slot in enumerate(slots)]
+        trials = [replace(trial, binary=f"{place // 3:064x}") for place, trial in enumerate(trials)]
+        for trial in random.Random(seed).sample(trials, len(trials)):
+            run.record(trial)
+        chosen.add(tuple(trial.sequence for trial in run.contenders()))
+    # The first three are the default and its twins.
+    assert chosen == {(3, 6)}
+
+
 @pytest.mark.parametrize(
     ("changed", "gain"),
     [

@@ -103,7 +103,7 @@ class TaskRun:
         return self._fastest[0] if self._fastest else None
 
     def contenders(self) -> list[Trial]:
-        """The fastest exact trials besides the default, which they must beat; none where the default is not exact."""
+        """The fastest exact programs besides the default, which they must beat; none where the default is not exact."""
         default = self.trials.get(self.task.default.id)
         if default is None or default.outcome is not Outcome.OK:
             return []
@@ -112,7 +112,7 @@ class TaskRun:
     def _take(self, trial: Trial) -> None:
         self.trials[trial.candidate.id] = trial
         if trial.outcome is Outcome.OK:
-            self._fastest = sorted([*self._fastest, trial], key=median_s)[: CONTENDERS + 1]
+            self._fastest = _fastest_programs([*self._fastest, trial], CONTENDERS + 1)
 
     def _sequence(self, position: int) -> int:
         """A number for the trial at a position. Records of a search that took other turns may have that one already."""
@@ -138,6 +138,14 @@ class TaskRun:
                 self._known.add(candidate.id)
                 fresh.append(candidate)
         return fresh
+
+
+def _fastest_programs(trials: Sequence[Trial], count: int) -> list[Trial]:
+    """The fastest trials, each binary once, whatever the order of `trials`: the twins of a binary have one time."""
+    binaries: dict[str, Trial] = {}
+    for trial in sorted(trials, key=lambda trial: (median_s(trial), trial.sequence)):
+        binaries.setdefault(trial.binary, trial)
+    return list(binaries.values())[:count]
 
 
 def median_s(trial: Trial) -> float:
