@@ -3,7 +3,9 @@
 CompilerError
 ├── UnknownNetworkError  a name that no network of this package has
 ├── LayerTableError      a layer table that can't be read, or has faults
-└── ModelError           a model that can't be read, or has something that is not supported
+├── ModelError           a model that can't be read, or has something that is not supported
+├── CompiledModelError   a compiled model that can't be loaded, or can't run here or on these values
+└── NoLinkerError        nothing is there to link kernels with
 """
 
 from __future__ import annotations
@@ -23,6 +25,14 @@ class UnknownNetworkError(CompilerError):
 
 class ModelError(CompilerError):
     """A model that can't be read, or has something that is not supported: one line, which names the place."""
+
+
+class CompiledModelError(CompilerError):
+    """A compiled model that can't be loaded, or can't run on this CPU or on the values that it was given."""
+
+
+class NoLinkerError(CompilerError):
+    """Nothing is there to link kernels with."""
 
 
 class LayerTableError(CompilerError):

@@ -4,7 +4,6 @@ TunerError
 ├── SpecError                  a campaign's description that can't be used
 ├── CampaignError              a campaign that can't start, or can't go on
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
-│   ├── NoCompilerError        nothing is there to link kernels with
 │   ├── ResultsFolderError     the folder for its files can't be made
 │   ├── TooManyThreadsError    this process may not use so many cores
 │   └── DeviceGoneError        no device is left to measure on
@@ -36,10 +35,6 @@ class CampaignError(TunerError):
 
 class CampaignDiffersError(CampaignError):
     """A campaign was started with other settings, or on another CPU."""
-
-
-class NoCompilerError(CampaignError):
-    """Nothing is there to link kernels with."""
 
 
 class ResultsFolderError(CampaignError):

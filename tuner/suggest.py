@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from compiler.best_log import schedule_faults
 from results.base import Store
 from results.best import best_schedules
 from results.record import CacheMode, Candidate, Trial, cache_mode
@@ -15,7 +16,6 @@ from schedules.registry import template_for
 from schedules.space import Config, ConfigSpace
 from schedules.target import Target
 from schedules.workload import Workload
-from tuner.best_log import schedule_faults
 from tuner.cost_model.experience import experience_of
 from tuner.cost_model.features import FeatureEncoder
 from tuner.cost_model.prior import Prior, learn_prior

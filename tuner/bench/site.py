@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from compiler.linker import find_linker
 from results.base import Store
 from results.record import BenchResult, Entrant
 from results.store import SqliteStore
@@ -15,7 +16,6 @@ from rpc.local import LocalTransport
 from rpc.request import Capabilities
 from schedules.target import Target, target_for
 from tuner.bench.own import Choice, Preparation
-from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.run import DEVICE_NAME, environment_of
 from tuner.cores import bound_to, measuring_and_build_cores

@@ -20,6 +20,7 @@ import schedules.x86.conv_kernel
 import schedules.x86.depthwise_kernel
 import schedules.x86.grouped_kernel
 import schedules.x86.peak_kernel  # noqa: F401
+from compiler.linker import link_module
 from results.record import Candidate, Outcome
 from rpc.request import Case, Program
 from schedules.errors import ConfigError
@@ -29,7 +30,6 @@ from schedules.registry import template_named
 from schedules.target import Target
 from schedules.workload import parse_workload
 from tuner.build.job import RESULT_FILE, Built, Job, built_to_json
-from tuner.build.linker import link_module
 from tuner.verify import write_cases, write_suite
 
 ENTRY = "main"

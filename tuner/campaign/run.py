@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from compiler.linker import find_linker
 from results.base import Store
 from results.record import CacheMode, Campaign, DeviceCheck, Trial, cache_mode
 from results.store import SqliteStore
@@ -16,7 +17,6 @@ from rpc.request import Capabilities, Program
 from schedules.target import Target, target_for
 from tuner.build.base import Pool
 from tuner.build.cluster import ClusterPool
-from tuner.build.linker import find_linker
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
 from tuner.campaign.loop import CampaignLoop, Ending

@@ -75,8 +75,8 @@ def _recorded(results: Path, campaign: str | None, cache: CacheMode | None) -> l
 
 
 def _logged(log: Path) -> list[BestSchedule]:
+    from compiler.best_log import schedule_faults
     from results.best import read_best_log
-    from tuner.best_log import schedule_faults
 
     return read_best_log(log, schedule_faults)
 

@@ -35,7 +35,7 @@ def check(target: TargetOption = None, form: FormatOption = Format.TABLE, _debug
 
     Example: int8tune devices check --format json
     """
-    from tuner.build.linker import find_linker
+    from compiler.linker import find_linker
     from tuner.cores import measuring_and_build_cores
     from tuner.device_check import measure_device
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 import typer
 
-from compiler.errors import CompilerError, LayerTableError, ModelError, UnknownNetworkError
+from compiler.errors import (
+    CompilerError,
+    LayerTableError,
+    ModelError,
+    NoLinkerError,
+    UnknownNetworkError,
+)
 from results.errors import (
     BestLogError,
     ExportError,
@@ -37,7 +43,6 @@ from tuner.errors import (
     CampaignDiffersError,
     CampaignError,
     DeviceGoneError,
-    NoCompilerError,
     NoMetaScheduleError,
     NoPeersError,
     RecordingError,
@@ -79,7 +84,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     UnknownStrategyError: Failure(USAGE, "see the options: int8tune tune --help"),
     UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results best --results DIR"),
     CampaignDiffersError: Failure(FAILED, "go on as it was started, or start another one: add --name OTHER"),
-    NoCompilerError: Failure(FAILED, "install one, such as: apt install gcc"),
+    NoLinkerError: Failure(FAILED, "install one, such as: apt install gcc"),
     ResultsFolderError: Failure(FAILED, "choose a folder that can be written: add --results DIR"),
     DeviceGoneError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),

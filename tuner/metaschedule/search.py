@@ -23,8 +23,8 @@ from tvm.s_tir.meta_schedule import mutator, postproc, schedule_rule
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
+from compiler.linker import link_module
 from rpc import processes
-from tuner.build.linker import link_module
 from tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
 from tuner.campaign.workshop import BUILD_LIMIT_S
 from tuner.lab.metaschedule import FAILED_S

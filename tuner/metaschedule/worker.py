@@ -15,12 +15,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from compiler.linker import link_module
 from results.atomic import write_atomic
 from rpc import processes
 from rpc.request import Program
 from schedules.template import Rejection
 from schedules.workload import parse_workload
-from tuner.build.linker import link_module
 from tuner.metaschedule.form import PeerForm, peer_form
 from tuner.metaschedule.job import DATABASE, FOUND_FILE, Found, SearchJob, found_to_json, job_from_json
 from tuner.verify import write_cases

@@ -11,6 +11,7 @@ import pytest
 from cli_program import CONV, DEPTHWISE, int8tune
 from probes import any_target
 
+from compiler.best_log import schedule_faults
 from results.best import BestSchedule, read_best_log, write_best_log
 from results.errors import BestLogError
 from results.record import Candidate
@@ -18,7 +19,6 @@ from results.stats import ITSELF
 from schedules.registry import template_for
 from schedules.target import Target, target_for, targets_named
 from schedules.workload import parse_workload
-from tuner.best_log import schedule_faults
 
 VNNI = any_target("x86-avx512vnni")
 ARM = target_for({"asimd"}, "cortex-a76", "x")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from compiler.errors import NoLinkerError
 from rpc import processes
-from tuner.errors import NoCompilerError
 
 LINKERS = ("ld", "ld.lld", "ld.bfd", "ld.gold")
 # Without symbols, and without a page of padding for each segment: half the size.
@@ -23,12 +23,12 @@ def find_linker() -> str:
     """Path of the first linker that is installed.
 
     Raises:
-        NoCompilerError: there is none.
+        NoLinkerError: there is none.
     """
     for name in LINKERS:
         if path := shutil.which(name):
             return path
-    raise NoCompilerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(LINKERS)}")
+    raise NoLinkerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(LINKERS)}")
 
 
 def link_module(module: Any, library: Path) -> None:
