@@ -1,0 +1,90 @@
+"""What a compiled model says of itself, as JSON: its inputs and outputs, the CPU it needs, and what its calls compute."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from compiler.graph import Value
+from compiler.program import Call, Program
+from schedules.target import PROFILES, Target
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a compiled model says of itself.
+
+    Attributes:
+        needs: CPU features by the names that Linux gives them; empty for code of one CPU, whose name is in `target`.
+        inputs, outputs: `name`, `shape`, `type`, and `scale` and `zero_point` where they are quantized.
+        calls: `layers`, `computes`, `schedule`, `kernel` and `output`, in the order in which they run.
+    """
+
+    model: str
+    target: str
+    threads: int
+    needs: tuple[str, ...]
+    inputs: tuple[dict[str, Any], ...]
+    outputs: tuple[dict[str, Any], ...]
+    calls: tuple[dict[str, Any], ...]
+
+
+def about_text(program: Program, target: Target) -> str:
+    """The text that a program's compiled model carries."""
+    graph = program.graph
+    needs = next(profile.needs for profile in PROFILES if profile.name == target.profile)
+    return json.dumps(
+        {
+            "int8tune_model": FORMAT,
+            "made_by": f"int8tune {version('int8tune')}",
+            "model": graph.name,
+            "target": target.name,
+            "threads": target.threads,
+            "needs": sorted(needs),
+            "inputs": [_form(graph.values[name]) for name in graph.inputs],
+            "outputs": [_form(graph.values[name]) for name in graph.outputs],
+            "calls": [_call(call) for call in program.calls],
+        }
+    )
+
+
+def read_about(text: str) -> About:
+    """What a compiled model says.
+
+    Raises:
+        ValueError: it is no such text, or one of another version.
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict) or found.get("int8tune_model") != FORMAT:
+        raise ValueError("it is of another version")
+    return About(
+        model=found["model"],
+        target=found["target"],
+        threads=found["threads"],
+        needs=tuple(found["needs"]),
+        inputs=tuple(found["inputs"]),
+        outputs=tuple(found["outputs"]),
+        calls=tuple(found["calls"]),
+    )
+
+
+def _form(value: Value) -> dict[str, Any]:
+    form: dict[str, Any] = {"name": value.name, "shape": list(value.shape), "type": value.type}
+    if value.quantization is not None and not value.quantization.per_channel:
+        form["scale"] = float(value.quantization.scale[0])
+        form["zero_point"] = int(value.quantization.zero_point[0])
+    return form
+
+
+def _call(call: Call) -> dict[str, Any]:
+    return {
+        "layers": call.layers,
+        "computes": call.computes,
+        "schedule": call.schedule,
+        "kernel": call.kernel,
+        "output": call.output,
+    }

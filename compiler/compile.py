@@ -1,0 +1,99 @@
+"""From a graph to a compiled model: a shared library that needs TVM's runtime and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compiler.about import about_text
+from compiler.errors import ModelError
+from compiler.graph import Graph, Kind, Operator
+from compiler.layer_call import layer_arguments, schedule_of
+from compiler.operator_kernels.registry import KERNELS
+from compiler.program import Call, Program, steps_of
+from compiler.quantized_layers import ModelLayer
+from compiler.relax_module import build_executable, export
+from compiler.schedule_choice import Choice, Schedules
+from schedules.target import Target
+from schedules.template import Kernel
+from schedules.workload import Workload
+
+
+def compile_model(graph: Graph, target: Target, schedules: Schedules, library: Path) -> Program:
+    """Write the compiled model of a graph.
+
+    Raises:
+        ModelError: an operator that nothing computes; the message names it.
+        NoLinkerError: nothing is there to link with.
+    """
+    program = program_of(graph, target, schedules)
+    export(build_executable(program, target, about_text(program, target)), library)
+    return program
+
+
+def all_values(graph: Graph) -> Graph:
+    """The graph with every value that a step makes as an output: what a comparison layer by layer needs."""
+    made = [_output(step) for step in steps_of(graph)]
+    return replace(graph, outputs=tuple(dict.fromkeys(made)))
+
+
+def program_of(graph: Graph, target: Target, schedules: Schedules) -> Program:
+    """The calls and kernels of a graph.
+
+    Raises:
+        ModelError: an operator that nothing computes; the message names it.
+    """
+    writer = _Writer(graph, target, schedules)
+    calls = tuple(writer.call(step) for step in steps_of(graph))
+    return Program(graph, calls, writer.kernels)
+
+
+class _Writer:
+    """Makes calls of steps; layers with the same workload and schedule share a kernel."""
+
+    def __init__(self, graph: Graph, target: Target, schedules: Schedules) -> None:
+        self._graph, self._target, self._schedules = graph, target, schedules
+        self.kernels: dict[str, Any] = {}
+        self._names: Counter[str] = Counter()
+        self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
+
+    def call(self, step: ModelLayer | Operator) -> Call:
+        return self._layer(step) if isinstance(step, ModelLayer) else self._operator(step)
+
+    def _layer(self, layer: ModelLayer) -> Call:
+        workload = layer.workload
+        if workload not in self._layers:
+            choice = self._schedules.choose(workload)
+            kernel = choice.template.apply(workload, self._target, choice.config)
+            self._layers[workload] = self._add(workload.op, kernel.function), choice, kernel
+        name, choice, kernel = self._layers[workload]
+        arguments = layer_arguments(self._graph, layer, kernel)
+        return Call(layer.names, workload.key, schedule_of(choice), name, arguments, _output(layer))
+
+    def _operator(self, operator: Operator) -> Call:
+        name, arguments = "", operator.inputs[:1]
+        if operator.kind is not Kind.RESHAPE:
+            write = KERNELS.get(operator.kind)
+            if write is None:
+                raise ModelError(f"{self._graph.name}: layer `{operator.layers[0]}` ({operator.operator}): no kernel computes it")
+            kernel = write(self._graph, operator, self._target)
+            name = self._add(str(operator.kind), kernel.function)
+            arguments = (*kernel.inputs, *kernel.constants)
+        return Call(operator.layers, operator.operator, {}, name, arguments, operator.outputs[0])
+
+    def _add(self, kind: str, function: Any) -> str:
+        """A name for a kernel that no other has."""
+        self._names[kind] += 1
+        name = f"{kind}_{self._names[kind]}"
+        self.kernels[name] = function.with_attr("global_symbol", name)
+        return name
+
+
+def _output(step: ModelLayer | Operator) -> str:
+    operator = step if isinstance(step, Operator) else step.addition or step.operator
+    return operator.outputs[0]
+
+

@@ -1,0 +1,81 @@
+"""A program as a Relax module, built and linked. This module imports TVM.
+
+Kernels are compiled one by one, as `schedules.lowering` has them compiled when they are tuned, and called by name.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from compiler.graph import Value
+from compiler.linker import link_objects
+from compiler.program import Call, Program
+from schedules.lowering import compile_function
+from schedules.target import Target
+
+DTYPES = {"f32": "float32", "u8": "uint8", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64"}
+MAIN, ABOUT = "main", "about"
+
+
+def build_executable(program: Program, target: Target, about: str) -> Any:
+    """The Relax executable with functions `main`, of the model's inputs, and `about`, which gives a text as u8 values."""
+    kernels = [compile_function(function, target).mod for function in program.kernels.values()]
+    module = _module(program, about).with_attr("external_mods", kernels)
+    host = tvm.target.Target(dict(target.tvm))
+    return relax.build(module, target=host)
+
+
+def export(executable: Any, library: Path) -> None:
+    """Link an executable into a shared library, which is replaced whole or not at all.
+
+    Raises:
+        NoLinkerError: nothing is there to link with.
+        RuntimeError: the linker failed.
+    """
+
+    def link(output: str, objects: Sequence[str], **_: Any) -> None:
+        link_objects(Path(output), [Path(name) for name in objects])
+
+    link.object_format = "o"  # type: ignore[attr-defined]
+    with tempfile.TemporaryDirectory(dir=library.parent, prefix=f".{library.name}.") as folder:
+        made = Path(folder) / library.name
+        executable.export_library(str(made), fcompile=link, workspace_dir=folder)
+        shutil.move(made, library)
+
+
+def _module(program: Program, about: str) -> Any:
+    values, builder = program.graph.values, relax.BlockBuilder()
+    inputs = [relax.Var(f"input_{index}", _type(values[name])) for index, name in enumerate(program.graph.inputs)]
+    with builder.function(MAIN, inputs):
+        known: dict[str, Any] = dict(zip(program.graph.inputs, inputs, strict=True))
+        with builder.dataflow():
+            for call in program.calls:
+                known[call.output] = builder.emit(_call(call, known, values[call.output]))
+            outputs = [known[name] for name in program.graph.outputs]
+            made = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
+        builder.emit_func_output(made)
+    with builder.function(ABOUT, []):
+        builder.emit_func_output(relax.const(np.frombuffer(about.encode(), np.uint8)))
+    return builder.get()
+
+
+def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
+    if not call.kernel:
+        (source,) = call.arguments
+        return relax.op.reshape(known[str(source)], output.shape)
+    arguments = [known[each] if isinstance(each, str) else relax.const(each) for each in call.arguments]
+    return relax.op.call_dps_packed(call.kernel, arguments, _type(output))
+
+
+def _type(value: Value) -> Any:
+    return relax.TensorType(value.shape, DTYPES[value.type])
+
+

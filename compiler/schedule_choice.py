@@ -1,0 +1,77 @@
+"""Which schedule a layer gets: the best log's, that of a layer of the same form, or its template's default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from results.best import BestSchedule
+from schedules.numerics import Numerics
+from schedules.registry import template_for, template_named
+from schedules.space import Config
+from schedules.target import Target
+from schedules.template import Template
+from schedules.workload import Workload, parse_workload
+
+
+class Source(StrEnum):
+    """Where a schedule comes from."""
+
+    LOG = "log"
+    SAME_FORM = "same form"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A layer's schedule."""
+
+    template: Template
+    config: Config
+    source: Source
+
+
+class Schedules:
+    """Chooses schedules for a target by a best log, whose schedules must have no faults (`compiler.best_log`)."""
+
+    def __init__(self, target: Target, log: Iterable[BestSchedule] = ()) -> None:
+        self._target = target
+        self._exact: dict[Workload, BestSchedule] = {}
+        self._of_form: dict[Workload, BestSchedule] = {}
+        for best in log:
+            if best.target == target.name:
+                workload = parse_workload(best.workload)
+                self._exact[workload] = best
+                self._of_form.setdefault(_form(workload), best)
+
+    def choose(self, workload: Workload) -> Choice:
+        """The layer's own schedule; without one, that of a layer which differs in how it rounds and bounds only.
+
+        Farther layers say less than the default does: it is the best by an estimate that was fitted to measurements
+        of many layers (docs/search.md), and most often within a few per cent.
+
+        Raises:
+            WorkloadError: no template takes the layer on this target.
+        """
+        for source, best in (
+            (Source.LOG, self._exact.get(workload)),
+            (Source.SAME_FORM, self._of_form.get(_form(workload))),
+        ):
+            if best and (choice := self._usable(workload, best, source)):
+                return choice
+        template = template_for(workload, self._target)
+        return Choice(template, template.space(workload, self._target).default, Source.DEFAULT)
+
+    def _usable(self, workload: Workload, best: BestSchedule, source: Source) -> Choice | None:
+        template, config = template_named(best.candidate.template), best.candidate.config
+        if template.rejects(workload, self._target) or template.space(workload, self._target).fault(config):
+            return None
+        return Choice(template, dict(config), source)
+
+
+def _form(workload: Workload) -> Workload:
+    """The workload with one epilogue for all; whether it reads a residual stays, as kernels are shaped for that."""
+    numerics = workload.numerics
+    plain = Numerics(numerics.data, numerics.weight, "s32", None, numerics.weight_zero_point)
+    return replace(workload, numerics=plain)
