@@ -56,25 +56,57 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes. No template takes `OTHER`: pools, reshapes, concatenations, and so on."""
+    """What an operator computes, on 8-bit values but for `QUANTIZE` and `DEQUANTIZE`.
+
+    Templates take the first three. `OTHER` is what nothing here computes; its attribute `reason` says why.
+    """
 
     CONV2D = "conv2d"
     DEPTHWISE = "dwconv2d"
     DENSE = "dense"
     ADD = "add"
+    MULTIPLY = "multiply"
+    AVERAGE_POOL = "average_pool"
+    MAX_POOL = "max_pool"
+    MEAN = "mean"
+    CONCAT = "concat"
+    RESHAPE = "reshape"
+    TRANSPOSE = "transpose"
+    PAD = "pad"
+    SLICE = "slice"
+    RESIZE = "resize"
+    SOFTMAX = "softmax"
+    LOOKUP = "lookup"
+    QUANTIZE = "quantize"
+    DEQUANTIZE = "dequantize"
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """One step of a model.
+    """One step of a model; `compiler.operators` has what each kind computes.
+
+    Attributes by kind; axes are those of the graph's values:
+
+    - convolutions: `stride`, `padding` (top, left, bottom, right), `dilation`, `groups`
+    - pools: `kernel`, `stride`, `padding` (top, left, bottom, right); average pools `include_pad`, whether the border
+      counts among the values
+    - mean: `axes`, ascending; the output's shape says whether they are kept
+    - concat: `axis`
+    - transpose: `permutation`: the input axis of each output axis
+    - pad: `padding`, (before, after) of each axis, and `value`, the stored value of the border
+    - slice: `begin`, `end`, `strides` of each axis, all of them within its extent and strides positive
+    - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
+    - softmax: `axis`, `beta`, the factor before the exponential
+    - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
+    - other: `reason`
 
     Attributes:
         layers: names in the original model of what this computes.
         operator: what the file calls it, such as `CONV_2D` or `QLinearConv`.
         inputs: names of values; of convolutions and dense layers the data, the weights and, if there is one, the bias.
         clamp: bounds of the stored output values that the model asks for, such as those of a fused ReLU6.
-        attributes: of convolutions `stride`, `padding` (top, left, bottom, right), `dilation`, `groups`.
+        rule: which runtime's rounding counts: `fixed` is TFLite's reference kernels, `float` ONNX Runtime on CPUs.
     """
 
     kind: Kind
@@ -94,6 +126,7 @@ class Graph:
     Attributes:
         name: of the model.
         values: all of them by name, with inputs and constants.
+        moved: inputs and outputs of the model that the file has as [N, C, H, W] and the graph as [N, H, W, C].
     """
 
     name: str
@@ -101,3 +134,4 @@ class Graph:
     operators: tuple[Operator, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    moved: frozenset[str] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,16 +71,26 @@ def _addend(graph: Graph, layer: ModelLayer, residual: ByteArray) -> Addend:
     own, other, total = (
         graph.values[name] for name in (layer.operator.outputs[0], layer.residual, layer.addition.outputs[0])
     )
+    addend = addition_operands(layer.addition, own, other, total)
+    return replace(addend, data=np.ascontiguousarray(residual.reshape(layer.workload.output_shape)))
+
+
+def addition_operands(addition: Operator, own: Value, other: Value, total: Value) -> Addend:
+    """What is known of an addition before it runs; its `data` is empty.
+
+    Raises:
+        OperandError: the scales are out of the range of the rounding rule.
+    """
     own_scale, other_scale, sum_scale = (_scale(value) for value in (own, other, total))
-    low, high = _bounds(layer.addition, total)
+    low, high = _bounds(addition, total)
     factors: dict[str, Any]
-    if layer.addition.rule == "float":
+    if addition.rule == "float":
         factors = {"ratio": np.concatenate([own_scale, other_scale]) / sum_scale}
     else:
         multiplier, shift = quantize_addition(float(own_scale[0]), float(other_scale[0]), float(sum_scale[0]))
         factors = {"multiplier": multiplier, "shift": shift}
     return Addend(
-        data=np.ascontiguousarray(residual.reshape(layer.workload.output_shape)),
+        data=np.empty(0, DTYPES[other.type]),
         clamp_low=low,
         clamp_high=high,
         zero_point=_zero_point(other),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ import numpy.typing as npt
 
 from compiler.errors import ModelError
 from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
-from compiler.padding import same_padding
+from compiler.operators import checked, other
 from compiler.strict_json import clipped, printable
+from compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operator, window_padding
 from schedules.numerics import RANGES
 
 IDENTIFIER = b"TFL3"
@@ -26,13 +28,6 @@ MOST_ELEMENTS = 1 << 31
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {0: "f32", 3: "u8", 9: "s8", 7: "s16", 2: "s32", 4: "s64"}
 DTYPES = {"f32": "<f4", "u8": "u1", "s8": "i1", "s16": "<i2", "s32": "<i4", "s64": "<i8"}
-SAME, VALID = 0, 1
-ACTIVATIONS: dict[int, tuple[float, float]] = {
-    0: (-math.inf, math.inf),
-    1: (0.0, math.inf),
-    2: (-1.0, 1.0),
-    3: (0.0, 6.0),
-}
 INSTALL = "pip install 'int8tune[models]'"
 
 
@@ -151,9 +146,13 @@ class _Reader:
             "ADD": self._add,
         }.get(word)
         plain = Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")
-        if read is None or self._values[outputs[0]].type not in ("u8", "s8"):
+        if read is None:
+            taken = tuple(self._values[name] for name in inputs)
+            options = partial(self._options, operator)
+            return typed_operator(Step(plain, taken, self._values[outputs[0]], options), self._values)
+        if self._values[outputs[0]].type not in ("u8", "s8"):
             self._refuse_half_quantized(plain)
-            return plain
+            return other(plain, f"its output must be 8-bit integers: {self._values[outputs[0]].type}")
         return read(plain, operator)
 
     def _refuse_half_quantized(self, operator: Operator) -> None:
@@ -164,14 +163,14 @@ class _Reader:
             raise self._place(operator, why)
 
     def _conv(self, plain: Operator, operator: Any) -> Operator:
-        options = self._options(operator, self._schema.Conv2DOptions)
+        options = self._options(operator, "Conv2DOptions")
         data, weight = self._operands(plain, 4, 4)
         if data.shape[3] % weight.shape[3]:
             raise self._place(plain, f"{data.shape[3]} channels can't be shared by filters of {weight.shape[3]}")
         return self._convolution(Kind.CONV2D, plain, options, data.shape[3] // weight.shape[3])
 
     def _depthwise(self, plain: Operator, operator: Any) -> Operator:
-        options = self._options(operator, self._schema.DepthwiseConv2DOptions)
+        options = self._options(operator, "DepthwiseConv2DOptions")
         data, weight = self._operands(plain, 4, 4)
         if weight.name not in self._moved:
             if weight.shape[0] != 1 or weight.shape[3] % data.shape[3]:
@@ -181,7 +180,7 @@ class _Reader:
         return self._convolution(Kind.DEPTHWISE, plain, options, data.shape[3])
 
     def _dense(self, plain: Operator, operator: Any) -> Operator:
-        options = self._options(operator, self._schema.FullyConnectedOptions)
+        options = self._options(operator, "FullyConnectedOptions")
         if options.WeightsFormat():
             raise self._place(plain, "shuffled weights are not supported")
         data, weight = self._operands(plain, None, 2)
@@ -190,11 +189,8 @@ class _Reader:
         return self._made(Kind.DENSE, plain, options.FusedActivationFunction(), {})
 
     def _add(self, plain: Operator, operator: Any) -> Operator:
-        values = [self._values[name] for name in plain.inputs]
-        if len(values) != 2 or any(value.type not in ("u8", "s8") or not value.quantization for value in values):
-            return plain
-        options = self._options(operator, self._schema.AddOptions)
-        return self._made(Kind.ADD, plain, options.FusedActivationFunction(), {})
+        options = self._options(operator, "AddOptions")
+        return checked(self._made(Kind.ADD, plain, options.FusedActivationFunction(), {}), self._values)
 
     def _convolution(self, kind: Kind, plain: Operator, options: Any, groups: int) -> Operator:
         data, weight, output = (self._values[name] for name in (*plain.inputs[:2], plain.outputs[0]))
@@ -203,13 +199,8 @@ class _Reader:
         if min(stride + dilation) < 1 or options.Padding() not in (SAME, VALID):
             what = f"stride {stride}, dilation {dilation} or padding {options.Padding()}"
             raise self._place(plain, f"{what} is out of range")
-        padding = (0, 0, 0, 0)
-        if options.Padding() == SAME:
-            rows, columns = (
-                same_padding(data.shape[1 + axis], weight.shape[1 + axis], stride[axis], dilation[axis])
-                for axis in (0, 1)
-            )
-            padding = rows[0], columns[0], rows[1], columns[1]
+        kernel = weight.shape[1], weight.shape[2]
+        padding = window_padding(options.Padding(), data.shape, kernel, stride, dilation)
         if len(output.shape) != 4:
             raise self._place(plain, f"its output must have four axes: {output.shape}")
         attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -221,15 +212,10 @@ class _Reader:
 
     def _clamp(self, plain: Operator, activation: int) -> tuple[int, int]:
         """The bounds of an activation in stored values of the output."""
-        output = self._values[plain.outputs[0]]
-        if activation not in ACTIVATIONS:
-            raise self._place(plain, f"fused activation {activation} is not supported")
-        if output.quantization is None or output.quantization.per_channel:
-            raise self._place(plain, "its output must have one scale")
-        scale, zero_point = output.quantization.scale[0], int(output.quantization.zero_point[0])
-        low, high = RANGES[output.type]
-        bounds = [_stored(bound, scale, zero_point) for bound in ACTIVATIONS[activation]]
-        return max(low, min(bounds[0], high)), min(high, max(bounds[1], low))
+        bounds = activation_bounds(self._values[plain.outputs[0]], activation)
+        if isinstance(bounds, str):
+            raise self._place(plain, bounds)
+        return bounds
 
     def _operands(self, plain: Operator, data_axes: int | None, weight_axes: int) -> tuple[Value, Value]:
         """Data and weights of an 8-bit operator, which must have what a kernel needs."""
@@ -252,8 +238,8 @@ class _Reader:
 
     # The file.
 
-    def _options(self, operator: Any, kind: Any) -> Any:
-        options, table = kind(), operator.BuiltinOptions()
+    def _options(self, operator: Any, kind: str) -> Any:
+        options, table = getattr(self._schema, kind)(), operator.BuiltinOptions()
         if table is None:
             raise self._error("an operator lacks its options")
         options.Init(table.Bytes, table.Pos)
@@ -287,11 +273,3 @@ def _filters_first(weight: Value) -> Value:
     if quantization is not None and quantization.per_channel:
         quantization = Quantization(quantization.scale, quantization.zero_point, 0)
     return Value(weight.name, moved.shape, weight.type, quantization, moved)
-
-
-def _stored(real: float, scale: np.float32, zero_point: int) -> int:
-    """The stored value next to a real one, halves away from zero; far outside of any type for an infinite one."""
-    if math.isinf(real):
-        return int(math.copysign(1 << 40, real))
-    steps = float(np.float32(real) / scale)
-    return zero_point + int(math.copysign(math.floor(abs(steps) + 0.5), steps)) if abs(steps) < 1 << 40 else 1 << 40

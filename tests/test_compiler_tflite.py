@@ -81,7 +81,7 @@ def test_residuals_are_fused_and_all_names_kept(name: str, data: str, weight: st
     fused = [layer for layer in layers if layer.addition]
     assert len(fused) == 10
     assert all(f"add{data}" in layer.workload.key and weight in layer.workload.key for layer in fused)
-    assert {operator.operator for operator in graph.operators if operator.kind is Kind.OTHER} >= {"RESHAPE", "SOFTMAX"}
+    assert {operator.kind for operator in graph.operators} >= {Kind.RESHAPE, Kind.SOFTMAX}
     assert all(any("add" in part for part in layer.names) for layer in fused)
     assert all(layer.names and all(layer.names) for layer in layers)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from compiler.graph import Kind, Operator, Value
+from compiler.operators import other
 
 
 def with_images_moved(
@@ -37,4 +38,4 @@ def _unmixed(operator: Operator, values: dict[str, Value], images: set[str], mat
     in_images = [name in images for name in names]
     in_matrices = [name in matrices for name in names]
     mixed = any(in_images) if operator.kind is Kind.DENSE else any(in_matrices) and not all(in_matrices)
-    return replace(operator, kind=Kind.OTHER) if mixed else operator
+    return other(operator, "it mixes images and matrices") if mixed else operator

@@ -20,6 +20,7 @@ from compiler.onnx_reader.layout import with_images_moved
 from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
 from compiler.onnx_reader.tensors import TYPES
+from compiler.operators import other
 
 BYTES = ("u8", "s8")
 # What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
@@ -211,6 +212,8 @@ class _Reader:
         )
         self._layer_names.update(layers)
         made = Operator(kind, layers, node.operator, tuple(inputs), tuple(outputs), "float")
+        if kind is Kind.OTHER:
+            made = other(made, "no kernel computes it")
         self._operators.append(made)
         return made
 

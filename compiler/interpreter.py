@@ -1,0 +1,66 @@
+"""A whole model by its operators' references: the definition of what a compiled one gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.graph import Graph, Kind, Operator
+from compiler.operators import FAMILIES
+from compiler.operators.base import Array
+from compiler.quantized_layers import quantized_layers
+from compiler.strict_json import clipped
+
+DTYPES = {"f32": np.float32, "u8": np.uint8, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64}
+
+
+def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Every value that the model makes, with its inputs, by name.
+
+    Args:
+        inputs: one array for each of the graph's inputs, of its shape and type; images are [N, H, W, C].
+
+    Raises:
+        ModelError: an input has another form, or the model has an operator that nothing computes.
+    """
+    arrays = {name: _input(graph, name, inputs) for name in graph.inputs}
+    constants = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
+    for operator in _in_order_of_fusion(graph):
+        if operator.kind is Kind.OTHER:
+            what = f"layer `{clipped(operator.layers[0])}` ({operator.operator})"
+            raise ModelError(f"{graph.name}: {what} can't be computed: {operator.attributes['reason']}")
+        values = [graph.values[name] for name in operator.inputs]
+        taken = [constants[name] if name in constants else arrays[name] for name in operator.inputs]
+        output = graph.values[operator.outputs[0]]
+        arrays[output.name] = FAMILIES[operator.kind].reference(operator, values, output, taken)
+    return arrays
+
+
+def _input(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
+    value = graph.values[name]
+    if name not in inputs:
+        raise ModelError(f"{graph.name}: input `{clipped(name)}` is missing")
+    array, dtype = inputs[name], np.dtype(DTYPES[value.type])
+    if array.shape != value.shape or array.dtype != dtype:
+        found = f"{array.dtype} {array.shape}"
+        raise ModelError(f"{graph.name}: input `{clipped(name)}` must be {dtype} {value.shape}: {found}")
+    return array
+
+
+def _in_order_of_fusion(graph: Graph) -> list[Operator]:
+    """The operators; additions that a layer computes have the layer's own output first, as its kernel adds them."""
+    own = {
+        layer.addition.outputs[0]: layer.operator.outputs[0]
+        for layer in quantized_layers(graph)
+        if layer.addition is not None
+    }
+    ordered = []
+    for operator in graph.operators:
+        first = own.get(operator.outputs[0])
+        if first is not None and operator.inputs[0] != first:
+            operator = replace(operator, inputs=operator.inputs[::-1])
+        ordered.append(operator)
+    return ordered

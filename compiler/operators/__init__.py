@@ -1,0 +1,45 @@
+"""What operators compute: a module for each family, and which family a kind belongs to.
+
+`base` has the contract. A family's module has, besides, the constants that its kernels know before they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from compiler.graph import Kind, Operator, Value
+from compiler.operators import addition, layer, lookup, mean, movement, pool, quantize, softmax
+from compiler.operators.base import Family
+
+FAMILIES: dict[Kind, Family] = {
+    Kind.CONV2D: layer,
+    Kind.DEPTHWISE: layer,
+    Kind.DENSE: layer,
+    Kind.ADD: addition,
+    Kind.AVERAGE_POOL: pool,
+    Kind.MAX_POOL: pool,
+    Kind.MEAN: mean,
+    Kind.RESHAPE: movement,
+    Kind.TRANSPOSE: movement,
+    Kind.PAD: movement,
+    Kind.SLICE: movement,
+    Kind.SOFTMAX: softmax,
+    Kind.LOOKUP: lookup,
+    Kind.QUANTIZE: quantize,
+    Kind.DEQUANTIZE: quantize,
+}
+
+
+def checked(operator: Operator, values: Mapping[str, Value]) -> Operator:
+    """The operator, or one of kind OTHER where it has a fault."""
+    inputs = [values[name] for name in operator.inputs]
+    fault = FAMILIES[operator.kind].fault(operator, inputs, values[operator.outputs[0]])
+    return operator if fault is None else other(operator, fault)
+
+
+def other(operator: Operator, reason: str) -> Operator:
+    """The operator as one that nothing computes."""
+    attributes: dict[str, Any] = {"reason": reason}
+    return replace(operator, kind=Kind.OTHER, clamp=None, attributes=attributes)

@@ -1,0 +1,90 @@
+"""What a family of operators is: a module with a `fault` and a `reference`, on whole numpy arrays.
+
+An operator's `rule` says whose arithmetic counts. `fixed` is that of TFLite's reference kernels, `float` that of ONNX
+Runtime on CPUs with its default optimizations. Where these compute in binary32, so does a reference, operation by
+operation in the runtime's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.graph import Operator, Value
+from schedules.numerics import RANGES
+from schedules.operands import DTYPES
+
+Array = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float32]
+LongArray = npt.NDArray[np.int64]
+
+BYTES = ("u8", "s8")
+
+
+class Family(Protocol):
+    """Operators that have their arithmetic in common."""
+
+    def fault(self, operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
+        """Why the operator is none that `reference` computes; None if it is one."""
+        ...
+
+    def reference(self, operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
+        """The output of an operator without fault, bit for bit, of the output's shape and type.
+
+        Args:
+            arrays: one for each input, of its shape and type.
+        """
+        ...
+
+
+def scale_of(value: Value) -> np.float32:
+    """The scale of a value that has one."""
+    assert value.quantization is not None
+    return np.float32(value.quantization.scale[0])
+
+
+def zero_point_of(value: Value) -> int:
+    assert value.quantization is not None
+    return int(value.quantization.zero_point[0])
+
+
+def is_same_quantization(one: Value, other: Value) -> bool:
+    """Whether equal stored values of both stand for the same."""
+    parameters = [(value.type, scale_of(value), zero_point_of(value)) for value in (one, other)]
+    return parameters[0] == parameters[1]
+
+
+def every_stored(value: Value) -> LongArray:
+    """The 256 stored values of an 8-bit type, ascending: what the entries of a lookup table belong to."""
+    low, high = RANGES[value.type]
+    return np.arange(low, high + 1)
+
+
+def stored(values: LongArray, operator: Operator, output: Value) -> Array:
+    """Values within the bounds of the operator, as the output's type."""
+    return np.clip(values, *(operator.clamp or RANGES[output.type])).astype(DTYPES[output.type])
+
+
+def byte_fault(*values: Value) -> str | None:
+    """Why values are not all 8-bit integers with one scale each."""
+    for value in values:
+        if value.type not in BYTES:
+            return f"its values must be 8-bit integers: {value.type}"
+        if value.quantization is None or value.quantization.per_channel:
+            return "its values must have one scale each"
+    return None
+
+
+def shape_fault(output: Value, shape: Sequence[int]) -> str | None:
+    """Why an output has not the shape that its operator makes."""
+    expected = tuple(shape)
+    return None if output.shape == expected else f"its output must have shape {expected}: {output.shape}"
+
+
+def half_away(values: FloatArray) -> LongArray:
+    """Binary32 values rounded to integers, halves away from zero, as C's `round` does."""
+    magnitude = np.floor(np.abs(values.astype(np.float64)) + 0.5)
+    return np.copysign(magnitude, values).astype(np.int64)

@@ -1,0 +1,138 @@
+"""Tables of TFLite's element-wise operators on 8-bit values, as its reference kernels compute each of the 256.
+
+Sources: kernels/activations.cc, kernels/elementwise.cc, reference/integer_ops/lut.h, reference/hard_swish.h,
+reference/leaky_relu.h and reference/requantize.h of TensorFlow Lite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from compiler.graph import Value
+from compiler.operators.base import (
+    Array,
+    FloatArray,
+    LongArray,
+    every_stored,
+    half_away,
+    scale_of,
+    zero_point_of,
+)
+from schedules.numerics import RANGES
+from schedules.operands import DTYPES, quantize_multiplier
+from schedules.reference import scale_fixed_point
+
+INT16 = np.iinfo(np.int16)
+
+
+def requantized(data: Value, output: Value) -> Array:
+    """QUANTIZE from 8 bits to 8 bits."""
+    scale = float(scale_of(data)) / float(scale_of(output))
+    return _as_bytes(_scaled(_centred(data), scale) + zero_point_of(output), output)
+
+
+def rectified(data: Value, output: Value, bounds: tuple[int, int]) -> Array:
+    """RELU and its like; `bounds` are those of the activation in stored values of the output."""
+    # The quotient of two binary32 scales, which is rounded to binary32 itself.
+    scale = float(scale_of(data) / scale_of(output))
+    made = _scaled(_centred(data), scale) + zero_point_of(output)
+    return _as_bytes(np.clip(made, *bounds), output)
+
+
+def leaky(data: Value, output: Value, alpha: float) -> Array:
+    """LEAKY_RELU: values below zero times `alpha`.
+
+    Raises:
+        OperandError: `alpha` is negative, or the scales are too far from each other.
+    """
+    centred = _centred(data)
+    above = _scaled(centred, float(scale_of(data) / scale_of(output)))
+    below = _scaled(centred, float(scale_of(data) * np.float32(alpha) / scale_of(output)))
+    return _as_bytes(np.where(centred >= 0, above, below) + zero_point_of(output), output)
+
+
+def mapped(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
+    """What is computed by a function of binary32, such as LOGISTIC."""
+    real = function(scale_of(data) * _centred(data).astype(np.float32))
+    steps = half_away(real * (np.float32(1) / scale_of(output)))
+    return _as_bytes(steps + zero_point_of(output), output)
+
+
+def hard_swish(data: Value, output: Value) -> Array:
+    """HARD_SWISH, x * relu6(x + 3) / 6, in 16 bits.
+
+    Raises:
+        OperandError: the scales are too far from each other.
+    """
+    fine_scale = np.float32(1 / 128) * scale_of(data)
+    multiplier, exponent = _short_multiplier(float(fine_scale / scale_of(output)))
+    relu_multiplier, relu_exponent = _short_multiplier(float(fine_scale / np.float32(3 / 32768)))
+    fine = _centred(data) << 7
+    relu = _saturated(fine << max(0, relu_exponent - 1))
+    relu = _saturated(_short_product(relu, relu_multiplier) << (relu_exponent > 0))
+    relu = _shifted(relu, max(0, -relu_exponent))
+    # From -1 ... 1 to 0 ... 1, in 15 bits.
+    share = (relu + (1 << 15)) >> 1
+    product = share * _short_product(fine, multiplier)
+    halved = np.sign(product) * (np.abs(product) >> 15)
+    return _as_bytes(_shifted(halved, -exponent) + zero_point_of(output), output)
+
+
+def sigmoid(values: FloatArray) -> FloatArray:
+    """1 / (1 + e^-x) with each step rounded to binary32."""
+    return np.float32(1) / (np.float32(1) + exponential(-values))
+
+
+def exponential(values: FloatArray) -> FloatArray:
+    """e^x rounded to binary32; infinite where it is beyond."""
+    with np.errstate(over="ignore"):
+        return np.exp(values.astype(np.float64)).astype(np.float32)
+
+
+def tanh(values: FloatArray) -> FloatArray:
+    """The hyperbolic tangent rounded to binary32."""
+    return np.tanh(values.astype(np.float64)).astype(np.float32)
+
+
+def elu(values: FloatArray) -> FloatArray:
+    """x where it is positive, e^x - 1 elsewhere."""
+    below = np.expm1(np.minimum(values, 0).astype(np.float64)).astype(np.float32)
+    return np.where(values < 0, below, values)
+
+
+def _centred(data: Value) -> LongArray:
+    return every_stored(data) - zero_point_of(data)
+
+
+def _scaled(values: LongArray, real: float) -> LongArray:
+    multiplier, shift = quantize_multiplier(real)
+    return scale_fixed_point(values, np.array(multiplier), np.array(shift))
+
+
+def _as_bytes(values: LongArray, output: Value) -> Array:
+    return np.clip(values, *RANGES[output.type]).astype(DTYPES[output.type])
+
+
+def _short_multiplier(real: float) -> tuple[int, int]:
+    """A multiplier of 15 bits and its exponent."""
+    multiplier, exponent = quantize_multiplier(real)
+    return min((multiplier + (1 << 15)) >> 16, INT16.max), exponent
+
+
+def _short_product(values: LongArray, multiplier: int) -> LongArray:
+    """values * multiplier / 2^15, halves up."""
+    return (values * multiplier + (1 << 14)) >> 15
+
+
+def _saturated(values: LongArray) -> LongArray:
+    return np.clip(values, INT16.min, INT16.max)
+
+
+def _shifted(values: LongArray, count: int) -> LongArray:
+    """values / 2^count, halves away from zero."""
+    if count <= 0:
+        return values
+    halves: LongArray = np.sign(values) * ((np.abs(values) + (1 << (count - 1))) >> count)
+    return halves

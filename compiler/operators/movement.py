@@ -1,0 +1,64 @@
+"""What moves stored values and changes none: reshape, transpose, pad, slice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.graph import Kind, Operator, Value
+from compiler.operators.base import Array, shape_fault
+from schedules.numerics import RANGES
+
+
+def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
+    (data,) = inputs
+    if data.type != output.type:
+        return f"its input and output must have one type: {data.type}, {output.type}"
+    if operator.kind is Kind.RESHAPE:
+        fits = math.prod(data.shape) == math.prod(output.shape)
+        return None if fits else f"{data.shape} can't become {output.shape}"
+    return _axes_fault(operator, data) or shape_fault(output, _shape(operator, data.shape))
+
+
+def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:  # noqa: ARG001
+    at, (data,) = operator.attributes, arrays
+    match operator.kind:
+        case Kind.RESHAPE:
+            return data.reshape(output.shape)
+        case Kind.TRANSPOSE:
+            return np.ascontiguousarray(data.transpose(at["permutation"]))
+        case Kind.PAD:
+            return np.pad(data, at["padding"], constant_values=at["value"])
+        case _:
+            return np.ascontiguousarray(data[_slices(operator)])
+
+
+def _axes_fault(operator: Operator, data: Value) -> str | None:
+    at, rank = operator.attributes, len(data.shape)
+    if operator.kind is Kind.TRANSPOSE:
+        is_order = sorted(at["permutation"]) == list(range(rank))
+        return None if is_order else f"{at['permutation']} is no order of {rank} axes"
+    if operator.kind is Kind.PAD:
+        if len(at["padding"]) != rank or any(min(pair) < 0 for pair in at["padding"]):
+            return f"it must have two widths of at least 0 for each of {rank} axes: {at['padding']}"
+        low, high = RANGES.get(data.type, (0, 0))
+        return None if low <= at["value"] <= high else f"its value must be within {low} and {high}: {at['value']}"
+    places = list(zip(at["begin"], at["end"], at["strides"], data.shape, strict=False))
+    whole = all(0 <= begin < end <= extent and stride > 0 for begin, end, stride, extent in places)
+    return None if whole and len(places) == rank == len(at["begin"]) else f"it must be within {data.shape}"
+
+
+def _shape(operator: Operator, shape: tuple[int, ...]) -> tuple[int, ...]:
+    at = operator.attributes
+    if operator.kind is Kind.TRANSPOSE:
+        return tuple(shape[axis] for axis in at["permutation"])
+    if operator.kind is Kind.PAD:
+        return tuple(extent + sum(pair) for extent, pair in zip(shape, at["padding"], strict=True))
+    return tuple(len(range(*part.indices(extent))) for part, extent in zip(_slices(operator), shape, strict=True))
+
+
+def _slices(operator: Operator) -> tuple[slice, ...]:
+    at = operator.attributes
+    return tuple(slice(*place) for place in zip(at["begin"], at["end"], at["strides"], strict=True))

@@ -1,0 +1,230 @@
+"""The operators of TFLite models around their layers, as a graph has them.
+
+Sources: schema.fbs of TensorFlow Lite, and the Prepare functions of its kernels for what they accept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from compiler.graph import Kind, Operator, Value
+from compiler.operators import checked, fixed_tables, other
+from compiler.operators.base import Array, byte_fault, zero_point_of
+from compiler.padding import same_padding
+from schedules.errors import OperandError
+from schedules.numerics import RANGES
+
+SAME, VALID = 0, 1
+ACTIVATIONS: dict[int, tuple[float, float]] = {
+    0: (-math.inf, math.inf),
+    1: (0.0, math.inf),
+    2: (-1.0, 1.0),
+    3: (0.0, 6.0),
+}
+_RECTIFIERS = {"RELU": (0.0, math.inf), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0), "RELU_0_TO_1": (0.0, 1.0)}
+_FUNCTIONS = {
+    "LOGISTIC": fixed_tables.sigmoid,
+    "TANH": fixed_tables.tanh,
+    "ELU": fixed_tables.elu,
+    "EXP": fixed_tables.exponential,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One operator of a file.
+
+    Attributes:
+        plain: what is known of it, as an operator of kind OTHER.
+        options: its options, of a class of the schema; raises ModelError if it has none.
+    """
+
+    plain: Operator
+    inputs: tuple[Value, ...]
+    output: Value
+    options: Callable[[str], Any]
+
+    def made(
+        self, kind: Kind, attributes: Mapping[str, Any], inputs: int = 1, clamp: tuple[int, int] | None = None
+    ) -> Operator:
+        """An operator that takes the first few inputs: others are constants that its attributes say."""
+        names = self.plain.inputs[:inputs]
+        return replace(self.plain, kind=kind, inputs=names, clamp=clamp, attributes=attributes)
+
+
+# What a reader gives instead of an operator: why there is none.
+Reason = str
+
+
+def typed_operator(step: Step, values: Mapping[str, Value]) -> Operator:
+    """The operator with its kind, or one of kind OTHER with the reason why it has none."""
+    read = _READERS.get(step.plain.operator)
+    if read is None:
+        return other(step.plain, "no kernel computes it")
+    if len(step.inputs) < _LEAST_INPUTS.get(step.plain.operator, 1) or len(step.plain.outputs) != 1:
+        return other(step.plain, f"it has {len(step.inputs)} inputs and {len(step.plain.outputs)} outputs")
+    try:
+        found = read(step)
+    except OperandError as error:
+        found = str(error)
+    return other(step.plain, found) if isinstance(found, str) else checked(found, values)
+
+
+def activation_bounds(output: Value, activation: int) -> tuple[int, int] | Reason:
+    """The bounds of a fused activation in stored values of the output."""
+    if activation not in ACTIVATIONS:
+        return f"fused activation {activation} is not supported"
+    if output.quantization is None or output.quantization.per_channel:
+        return "its output must have one scale"
+    return _bounds(output, ACTIVATIONS[activation])
+
+
+def window_padding(
+    mode: int, image: tuple[int, ...], kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    """Top, left, bottom, right of a window over an image [N, H, W, C]."""
+    if mode == VALID:
+        return 0, 0, 0, 0
+    rows, columns = (same_padding(image[1 + axis], kernel[axis], stride[axis], dilation[axis]) for axis in (0, 1))
+    return rows[0], columns[0], rows[1], columns[1]
+
+
+def _pool(step: Step) -> Operator | Reason:
+    options = step.options("Pool2DOptions")
+    kernel = options.FilterHeight(), options.FilterWidth()
+    stride, shape = (options.StrideH(), options.StrideW()), step.inputs[0].shape
+    if min(kernel + stride) < 1 or options.Padding() not in (SAME, VALID) or len(shape) != 4:
+        return f"kernel {kernel}, stride {stride} or padding {options.Padding()} is out of range for {shape}"
+    clamp = activation_bounds(step.output, options.FusedActivationFunction())
+    if isinstance(clamp, str):
+        return clamp
+    attributes: dict[str, Any] = {
+        "kernel": kernel,
+        "stride": stride,
+        "padding": window_padding(options.Padding(), shape, kernel, stride, (1, 1)),
+    }
+    if step.plain.operator == "MAX_POOL_2D":
+        return step.made(Kind.MAX_POOL, attributes, clamp=clamp)
+    return step.made(Kind.AVERAGE_POOL, {**attributes, "include_pad": False}, clamp=clamp)
+
+
+def _mean(step: Step) -> Operator | Reason:
+    axes, rank = _integers(step.inputs[1]), len(step.inputs[0].shape)
+    if axes is None:
+        return "its axes must be constant"
+    return step.made(Kind.MEAN, {"axes": tuple(sorted({axis + rank * (axis < 0) for axis in axes}))})
+
+
+def _reshape(step: Step) -> Operator | Reason:
+    return step.made(Kind.RESHAPE, {})
+
+
+def _transpose(step: Step) -> Operator | Reason:
+    order, rank = _integers(step.inputs[1]), len(step.inputs[0].shape)
+    if order is None:
+        return "its permutation must be constant"
+    return step.made(Kind.TRANSPOSE, {"permutation": tuple(axis + rank * (axis < 0) for axis in order)})
+
+
+def _pad(step: Step) -> Operator | Reason:
+    data, widths, *filling = step.inputs
+    padding = _integers(widths)
+    wrong = byte_fault(data, step.output)
+    if wrong or padding is None or len(padding) != 2 * len(data.shape):
+        return wrong or "its padding must be constant, two widths for each axis"
+    value = zero_point_of(step.output)
+    if filling:
+        if filling[0].constant is None or filling[0].constant.size != 1:
+            return "the value of its border must be one constant"
+        value = int(filling[0].constant.reshape(-1)[0])
+    pairs = tuple(zip(padding[::2], padding[1::2], strict=True))
+    return step.made(Kind.PAD, {"padding": pairs, "value": value})
+
+
+def _softmax(step: Step) -> Operator | Reason:
+    beta = float(step.options("SoftmaxOptions").Beta())
+    return step.made(Kind.SOFTMAX, {"axis": len(step.inputs[0].shape) - 1, "beta": beta})
+
+
+def _quantize(step: Step) -> Operator | Reason:
+    if step.inputs[0].type == "f32":
+        return step.made(Kind.QUANTIZE, {})
+    return _looked_up(step, fixed_tables.requantized)
+
+
+def _dequantize(step: Step) -> Operator | Reason:
+    return step.made(Kind.DEQUANTIZE, {})
+
+
+def _rectifier(step: Step) -> Operator | Reason:
+    limits = _RECTIFIERS[step.plain.operator]
+    return _looked_up(step, lambda data, output: fixed_tables.rectified(data, output, _bounds(output, limits)))
+
+
+def _leaky(step: Step) -> Operator | Reason:
+    alpha = float(step.options("LeakyReluOptions").Alpha())
+    return _looked_up(step, lambda data, output: fixed_tables.leaky(data, output, alpha))
+
+
+def _hard_swish(step: Step) -> Operator | Reason:
+    return _looked_up(step, fixed_tables.hard_swish)
+
+
+def _function(step: Step) -> Operator | Reason:
+    function = _FUNCTIONS[step.plain.operator]
+    return _looked_up(step, lambda data, output: fixed_tables.mapped(data, output, function))
+
+
+def _looked_up(step: Step, table: Callable[[Value, Value], Array]) -> Operator | Reason:
+    data = step.inputs[0]
+    wrong = byte_fault(data, step.output)
+    return wrong or step.made(Kind.LOOKUP, {"table": table(data, step.output)})
+
+
+def _bounds(output: Value, limits: tuple[float, float]) -> tuple[int, int]:
+    assert output.quantization is not None
+    scale, zero_point = output.quantization.scale[0], int(output.quantization.zero_point[0])
+    low, high = RANGES[output.type]
+    least, most = (_stored(bound, scale, zero_point) for bound in limits)
+    return max(low, min(least, high)), min(high, max(most, low))
+
+
+def _stored(real: float, scale: np.float32, zero_point: int) -> int:
+    """The stored value next to a real one, halves away from zero; far outside of any type for an infinite one."""
+    if math.isinf(real):
+        return int(math.copysign(1 << 40, real))
+    steps = float(np.float32(real) / scale)
+    return zero_point + int(math.copysign(math.floor(abs(steps) + 0.5), steps)) if abs(steps) < 1 << 40 else 1 << 40
+
+
+def _integers(value: Value) -> list[int] | None:
+    """The values of a constant of integers; None for anything else."""
+    if value.constant is None or value.type not in ("s32", "s64"):
+        return None
+    return [int(each) for each in value.constant.reshape(-1)]
+
+
+_READERS: dict[str, Callable[[Step], Operator | Reason]] = {
+    "AVERAGE_POOL_2D": _pool,
+    "MAX_POOL_2D": _pool,
+    "MEAN": _mean,
+    "RESHAPE": _reshape,
+    "SQUEEZE": _reshape,
+    "EXPAND_DIMS": _reshape,
+    "TRANSPOSE": _transpose,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "SOFTMAX": _softmax,
+    "QUANTIZE": _quantize,
+    "DEQUANTIZE": _dequantize,
+    "LEAKY_RELU": _leaky,
+    "HARD_SWISH": _hard_swish,
+    **dict.fromkeys(_RECTIFIERS, _rectifier),
+    **dict.fromkeys(_FUNCTIONS, _function),
+}
+_LEAST_INPUTS = {"MEAN": 2, "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}
