@@ -1,4 +1,4 @@
-"""What a compiled model says of itself, as JSON: its inputs and outputs, the CPU it needs, and what its calls compute."""
+"""What a compiled model says of itself, as JSON: inputs and outputs, the CPU that it needs, what its calls compute."""
 
 from __future__ import annotations
 

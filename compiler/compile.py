@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from compiler.errors import ModelError
 from compiler.graph import Graph, Kind, Operator
 from compiler.layer_call import layer_arguments, schedule_of
 from compiler.operator_kernels.registry import KERNELS
-from compiler.program import Call, Program, steps_of
+from compiler.program import Array, Call, Program, steps_of
 from compiler.quantized_layers import ModelLayer
 from compiler.relax_module import build_executable, export
 from compiler.schedule_choice import Choice, Schedules
+from compiler.strict_json import clipped
 from schedules.target import Target
 from schedules.template import Kernel
 from schedules.workload import Workload
@@ -74,11 +74,12 @@ class _Writer:
         return Call(layer.names, workload.key, schedule_of(choice), name, arguments, _output(layer))
 
     def _operator(self, operator: Operator) -> Call:
-        name, arguments = "", operator.inputs[:1]
+        name, arguments = "", tuple[str | Array, ...](operator.inputs[:1])
         if operator.kind is not Kind.RESHAPE:
             write = KERNELS.get(operator.kind)
             if write is None:
-                raise ModelError(f"{self._graph.name}: layer `{operator.layers[0]}` ({operator.operator}): no kernel computes it")
+                what = f"layer `{clipped(operator.layers[0])}` ({operator.operator})"
+                raise ModelError(f"{self._graph.name}: {what} can't be compiled: {operator.attributes['reason']}")
             kernel = write(self._graph, operator, self._target)
             name = self._add(str(operator.kind), kernel.function)
             arguments = (*kernel.inputs, *kernel.constants)
@@ -95,5 +96,3 @@ class _Writer:
 def _output(step: ModelLayer | Operator) -> str:
     operator = step if isinstance(step, Operator) else step.addition or step.operator
     return operator.outputs[0]
-
-

@@ -26,7 +26,7 @@ MAIN, ABOUT = "main", "about"
 
 
 def build_executable(program: Program, target: Target, about: str) -> Any:
-    """The Relax executable with functions `main`, of the model's inputs, and `about`, which gives a text as u8 values."""
+    """The Relax executable: `main` takes the model's inputs, `about` gives a text as u8 values."""
     kernels = [compile_function(function, target).mod for function in program.kernels.values()]
     module = _module(program, about).with_attr("external_mods", kernels)
     host = tvm.target.Target(dict(target.tvm))
@@ -77,5 +77,3 @@ def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
 
 def _type(value: Value) -> Any:
     return relax.TensorType(value.shape, DTYPES[value.type])
-
-

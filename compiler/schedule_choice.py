@@ -61,7 +61,7 @@ class Schedules:
             if best and (choice := self._usable(workload, best, source)):
                 return choice
         template = template_for(workload, self._target)
-        return Choice(template, template.space(workload, self._target).default, Source.DEFAULT)
+        return Choice(template, dict(template.space(workload, self._target).default), Source.DEFAULT)
 
     def _usable(self, workload: Workload, best: BestSchedule, source: Source) -> Choice | None:
         template, config = template_named(best.candidate.template), best.candidate.config

@@ -58,7 +58,7 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
     inputs = (data, packed, bias, _rescale(workload, layout, operands), params)
     if operands.residual is None:
         return inputs
-    params[SUM_LOWEST:] = _addition_params(operands.residual, operands.output_zero_point)
+    params[SUM_LOWEST:] = addition_params(operands.residual, operands.output_zero_point)
     return (*inputs, operands.residual.data.reshape(kernel.output_shape))
 
 
@@ -69,7 +69,8 @@ def params_length(numerics: Numerics) -> int:
     return SUM_CONSTANT + 1 if numerics.requantize.rule == "float" else SHIFT + 3
 
 
-def _addition_params(addend: Addend, own_zero_point: int) -> Array:
+def addition_params(addend: Addend, own_zero_point: int) -> Array:
+    """The end of a kernel's `params`, from `SUM_LOWEST` on."""
     bounds = np.array([addend.clamp_low, addend.clamp_high], np.int32)
     if addend.ratio.size:
         factors = np.array([*addend.ratio, addition_constant(own_zero_point, addend)], np.float32)

@@ -43,7 +43,7 @@ def requantize(numerics: Numerics, total: Any, channel: Any, rescale: Any, param
         value = T.min(T.max(value, T.cast(low, "float32")), T.cast(high, "float32"))
         shifted = _rounded(value, zero_point)
     else:
-        shifted = T.min(T.max(_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
+        shifted = T.min(T.max(scale_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
     return T.cast(shifted, DTYPES[numerics.output])
 
 
@@ -69,7 +69,7 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
 
 
 def _scaled_down(value: Any, multiplier: Any, shift: Any) -> Any:
-    """`_fixed_point` for values of less than 30 bits and shifts that are not left.
+    """`scale_fixed_point` for values of less than 30 bits and shifts that are not left.
 
     Without comparisons: TVM's simplifier takes exponentially long where they are nested.
     """
@@ -94,7 +94,7 @@ def _fused(left: Any, right: Any, addend: Any) -> Any:
     return T.call_llvm_pure_intrin("llvm.fma", left, right, addend, dtype="float32")
 
 
-def _fixed_point(total: Any, multiplier: Any, shift: Any) -> Any:
+def scale_fixed_point(total: Any, multiplier: Any, shift: Any) -> Any:
     """`total * multiplier * 2**(shift - 31)`, rounded twice as gemmlowp does.
 
     Adding 2^30 and shifting equals gemmlowp's sign-dependent nudge and truncating division.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import te
+from tvm import te, tirx
 
+from compiler.graph import Graph, Operator, Value
 from compiler.program import Array
-from schedules.epilogue import DTYPES
+from schedules.numerics import RANGES
 from schedules.target import Target
 
+TYPES = {"f32": "float32", "u8": "uint8", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64"}
 # Values that are worth a thread's start and its end, which take about a microsecond.
-LEAST_VALUES_OF_A_THREAD = 1 << 14
+LEAST_SHARED_VALUES = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,15 +29,55 @@ class OperatorKernel:
     constants: tuple[Array, ...] = ()
 
 
-def placeholder(name: str, shape: Sequence[int], element: str) -> Any:
-    """A TE tensor of one of a graph's element types."""
-    return te.placeholder(tuple(shape), dtype=DTYPES.get(element, "float32"), name=name)
+Writer = Callable[[Graph, Operator, Target], OperatorKernel]
 
 
-def scheduled(arguments: Sequence[Any], target: Target) -> Any:
-    """The PrimFunc of TE tensors, the last of them the output, with its outer loop shared among the target's threads."""
+def values_of(graph: Graph, operator: Operator) -> tuple[list[Value], Value]:
+    """The inputs of an operator, and its output."""
+    return [graph.values[name] for name in operator.inputs], graph.values[operator.outputs[0]]
+
+
+def argument(name: str, value: Value) -> Any:
+    """A tensor of TE for a value of the graph."""
+    return te.placeholder(value.shape, dtype=TYPES[value.type], name=name)
+
+
+def constant(name: str, array: Array) -> Any:
+    """A tensor of TE for an array that is passed as a constant."""
+    return te.placeholder(array.shape, dtype=str(array.dtype), name=name)
+
+
+def function_of(arguments: Sequence[Any], target: Target) -> Any:
+    """The PrimFunc of tensors of TE, the last of them the output, its outer loops shared among the target's threads."""
     schedule = tvm.s_tir.Schedule(te.create_prim_func([*arguments]))
-    if target.threads > 1 and math.prod(int(extent) for extent in arguments[-1].shape) >= LEAST_VALUES_OF_A_THREAD:
+    shared = math.prod(int(extent) for extent in arguments[-1].shape) >= LEAST_SHARED_VALUES
+    if target.threads > 1 and shared:
         for block in schedule.get_child_blocks(schedule.get_sblock("root")):
-            schedule.parallel(schedule.get_loops(block)[0])
+            # Images of one batch have their rows on the second axis.
+            spatial = len(schedule.get(block).writes[0].region)
+            schedule.parallel(schedule.fuse(*schedule.get_loops(block)[: min(spatial, 2)]))
     return schedule.mod["main"]
+
+
+def stored(value: Any, operator: Operator, output: Value) -> Any:
+    """An int32 within the operator's bounds, as the output's type."""
+    low, high = operator.clamp or RANGES[output.type]
+    return tirx.min(tirx.max(value, low), high).astype(TYPES[output.type])
+
+
+def nearest_even(value: Any) -> Any:
+    """A float32 as the next int32, halves to even."""
+    return tirx.nearbyint(value).astype("int32")
+
+
+def nearest_away(value: Any) -> Any:
+    """A float32 as the next int32, halves away from zero; the part behind the point is exact."""
+    whole = tirx.trunc(value)
+    rest = value - whole
+    step = tirx.Select(rest >= 0.5, 1, tirx.Select(rest <= -0.5, -1, 0))
+    return whole.astype("int32") + step
+
+
+def rounded_alone(value: Any) -> Any:
+    """A float32 that is rounded before anything is added to it: LLVM may fuse a product and a sum otherwise."""
+    return tirx.call_llvm_pure_intrin("float32", "llvm.arithmetic.fence", value)

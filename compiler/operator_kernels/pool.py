@@ -1,31 +1,83 @@
-"""Pools."""
+"""Average and maximum of windows over images."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import OperatorKernel, placeholder, scheduled
+from compiler.graph import Graph, Operator, Value
+from compiler.operator_kernels.kernel import (
+    OperatorKernel,
+    argument,
+    constant,
+    function_of,
+    nearest_even,
+    stored,
+    values_of,
+)
+from compiler.operators.base import scale_of, zero_point_of
+from compiler.operators.pool import average_constants
+from schedules.numerics import RANGES
 from schedules.target import Target
 
 
 def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
-    """Rounded averages, halves away from zero, of the values of a window that lie in the image."""
-    data, out = graph.values[operator.inputs[0]], graph.values[operator.outputs[0]]
-    at = operator.attributes
-    (kernel_height, kernel_width), (down, across), (top, left, *_) = at["kernel"], at["stride"], at["padding"]
-    _, height, width, _ = data.shape
-    image = placeholder("image", data.shape, data.type)
-    rows, columns = (te.reduce_axis((0, extent), name=name) for extent, name in ((kernel_height, "r"), (kernel_width, "c")))
+    """Sums of windows, divided by how many values each has."""
+    (data,), output = values_of(graph, operator)
+    image, counts = argument("image", data), average_constants(operator, data).count[..., 0].astype(np.float32)
+    count = constant("count", counts)
+    if operator.rule == "fixed":
+        sums = _over_windows(operator, data, output, lambda *at: image[at].astype("int32"), te.sum, 0)
 
-    def inside(y: Any, x: Any) -> Any:
-        return tirx.all(y >= 0, y < height, x >= 0, x < width)
+        def average(n: Any, y: Any, x: Any, c: Any) -> Any:
+            total, divisor = sums[n, y, x, c], count[y, x]
+            half = tirx.trunc(divisor * 0.5)
+            # Integers of binary32, whose quotient is below the next integer wherever the true one is.
+            magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
+            return stored(tirx.Select(total < 0, -1, 1) * magnitude, operator, output)
+    else:
+        real, zero_point = float(scale_of(data)), zero_point_of(data)
+        sums = _over_windows(
+            operator,
+            data,
+            output,
+            lambda *at: (image[at].astype("int32") - zero_point).astype("float32") * tirx.const(real, "float32"),
+            te.sum,
+            0,
+        )
+        scale, offset = tirx.const(float(scale_of(output)), "float32"), tirx.const(zero_point_of(output), "float32")
+
+        def average(n: Any, y: Any, x: Any, c: Any) -> Any:
+            return stored(nearest_even(sums[n, y, x, c] / count[y, x] / scale + offset), operator, output)
+
+    made = te.compute(output.shape, average)
+    return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+
+
+def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
+    """The largest value of each window."""
+    (data,), output = values_of(graph, operator)
+    image = argument("image", data)
+    largest = _over_windows(operator, data, output, lambda *at: image[at], te.max, RANGES[data.type][0])
+    if operator.clamp is not None:
+        largest = te.compute(output.shape, lambda *at: stored(largest[at].astype("int32"), operator, output))
+    return OperatorKernel(function_of([image, largest], target), operator.inputs)
+
+
+def _over_windows(operator: Operator, data: Value, output: Value, value: Any, reduce: Any, border: int) -> Any:
+    """The reduction of each window's values, in the order of its rows."""
+    at = operator.attributes
+    (down, across), (top, left, bottom, right) = at["stride"], at["padding"]
+    _, height, width, _ = data.shape
+    rows, columns = (te.reduce_axis((0, extent)) for extent in at["kernel"])
 
     def taken(n: Any, y: Any, x: Any, c: Any) -> Any:
         row, column = y * down - top + rows, x * across - left + columns
-        value = image[n, row, column, c].astype("int32")
-        return te.sum(te.if_then_else(inside(row, column), value, 0), axis=[rows, columns])
+        inside = [*(row >= 0, column >= 0) * bool(top or left), *(row < height, column < width) * bool(bottom or right)]
+        found = value(n, row, column, c)
+        kept = tirx.if_then_else(tirx.all(*inside), found, tirx.const(border, found.dtype)) if inside else found
+        return reduce(kept, axis=[rows, columns])
 
-    return OperatorKernel(scheduled([image, te.compute(out.shape, taken)], target), operator.inputs[:1])
+    return te.compute(output.shape, taken)

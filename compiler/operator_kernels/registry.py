@@ -1,11 +1,33 @@
-"""Which kernel computes which kind of operator."""
+"""Which kernel computes which kind of operator. Reshapes need none, and layers have templates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from compiler.graph import Kind
+from compiler.operator_kernels.addition import add
+from compiler.operator_kernels.concat import concat
+from compiler.operator_kernels.kernel import Writer
+from compiler.operator_kernels.lookup import lookup
+from compiler.operator_kernels.mean import mean
+from compiler.operator_kernels.movement import cut, pad, transpose
+from compiler.operator_kernels.multiply import multiply
+from compiler.operator_kernels.pool import average_pool, max_pool
+from compiler.operator_kernels.quantize import dequantize, quantize
+from compiler.operator_kernels.resize import resize
+from compiler.operator_kernels.softmax import softmax
 
-from compiler.graph import Graph, Kind, Operator
-from compiler.operator_kernels.kernel import OperatorKernel
-from schedules.target import Target
-
-KERNELS: Mapping[Kind, Callable[[Graph, Operator, Target], OperatorKernel]] = {}
+KERNELS: dict[Kind, Writer] = {
+    Kind.ADD: add,
+    Kind.AVERAGE_POOL: average_pool,
+    Kind.CONCAT: concat,
+    Kind.DEQUANTIZE: dequantize,
+    Kind.LOOKUP: lookup,
+    Kind.MAX_POOL: max_pool,
+    Kind.MEAN: mean,
+    Kind.MULTIPLY: multiply,
+    Kind.PAD: pad,
+    Kind.QUANTIZE: quantize,
+    Kind.RESIZE: resize,
+    Kind.SLICE: cut,
+    Kind.SOFTMAX: softmax,
+    Kind.TRANSPOSE: transpose,
+}

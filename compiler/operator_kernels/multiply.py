@@ -1,0 +1,49 @@
+"""The product of two quantized values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+from compiler.graph import Graph, Operator, Value
+from compiler.operator_kernels.kernel import (
+    OperatorKernel,
+    argument,
+    function_of,
+    nearest_even,
+    rounded_alone,
+    stored,
+    values_of,
+)
+from compiler.operators.base import zero_point_of
+from compiler.operators.multiply import multiply_constants
+from schedules.epilogue import scale_fixed_point
+from schedules.target import Target
+
+
+def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
+    values, output = values_of(graph, operator)
+    constants = multiply_constants(operator, values, output)
+    tensors = [argument(name, value) for name, value in zip(("one", "other"), values, strict=True)]
+
+    def product(*at: Any) -> Any:
+        one, other = (
+            tensor[_spread(value, at)].astype("int32") - zero_point_of(value)
+            for tensor, value in zip(tensors, values, strict=True)
+        )
+        if constants.ratio is None:
+            steps = scale_fixed_point(one * other, tirx.const(constants.multiplier), tirx.const(constants.shift))
+            return stored(steps + zero_point_of(output), operator, output)
+        scaled = rounded_alone((one * other).astype("float32") * tirx.const(float(constants.ratio), "float32"))
+        offset = tirx.const(zero_point_of(output), "float32")
+        bound = tirx.const(float(1 << 20), "float32")
+        return stored(nearest_even(tirx.min(tirx.max(scaled + offset, -bound), bound)), operator, output)
+
+    return OperatorKernel(function_of([*tensors, te.compute(output.shape, product)], target), operator.inputs)
+
+
+def _spread(value: Value, at: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The place in a value of a place in the product."""
+    own = at[len(at) - len(value.shape) :]
+    return tuple(0 if extent == 1 else place for extent, place in zip(value.shape, own, strict=True))

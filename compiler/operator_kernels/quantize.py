@@ -1,0 +1,44 @@
+"""Between numbers and stored values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+from compiler.graph import Graph, Operator
+from compiler.operator_kernels.kernel import (
+    OperatorKernel,
+    argument,
+    function_of,
+    nearest_away,
+    nearest_even,
+    stored,
+    values_of,
+)
+from compiler.operators.base import scale_of, zero_point_of
+from compiler.operators.quantize import MOST_STEPS
+from schedules.target import Target
+
+
+def quantize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
+    (data,), output = values_of(graph, operator)
+    values, scale = argument("values", data), tirx.const(float(scale_of(output)), "float32")
+    rounded = nearest_away if operator.rule == "fixed" else nearest_even
+    most = tirx.const(MOST_STEPS, "float32")
+
+    def steps(*at: Any) -> Any:
+        found = rounded(tirx.min(tirx.max(values[at] / scale, -most), most))
+        return stored(found + zero_point_of(output), operator, output)
+
+    return OperatorKernel(function_of([values, te.compute(output.shape, steps)], target), operator.inputs)
+
+
+def dequantize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
+    (data,), output = values_of(graph, operator)
+    values, scale = argument("values", data), tirx.const(float(scale_of(data)), "float32")
+
+    def real(*at: Any) -> Any:
+        return (values[at].astype("int32") - zero_point_of(data)).astype("float32") * scale
+
+    return OperatorKernel(function_of([values, te.compute(output.shape, real)], target), operator.inputs)
