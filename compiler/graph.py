@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from schedules.numerics import RoundingRule
 
-ElementType = Literal["u8", "s8", "s16", "s32", "s64", "f32"]
+ElementType = Literal["u8", "s8", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

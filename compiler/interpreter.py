@@ -14,7 +14,17 @@ from compiler.operators.base import Array
 from compiler.quantized_layers import quantized_layers
 from compiler.strict_json import clipped
 
-DTYPES = {"f32": np.float32, "u8": np.uint8, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64}
+DTYPES = {
+    "u8": np.uint8,
+    "s8": np.int8,
+    "s16": np.int16,
+    "s32": np.int32,
+    "s64": np.int64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "bool": np.bool_,
+}
 
 
 def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

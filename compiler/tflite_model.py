@@ -19,15 +19,35 @@ from compiler.errors import ModelError
 from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
 from compiler.operators import checked, other
 from compiler.strict_json import clipped, printable
-from compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operator, window_padding
+from compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operators, window_padding
 from schedules.numerics import RANGES
 
 IDENTIFIER = b"TFL3"
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS = 1 << 31
 # Of the schema's enumerations.
-TYPES: dict[int, ElementType] = {0: "f32", 3: "u8", 9: "s8", 7: "s16", 2: "s32", 4: "s64"}
-DTYPES = {"f32": "<f4", "u8": "u1", "s8": "i1", "s16": "<i2", "s32": "<i4", "s64": "<i8"}
+TYPES: dict[int, ElementType] = {
+    0: "f32",
+    3: "u8",
+    9: "s8",
+    7: "s16",
+    2: "s32",
+    4: "s64",
+    1: "f16",
+    10: "f64",
+    6: "bool",
+}
+DTYPES = {
+    "f32": "<f4",
+    "u8": "u1",
+    "s8": "i1",
+    "s16": "<i2",
+    "s32": "<i4",
+    "s64": "<i8",
+    "f16": "<f2",
+    "f64": "<f8",
+    "bool": "?",
+}
 INSTALL = "pip install 'int8tune[models]'"
 
 
@@ -71,7 +91,7 @@ class _Reader:
         operators = self._count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
         self._names = self._unique_names(tensors)
         self._values = {name: self._value(index) for index, name in enumerate(self._names)}
-        made = tuple(self._operator(index) for index in range(operators))
+        made = tuple(each for index in range(operators) for each in self._operators_of(index))
         inputs, outputs = (
             tuple(self._names[self._tensor(index, tensors)] for index in self._indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
@@ -81,12 +101,20 @@ class _Reader:
     # Values.
 
     def _unique_names(self, count: int) -> list[str]:
-        names: list[str] = []
-        seen: set[str] = set()
-        for index in range(count):
-            name = printable((self._subgraph.Tensors(index).Name() or b"").decode("utf-8", "replace"))
-            names.append(name if name and name not in seen else f"{name}#{index}")
-            seen.add(names[-1])
+        """The file's names; one that is empty or there already has a number, and none that is there."""
+        names = [
+            printable((self._subgraph.Tensors(index).Name() or b"").decode("utf-8", "replace"))
+            for index in range(count)
+        ]
+        taken, seen = set(names), set[str]()
+        for index, name in enumerate(names):
+            number = index
+            while not names[index] or names[index] in seen:
+                candidate = f"{name}#{number}"
+                names[index] = "" if candidate in taken else candidate
+                number += count
+            seen.add(names[index])
+            taken.add(names[index])
         return names
 
     def _value(self, index: int) -> Value:
@@ -127,7 +155,7 @@ class _Reader:
 
     # Operators.
 
-    def _operator(self, index: int) -> Operator:
+    def _operators_of(self, index: int) -> tuple[Operator, ...]:
         operator = self._subgraph.Operators(index)
         code = self._model.OperatorCodes(operator.OpcodeIndex())
         word = self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM")
@@ -149,11 +177,11 @@ class _Reader:
         if read is None:
             taken = tuple(self._values[name] for name in inputs)
             options = partial(self._options, operator)
-            return typed_operator(Step(plain, taken, self._values[outputs[0]], options), self._values)
+            return typed_operators(Step(plain, taken, self._values[outputs[0]], options), self._values)
         if self._values[outputs[0]].type not in ("u8", "s8"):
             self._refuse_half_quantized(plain)
-            return other(plain, f"its output must be 8-bit integers: {self._values[outputs[0]].type}")
-        return read(plain, operator)
+            return (other(plain, f"its output must be 8-bit integers: {self._values[outputs[0]].type}"),)
+        return (read(plain, operator),)
 
     def _refuse_half_quantized(self, operator: Operator) -> None:
         """Float data with 8-bit weights: the weights alone are quantized."""

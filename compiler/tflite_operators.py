@@ -33,6 +33,7 @@ _FUNCTIONS = {
     "ELU": fixed_tables.elu,
     "EXP": fixed_tables.exponential,
 }
+_ONLY_SIGNED = ("ELU", "EXP")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +62,14 @@ class Step:
 Reason = str
 
 
-def typed_operator(step: Step, values: Mapping[str, Value]) -> Operator:
-    """The operator with its kind, or one of kind OTHER with the reason why it has none."""
+def typed_operators(step: Step, values: Mapping[str, Value]) -> tuple[Operator, ...]:
+    """The operator with its kind, or one of kind OTHER with the reason why it has none; a split is as many slices."""
+    if step.plain.operator in ("SPLIT", "SPLIT_V"):
+        return _split(step, values)
+    return (_typed(step, values),)
+
+
+def _typed(step: Step, values: Mapping[str, Value]) -> Operator:
     read = _READERS.get(step.plain.operator)
     if read is None:
         return other(step.plain, "no kernel computes it")
@@ -146,6 +153,74 @@ def _pad(step: Step) -> Operator | Reason:
     return step.made(Kind.PAD, {"padding": pairs, "value": value})
 
 
+def _concat(step: Step) -> Operator | Reason:
+    options, rank = step.options("ConcatenationOptions"), len(step.output.shape)
+    if options.FusedActivationFunction():
+        return f"fused activation {options.FusedActivationFunction()} is not supported"
+    axis = options.Axis() + rank * (options.Axis() < 0)
+    return step.made(Kind.CONCAT, {"axis": axis}, inputs=len(step.inputs))
+
+
+def _multiply(step: Step) -> Operator | Reason:
+    clamp = activation_bounds(step.output, step.options("MulOptions").FusedActivationFunction())
+    return clamp if isinstance(clamp, str) else step.made(Kind.MULTIPLY, {}, inputs=len(step.inputs), clamp=clamp)
+
+
+def _resize(step: Step) -> Operator | Reason:
+    method = "bilinear" if step.plain.operator == "RESIZE_BILINEAR" else "nearest"
+    options = step.options("ResizeBilinearOptions" if method == "bilinear" else "ResizeNearestNeighborOptions")
+    corners, centers = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    attributes = {"method": method, "align_corners": corners, "half_pixel_centers": centers}
+    return step.made(Kind.RESIZE, attributes)
+
+
+def _slice(step: Step) -> Operator | Reason:
+    begin, size = (_integers(value) for value in step.inputs[1:3])
+    shape = step.inputs[0].shape
+    if begin is None or size is None or not len(begin) == len(size) == len(shape):
+        return "its begin and size must be constant, one for each axis"
+    end = [extent if part == -1 else first + part for first, part, extent in zip(begin, size, shape, strict=True)]
+    return step.made(Kind.SLICE, {"begin": tuple(begin), "end": tuple(end), "strides": (1,) * len(shape)})
+
+
+def _strided_slice(step: Step) -> Operator | Reason:
+    options, shape = step.options("StridedSliceOptions"), step.inputs[0].shape
+    begin, end, strides = (_integers(value) for value in step.inputs[1:4])
+    if begin is None or end is None or strides is None or not len(begin) == len(end) == len(strides) <= len(shape):
+        return "its begin, end and strides must be constant, one for each axis"
+    if options.EllipsisMask() or options.NewAxisMask() or options.ShrinkAxisMask() or options.Offset():
+        return "new, dropped and left-out axes are not supported"
+    if min(strides, default=1) < 1:
+        return f"its strides must be positive: {strides}"
+    places = []
+    for axis, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
+        start = None if options.BeginMask() >> axis & 1 else first
+        stop = None if options.EndMask() >> axis & 1 else last
+        places.append(slice(start, stop, stride).indices(shape[axis]))
+    places += [(0, extent, 1) for extent in shape[len(places) :]]
+    names = ("begin", "end", "strides")
+    return step.made(Kind.SLICE, dict(zip(names, zip(*places, strict=True), strict=True)))
+
+
+def _split(step: Step, values: Mapping[str, Value]) -> tuple[Operator, ...]:
+    """A slice for each output, behind the one before."""
+    order = slice(None, None, -1) if step.plain.operator == "SPLIT" else slice(0, 3, 2)
+    data, where = (*step.inputs[order], None, None)[:2]
+    axes = None if where is None else _integers(where)
+    if data is None or axes is None or len(axes) != 1 or not -len(data.shape) <= axes[0] < len(data.shape):
+        return (other(step.plain, "its axis must be constant and one of its input's"),)
+    axis, position, made = axes[0] % len(data.shape), 0, []
+    for name in step.plain.outputs:
+        begin = tuple(position if each == axis else 0 for each in range(len(data.shape)))
+        length = (*values[name].shape, *data.shape)[axis]
+        end = tuple(position + length if each == axis else extent for each, extent in enumerate(data.shape))
+        attributes = {"begin": begin, "end": end, "strides": (1,) * len(data.shape)}
+        part = replace(step.plain, layers=(name,), inputs=(data.name,), outputs=(name,))
+        made.append(checked(replace(part, kind=Kind.SLICE, attributes=attributes), values))
+        position += length
+    return tuple(made)
+
+
 def _softmax(step: Step) -> Operator | Reason:
     beta = float(step.options("SoftmaxOptions").Beta())
     return step.made(Kind.SOFTMAX, {"axis": len(step.inputs[0].shape) - 1, "beta": beta})
@@ -176,7 +251,15 @@ def _hard_swish(step: Step) -> Operator | Reason:
 
 
 def _function(step: Step) -> Operator | Reason:
+    if step.plain.operator in _ONLY_SIGNED and step.inputs[0].type != "s8":
+        return f"its values must be s8: {step.inputs[0].type}"
     function = _FUNCTIONS[step.plain.operator]
+    return _looked_up(step, lambda data, output: fixed_tables.mapped(data, output, function))
+
+
+def _gelu(step: Step) -> Operator | Reason:
+    is_approximate = step.options("GeluOptions").Approximate()
+    function = fixed_tables.gelu_tanh if is_approximate else fixed_tables.gelu
     return _looked_up(step, lambda data, output: fixed_tables.mapped(data, output, function))
 
 
@@ -219,12 +302,19 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "TRANSPOSE": _transpose,
     "PAD": _pad,
     "PADV2": _pad,
+    "CONCATENATION": _concat,
+    "MUL": _multiply,
+    "RESIZE_BILINEAR": _resize,
+    "RESIZE_NEAREST_NEIGHBOR": _resize,
+    "SLICE": _slice,
+    "STRIDED_SLICE": _strided_slice,
     "SOFTMAX": _softmax,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
     "LEAKY_RELU": _leaky,
     "HARD_SWISH": _hard_swish,
+    "GELU": _gelu,
     **dict.fromkeys(_RECTIFIERS, _rectifier),
     **dict.fromkeys(_FUNCTIONS, _function),
 }
-_LEAST_INPUTS = {"MEAN": 2, "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}
+_LEAST_INPUTS = {"MEAN": 2, "TRANSPOSE": 2, "PAD": 2, "PADV2": 3, "SLICE": 3, "STRIDED_SLICE": 4}

@@ -169,7 +169,7 @@ def renamed(model: Any) -> None:
         (constant("w.scale", -1), "node `wd node` (DequantizeLinear): scales must be positive and finite: -1.0"),
         (constant("y.scale", np.inf), "node `yq node` (QuantizeLinear): scales must be positive and finite: inf"),
         (constant("y.scale", np.nan), "node `yq node` (QuantizeLinear): scales must be positive and finite: nan"),
-        (constant("x.scale", 1, np.float64), "`x.scale` has elements of type DOUBLE, supported are FLOAT, UINT8"),
+        (constant("x.scale", 1, np.float64), "its scale must be one f32, or one per channel: f64 []"),
         (constant("x.scale", 1, np.int32), "its scale must be one f32, or one per channel: s32 []"),
         (
             constant("w.scale", [1.0] * 5),
@@ -216,8 +216,8 @@ def renamed(model: Any) -> None:
         (more("Relu", ["x"], [""]), "node `more` (Relu): it must make a value"),
         (more("NoSuchOperator", ["x"], ["z"]), "node `more` (NoSuchOperator): the shape of its output `z` can't be"),
         (
-            more("Cast", ["x"], ["z"], to=10),
-            "the output `z` of node `more` has elements of type FLOAT16, supported are",
+            more("Cast", ["x"], ["z"], to=16),
+            "the output `z` of node `more` has elements of type BFLOAT16, supported are",
         ),
         (
             more("DequantizeLinear", ["xq", "y.scale", "x.zero"], ["z"]),

@@ -13,6 +13,7 @@ from compiler.onnx_reader.file import OnnxFile
 from compiler.onnx_reader.nodes import Node, node_fault, quoted
 from compiler.onnx_reader.tensors import TYPES, Array
 
+INTEGERS = ("u8", "s8", "s16", "s32")
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 INT32 = np.iinfo(np.int32)
 # How far a bias's scale may be from the product of data's and weights': a few roundings of binary32.
@@ -132,7 +133,10 @@ def sum_bias(
 def _quantization(file: OnnxFile, node: Node, name: str, constants: Mapping[str, Constant]) -> Quantization:
     """The scale and zero point of a QuantizeLinear or DequantizeLinear whose stored values are called `name`."""
     element, shape = file.forms[name]
-    if element == "f32" or file.forms[node.input(0) if node.computes == QUANTIZE else node.outputs[0]][0] != "f32":
+    if (
+        element not in INTEGERS
+        or file.forms[node.input(0) if node.computes == QUANTIZE else node.outputs[0]][0] != "f32"
+    ):
         raise node_fault(file.name, node, f"it must be between f32 and integers, {quoted(name)} is {element}")
     if node.attributes.get("block_size"):
         raise node_fault(file.name, node, "scales of blocks are not supported")

@@ -13,7 +13,17 @@ from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 
 Array = npt.NDArray[Any]
 
-ELEMENTS: dict[int, ElementType] = {1: "f32", 2: "u8", 3: "s8", 5: "s16", 6: "s32", 7: "s64"}
+ELEMENTS: dict[int, ElementType] = {
+    1: "f32",
+    2: "u8",
+    3: "s8",
+    5: "s16",
+    6: "s32",
+    7: "s64",
+    9: "bool",
+    10: "f16",
+    11: "f64",
+}
 TYPES: dict[np.dtype[Any], ElementType] = {
     np.dtype(np.float32): "f32",
     np.dtype(np.uint8): "u8",
@@ -21,6 +31,9 @@ TYPES: dict[np.dtype[Any], ElementType] = {
     np.dtype(np.int16): "s16",
     np.dtype(np.int32): "s32",
     np.dtype(np.int64): "s64",
+    np.dtype(np.bool_): "bool",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.float64): "f64",
 }
 
 

@@ -10,7 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.graph import Kind, Operator, Value
-from compiler.operators import addition, layer, lookup, mean, movement, pool, quantize, softmax
+from compiler.operators import (
+    addition,
+    concat,
+    layer,
+    lookup,
+    mean,
+    movement,
+    multiply,
+    pool,
+    quantize,
+    resize,
+    softmax,
+)
 from compiler.operators.base import Family
 
 FAMILIES: dict[Kind, Family] = {
@@ -18,13 +30,16 @@ FAMILIES: dict[Kind, Family] = {
     Kind.DEPTHWISE: layer,
     Kind.DENSE: layer,
     Kind.ADD: addition,
+    Kind.MULTIPLY: multiply,
     Kind.AVERAGE_POOL: pool,
     Kind.MAX_POOL: pool,
     Kind.MEAN: mean,
+    Kind.CONCAT: concat,
     Kind.RESHAPE: movement,
     Kind.TRANSPOSE: movement,
     Kind.PAD: movement,
     Kind.SLICE: movement,
+    Kind.RESIZE: resize,
     Kind.SOFTMAX: softmax,
     Kind.LOOKUP: lookup,
     Kind.QUANTIZE: quantize,

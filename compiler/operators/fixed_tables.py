@@ -6,6 +6,7 @@ reference/leaky_relu.h and reference/requantize.h of TensorFlow Lite.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -100,6 +101,22 @@ def elu(values: FloatArray) -> FloatArray:
     """x where it is positive, e^x - 1 elsewhere."""
     below = np.expm1(np.minimum(values, 0).astype(np.float64)).astype(np.float32)
     return np.where(values < 0, below, values)
+
+
+def gelu(values: FloatArray) -> FloatArray:
+    """x times the share of a normal distribution that is below x."""
+    wide = values.astype(np.float64)
+    below = np.array([math.erfc(-value * math.sqrt(0.5)) for value in wide.tolist()])
+    made: FloatArray = (0.5 * wide * below).astype(np.float32)
+    return made
+
+
+def gelu_tanh(values: FloatArray) -> FloatArray:
+    """The same by a hyperbolic tangent, a little off."""
+    wide = values.astype(np.float64)
+    share = 1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+    made: FloatArray = (0.5 * wide * share).astype(np.float32)
+    return made
 
 
 def _centred(data: Value) -> LongArray:

@@ -13,6 +13,7 @@ from compiler.graph import Kind, Operator, Value
 from compiler.operators.base import (
     Array,
     FloatArray,
+    LongArray,
     byte_fault,
     half_away,
     scale_of,
@@ -21,7 +22,7 @@ from compiler.operators.base import (
     zero_point_of,
 )
 
-# Beyond these, steps are those of the bounds: within them, integers are exact in binary32.
+# Steps are bounded by this, so that integers are exact in binary32. Beyond 2^31, TFLite's are not defined.
 MOST_STEPS = 1 << 20
 
 
@@ -38,7 +39,22 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
     if operator.kind is Kind.DEQUANTIZE:
         real: Array = scale_of(data) * (array.astype(np.int64) - zero_point_of(data)).astype(np.float32)
         return real
-    with np.errstate(over="ignore"):
-        steps: FloatArray = np.clip(array / scale_of(output), -MOST_STEPS, MOST_STEPS)
-    rounded = half_away(steps) if operator.rule == "fixed" else np.rint(steps).astype(np.int64)
+    rounded = (quantized_fixed if operator.rule == "fixed" else quantized_float)(array, scale_of(output))
     return stored(rounded + zero_point_of(output), operator, output)
+
+
+def quantized_fixed(real: FloatArray, scale: np.float32) -> LongArray:
+    """Steps of a scale from 0, halves away from zero."""
+    return half_away(_steps(real, scale))
+
+
+def quantized_float(real: FloatArray, scale: np.float32) -> LongArray:
+    """Steps of a scale from 0, halves to even."""
+    steps: LongArray = np.rint(_steps(real, scale)).astype(np.int64)
+    return steps
+
+
+def _steps(real: FloatArray, scale: np.float32) -> FloatArray:
+    with np.errstate(over="ignore"):
+        steps: FloatArray = np.clip(real / scale, -MOST_STEPS, MOST_STEPS)
+    return steps

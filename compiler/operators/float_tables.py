@@ -1,0 +1,30 @@
+"""Tables of element-wise operators on 8-bit values as ONNX Runtime computes each of the 256.
+
+It dequantizes, computes in binary32, divides by the output's scale and rounds half to even, whether it does so value by
+value (DequantizeLinear, the operator, QuantizeLinear) or by a table of its own (QLinearSigmoid, QLinearLeakyRelu; see
+qlinear_lookup_table.cc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from compiler.graph import Value
+from compiler.operators.base import Array, FloatArray, every_stored, scale_of, zero_point_of
+from compiler.operators.quantize import quantized_float
+from schedules.numerics import RANGES
+from schedules.operands import DTYPES
+
+
+def requantized(data: Value, output: Value) -> Array:
+    """DequantizeLinear, then QuantizeLinear."""
+    return mapped(data, output, lambda values: values)
+
+
+def mapped(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
+    """DequantizeLinear, a function of binary32, then QuantizeLinear."""
+    real = function(scale_of(data) * (every_stored(data) - zero_point_of(data)).astype(np.float32))
+    steps = quantized_float(real, scale_of(output)) + zero_point_of(output)
+    return np.clip(steps, *RANGES[output.type]).astype(DTYPES[output.type])

@@ -1,0 +1,77 @@
+"""The product of two quantized values, of which one may be spread over axes of extent 1.
+
+Sources: TFLite, reference/integer_ops/mul.h and kernels/mul.cc; ONNX Runtime, qlmul.cpp with SSE2, which is all that
+x86-64 has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.graph import Operator, Value
+from compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from schedules.errors import OperandError
+from schedules.operands import quantize_multiplier
+from schedules.reference import scale_fixed_point
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiplyConstants:
+    """What a product knows before it runs, besides zero points: the factor of the product of centred values.
+
+    Attributes:
+        multiplier, shift: the fixed rule's, multiplier * 2^(shift - 31), for `scale_fixed_point`.
+        ratio: the float rule's. The product becomes a binary32 number, times the ratio, plus the output's zero point,
+            each rounded, and is rounded half to even.
+    """
+
+    multiplier: int = 0
+    shift: int = 0
+    ratio: np.float32 | None = None
+
+
+def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
+    wrong = byte_fault(*inputs, output)
+    if wrong or len(inputs) != 2:
+        return wrong or f"it must multiply two values: {len(inputs)}"
+    types = [value.type for value in (*inputs, output)]
+    if len(set(types)) > 1:
+        return f"its inputs and output must have one type: {', '.join(types)}"
+    try:
+        constants = multiply_constants(operator, inputs, output)
+        shape = np.broadcast_shapes(inputs[0].shape, inputs[1].shape)
+    except OperandError as error:
+        return str(error)
+    except ValueError:
+        return f"{inputs[0].shape} and {inputs[1].shape} can't be multiplied"
+    if constants.ratio is not None and not np.isfinite(constants.ratio):
+        return f"the ratio of its scales must be finite: {constants.ratio}"
+    return shape_fault(output, shape)
+
+
+def multiply_constants(operator: Operator, inputs: Sequence[Value], output: Value) -> MultiplyConstants:
+    """The constants of a product.
+
+    Raises:
+        OperandError: the scales are too far from each other.
+    """
+    # All in binary32 in both runtimes.
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = scale_of(inputs[0]) * scale_of(inputs[1]) / scale_of(output)
+    if operator.rule == "float":
+        return MultiplyConstants(ratio=ratio)
+    return MultiplyConstants(*quantize_multiplier(float(ratio)))
+
+
+def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
+    constants = multiply_constants(operator, inputs, output)
+    one, other = (array.astype(np.int64) - zero_point_of(value) for value, array in zip(inputs, arrays, strict=True))
+    product, zero_point = one * other, zero_point_of(output)
+    if constants.ratio is None:
+        scaled = scale_fixed_point(product, np.array(constants.multiplier), np.array(constants.shift)) + zero_point
+    else:
+        scaled = np.rint(product.astype(np.float32) * constants.ratio + np.float32(zero_point)).astype(np.int64)
+    return stored(scaled, operator, output)
