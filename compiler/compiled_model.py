@@ -1,4 +1,4 @@
-"""Compiled models, loaded and run. Only TVM's runtime is needed; what is loaded is code, so trust where it comes from."""
+"""Compiled models, loaded and run by TVM's runtime. What is loaded is code: trust where it comes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.about import About, read_about
+from compiler.about import read_about
 from compiler.errors import CompiledModelError
 from compiler.program import Array
 from compiler.strict_json import clipped, printable
@@ -33,6 +33,21 @@ class CallTime:
     layers: tuple[str, ...]
     computes: str
     times_s: tuple[float, ...]
+
+
+class BoundModel:
+    """A compiled model and its inputs."""
+
+    def __init__(self, main: Any, tensors: Sequence[Any], outputs: int) -> None:
+        self._main, self._tensors, self._count = main, tensors, outputs
+
+    def run(self) -> None:
+        """Compute the outputs."""
+        self._made = self._main(*self._tensors)
+
+    def outputs(self) -> list[Array]:
+        """What the last `run` computed, in the order of the model's outputs."""
+        return [output.numpy() for output in ([self._made] if self._count == 1 else self._made)]
 
 
 class CompiledModel:
@@ -73,15 +88,17 @@ class CompiledModel:
         Raises:
             CompiledModelError: an input has another form.
         """
-        return [output.numpy() for output in self._outputs(self._main(*self._tensors(inputs)))]
+        bound = self.bind(inputs)
+        bound.run()
+        return bound.outputs()
 
-    def time_s(self, inputs: Sequence[Array], runs: int) -> float:
-        """Mean seconds of a run, over so many, one after the other."""
-        tensors, main = self._tensors(inputs), self._main
-        start = time.perf_counter()
-        for _ in range(runs):
-            main(*tensors)
-        return (time.perf_counter() - start) / runs
+    def bind(self, inputs: Sequence[Array]) -> BoundModel:
+        """The model with inputs that are copied once, to be run again and again.
+
+        Raises:
+            CompiledModelError: an input has another form.
+        """
+        return BoundModel(self._main, self._tensors(inputs), len(self.about.outputs))
 
     def profile(self, inputs: Sequence[Array], runs: int) -> list[CallTime]:
         """The time of each call; a measured one takes a few microseconds more than it does in a run."""
@@ -129,6 +146,3 @@ class CompiledModel:
                 name = clipped(form["name"])
                 raise CompiledModelError(f"{self._library}: input `{name}` must be {dtype} {shape}: {found}")
         return [self._tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs]
-
-    def _outputs(self, made: Any) -> list[Any]:
-        return [made] if len(self.about.outputs) == 1 else list(made)

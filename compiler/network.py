@@ -109,7 +109,7 @@ def load_network(name_or_path: str) -> Network:
     if path.suffix.lower() == ".json":
         data = read_file(path, "a layer table", MAX_BYTES, lambda text: LayerTableError([text]))
         return read_table(data, name_or_path)
-    if path.suffix.lower() in MODEL_SUFFIXES:
+    if is_model(path):
         from compiler.model import read_model  # its readers need packages that tables don't
         from compiler.quantized_layers import network_of
 
@@ -197,6 +197,11 @@ def _check_published(network: Network, faults: Faults) -> None:
             f"the layers have {network.macs:.6g} multiply-adds, {deviation:+.2%} from the published figure, "
             f"the tolerance is {published.tolerance:.2%}: {published.macs:.6g}",
         )
+
+
+def is_model(name: str | Path) -> bool:
+    """Whether a name is that of a file with a model."""
+    return Path(name).suffix.lower() in MODEL_SUFFIXES
 
 
 def _exists(path: str) -> bool:

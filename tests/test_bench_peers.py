@@ -45,7 +45,7 @@ REJECTED = (
 @pytest.fixture(scope="module", params=PEERS, ids=lambda peer: peer.name)
 def peer(request: pytest.FixtureRequest) -> Peer:
     chosen: Peer = request.param
-    if missing := missing_distributions(chosen):
+    if missing := missing_distributions(chosen.requires):
         pytest.skip(f"needs the extra `peers`, not installed: {', '.join(missing)}")
     return chosen
 
@@ -110,7 +110,7 @@ class TestPeer:
 
 def test_onnx_runtime_takes_unsigned_weights(tmp_path: Path) -> None:
     chosen = next(one for one in PEERS if one.name == "onnxruntime")
-    if missing_distributions(chosen):
+    if missing_distributions(chosen.requires):
         pytest.skip("needs the extra `peers`")
     with Contestants("tuner.bench.worker") as contestants:
         one = Player(contestants.add(sorted(os.sched_getaffinity(0))[-1:], chosen.name), chosen.name, chosen)

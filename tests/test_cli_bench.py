@@ -17,7 +17,7 @@ from tuner.cli.main import run
 
 pytestmark = pytest.mark.alone
 
-INSTALLED = [peer.name for peer in PEERS if not missing_distributions(peer)]
+INSTALLED = [peer.name for peer in PEERS if not missing_distributions(peer.requires)]
 BRIEF = ("--runs", "5", "--run-ms", "1")
 
 needs_peers = pytest.mark.skipif(not INSTALLED, reason="needs the extra `peers`: nothing to compare with is installed")

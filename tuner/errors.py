@@ -8,6 +8,7 @@ TunerError
 │   ├── TooManyThreadsError    this process may not use so many cores
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
+├── SamplesError               a file of samples for a model that can't be used
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
 │   ├── NoPeersError           nothing to compare with is installed
@@ -51,6 +52,10 @@ class DeviceGoneError(CampaignError):
 
 class UnknownCampaignError(TunerError):
     """A name no campaign has, or none given where there are several."""
+
+
+class SamplesError(TunerError):
+    """A file of samples for a model that can't be used."""
 
 
 class BenchError(TunerError):

@@ -132,6 +132,11 @@ class Options:
 
 
 def main(peers: Sequence[Peer] = PEERS) -> None:
+    run_contestant(lambda options: _runner(options, peers))
+
+
+def run_contestant(make_runner: Callable[[Options], Runner]) -> None:
+    """Be a contestant's process, as `tuner.bench.contestant` starts one."""
     parser = argparse.ArgumentParser(description="Run layers for the process that started this one.")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
@@ -145,7 +150,7 @@ def main(peers: Sequence[Peer] = PEERS) -> None:
     os.sched_setaffinity(0, options.core)
     sock = socket.socket(fileno=options.fd)
     with contextlib.suppress(DeviceLostError):
-        _serve(sock, lambda: _runner(options, peers))
+        _serve(sock, lambda: make_runner(options))
 
 
 def _runner(options: Options, peers: Sequence[Peer]) -> Runner:

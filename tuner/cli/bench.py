@@ -51,6 +51,11 @@ RunMsOption = Annotated[
 WithoutAmxOption = Annotated[
     bool, typer.Option("--without-amx", help="Let no library use AMX, as on a CPU that has none.")
 ]
+LayersOption = Annotated[bool, typer.Option("--layers", help="Compare a model's layers, not the whole.")]
+FloatOption = Annotated[
+    Path | None,
+    typer.Option("--float", metavar="FILE", help="The model before it was quantized, to be timed beside it."),
+]
 OnlyOption = Annotated[
     str | None,
     typer.Option("--only", metavar="CLASS", help=f"Layers of one class, such as {EXAMPLE_CLASS} or first."),
@@ -67,26 +72,37 @@ def bench(
     run_ms: RunMsOption = 20,
     only: OnlyOption = None,
     without_amx: WithoutAmxOption = False,
+    layers_only: LayersOption = False,
+    unquantized: FloatOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
-    """Compare layers with ONNX Runtime, OpenVINO, oneDNN and LiteRT.
+    """Compare models or layers with ONNX Runtime, OpenVINO, oneDNN and LiteRT.
+
+    Models (.tflite, .onnx) are compared whole, with the runtimes that read them; with --layers, and of all else, layers
+    are.
 
     Each library runs in a process of its own and takes turns with the others, beside a loop that measures the peak.
     This one runs the best schedules in the records, or its defaults. The results are added to the records.
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
+    from compiler.network import is_model
     from rpc.request import Timing
     from rpc.tile_registers import deny_tile_registers
     from tuner.bench.layers import choose_layers, class_named
     from tuner.bench.run import BenchSpec
+    from tuner.cli.bench_model import bench_models
     from tuner.errors import BenchSpecError
 
-    layers = choose_layers(names or [], None if only is None else class_named(only))
-    spec = BenchSpec(layers, _peers(against), threads, Timing(runs, run_ms / 1e3), target)
     if without_amx and not deny_tile_registers():
         raise BenchSpecError("--without-amx needs Linux on x86-64, and leave to filter system calls (seccomp)")
+    timing = Timing(runs, run_ms / 1e3)
+    if names and not layers_only and only is None and all(map(is_model, names)):
+        bench_models([Path(name) for name in names], unquantized, results, target, threads, against, timing, form)
+        return 0
+    layers = choose_layers(names or [], None if only is None else class_named(only))
+    spec = BenchSpec(layers, _peers(against), threads, timing, target)
     return _bench(spec, results, form)
 
 
@@ -121,7 +137,7 @@ def _peers(against: str | None) -> tuple[Peer, ...]:
     from tuner.errors import NoPeersError
 
     wanted = PEERS if against is None else peers_named(against.split(","))
-    missing = {peer.name: missing_distributions(peer) for peer in wanted}
+    missing = {peer.name: missing_distributions(peer.requires) for peer in wanted}
     found = tuple(peer for peer in wanted if not missing[peer.name])
     if not found:
         raise NoPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import typer
 
 from compiler.errors import (
+    CompiledModelError,
     CompilerError,
     LayerTableError,
     ModelError,
@@ -47,6 +48,7 @@ from tuner.errors import (
     NoPeersError,
     RecordingError,
     ResultsFolderError,
+    SamplesError,
     SpecError,
     TunerError,
     UnknownCampaignError,
@@ -74,6 +76,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     UnknownNetworkError: Failure(USAGE, "see the layers of a network: int8tune layers resnet50"),
     LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
     ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
+    CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
     WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
     ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),
@@ -92,6 +95,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     NoPeersError: Failure(FAILED, "install the libraries to compare with: pip install 'int8tune[peers]'"),
     NoMetaScheduleError: Failure(FAILED, "install them: pip install 'apache-tvm[rpc]==0.27.0.post1' xgboost-cpu"),
     BenchError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
+    SamplesError: Failure(FAILED, "see what samples must be: int8tune accuracy --help"),
     RecordingError: Failure(FAILED, "make one: int8tune results export OUT.parquet; see int8tune lab --help"),
     BuildClusterError: Failure(
         FAILED, f"dask scheduler --host 127.0.0.1, dask worker tcp://127.0.0.1:8786 --nthreads 1; then {GO_ON}"

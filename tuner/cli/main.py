@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from tuner.cli.accuracy import accuracy
 from tuner.cli.bench import bench
 from tuner.cli.best import best
+from tuner.cli.compile import compile_
 from tuner.cli.devices import check
 from tuner.cli.failures import explain
 from tuner.cli.lab import export, lab
@@ -45,8 +47,9 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(add_completion=False, rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report, bench, lab):
+    for command in (tune, plan, layers, report, accuracy, bench, lab):
         program.command()(command)
+    program.command("compile")(compile_)
     templates = _group("The ways to compute a layer, and what they leave open.")
     templates.command("list")(list_templates)
     templates.command("show")(show_template)

@@ -30,9 +30,9 @@ def peers_named(names: Sequence[str]) -> tuple[Peer, ...]:
     return tuple(peer for peer in PEERS if peer.name in names)
 
 
-def missing_distributions(peer: Peer) -> tuple[str, ...]:
-    """What is not installed of what a peer needs."""
-    return tuple(name for name in peer.requires if not _is_installed(name))
+def missing_distributions(requires: Sequence[str]) -> tuple[str, ...]:
+    """Which of these distributions are not installed."""
+    return tuple(name for name in requires if not _is_installed(name))
 
 
 def _is_installed(name: str) -> bool:

@@ -1,0 +1,83 @@
+"""`int8tune bench MODEL`: whole models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.cli.options import Format
+from tuner.cli.output import aligned, emit, emit_json, say
+
+if TYPE_CHECKING:
+    from rpc.request import Timing
+    from tuner.models.bench import ModelBench
+    from tuner.models.race import Result
+
+SAMPLES = 4
+
+
+def bench_models(
+    models: list[Path],
+    unquantized: Path | None,
+    results: Path,
+    target: str | None,
+    threads: int,
+    against: str | None,
+    timing: Timing,
+    form: Format,
+) -> None:
+    """Compare whole models with other runtimes, one model after the other."""
+    from tuner.models.bench import bench_model, runtimes_named
+    from tuner.models.checks import Check
+
+    peers = runtimes_named(None if against is None else against.split(","))
+    found = []
+    for model in models:
+        check = Check(model, results, None, target, threads, None, SAMPLES, 0)
+        bench = bench_model(check, peers, unquantized, timing)
+        found.append(_as_dict(bench))
+        if form is Format.TABLE:
+            _show(bench)
+    if form is Format.JSON:
+        emit_json(found)
+
+
+def _show(bench: ModelBench) -> None:
+    threads = "1 thread" if bench.threads == 1 else f"{bench.threads} threads"
+    emit(f"{bench.model}, {threads}")
+    emit(aligned([("ms", "spread", "times ours", "runtime"), *map(_cells, bench.results)], numbers=range(3)))
+    if bench.differences is not None:
+        differing = sum(each.differing for each in bench.differences)
+        largest = max(each.largest for each in bench.differences)
+        values = sum(each.values for each in bench.differences)
+        say(f"outputs: {differing:,} of {values:,} differ from the model's own runtime, by {largest:g} steps at most")
+
+
+def _cells(result: Result) -> tuple[str, str, str, str]:
+    from results.report.format import interval, milliseconds, percent
+    from results.stats import spread
+
+    label = f"{result.entry.label} {result.version}"
+    if result.failure:
+        return "-", "-", "-", f"{label}: {result.failure}"
+    ratio = interval(result.ratio) if result.ratio else ""
+    return milliseconds(result.time_s), percent(spread(result.times_s)), ratio, label
+
+
+def _as_dict(bench: ModelBench) -> dict[str, Any]:
+    return {
+        "model": bench.model,
+        "threads": bench.threads,
+        "runtimes": [
+            {
+                "name": result.entry.label,
+                "version": result.version,
+                "times_s": result.times_s,
+                "times_ours": asdict(result.ratio) if result.ratio else None,
+                "failure": result.failure,
+            }
+            for result in bench.results
+        ],
+        "differences": None if bench.differences is None else [asdict(each) for each in bench.differences],
+    }

@@ -1,0 +1,86 @@
+"""`int8tune compile`"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.options import (
+    DEFAULT_RESULTS,
+    DebugOption,
+    Format,
+    FormatOption,
+    ResultsOption,
+    TargetOption,
+    ThreadsOption,
+)
+from tuner.cli.output import aligned, emit, emit_json, say
+
+if TYPE_CHECKING:
+    from compiler.program import Call, Program
+    from schedules.target import Target
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantized model (.tflite, .onnx).")]
+OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The shared library to write.")]
+LogOption = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="A best log with schedules, in place of the records."),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show every call, and which layers it computes.")]
+
+
+def compile_(
+    model: ModelArgument,
+    output: OutputOption,
+    results: ResultsOption = DEFAULT_RESULTS,
+    log: LogOption = None,
+    target: TargetOption = None,
+    threads: ThreadsOption = 1,
+    verbose: VerboseOption = False,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Compile a quantized model into a shared library that needs TVM's runtime alone.
+
+    Its layers get the best schedules in the records, or their templates' defaults. It computes what the model's own
+    runtime does: TFLite's reference kernels, or ONNX Runtime.
+
+    Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
+    """
+    from compiler.compile import compile_model
+    from compiler.model import read_model
+    from tuner.models.schedules import device_target, schedules_for
+
+    graph = read_model(model)
+    chosen = device_target(target, threads)
+    program = compile_model(graph, chosen, schedules_for(chosen, results, log), output)
+    if form is Format.JSON:
+        emit_json(_as_dict(program, chosen, output))
+        return
+    if verbose:
+        emit(aligned([("computes", "schedule", "layers"), *map(_cells, program.calls)], numbers=()))
+    _say_summary(program, chosen, output)
+
+
+def _say_summary(program: Program, target: Target, output: Path) -> None:
+    counts = Counter(call.schedule.get("source", "") for call in program.calls if call.kernel)
+    others = counts.pop("", 0)
+    sources = ", ".join(f"{count} by {source}" for source, count in sorted(counts.items()))
+    say(f"{program.graph.name}: {sum(counts.values())} layers ({sources}), {others} other operators, for {target.name}")
+    say(f"written  {output} ({output.stat().st_size / 2**20:.1f} MiB)")
+
+
+def _cells(call: Call) -> tuple[str, str, str]:
+    schedule = f"{call.schedule['template']}, {call.schedule['source']}" if call.schedule else ""
+    return call.computes, schedule, "; ".join(call.layers)
+
+
+def _as_dict(program: Program, target: Target, output: Path) -> dict[str, Any]:
+    calls = [
+        {"layers": call.layers, "computes": call.computes, "schedule": call.schedule, "output": call.output}
+        for call in program.calls
+    ]
+    return {"model": program.graph.name, "target": target.name, "library": str(output), "calls": calls}

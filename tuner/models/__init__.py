@@ -1,0 +1,1 @@
+"""Whole models: compiled, compared with other runtimes, and timed beside them."""

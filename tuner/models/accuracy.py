@@ -1,0 +1,70 @@
+"""How far a compiled model's outputs are from another runtime's, in quantization steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.graph import Graph, Kind, Value
+from compiler.program import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one value of a model differs between two runtimes.
+
+    Attributes:
+        layers: names in the original model of what makes it.
+        steps: whether differences are counted in quantization steps; else they are those of the numbers.
+        values: compared, over all samples.
+        differing: how many of them differ at all.
+        same_first: samples with their largest value in the same place, of `samples`.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    steps: bool
+    values: int
+    differing: int
+    largest: float
+    mean: float
+    samples: int
+    same_first: int
+
+
+def differences(graph: Graph, ours: Sequence[Array], theirs: Sequence[Array]) -> list[Difference]:
+    """The difference of each output of a graph; arrays have samples on their first axis."""
+    layers = {operator.outputs[0]: operator.layers for operator in graph.operators}
+    return [
+        _difference(graph.values[name], layers.get(name, ()), _step(graph, name), one, other)
+        for name, one, other in zip(graph.outputs, ours, theirs, strict=True)
+    ]
+
+
+def _difference(value: Value, layers: tuple[str, ...], step: float | None, one: Array, other: Array) -> Difference:
+    distance = np.abs(one.astype(np.float64) - other.astype(np.float64)) / (step or 1.0)
+    rows = [array.reshape(len(array), -1) for array in (one, other)]
+    first = [array.argmax(axis=1) for array in rows]
+    return Difference(
+        name=value.name,
+        layers=layers,
+        steps=step is not None or value.type != "f32",
+        values=distance.size,
+        differing=int(np.count_nonzero(distance)),
+        largest=float(distance.max()),
+        mean=float(distance.mean()),
+        samples=len(one),
+        same_first=int(np.count_nonzero(first[0] == first[1])),
+    )
+
+
+def _step(graph: Graph, name: str) -> float | None:
+    """The scale of what an output of numbers was dequantized from."""
+    for operator in graph.operators:
+        if operator.kind is Kind.DEQUANTIZE and operator.outputs[0] == name:
+            quantization = graph.values[operator.inputs[0]].quantization
+            assert quantization is not None
+            return float(quantization.scale[0])
+    return None

@@ -1,0 +1,79 @@
+"""A compiled model and other runtimes with the same model, timed in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.model import read_model
+from rpc.request import Timing
+from tuner.bench.peers.registry import missing_distributions
+from tuner.cores import bound_to, measuring_and_build_cores
+from tuner.errors import BenchSpecError, NoPeersError
+from tuner.models.accuracy import Difference, differences
+from tuner.models.checks import Check, seats_of
+from tuner.models.race import Entry, Result, race
+from tuner.models.runtimes import PEERS, REFERENCES, Runtime
+
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBench:
+    """What came out of a model's bench.
+
+    Attributes:
+        results: this library's first.
+        differences: of this library's outputs from those of the model's own runtime; None if that is not installed.
+    """
+
+    model: str
+    threads: int
+    results: tuple[Result, ...]
+    differences: tuple[Difference, ...] | None
+
+
+def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None, timing: Timing) -> ModelBench:
+    """Time a model in every runtime that reads its file; with `unquantized`, that model too.
+
+    Raises:
+        ModelError: the model can't be compiled.
+        NoPeersError: no runtime that reads the file is installed.
+        BenchError: the compiled model failed.
+    """
+    graph = read_model(check.model)
+    entries = [Entry(peer.name, peer, check.model) for peer in peers if check.model.suffix.lower() in peer.suffixes]
+    if unquantized is not None:
+        fits = [peer for peer in peers if unquantized.suffix.lower() in peer.suffixes]
+        entries += [Entry(f"{peer.name}, fp32", peer, unquantized, takes_numbers=True) for peer in fits]
+    if not entries:
+        raise NoPeersError(f"no runtime that reads {check.model.suffix} is installed")
+    reference = REFERENCES[check.model.suffix.lower()]
+    judge = [] if missing_distributions(reference.requires) else [Entry(reference.name, reference, check.model)]
+    _, building = measuring_and_build_cores(check.threads)
+    with bound_to(building), seats_of(check, graph, [*judge, *entries]) as (own, *others):
+        compared = None
+        if judge and not own.contestant.failure and not others[0].contestant.failure:
+            compared = tuple(differences(graph, own.outputs, others[0].outputs))
+        others[0].contestant.close() if judge else None
+        results = race([own, *others[len(judge) :]], timing)
+    return ModelBench(graph.name, check.threads, tuple(results), compared)
+
+
+def runtimes_named(names: Sequence[str] | None) -> tuple[Runtime, ...]:
+    """The runtimes to compare with, of these names or all, that are installed.
+
+    Raises:
+        BenchSpecError: there is no runtime of a name.
+        NoPeersError: none is installed.
+    """
+    known = {peer.name: peer for peer in PEERS}
+    for name in names or ():
+        if name not in known:
+            raise BenchSpecError(f"unknown runtime `{name[:_SHOWN]}`, known: {', '.join(known)}")
+    wanted = [peer for peer in PEERS if names is None or peer.name in names]
+    found = tuple(peer for peer in wanted if not missing_distributions(peer.requires))
+    if not found:
+        raise NoPeersError(f"none of the runtimes to compare with is installed: {', '.join(p.name for p in wanted)}")
+    return found

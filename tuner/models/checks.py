@@ -1,0 +1,133 @@
+"""A compiled model beside the model's own runtime, or beside this library's reference, on the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from compiler.compile import all_values, compile_model
+from compiler.graph import Graph, Value
+from compiler.interpreter import run_reference
+from compiler.model import read_model
+from compiler.operators.base import scale_of, zero_point_of
+from compiler.program import Array
+from tuner.bench.peers.registry import missing_distributions
+from tuner.cores import measuring_and_build_cores
+from tuner.errors import BenchError, NoPeersError
+from tuner.folders import work_folder
+from tuner.models.accuracy import Difference, differences
+from tuner.models.arrays import random_samples, read_samples
+from tuner.models.race import Entry, Seat, seats
+from tuner.models.runtimes import OWN, REFERENCES
+from tuner.models.schedules import device_target, schedules_for
+
+REFERENCE_NAME = "this library's reference"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is compared.
+
+    Attributes:
+        log: a best log, or None for the records in `results`.
+        profile: of the target; the best for this CPU if None.
+        samples: a file of them, or None for `count` random ones.
+    """
+
+    model: Path
+    results: Path
+    log: Path | None
+    profile: str | None
+    threads: int
+    samples: Path | None
+    count: int
+    seed: int
+
+
+def compare_outputs(check: Check) -> tuple[str, list[Difference]]:
+    """With whom the outputs were compared, and how they differ.
+
+    Raises:
+        ModelError: the model can't be compiled.
+        NoPeersError: the model's own runtime is not installed.
+        BenchError: a runtime failed.
+    """
+    graph = read_model(check.model)
+    reference = REFERENCES[check.model.suffix.lower()]
+    if missing := missing_distributions(reference.requires):
+        raise NoPeersError(f"not installed: {', '.join(missing)}")
+    with seats_of(check, graph, [Entry(reference.name, reference, check.model)]) as (own, other):
+        for seat in (own, other):
+            if seat.contestant.failure:
+                raise BenchError(f"{seat.entry.label} failed: {seat.contestant.failure}")
+        name = f"{reference.name} {other.contestant.version}"
+        return name, differences(graph, own.outputs, other.outputs)
+
+
+def compare_layers(check: Check) -> tuple[str, list[Difference]]:
+    """How every layer's output differs from this library's reference.
+
+    Raises:
+        ModelError: the model can't be compiled.
+        BenchError: the compiled model failed.
+    """
+    graph = all_values(read_model(check.model))
+    arrays = samples_of(check, graph)
+    with seats_of(check, graph, []) as (own,):
+        if own.contestant.failure:
+            raise BenchError(f"{own.entry.label} failed: {own.contestant.failure}")
+        expected = []
+        for sample in zip(*arrays, strict=True):
+            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)))
+            expected.append([values[name] for name in graph.outputs])
+        stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]
+        return REFERENCE_NAME, differences(graph, own.outputs, stacked)
+
+
+def samples_of(check: Check, graph: Graph) -> list[Array]:
+    """The samples of a check, one array for each input.
+
+    Raises:
+        SamplesError: the file of samples can't be read, or does not fit the model.
+    """
+    if check.samples is None:
+        return random_samples(graph, check.count, check.seed)
+    return read_samples(check.samples, [graph.values[name] for name in graph.inputs])
+
+
+@contextmanager
+def seats_of(check: Check, graph: Graph, others: Sequence[Entry]) -> Iterator[list[Seat]]:
+    """This library's compiled model and other entries, which have run the samples.
+
+    Raises:
+        ModelError: the model can't be compiled.
+        SamplesError: the file of samples can't be read, or does not fit the model.
+    """
+    arrays = samples_of(check, graph)
+    target = device_target(check.profile, check.threads)
+    cores, _ = measuring_and_build_cores(check.threads)
+    with work_folder(check.results, "models") as folder:
+        library = folder / "model.so"
+        compile_model(graph, target, schedules_for(target, check.results, check.log), library)
+        entries = [Entry(OWN.name, OWN, library), *others]
+        with seats(entries, cores, lambda entry: _as_it_takes(entry, graph, arrays), folder) as taken:
+            yield taken
+
+
+def _as_it_takes(entry: Entry, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+    """The samples; what they stand for, where an entry's model takes numbers in place of stored values."""
+    if not entry.takes_numbers:
+        return list(arrays)
+    return [_numbers(graph.values[name], array) for name, array in zip(graph.inputs, arrays, strict=True)]
+
+
+def _numbers(value: Value, array: Array) -> Array:
+    if value.quantization is None:
+        return array
+    steps = (array.astype(np.int64) - zero_point_of(value)).astype(np.float32)
+    numbers: Array = steps * scale_of(value)
+    return numbers

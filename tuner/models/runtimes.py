@@ -1,0 +1,199 @@
+"""Runtimes of whole models: this library's, and others that read the same files.
+
+Each imports its library where it is used only: in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from compiler.program import Array
+
+ERRORS_ONLY = 3
+OPENVINO_OPTIONS = {"NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
+
+
+class LoadedModel(Protocol):
+    """A model in a runtime, with its buffers in place."""
+
+    def bind(self, inputs: Sequence[Array]) -> None:
+        """Take inputs, in the order and of the forms of the model's file."""
+
+    def run(self) -> None:
+        """Compute the outputs of the inputs that were taken last. Nothing else."""
+
+    def outputs(self) -> list[Array]:
+        """What the last `run` computed, in the order of the model's file."""
+
+
+class Runtime(Protocol):
+    """A library that runs models.
+
+    Attributes:
+        name: as the command line has it.
+        requires: names of the distributions that it needs, its own first.
+        suffixes: of the files that it reads.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def requires(self) -> tuple[str, ...]: ...
+
+    @property
+    def suffixes(self) -> tuple[str, ...]: ...
+
+    def load(self, path: Path, threads: int) -> LoadedModel:
+        """Prepare a model to run on so many threads."""
+
+
+class Int8Tune:
+    """This library's compiled models."""
+
+    name = "int8tune"
+    requires = ()
+    suffixes = (".so",)
+
+    def load(self, path: Path, threads: int) -> LoadedModel:  # noqa: ARG002
+        from compiler.compiled_model import CompiledModel
+
+        return _Compiled(CompiledModel(path))
+
+
+class _Compiled:
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def bind(self, inputs: Sequence[Array]) -> None:
+        self._bound = self._model.bind(inputs)
+
+    def run(self) -> None:
+        self._bound.run()
+
+    def outputs(self) -> list[Array]:
+        made: list[Array] = self._bound.outputs()
+        return made
+
+
+class OnnxRuntime:
+    """ONNX Runtime on CPUs, with its default optimizations."""
+
+    name = "onnxruntime"
+    requires = ("onnxruntime",)
+    suffixes = (".onnx",)
+
+    def load(self, path: Path, threads: int) -> LoadedModel:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = ERRORS_ONLY
+        return _Session(onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]))
+
+
+class _Session:
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def bind(self, inputs: Sequence[Array]) -> None:
+        self._binding = self._session.io_binding()
+        self._inputs = [np.ascontiguousarray(array) for array in inputs]
+        for form, array in zip(self._session.get_inputs(), self._inputs, strict=True):
+            self._binding.bind_input(form.name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        for form in self._session.get_outputs():
+            self._binding.bind_output(form.name, "cpu")
+
+    def run(self) -> None:
+        self._session.run_with_iobinding(self._binding)
+
+    def outputs(self) -> list[Array]:
+        return [np.asarray(output) for output in self._binding.copy_outputs_to_cpu()]
+
+
+class OpenVino:
+    """OpenVINO on CPUs, tuned for latency."""
+
+    name = "openvino"
+    requires = ("openvino",)
+    suffixes = (".onnx", ".tflite")
+
+    def load(self, path: Path, threads: int) -> LoadedModel:
+        import openvino
+
+        core = openvino.Core()
+        options = {**OPENVINO_OPTIONS, "INFERENCE_NUM_THREADS": threads}
+        return _Request(core.compile_model(core.read_model(str(path)), "CPU", options))
+
+
+class _Request:
+    def __init__(self, compiled: Any) -> None:
+        self._request, self._count = compiled.create_infer_request(), len(compiled.outputs)
+
+    def bind(self, inputs: Sequence[Array]) -> None:
+        import openvino
+
+        self._inputs = [np.ascontiguousarray(array) for array in inputs]
+        for index, array in enumerate(self._inputs):
+            self._request.set_input_tensor(index, openvino.Tensor(array, shared_memory=True))
+
+    def run(self) -> None:
+        self._request.infer(share_outputs=True)
+
+    def outputs(self) -> list[Array]:
+        return [np.array(self._request.get_output_tensor(index).data) for index in range(self._count)]
+
+
+class LiteRt:
+    """LiteRT with its default delegate, XNNPACK."""
+
+    name = "litert"
+    requires = ("ai-edge-litert",)
+    suffixes = (".tflite",)
+
+    def load(self, path: Path, threads: int) -> LoadedModel:
+        from ai_edge_litert.interpreter import Interpreter
+
+        return _Interpreter(Interpreter(str(path), num_threads=threads))
+
+
+class LiteRtReference:
+    """LiteRT's reference kernels: what a quantized TFLite model means."""
+
+    name = "litert-reference"
+    requires = ("ai-edge-litert",)
+    suffixes = (".tflite",)
+
+    def load(self, path: Path, threads: int) -> LoadedModel:  # noqa: ARG002
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        return _Interpreter(Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF))
+
+
+class _Interpreter:
+    def __init__(self, interpreter: Any) -> None:
+        self._interpreter = interpreter
+        interpreter.allocate_tensors()
+
+    def bind(self, inputs: Sequence[Array]) -> None:
+        for form, array in zip(self._interpreter.get_input_details(), inputs, strict=True):
+            self._interpreter.set_tensor(form["index"], array)
+
+    def run(self) -> None:
+        self._interpreter.invoke()
+
+    def outputs(self) -> list[Array]:
+        forms = self._interpreter.get_output_details()
+        return [np.array(self._interpreter.get_tensor(form["index"])) for form in forms]
+
+
+OWN = Int8Tune()
+# What a model means, by what its file's name ends in.
+REFERENCES: dict[str, Runtime] = {".tflite": LiteRtReference(), ".onnx": OnnxRuntime()}
+PEERS: tuple[Runtime, ...] = (OnnxRuntime(), OpenVino(), LiteRt())
+RUNTIMES: dict[str, Runtime] = {runtime.name: runtime for runtime in (OWN, *PEERS, *REFERENCES.values())}

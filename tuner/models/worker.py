@@ -1,0 +1,66 @@
+"""The process of one runtime: `python -m tuner.models.worker`, told what to do as `tuner.bench.worker` is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from rpc.fields import Fields, text
+from tuner.bench.worker import WARMING_SHARE, Options, run_contestant
+from tuner.models.arrays import read_arrays, write_arrays
+from tuner.models.runtimes import RUNTIMES, LoadedModel, Runtime
+
+
+class ModelRunner:
+    """Runs a model on samples, and then again and again on the first of them."""
+
+    def __init__(self, runtime: Runtime, threads: int) -> None:
+        self._runtime = runtime
+        self._threads = threads
+        self._model: LoadedModel | None = None
+
+    def version(self) -> str:
+        from importlib.metadata import version
+
+        return version(self._runtime.requires[0] if self._runtime.requires else "int8tune")
+
+    def load(self, task: Mapping[str, object]) -> tuple[int, int]:
+        """Load `model`, run it on each sample of the file `samples`, and write what it gives to the file `outputs`.
+
+        A file of samples has an array for each input, called by its number, whose first axis counts samples; one of
+        outputs likewise.
+        """
+        fields = Fields("", task, ("model", "samples", "outputs"))
+        model, samples, outputs = (Path(fields.read(name, text)) for name in ("model", "samples", "outputs"))
+        self._model = None
+        self._model = self._runtime.load(model, self._threads)
+        inputs = read_arrays(samples)
+        made = []
+        for sample in reversed(list(zip(*inputs, strict=True))):
+            self._model.bind(sample)
+            self._model.run()
+            made.append(self._model.outputs())
+        stacked = [np.stack(values[::-1]) for values in zip(*made, strict=True)]
+        write_arrays(outputs, stacked)
+        return 0, 0
+
+    def mean_s(self, calls: int) -> float:
+        assert self._model is not None
+        run = self._model.run
+        for _ in range(1 + calls // WARMING_SHARE):
+            run()
+        started = time.perf_counter()
+        for _ in range(calls):
+            run()
+        return (time.perf_counter() - started) / calls
+
+
+def _runner(options: Options) -> ModelRunner:
+    return ModelRunner(RUNTIMES[str(options.peer)], len(options.core))
+
+
+if __name__ == "__main__":
+    run_contestant(_runner)
