@@ -1,0 +1,94 @@
+"""Layers and additions of the fixed rule as ones of the rule `fused`, where that gives the same outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from compiler.fused_rounding import FusedRounding, Staircase, fused_rounding
+from compiler.fused_sum import FusedSum, fused_sum
+from compiler.graph import Graph, Kind, Operator
+from compiler.layer_operands import addition_operands, layer_operands
+from compiler.operators.base import every_stored, zero_point_of
+from compiler.quantized_layers import ModelLayer, quantized_layers
+from schedules.errors import OperandError
+from schedules.numerics import RANGES
+from schedules.operands import DTYPES, Operands
+
+ROUNDING, SUM = "fused_rounding", "fused_sum"
+"""Attributes of operators of the rule `fused`: those of layers, and those of additions."""
+
+
+def with_fused_rules(graph: Graph) -> Graph:
+    """The graph with every layer and addition of the fixed rule that the rule `fused` computes exactly as one of that.
+
+    A layer and the addition in it have one rule: both are changed, or none.
+
+    Raises:
+        ModelError: a layer is none that a workload can say, or a scale is out of the range of its rounding rule.
+    """
+    changed: dict[int, Operator] = {}
+    layers = [layer for layer in quantized_layers(graph) if layer.operator.rule == "fixed"]
+    in_layers = {id(layer.addition) for layer in layers}
+    for layer in layers:
+        changed |= _fused_layer(graph, layer)
+    for operator in graph.operators:
+        if operator.kind is Kind.ADD and operator.rule == "fixed" and id(operator) not in in_layers:
+            changed |= _fused_addition(graph, operator, operator.inputs[0], operator.inputs[1])
+    return replace(graph, operators=tuple(changed.get(id(operator), operator) for operator in graph.operators))
+
+
+def _fused_layer(graph: Graph, layer: ModelLayer) -> dict[int, Operator]:
+    """The layer's operators by what they take the place of; nothing where one of them must stay."""
+    added: dict[int, Operator] = {}
+    if layer.addition is not None:
+        assert layer.residual is not None
+        added = _fused_addition(graph, layer.addition, layer.operator.outputs[0], layer.residual)
+        if not added:
+            return {}
+    found = fused_rounding(_staircase(layer, _operands(graph, layer)))
+    return {} if found is None else {id(layer.operator): _with(layer.operator, ROUNDING, found), **added}
+
+
+def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> dict[int, Operator]:
+    summands, total = [graph.values[name] for name in (own, other)], graph.values[addition.outputs[0]]
+    try:
+        addend = addition_operands(addition, *summands, total)
+    except OperandError:
+        return {}  # its kernel's writer says why
+    found = fused_sum(*map(every_stored, summands), zero_point_of(summands[0]), addend)
+    return {} if found is None else {id(addition): _with(addition, SUM, found)}
+
+
+def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:
+    attributes: Mapping[str, Any] = {**operator.attributes, name: value}
+    return replace(operator, rule="fused", attributes=attributes)
+
+
+def _operands(graph: Graph, layer: ModelLayer) -> Operands:
+    numerics = layer.workload.numerics
+    data = np.zeros(layer.workload.data_shape, DTYPES[numerics.data])
+    added = np.zeros(layer.workload.output_shape, DTYPES[numerics.residual.data]) if numerics.residual else None
+    return layer_operands(graph, layer, data, added)
+
+
+def _staircase(layer: ModelLayer, operands: Operands) -> Staircase:
+    """What the layer's rounding must give, for sums that its weights can make."""
+    weight = operands.weight.reshape(layer.workload.out_channels, -1).astype(np.int64) - operands.weight_zero_point
+    ends = [bound - operands.data_zero_point for bound in RANGES[layer.workload.numerics.data]]
+    least, most = (
+        choose(weight * ends[0], weight * ends[1]).sum(axis=1) + operands.bias for choose in (np.minimum, np.maximum)
+    )
+    if len(operands.multiplier) == 1:
+        least, most = least.min(keepdims=True), most.max(keepdims=True)
+    return Staircase(
+        multiplier=operands.multiplier.astype(np.int64),
+        shift=operands.shift.astype(np.int64),
+        low=operands.clamp_low - operands.output_zero_point,
+        high=operands.clamp_high - operands.output_zero_point,
+        least=least,
+        most=most,
+    )

@@ -1,0 +1,188 @@
+"""The fixed rule's rounding as one fused multiplication and addition in binary32.
+
+The fixed rule turns sums into outputs by a staircase: an output k is reached at a threshold, the least sum whose output
+is k or more. Its two roundings move the thresholds by half a unit of 2^-shift away from those of an exact product, up
+for positive outputs and down for others: that is an offset, of the sum's sign. So a scale and an offset in binary32
+give the same staircase, if they are right at each of its at most 255 thresholds, which is checked for every one: what
+is monotonic and right on both sides of all thresholds is right everywhere. A single sum may be an exception, one step
+off, which kernels correct.
+
+There is room for a choice. Scales next to the exact one, and offsets within the interval that the thresholds leave, are
+tried until one is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.operands import FloatArray, IntArray
+from schedules.reference import scale_fixed_point
+
+LongArray = npt.NDArray[np.int64]
+
+# Scales tried, in units in the last place from the exact one; places within an offset's interval; and how many
+# thresholds may lie beyond its lower and upper end.
+SCALE_STEPS = tuple(sorted(range(-24, 25), key=abs))
+PLACES = (0.5, 0.25, 0.75)
+OUTSIDE = ((0, 0), (0, 1), (1, 0))
+# Offsets are multiples of this, so that sums of 64-bit floats are exact where a threshold is near.
+OFFSET_UNIT = 2.0**-40
+# With larger shifts a threshold times 2^31 does not fit 63 bits.
+MOST_SHIFT = 22
+MOST_SCALE = 1 - 2.0**-20
+# Where more channels are wrong with the exact scale's neighbour, some will be with all others.
+MOST_STUBBORN = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedRounding:
+    """What kernels of the rule `fused` take for each channel, or once for all.
+
+    Attributes:
+        scale, offset: of the multiplication and addition.
+        exception: a sum that is off by `step`; a step of 0 where there is none.
+    """
+
+    scale: FloatArray
+    offset: FloatArray
+    exception: IntArray
+    step: IntArray
+
+    @property
+    def has_exceptions(self) -> bool:
+        return bool(self.step.any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Staircase:
+    """What is to be met, of some channels.
+
+    Attributes:
+        multiplier, shift: int64 [P], those of the fixed rule.
+        low, high: bounds of the outputs, without zero point.
+        least, most: int64 [P], the sums that can occur.
+    """
+
+    multiplier: LongArray
+    shift: LongArray
+    low: int
+    high: int
+    least: LongArray
+    most: LongArray
+
+    def part(self, chosen: npt.NDArray[np.bool_]) -> Staircase:
+        """Some of the channels."""
+        multiplier, shift = self.multiplier[chosen], self.shift[chosen]
+        return replace(self, multiplier=multiplier, shift=shift, least=self.least[chosen], most=self.most[chosen])
+
+    @property
+    def scale(self) -> npt.NDArray[np.float64]:
+        """The exact factor of the sums."""
+        exact: npt.NDArray[np.float64] = np.ldexp(self.multiplier.astype(np.float64), self.shift.astype(int) - 31)
+        return exact
+
+    def outputs(self, sums: LongArray) -> LongArray:
+        """The outputs [P, N] of sums [P, N] by the fixed rule."""
+        multiplier, shift = (np.broadcast_to(each[:, None], sums.shape) for each in (self.multiplier, self.shift))
+        return np.clip(scale_fixed_point(sums, multiplier, shift), self.low, self.high)
+
+
+def fused_rounding(stairs: Staircase) -> FusedRounding | None:
+    """Scales and offsets that give the same staircases, or None where they were not found for every channel."""
+    if not _is_simple(stairs):
+        return None
+    thresholds = _thresholds(stairs)
+    count = len(stairs.multiplier)
+    found = FusedRounding(*(np.zeros(count, kind) for kind in (np.float32, np.float32, np.int32, np.int32)))
+    wrong = np.full(count, 2)
+    for steps in SCALE_STEPS:
+        for outside in OUTSIDE:
+            for place in PLACES:
+                todo = wrong > 0
+                if not todo.any():
+                    return found
+                _try(stairs.part(todo), thresholds[todo], (steps, outside, place), found, wrong, np.flatnonzero(todo))
+        if (wrong == 2).sum() > MOST_STUBBORN * count:
+            return None
+    return found if (wrong < 2).all() else None
+
+
+def _is_simple(stairs: Staircase) -> bool:
+    shifts_right = (stairs.shift <= 0) & (stairs.shift >= -MOST_SHIFT)
+    return bool((shifts_right & (stairs.multiplier > 0) & (stairs.scale < MOST_SCALE)).all())
+
+
+def _thresholds(stairs: Staircase) -> LongArray:
+    """The least sum [P, K] with an output of k or more, for k from `low + 1` to `high`."""
+    k, right = np.arange(stairs.low + 1, stairs.high + 1)[None], -stairs.shift[:, None]
+    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+    # The second rounding takes halves away from zero: up for k > 0, else down.
+    high = (k << right) - half + ((k <= 0) & (right > 0))
+    # The first one adds 2^30 and shifts by 31.
+    return -((-((high << 31) - (1 << 30))) // stairs.multiplier[:, None])
+
+
+def _try(
+    stairs: Staircase,
+    thresholds: LongArray,
+    choice: tuple[int, tuple[int, int], float],
+    found: FusedRounding,
+    wrong: LongArray,
+    places: LongArray,
+) -> None:
+    """Keep scale and offset of a choice for the channels at `places` where they are better than what was found."""
+    steps, outside, share = choice
+    scale = (stairs.scale.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
+    low, high = _offsets(stairs, thresholds, scale, outside)
+    offset = np.clip(np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT, 0, 1).astype(np.float32)
+    exception, step, count = _exceptions(stairs, thresholds, scale, offset)
+    better = (count < wrong[places]) & (scale < MOST_SCALE)
+    at = places[better]
+    wrong[at], found.scale[at], found.offset[at] = count[better], scale[better], offset[better]
+    found.exception[at], found.step[at] = exception[better], step[better]
+
+
+def _offsets(
+    stairs: Staircase, thresholds: LongArray, scale: FloatArray, outside: tuple[int, int]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The interval of offsets [P] that meet all thresholds that can be reached, but those `outside` of its ends."""
+    k = np.arange(stairs.low + 1, stairs.high + 1)[None] - 0.5
+    wide = scale.astype(np.float64)[:, None]
+    below, at = k - (thresholds - 1) * wide, k - thresholds * wide
+    # at <= offset < below for sums of at least 0, and the other way round for others, whose offset is subtracted.
+    is_positive = thresholds > 0
+    least, most = np.where(is_positive, at, -below), np.where(is_positive, below, -at)
+    reached = (thresholds > stairs.least[:, None]) & (thresholds <= stairs.most[:, None])
+    least, most = np.where(reached, least, -np.inf), np.where(reached, most, np.inf)
+    below_it, above_it = (min(count, least.shape[1] - 1) for count in outside)
+    low = np.partition(least, -1 - below_it, axis=1)[:, -1 - below_it]
+    high = np.partition(most, above_it, axis=1)[:, above_it]
+    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 1.0)
+    return low, high
+
+
+def _exceptions(
+    stairs: Staircase, thresholds: LongArray, scale: FloatArray, offset: FloatArray
+) -> tuple[LongArray, LongArray, LongArray]:
+    """For each channel a sum that is off, what it is off by, and how many are: 0, 1, or 2 for all else."""
+    # Two more on either side of a threshold: where the next ones are right, those beyond them are.
+    near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
+    ends = np.stack([stairs.least, stairs.most], axis=1)
+    sums = np.concatenate([np.clip(near, stairs.least[:, None], stairs.most[:, None]), ends], axis=1)
+    ours = np.clip(_fused(sums, scale[:, None], offset[:, None]), stairs.low, stairs.high)
+    off = stairs.outputs(sums) - ours
+    index = np.abs(off).argmax(axis=1)[:, None]
+    exception, step = np.take_along_axis(sums, index, 1)[:, 0], np.take_along_axis(off, index, 1)[:, 0]
+    others = (off != 0) & (sums != exception[:, None])
+    count = np.where(others.any(axis=1) | (np.abs(step) > 1), 2, np.abs(step))
+    return exception, step, count
+
+
+def _fused(sums: LongArray, scale: FloatArray, offset: FloatArray) -> LongArray:
+    """`schedules.reference.scale_fused`, exact for outputs below 2^12: the 64-bit sums have all their bits."""
+    number = sums.astype(np.float32).astype(np.float64)
+    total = number * scale.astype(np.float64) + np.copysign(offset.astype(np.float64), number)
+    return np.rint(total.astype(np.float32)).astype(np.int64)
