@@ -143,8 +143,8 @@ def quantized(
     return path.read_bytes()
 
 
-def values_of(data: bytes, names: Sequence[str], feed: Array) -> dict[str, Array]:
-    """What ONNX Runtime computes for values of a model, whichever they are."""
+def values_of(data: bytes, names: Sequence[str], feed: Array | dict[str, Array]) -> dict[str, Array]:
+    """What ONNX Runtime computes for values of a model, whichever they are, from its first input or from several."""
     import onnxruntime
 
     model = onnx.ModelProto.FromString(data)
@@ -154,7 +154,8 @@ def values_of(data: bytes, names: Sequence[str], feed: Array) -> dict[str, Array
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip(names, session.run(list(names), {session.get_inputs()[0].name: feed}), strict=True))
+    feeds = feed if isinstance(feed, dict) else {session.get_inputs()[0].name: feed}
+    return dict(zip(names, session.run(list(names), feeds), strict=True))
 
 
 def quantized_layer(

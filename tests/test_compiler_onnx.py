@@ -124,7 +124,8 @@ def test_qlinear_nodes_are_the_same_layers(name: str, per_channel: bool, tmp_pat
     graph = read_onnx(file, name)
     found = [layer.workload.key for layer in quantized_layers(graph)]
     assert found == [key for _, key in expected(name, "u8s8.c" if per_channel else "u8u8.t")]
-    assert all(each.operator.startswith("Q") for each in graph.operators if each.kind is not Kind.OTHER)
+    layers = (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE, Kind.ADD, Kind.QUANTIZE)
+    assert all(each.operator.startswith("Q") for each in graph.operators if each.kind in layers)
     require_exact(graph, file, input_data(model, 9))
 
 
@@ -175,8 +176,8 @@ def test_values_are_the_file_s(tmp_path: Path) -> None:
 
 def test_other_operators_keep_names_and_quantized_values(tmp_path: Path) -> None:
     graph = read_onnx(quantized(MODELS["head"](), tmp_path, "u8", "s8", False), "head")
-    others = {each.layers[0]: each for each in graph.operators if each.kind is Kind.OTHER}
-    assert others["flat node"].operator == "Flatten"
+    others = {each.layers[0]: each for each in graph.operators if each.kind is not Kind.DENSE}
+    assert (others["flat node"].operator, others["flat node"].kind) == ("Flatten", Kind.RESHAPE)
     assert others["flat node"].inputs == ("pooled_QuantizeLinear_Output",)
     assert others["flat node"].outputs == ("flat_QuantizeLinear_Output",)
     assert graph.outputs == ("y",)
@@ -280,7 +281,7 @@ def test_a_pool_without_quantization_does_not_break_the_chain() -> None:
     graph = read_onnx(model.SerializeToString(), "chain")
     assert [layer.names for layer in quantized_layers(graph)] == [("conv",), ("second",)]
     pool = next(each for each in graph.operators if each.layers == ("pool",))
-    assert (pool.kind, pool.inputs, pool.outputs) == (Kind.OTHER, ("yq",), ("p",))
+    assert (pool.kind, pool.inputs, pool.outputs) == (Kind.MAX_POOL, ("yq",), ("p",))
     assert graph.values["p"].quantization is graph.values["yq"].quantization
     assert graph.values["p"].type == "u8"
 

@@ -42,6 +42,7 @@ class OnnxFile:
     """What a file says.
 
     Attributes:
+        opset: the version of ONNX's operators.
         nodes: in an order in which they can run. QLinear nodes are float ones between DequantizeLinear and
             QuantizeLinear.
         constants: initializers and what Constant nodes make.
@@ -49,6 +50,7 @@ class OnnxFile:
     """
 
     name: str
+    opset: int
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array]
     forms: Mapping[str, tuple[ElementType, tuple[int, ...]]]
@@ -84,7 +86,7 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
-    return OnnxFile(name, ordered, constants, forms_of(model, ordered, constants, opset, name), inputs, outputs)
+    return OnnxFile(name, opset, ordered, constants, forms_of(model, ordered, constants, opset, name), inputs, outputs)
 
 
 def _decode(data: bytes, name: str) -> Any:

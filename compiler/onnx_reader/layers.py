@@ -59,8 +59,8 @@ def _convolution(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Cons
         raise node_fault(file.name, node, what)
     if tuple(node.attributes.get("kernel_shape", shape[2:])) != shape[2:]:
         raise node_fault(file.name, node, f"its kernel_shape must be that of its weights: {list(shape)}")
-    stride, dilation = (_pair(file, node, name) for name in ("strides", "dilations"))
-    padding = _padding(file, node, data[2:], shape[2:], stride, dilation)
+    stride, dilation = (pair_of(file, node, name) for name in ("strides", "dilations"))
+    padding = padding_of(file, node, data[2:], shape[2:], stride, dilation)
     _require_output(file, node, data, shape, (stride, padding, dilation))
     attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     kind = Kind.DEPTHWISE if groups == data[1] > 1 else Kind.CONV2D
@@ -68,7 +68,7 @@ def _convolution(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Cons
     return KernelForm(kind, moved, "OIHW", attributes)
 
 
-def _padding(
+def padding_of(
     file: OnnxFile,
     node: Node,
     image: tuple[int, ...],
@@ -134,7 +134,8 @@ def _number(file: OnnxFile, node: Node, name: str, default: int) -> int:
     return value
 
 
-def _pair(file: OnnxFile, node: Node, name: str) -> tuple[int, int]:
+def pair_of(file: OnnxFile, node: Node, name: str) -> tuple[int, int]:
+    """Two positive integers of an attribute, 1 where it is absent."""
     values = node.attributes.get(name, (1, 1))
     if not isinstance(values, tuple) or len(values) != 2 or not all(1 <= value <= MAX_NUMBER for value in values):
         raise _number_fault(file, node, name)

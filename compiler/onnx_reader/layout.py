@@ -1,41 +1,215 @@
-"""Where the axes of a graph's values are: ONNX has images as [N, C, H, W], a graph as [N, H, W, C]."""
+"""Where the axes of a graph's values are: ONNX has images as [N, C, H, W], a graph as [N, H, W, C].
+
+Values that operators compute element by element, or join, have one layout. Such a group is moved unless a matrix
+product or a transposition says that its last axis is that of the channels already, and no operator on images is in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from compiler.graph import Kind, Operator, Value
 from compiler.operators import other
 
+# The file's axis of each of a moved value's axes, and the other way round.
+MOVED, BACK = (0, 2, 3, 1), (0, 3, 1, 2)
+IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
+# These have operators for values of any layout on both sides.
+BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.OTHER)
+
 
 def with_images_moved(
-    values: dict[str, Value], operators: list[Operator]
-) -> tuple[dict[str, Value], tuple[Operator, ...]]:
-    """Values [N, C, H, W] as [N, H, W, C], but for those of matrix products; layers that mix both become others."""
-    images = _touched(operators, (Kind.CONV2D, Kind.DEPTHWISE))
-    matrices = _touched(operators, (Kind.DENSE,)) - images
-    moved = {}
-    for name, value in values.items():
-        shape = value.shape
-        if len(shape) == 4 and value.constant is None and name not in matrices:
-            shape = (shape[0], *shape[2:], shape[1])
-        moved[name] = replace(value, shape=shape)
-    return moved, tuple(_unmixed(operator, values, images, matrices) for operator in operators)
+    values: dict[str, Value], operators: Sequence[Operator]
+) -> tuple[dict[str, Value], tuple[Operator, ...], frozenset[str]]:
+    """Values and operators of a graph, and which values are [N, H, W, C] and were [N, C, H, W].
+
+    Constants are as they were, but for those that are multiplied or joined with images.
+    """
+    layout = _Layout(values, operators)
+    moved = tuple(each for operator in operators for each in layout.moved(operator))
+    return layout.values, moved, layout.images
 
 
-def _touched(operators: Iterable[Operator], kinds: tuple[Kind, ...]) -> set[str]:
-    """What operators of some kinds take as data, or make."""
-    return {name for each in operators if each.kind in kinds for name in (each.inputs[0], *each.outputs)}
+class _Layout:
+    """Moves operators of one graph; `values` grows by what is inserted between them."""
+
+    def __init__(self, values: dict[str, Value], operators: Sequence[Operator]) -> None:
+        self._file_values = values
+        self.images = _images(values, operators)
+        self.values = {
+            name: replace(value, shape=tuple(value.shape[axis] for axis in MOVED)) if name in self.images else value
+            for name, value in values.items()
+        }
+
+    def moved(self, operator: Operator) -> Iterator[Operator]:
+        """The operator on moved values; several where some of them have to be transposed."""
+        match operator.kind:
+            case Kind.RESHAPE:
+                yield from self._reshaped(operator)
+            case Kind.TRANSPOSE:
+                yield self._transposed(operator)
+            case Kind.OTHER | Kind.CONV2D | Kind.DEPTHWISE:
+                yield operator
+            case _:
+                yield self._on_axes(operator)
+
+    def _reshaped(self, operator: Operator) -> Iterator[Operator]:
+        """A reshape of values in the file's order."""
+        (source,), (made,) = operator.inputs, operator.outputs
+        if self._file_values[source].shape == self._file_values[made].shape and self._is_one_layout((source, made)):
+            yield operator
+            return
+        if not self._is_in_order(source):
+            source = self._insert(source)
+            yield self._transposition(operator, operator.inputs[0], source, BACK)
+        if self._is_in_order(made):
+            yield replace(operator, inputs=(source,))
+            return
+        middle = self._insert(made)
+        yield replace(operator, inputs=(source,), outputs=(middle,))
+        yield self._transposition(operator, middle, made, MOVED)
+
+    def _transposed(self, operator: Operator) -> Operator:
+        """Its permutation in the graph's axes; one that changes nothing is a reshape."""
+        (source,), (made,) = operator.inputs, operator.outputs
+        order = operator.attributes["permutation"]
+        rank = range(len(order))
+        places = BACK if source in self.images else rank
+        order = tuple(places[order[axis]] for axis in (MOVED if made in self.images else rank))
+        if order == tuple(rank):
+            return replace(operator, kind=Kind.RESHAPE, attributes={})
+        return replace(operator, attributes={"permutation": order})
+
+    def _on_axes(self, operator: Operator) -> Operator:
+        """An operator whose values have one layout, with the axes of its attributes."""
+        names = tuple(name for name in (*operator.inputs, *operator.outputs) if self._is_data(name))
+        if operator.kind is Kind.DENSE:
+            names = operator.inputs[0], *operator.outputs
+            is_mixed = any(name in self.images for name in names)
+        else:
+            is_mixed = not self._is_one_layout(tuple(name for name in names if self._rank(name) == len(MOVED)))
+        if is_mixed:
+            return other(operator, "it mixes images and matrices")
+        if not any(name in self.images for name in names):
+            return operator
+        if operator.kind is Kind.MEAN:
+            return self._mean(operator)
+        operator = self._with_constants(operator)
+        if any(self._rank(name) != len(MOVED) and math.prod(self._file_values[name].shape) > 1 for name in names):
+            return other(operator, "it mixes images with values of fewer axes")
+        return replace(operator, attributes=_attributes_moved(operator))
+
+    def _mean(self, operator: Operator) -> Operator:
+        axes = operator.attributes["axes"]
+        kept = [axis for axis in MOVED if axis not in axes]
+        if self._rank(operator.outputs[0]) != len(MOVED) and kept != sorted(kept):
+            return other(operator, "the axes that it keeps would have another order")
+        return replace(operator, attributes={"axes": tuple(sorted(BACK[axis] for axis in axes))})
+
+    def _with_constants(self, operator: Operator) -> Operator:
+        """The operator with its constants as images: axes of extent 1 in front, then moved."""
+        names = []
+        for name in operator.inputs:
+            constant = self.values[name].constant
+            if constant is not None and constant.ndim <= len(MOVED) and operator.kind in (Kind.MULTIPLY, Kind.CONCAT):
+                wide = constant.reshape((1,) * (len(MOVED) - constant.ndim) + constant.shape)
+                array = np.ascontiguousarray(wide.transpose(MOVED))
+                value = replace(self.values[name], name=self._unused(name), shape=array.shape, constant=array)
+                self.values[value.name] = value
+                name = value.name
+            names.append(name)
+        return replace(operator, inputs=tuple(names))
+
+    def _transposition(self, operator: Operator, source: str, made: str, order: tuple[int, ...]) -> Operator:
+        attributes = {"permutation": order}
+        inserted = made if made not in self._file_values else source
+        made_by = replace(operator, kind=Kind.TRANSPOSE, layers=(inserted,), inputs=(source,), outputs=(made,))
+        return replace(made_by, attributes=attributes)
+
+    def _insert(self, name: str) -> str:
+        """A value that is another one in the file's layout."""
+        value = replace(self._file_values[name], name=self._unused(name))
+        self.values[value.name] = value
+        return value.name
+
+    def _unused(self, name: str) -> str:
+        name = f"{name}/moved"
+        while name in self.values:
+            name += "'"
+        return name
+
+    def _is_in_order(self, name: str) -> bool:
+        """Whether a value's elements are in the file's order: there is one pixel, or one channel."""
+        _, channels, *pixels = (*self._file_values[name].shape, 1, 1)
+        return name not in self.images or channels == 1 or math.prod(pixels) == 1
+
+    def _is_one_layout(self, names: tuple[str, ...]) -> bool:
+        return len({name in self.images for name in names}) <= 1
+
+    def _is_data(self, name: str) -> bool:
+        return self._file_values[name].constant is None
+
+    def _rank(self, name: str) -> int:
+        return len(self._file_values[name].shape)
 
 
-def _unmixed(operator: Operator, values: dict[str, Value], images: set[str], matrices: set[str]) -> Operator:
-    names = {
-        Kind.DENSE: (operator.inputs[0], *operator.outputs),
-        Kind.ADD: (*operator.inputs, *operator.outputs),
-    }.get(operator.kind, ())
-    names = tuple(name for name in names if len(values[name].shape) == 4)
-    in_images = [name in images for name in names]
-    in_matrices = [name in matrices for name in names]
-    mixed = any(in_images) if operator.kind is Kind.DENSE else any(in_matrices) and not all(in_matrices)
-    return other(operator, "it mixes images and matrices") if mixed else operator
+def _attributes_moved(operator: Operator) -> dict[str, object]:
+    """Attributes of an operator on images, for its moved values."""
+    at = dict(operator.attributes)
+    if "axis" in at:
+        at["axis"] = BACK[at["axis"]]
+    if operator.kind in (Kind.PAD, Kind.SLICE):
+        for name in ("padding", "begin", "end", "strides"):
+            if name in at:
+                at[name] = tuple(at[name][axis] for axis in MOVED)
+    return at
+
+
+def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozenset[str]:
+    """The values that are moved."""
+    groups = _Groups()
+    is_image, is_last = set[str](), set[str]()
+    for operator in operators:
+        names = [
+            name
+            for name in (*operator.inputs, *operator.outputs)
+            if len(values[name].shape) == len(MOVED) and values[name].constant is None
+        ]
+        if operator.kind in IMAGES:
+            is_image.update(names)
+        elif operator.kind is Kind.DENSE:
+            is_last.update(names)
+        elif operator.kind is Kind.TRANSPOSE:
+            # From or to [N, H, W, C] in the file itself.
+            order = operator.attributes["permutation"]
+            is_last.update({BACK: operator.inputs, MOVED: operator.outputs}.get(order, ()))
+        if operator.kind not in (*BETWEEN, Kind.DENSE):
+            groups.join(names)
+    images, last = ({groups.of(name) for name in names} for names in (is_image, is_last))
+    return frozenset(
+        name
+        for name, value in values.items()
+        if len(value.shape) == len(MOVED)
+        and value.constant is None
+        and (groups.of(name) in images or groups.of(name) not in last)
+    )
+
+
+class _Groups:
+    """Names that belong together, each group by one of them."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        while self._parents.get(name, name) != name:
+            name = self._parents[name]
+        return name
+
+    def join(self, names: Sequence[str]) -> None:
+        for name in names[1:]:
+            self._parents[self.of(name)] = self.of(names[0])

@@ -7,8 +7,9 @@ CPUs. Sources: the operators of ONNX, and ONNX Runtime's own (docs/ContribOperat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,17 @@ from compiler.onnx_reader.fused import Ending, Fusion
 from compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from compiler.onnx_reader.layout import with_images_moved
 from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from compiler.onnx_reader.others import READ, Found, Step
+from compiler.onnx_reader.others import found as found_in
 from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
 from compiler.onnx_reader.tensors import TYPES
-from compiler.operators import other
+from compiler.operators import checked
+from compiler.operators.base import BYTES, byte_fault, is_same_quantization
+from compiler.operators.float_tables import requantized
 
-BYTES = ("u8", "s8")
+SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
+# Where input and output have different scales, these can be moved behind the requantization.
+MOVING = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.PAD, Kind.SLICE, Kind.MAX_POOL)
 # What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
 PASSING = (
     "Identity",
@@ -42,6 +49,8 @@ PASSING = (
     "DepthToSpace",
     "SpaceToDepth",
 )
+# The same where they take stored values themselves.
+PASSING_STORED = ("Pad", "Resize")
 
 
 def read_onnx(data: bytes, name: str) -> Graph:
@@ -84,8 +93,10 @@ class _Reader:
             if name in self._quantizations.constants:
                 raise model_fault(self._file.name, f"the model's output {quoted(name)} is a constant")
         self._refuse_float()
-        values, operators = with_images_moved(self._values, self._operators)
-        return Graph(self._file.name, values, operators, self._file.inputs, self._file.outputs)
+        values, operators, moved = with_images_moved(self._values, self._operators)
+        ends = frozenset((*self._file.inputs, *self._file.outputs))
+        operators = tuple(each if each.kind is Kind.OTHER else checked(each, values) for each in operators)
+        return Graph(self._file.name, values, operators, self._file.inputs, self._file.outputs, moved & ends)
 
     def _read(self, node: Node) -> None:
         if node.computes == DEQUANTIZE:
@@ -93,8 +104,8 @@ class _Reader:
         elif node.computes == QUANTIZE:
             self._quantize(node)
         else:
-            ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, "Add") else None
-            if ending is None or not (self._read_kernel(node, ending) or self._read_addition(node, ending)):
+            ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
+            if ending is None or not (self._read_kernel(node, ending) or self._read_sum(node, ending)):
                 self._read_other(node)
 
     # Quantization.
@@ -105,7 +116,7 @@ class _Reader:
         self._carrier[made] = name
         if made in self._file.outputs:
             self._values[made] = self._plain(made)
-            self._emit(Kind.OTHER, node, (), (name,), (made,))
+            self._emit(Kind.DEQUANTIZE, node, (), (name,), (made,))
 
     def _quantize(self, node: Node) -> None:
         source, made = self._values[self._carried(node.input(0))], node.outputs[0]
@@ -115,8 +126,15 @@ class _Reader:
         if is_same and made not in self._file.outputs:
             self._carrier[made] = source.name
             return
-        self._values[made] = self._plain(made)
-        self._emit(Kind.OTHER, node, (), (source.name,), (made,))
+        self._values[made] = output = self._plain(made)
+        if source.type == "f32":
+            self._emit(Kind.QUANTIZE, node, (), (source.name,), (made,))
+        elif is_same:
+            self._emit(Kind.RESHAPE, node, (), (source.name,), (made,))
+        elif byte_fault(source, output) is None:
+            self._emit(Kind.LOOKUP, node, (), (source.name,), (made,), {"table": requantized(source, output)})
+        else:
+            self._other(node, (source.name,), (made,), "it must be between values of 8 bits with one scale each")
 
     # Operators.
 
@@ -151,20 +169,17 @@ class _Reader:
         channels = form.weight.array.shape[0]
         return self._constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
 
-    def _read_addition(self, node: Node, ending: Ending) -> bool:
-        """Read an addition of two quantized values of one shape; False if it is none."""
-        element, shape = self._file.forms[ending.name]
-        if node.computes != "Add" or len(node.inputs) != 2 or element not in BYTES:
+    def _read_sum(self, node: Node, ending: Ending) -> bool:
+        """Read an addition or product of two quantized values with the activations behind it; False if it is none."""
+        if node.computes not in SUMS or len(node.inputs) != 2:
             return False
-        values = [self._activation(name) for name in node.inputs]
-        for value in values:
-            if value is None or value.type not in BYTES or value.shape != shape:
-                return False
-            if value.quantization is None or value.quantization.per_channel:
-                return False
-        if self._quantizations.stored[ending.name].per_channel:
+        values = [self._operand(name) for name in node.inputs]
+        taken = [value for value in values if value is not None]
+        if len(taken) != 2 or byte_fault(*taken, self._plain(ending.name)) is not None:
             return False
-        self._finish(Kind.ADD, node, ending, [value.name for value in values if value], None)
+        if node.computes == "Add" and any(value.shape != self._file.forms[ending.name][1] for value in taken):
+            return False
+        self._finish(SUMS[node.computes], node, ending, [value.name for value in taken], None)
         return True
 
     def _finish(self, kind: Kind, node: Node, ending: Ending, inputs: list[str], form: KernelForm | None) -> None:
@@ -175,10 +190,9 @@ class _Reader:
         self._operators[-1] = replace(made, clamp=clamp, attributes=attributes)
 
     def _read_other(self, node: Node) -> None:
-        inputs = [self._any(name) for name in node.inputs if name]
         first = self._activation(node.input(0))
-        outputs = []
-        for name in node.outputs:
+        outputs = {}
+        for index, name in enumerate(node.outputs):
             if name not in self._file.forms:
                 continue  # nothing reads it
             ending = self._fusion.ending(name)
@@ -187,16 +201,63 @@ class _Reader:
             else:
                 passed = self._passed(node, name, first)
                 self._values[name] = passed or self._plain(name)
-            outputs.append(ending.name if ending else name)
-        self._emit(Kind.OTHER, node, (), inputs, outputs)
+            outputs[index] = ending.name if ending else name
+        found = {index: self._found(node, index, name) for index, name in outputs.items()}
+        reasons = [each for each in found.values() if isinstance(each, str)]
+        if len(outputs) > 1 and node.computes != "Split":
+            reasons.append("it makes several values")
+        if reasons:
+            self._other(node, [self._any(name) for name in node.inputs if name], outputs.values(), reasons[0])
+            return
+        for index, each in found.items():
+            assert isinstance(each, Found)
+            self._read_found(node, each, outputs[index])
+
+    def _found(self, node: Node, index: int, name: str) -> Found | str:
+        """What kind of operator makes an output, or why none does."""
+        inputs, output = tuple(self._operand(each) for each in node.inputs), self._values[name]
+        if node.computes == "Add":
+            return "its summands must be quantized, and of the sum's shape"
+        if node.computes not in READ:
+            return "no kernel computes it"
+        if not inputs or inputs[0] is None:
+            return "its input is not quantized"
+        wrong = byte_fault(inputs[0], output)
+        is_raw = self._is_raw(node, node.outputs[index])
+        return wrong or found_in(Step(self._file, node, inputs, output, index, self._quantizations.constants, is_raw))
+
+    def _read_found(self, node: Node, found: Found, made: str) -> None:
+        """Emit an operator; where a node that only moves values has another scale behind it, they get that first."""
+        inputs = [self._operand(name) for name in node.inputs[: found.inputs]]
+        taken, output = [value for value in inputs if value is not None], self._values[made]
+        only_moves = found.kind in MOVING or found.attributes.get("method") == "nearest"
+        if only_moves and not (self._is_raw(node, node.outputs[0]) or is_same_quantization(taken[0], output)):
+            name = self._unused(f"{made}/requantized")
+            self._values[name] = replace(output, name=name, shape=taken[0].shape)
+            table = {"table": requantized(taken[0], output)}
+            self._emit(Kind.LOOKUP, node, (), (taken[0].name,), (name,), table, (name,))
+            taken[0] = self._values[name]
+        layers = (made,) if node.computes == "Split" else None
+        self._emit(found.kind, node, (), [value.name for value in taken], (made,), found.attributes, layers)
 
     def _passed(self, node: Node, name: str, source: Value | None) -> Value | None:
-        """The quantized value that a float output is, if it is made of quantized ones as they are."""
-        if node.computes not in PASSING or source is None or name in self._file.outputs:
+        """The quantized value that an output is, if it is made of quantized ones as they are.
+
+        It is a float in the file, or has stored values but no scale there.
+        """
+        if source is None or source.quantization is None or source.quantization.per_channel:
             return None
-        if self._file.forms[name][0] != "f32" or source.quantization is None or source.quantization.per_channel:
-            return None
-        return replace(source, name=name, shape=self._file.forms[name][1])
+        element, shape = self._file.forms[name]
+        if self._is_raw(node, name):
+            is_same = node.computes in (*PASSING, *PASSING_STORED) and name not in self._quantizations.stored
+        else:
+            is_same = node.computes in PASSING and element == "f32" and name not in self._file.outputs
+        return replace(source, name=name, shape=shape) if is_same else None
+
+    def _is_raw(self, node: Node, name: str) -> bool:
+        """Whether a node takes stored values and makes them, without scales in between."""
+        elements = self._file.forms[node.input(0)][0] if node.input(0) else "", self._file.forms[name][0]
+        return elements[0] == elements[1] and elements[0] in BYTES
 
     def _end(self, ending: Ending) -> None:
         self._computed.update(ending.nodes)
@@ -204,18 +265,27 @@ class _Reader:
         self._carrier.update(dict.fromkeys(ending.copies, ending.name))
 
     def _emit(
-        self, kind: Kind, node: Node, activations: Iterable[Node], inputs: Iterable[str], outputs: Iterable[str]
+        self,
+        kind: Kind,
+        node: Node,
+        activations: Iterable[Node],
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        attributes: Mapping[str, Any] | None = None,
+        layers: tuple[str, ...] | None = None,
     ) -> Operator:
+        """Add an operator, called like its nodes if `layers` does not say otherwise."""
         # Names of nodes need not be distinct; those of values are.
-        layers = tuple(
+        called = layers or tuple(
             each.name if each.name not in self._layer_names else each.outputs[0] for each in (node, *activations)
         )
-        self._layer_names.update(layers)
-        made = Operator(kind, layers, node.operator, tuple(inputs), tuple(outputs), "float")
-        if kind is Kind.OTHER:
-            made = other(made, "no kernel computes it")
+        self._layer_names.update(called)
+        made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", None, attributes or {})
         self._operators.append(made)
         return made
+
+    def _other(self, node: Node, inputs: Iterable[str], outputs: Iterable[str], reason: str) -> None:
+        self._emit(Kind.OTHER, node, (), inputs, outputs, {"reason": reason})
 
     # Values.
 
@@ -226,6 +296,18 @@ class _Reader:
         """The quantized value that a name stands for; None for constants and floats."""
         value = self._values.get(self._carried(name))
         return value if value is not None and value.quantization is not None and value.constant is None else None
+
+    def _operand(self, name: str) -> Value | None:
+        """A quantized value, constant or not; None for floats and for an input that is left out."""
+        constant = self._quantizations.constants.get(name)
+        if constant is not None and constant.quantization is not None:
+            return self._values[self._constant(constant, "")]
+        return self._activation(name)
+
+    def _unused(self, name: str) -> str:
+        while name in self._values or name in self._file.forms:
+            name += "'"
+        return name
 
     def _any(self, name: str) -> str:
         constant = self._quantizations.constants.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ def _between(
         inputs.append(name)
     attributes = {key: value for key, value in node.attributes.items() if key not in _FOREIGN_ATTRIBUTES}
     result = f"{made}/float"
-    nodes.append(_node(node.name, computes, tuple(inputs), result, attributes, node.operator))
+    own = _node(node.name, computes, tuple(inputs), result, attributes, node.operator)
+    nodes.append(replace(own, attributes=node.attributes))
     taken = (result, node.input(output), node.input(output + 1))
     nodes.append(_node(f"{node.name}/quantized", "QuantizeLinear", taken, made, {}))
     return nodes

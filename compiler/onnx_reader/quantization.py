@@ -133,10 +133,8 @@ def sum_bias(
 def _quantization(file: OnnxFile, node: Node, name: str, constants: Mapping[str, Constant]) -> Quantization:
     """The scale and zero point of a QuantizeLinear or DequantizeLinear whose stored values are called `name`."""
     element, shape = file.forms[name]
-    if (
-        element not in INTEGERS
-        or file.forms[node.input(0) if node.computes == QUANTIZE else node.outputs[0]][0] != "f32"
-    ):
+    real = node.input(0) if node.computes == QUANTIZE else node.outputs[0]
+    if element not in INTEGERS or file.forms[real][0] != "f32":
         raise node_fault(file.name, node, f"it must be between f32 and integers, {quoted(name)} is {element}")
     if node.attributes.get("block_size"):
         raise node_fault(file.name, node, "scales of blocks are not supported")

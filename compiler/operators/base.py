@@ -57,6 +57,12 @@ def is_same_quantization(one: Value, other: Value) -> bool:
     return parameters[0] == parameters[1]
 
 
+def dequantized(array: Array, value: Value) -> FloatArray:
+    """What stored values stand for, in binary32."""
+    real: FloatArray = scale_of(value) * (array.astype(np.int64) - zero_point_of(value)).astype(np.float32)
+    return real
+
+
 def every_stored(value: Value) -> LongArray:
     """The 256 stored values of an 8-bit type, ascending: what the entries of a lookup table belong to."""
     low, high = RANGES[value.type]

@@ -16,6 +16,7 @@ from compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,
+    dequantized,
     every_stored,
     half_away,
     scale_of,
@@ -56,7 +57,7 @@ def leaky(data: Value, output: Value, alpha: float) -> Array:
 
 def mapped(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
     """What is computed by a function of binary32, such as LOGISTIC."""
-    real = function(scale_of(data) * _centred(data).astype(np.float32))
+    real = function(dequantized(every_stored(data), data))
     steps = half_away(real * (np.float32(1) / scale_of(output)))
     return _as_bytes(steps + zero_point_of(output), output)
 

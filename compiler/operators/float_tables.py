@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import Value
-from compiler.operators.base import Array, FloatArray, every_stored, scale_of, zero_point_of
+from compiler.operators.base import Array, FloatArray, dequantized, every_stored, scale_of, zero_point_of
 from compiler.operators.quantize import quantized_float
 from schedules.numerics import RANGES
 from schedules.operands import DTYPES
@@ -23,8 +23,15 @@ def requantized(data: Value, output: Value) -> Array:
     return mapped(data, output, lambda values: values)
 
 
+def quantized(real: float, output: Value) -> int:
+    """What QuantizeLinear makes of one number."""
+    steps = int(quantized_float(np.array([real], np.float32), scale_of(output))[0])
+    low, high = RANGES[output.type]
+    return min(max(steps + zero_point_of(output), low), high)
+
+
 def mapped(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
     """DequantizeLinear, a function of binary32, then QuantizeLinear."""
-    real = function(scale_of(data) * (every_stored(data) - zero_point_of(data)).astype(np.float32))
+    real = function(dequantized(every_stored(data), data))
     steps = quantized_float(real, scale_of(output)) + zero_point_of(output)
     return np.clip(steps, *RANGES[output.type]).astype(DTYPES[output.type])

@@ -16,6 +16,7 @@ from compiler.operators.base import (
     FloatArray,
     LongArray,
     byte_fault,
+    dequantized,
     every_stored,
     is_same_quantization,
     scale_of,
@@ -66,7 +67,7 @@ def average_constants(operator: Operator, data: Value) -> AverageConstants:
     count = np.sum(list(taps), axis=0)[0]
     real = None
     if operator.rule == "float":
-        real = scale_of(data) * (every_stored(data) - zero_point_of(data)).astype(np.float32)
+        real = dequantized(every_stored(data), data)
     return AverageConstants(count, real)
 
 

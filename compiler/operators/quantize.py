@@ -15,6 +15,7 @@ from compiler.operators.base import (
     FloatArray,
     LongArray,
     byte_fault,
+    dequantized,
     half_away,
     scale_of,
     shape_fault,
@@ -37,8 +38,7 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
     ((data,), (array,)) = inputs, arrays
     if operator.kind is Kind.DEQUANTIZE:
-        real: Array = scale_of(data) * (array.astype(np.int64) - zero_point_of(data)).astype(np.float32)
-        return real
+        return dequantized(array, data)
     rounded = (quantized_fixed if operator.rule == "fixed" else quantized_float)(array, scale_of(output))
     return stored(rounded + zero_point_of(output), operator, output)
 

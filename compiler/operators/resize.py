@@ -13,13 +13,18 @@ import numpy as np
 from compiler.graph import Operator, Value
 from compiler.operators.base import (
     Array,
+    FloatArray,
     LongArray,
     byte_fault,
+    dequantized,
     half_away,
     is_same_quantization,
+    scale_of,
     shape_fault,
     stored,
+    zero_point_of,
 )
+from compiler.operators.quantize import quantized_float
 
 # TFLite's bilinear resize of s8 images counts in 1024th of a pixel.
 UNIT_BITS = 10
@@ -32,7 +37,8 @@ class ResizeAxis:
     Attributes:
         low, high: int64 [O], rows or columns of the image.
         share: of `high` in the output, the rest is that of `low`: float32 [O], or int64 [O] in 1024th where the fixed
-            rule resizes s8 images. TFLite's may be below 0 or above 1 at an edge, where `low` and `high` are one.
+            rule resizes s8 images. At an edge, where `low` and `high` are one, the fixed rule's may be below 0, and the
+            float rule's is 0.5.
     """
 
     low: LongArray
@@ -53,7 +59,7 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     wrong = byte_fault(data, output)
     if wrong or len(data.shape) != 4 or len(output.shape) != 4:
         return wrong or f"its image must have four axes: {data.shape}, {output.shape}"
-    if not is_same_quantization(data, output):
+    if (operator.rule == "fixed" or at["method"] == "nearest") and not is_same_quantization(data, output):
         return "its input and output must have one scale"
     if at["method"] == "bilinear" and at["align_corners"] and at["half_pixel_centers"]:
         return "corners can't be aligned where pixels have centres"
@@ -67,21 +73,17 @@ def resize_constants(operator: Operator, data: Value, output: Value) -> ResizeCo
 
 
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
-    (image,), constants = arrays, resize_constants(operator, inputs[0], output)
-    rows, columns = constants.rows, constants.columns
+    ((data,), (image,)), constants = (inputs, arrays), resize_constants(operator, inputs[0], output)
     if operator.attributes["method"] == "nearest":
-        return stored(image[:, rows.low][:, :, columns.low].astype(np.int64), operator, output)
-    down, across = rows.share[:, None, None], columns.share[:, None]
-    if across.dtype == np.int64:
-        return stored(_whole_blend(image.astype(np.int64), constants), operator, output)
-    pixels = image.astype(np.float32)
-    up, back = np.float32(1) - down, np.float32(1) - across
-    # Products and sums in TFLite's order.
-    blend = pixels[:, rows.low][:, :, columns.low] * up * back
-    blend = blend + pixels[:, rows.high][:, :, columns.low] * down * back
-    blend = blend + pixels[:, rows.low][:, :, columns.high] * up * across
-    blend = blend + pixels[:, rows.high][:, :, columns.high] * down * across
-    return stored(np.floor(blend + np.float32(0.5)).astype(np.int64), operator, output)
+        return np.ascontiguousarray(image[:, constants.rows.low][:, :, constants.columns.low])
+    if operator.rule == "float":
+        real = dequantized(image, data)
+        steps = quantized_float(_weighted_blend(real, constants), scale_of(output)) + zero_point_of(output)
+    elif data.type == "s8":
+        steps = _whole_blend(image.astype(np.int64), constants)
+    else:
+        steps = np.floor(_blend(image.astype(np.float32), constants) + np.float32(0.5)).astype(np.int64)
+    return stored(steps, operator, output)
 
 
 def nearest_positions(extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool) -> LongArray:
@@ -99,13 +101,30 @@ def _axis(operator: Operator, data: Value, extent: int, outputs: int) -> ResizeA
         return ResizeAxis(nearest, nearest, np.zeros(outputs, np.float32))
     if operator.rule == "fixed" and data.type == "s8":
         return _whole_axis(extent, outputs, at["align_corners"], at["half_pixel_centers"])
-    indices = np.arange(outputs).astype(np.float32)
-    step = _step(extent, outputs, at["align_corners"])
-    half = np.float32(0.5)
-    places = (indices + half) * step - half if at["half_pixel_centers"] else indices * step
+    places = _places(operator, extent, outputs)
+    if operator.rule == "float":
+        places = np.clip(places, 0, np.float32(extent - 1))
+        low = places.astype(np.int64)
+        high = np.minimum(low + 1, extent - 1)
+        share = np.where(low == high, np.float32(0.5), places - low.astype(np.float32))
+        return ResizeAxis(low, high, share)
     low = np.maximum(np.floor(places), 0).astype(np.int64)
     high = np.minimum(np.ceil(places), extent - 1).astype(np.int64)
     return ResizeAxis(low, high, places - low.astype(np.float32))
+
+
+def _places(operator: Operator, extent: int, outputs: int) -> FloatArray:
+    """Where outputs are between rows or columns. TFLite multiplies by a step, ONNX Runtime divides by its inverse."""
+    at, indices, half = operator.attributes, np.arange(outputs).astype(np.float32), np.float32(0.5)
+    if operator.rule == "float":
+        if at["align_corners"]:
+            return indices * np.float32(extent - 1) / np.float32(max(1, outputs - 1))
+        scale = np.float32(outputs) / np.float32(extent)
+        if scale == 1:
+            return indices
+        return (indices + half) / scale - half if at["half_pixel_centers"] else indices / scale
+    step = _step(extent, outputs, at["align_corners"])
+    return (indices + half) * step - half if at["half_pixel_centers"] else indices * step
 
 
 def _step(extent: int, outputs: int, align_corners: bool) -> np.float32:
@@ -121,6 +140,28 @@ def _whole_axis(extent: int, outputs: int, align_corners: bool, half_pixel_cente
     low = np.maximum(places, 0) >> UNIT_BITS
     high = np.clip((places + unit - 1) >> UNIT_BITS, 0, extent - 1)
     return ResizeAxis(low, high, places - unit * low)
+
+
+def _blend(pixels: FloatArray, constants: ResizeConstants) -> FloatArray:
+    """TFLite's sum of four products, one after the other."""
+    rows, columns = constants.rows, constants.columns
+    down, across = rows.share[:, None, None], columns.share[:, None]
+    up, back = np.float32(1) - down, np.float32(1) - across
+    blend: FloatArray = pixels[:, rows.low][:, :, columns.low] * up * back
+    blend = blend + pixels[:, rows.high][:, :, columns.low] * down * back
+    blend = blend + pixels[:, rows.low][:, :, columns.high] * up * across
+    return blend + pixels[:, rows.high][:, :, columns.high] * down * across
+
+
+def _weighted_blend(pixels: FloatArray, constants: ResizeConstants) -> FloatArray:
+    """ONNX Runtime's sum of four pixels, each times the product of its weights."""
+    rows, columns = constants.rows, constants.columns
+    down, across = rows.share[:, None, None], columns.share[:, None]
+    up, back = np.float32(1) - down, np.float32(1) - across
+    blend: Array = back * up * pixels[:, rows.low][:, :, columns.low]
+    blend = blend + across * up * pixels[:, rows.low][:, :, columns.high]
+    blend = blend + back * down * pixels[:, rows.high][:, :, columns.low]
+    return blend + across * down * pixels[:, rows.high][:, :, columns.high]
 
 
 def _whole_blend(image: LongArray, constants: ResizeConstants) -> LongArray:
