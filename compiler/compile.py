@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.about import about_text
 from compiler.errors import ModelError
+from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph, Kind, Operator
 from compiler.layer_call import layer_arguments, schedule_of
 from compiler.operator_kernels.registry import KERNELS
@@ -46,6 +47,7 @@ def program_of(graph: Graph, target: Target, schedules: Schedules) -> Program:
     Raises:
         ModelError: an operator that nothing computes; the message names it.
     """
+    graph = with_file_layouts(graph)
     writer = _Writer(graph, target, schedules)
     calls = tuple(writer.call(step) for step in steps_of(graph))
     return Program(graph, calls, writer.kernels)
@@ -83,7 +85,8 @@ class _Writer:
             kernel = write(self._graph, operator, self._target)
             name = self._add(str(operator.kind), kernel.function)
             arguments = (*kernel.inputs, *kernel.constants)
-        return Call(operator.layers, operator.operator, {}, name, arguments, operator.outputs[0])
+        computes = operator.operator or str(operator.kind)
+        return Call(operator.layers, computes, {}, name, arguments, operator.outputs[0])
 
     def _add(self, kind: str, function: Any) -> str:
         """A name for a kernel that no other has."""

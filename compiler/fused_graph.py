@@ -54,18 +54,18 @@ def _fused_layer(graph: Graph, layer: ModelLayer) -> dict[int, Operator]:
 
 
 def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> dict[int, Operator]:
-    summands, total = [graph.values[name] for name in (own, other)], graph.values[addition.outputs[0]]
+    one, two, total = (graph.values[name] for name in (own, other, addition.outputs[0]))
     try:
-        addend = addition_operands(addition, *summands, total)
+        addend = addition_operands(addition, one, two, total)
     except OperandError:
         return {}  # its kernel's writer says why
-    found = fused_sum(*map(every_stored, summands), zero_point_of(summands[0]), addend)
+    found = fused_sum(every_stored(one), every_stored(two), zero_point_of(one), addend)
     return {} if found is None else {id(addition): _with(addition, SUM, found)}
 
 
 def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:
     attributes: Mapping[str, Any] = {**operator.attributes, name: value}
-    return replace(operator, rule="fused", attributes=attributes)
+    return replace(operator, rule="fixed", attributes=attributes)
 
 
 def _operands(graph: Graph, layer: ModelLayer) -> Operands:

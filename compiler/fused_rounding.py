@@ -96,7 +96,8 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
         return None
     thresholds = _thresholds(stairs)
     count = len(stairs.multiplier)
-    found = FusedRounding(*(np.zeros(count, kind) for kind in (np.float32, np.float32, np.int32, np.int32)))
+    floats, integers = (np.zeros((2, count), kind) for kind in (np.float32, np.int32))
+    found = FusedRounding(floats[0], floats[1], integers[0], integers[1])
     wrong = np.full(count, 2)
     for steps in SCALE_STEPS:
         for outside in OUTSIDE:

@@ -29,7 +29,9 @@ class FusedSum:
     constant: FloatArray
 
 
-def fused_sum(own: npt.NDArray[np.int64], other: npt.NDArray[np.int64], own_zero_point: int, addend: Addend) -> FusedSum | None:
+def fused_sum(
+    own: npt.NDArray[np.int64], other: npt.NDArray[np.int64], own_zero_point: int, addend: Addend
+) -> FusedSum | None:
     """Factors that give the sums of the fixed rule, or None where none were found.
 
     Args:
@@ -57,4 +59,5 @@ def _sums(
 ) -> npt.NDArray[np.int64]:
     """`schedules.reference.add_binary32`: 64-bit numbers hold the products and sums of 8 and 24 bits whole."""
     inner = (other * ratio[1] + np.float64(constant)).astype(np.float32).astype(np.float64)
-    return np.rint((own[:, None] * ratio[0] + inner[None]).astype(np.float32)).astype(np.int64)
+    sums: npt.NDArray[np.int64] = np.rint((own[:, None] * ratio[0] + inner).astype(np.float32)).astype(np.int64)
+    return sums

@@ -29,3 +29,9 @@ def vnni() -> Target:
 def generic() -> Target:
     """This machine without its special instructions."""
     return host_target("generic")
+
+
+@pytest.fixture(scope="session")
+def native() -> Target:
+    """This machine with all it has."""
+    return host_target(None)

@@ -9,11 +9,13 @@ from tvm import te, tirx
 
 from compiler.graph import Graph, Operator, Value
 from compiler.operator_kernels.kernel import (
+    TYPES,
     OperatorKernel,
     argument,
     constant,
     function_of,
     nearest_even,
+    rounded_alone,
     stored,
     values_of,
 )
@@ -29,7 +31,7 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     image, counts = argument("image", data), average_constants(operator, data).count[..., 0].astype(np.float32)
     count = constant("count", counts)
     if operator.rule == "fixed":
-        sums = _over_windows(operator, data, output, lambda *at: image[at].astype("int32"), te.sum, 0)
+        sums = _over_windows(operator, data, output, lambda *at: image[at].astype("int32"), te.sum, tirx.const(0))
 
         def average(n: Any, y: Any, x: Any, c: Any) -> Any:
             total, divisor = sums[n, y, x, c], count[y, x]
@@ -38,14 +40,14 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
             magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
             return stored(tirx.Select(total < 0, -1, 1) * magnitude, operator, output)
     else:
-        real, zero_point = float(scale_of(data)), zero_point_of(data)
+        real, zero_point = tirx.const(float(scale_of(data)), "float32"), zero_point_of(data)
         sums = _over_windows(
             operator,
             data,
             output,
-            lambda *at: (image[at].astype("int32") - zero_point).astype("float32") * tirx.const(real, "float32"),
+            lambda *at: rounded_alone((image[at].astype("int32") - zero_point).astype("float32") * real),
             te.sum,
-            0,
+            tirx.const(0.0, "float32"),
         )
         scale, offset = tirx.const(float(scale_of(output)), "float32"), tirx.const(zero_point_of(output), "float32")
 
@@ -60,13 +62,14 @@ def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
     """The largest value of each window."""
     (data,), output = values_of(graph, operator)
     image = argument("image", data)
-    largest = _over_windows(operator, data, output, lambda *at: image[at], te.max, RANGES[data.type][0])
+    border = tirx.const(RANGES[data.type][0], TYPES[data.type])
+    largest = _over_windows(operator, data, output, lambda *at: image[at], te.max, border)
     if operator.clamp is not None:
         largest = te.compute(output.shape, lambda *at: stored(largest[at].astype("int32"), operator, output))
     return OperatorKernel(function_of([image, largest], target), operator.inputs)
 
 
-def _over_windows(operator: Operator, data: Value, output: Value, value: Any, reduce: Any, border: int) -> Any:
+def _over_windows(operator: Operator, data: Value, output: Value, value: Any, reduce: Any, border: Any) -> Any:
     """The reduction of each window's values, in the order of its rows."""
     at = operator.attributes
     (down, across), (top, left, bottom, right) = at["stride"], at["padding"]
@@ -77,7 +80,7 @@ def _over_windows(operator: Operator, data: Value, output: Value, value: Any, re
         row, column = y * down - top + rows, x * across - left + columns
         inside = [*(row >= 0, column >= 0) * bool(top or left), *(row < height, column < width) * bool(bottom or right)]
         found = value(n, row, column, c)
-        kept = tirx.if_then_else(tirx.all(*inside), found, tirx.const(border, found.dtype)) if inside else found
+        kept = tirx.if_then_else(tirx.all(*inside), found, border) if inside else found
         return reduce(kept, axis=[rows, columns])
 
     return te.compute(output.shape, taken)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.model import read_model
 from rpc.request import Timing
 from tuner.bench.peers.registry import missing_distributions
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchSpecError, NoPeersError
 from tuner.models.accuracy import Difference, differences
-from tuner.models.checks import Check, seats_of
+from tuner.models.checks import Check, model_of, seats_of
 from tuner.models.race import Entry, Result, race
 from tuner.models.runtimes import PEERS, REFERENCES, Runtime
 
@@ -42,7 +41,7 @@ def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None
         NoPeersError: no runtime that reads the file is installed.
         BenchError: the compiled model failed.
     """
-    graph = read_model(check.model)
+    graph = model_of(check.model)
     entries = [Entry(peer.name, peer, check.model) for peer in peers if check.model.suffix.lower() in peer.suffixes]
     if unquantized is not None:
         fits = [peer for peer in peers if unquantized.suffix.lower() in peer.suffixes]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from compiler.compile import all_values, compile_model
+from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph, Value
 from compiler.interpreter import run_reference
 from compiler.model import read_model
@@ -56,7 +57,7 @@ def compare_outputs(check: Check) -> tuple[str, list[Difference]]:
         NoPeersError: the model's own runtime is not installed.
         BenchError: a runtime failed.
     """
-    graph = read_model(check.model)
+    graph = model_of(check.model)
     reference = REFERENCES[check.model.suffix.lower()]
     if missing := missing_distributions(reference.requires):
         raise NoPeersError(f"not installed: {', '.join(missing)}")
@@ -75,7 +76,7 @@ def compare_layers(check: Check) -> tuple[str, list[Difference]]:
         ModelError: the model can't be compiled.
         BenchError: the compiled model failed.
     """
-    graph = all_values(read_model(check.model))
+    graph = all_values(model_of(check.model))
     arrays = samples_of(check, graph)
     with seats_of(check, graph, []) as (own,):
         if own.contestant.failure:
@@ -86,6 +87,15 @@ def compare_layers(check: Check) -> tuple[str, list[Difference]]:
             expected.append([values[name] for name in graph.outputs])
         stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]
         return REFERENCE_NAME, differences(graph, own.outputs, stacked)
+
+
+def model_of(path: Path) -> Graph:
+    """The graph of a model, its inputs and outputs as the file has them.
+
+    Raises:
+        ModelError: the file can't be read, is damaged, or has something that is not supported.
+    """
+    return with_file_layouts(read_model(path))
 
 
 def samples_of(check: Check, graph: Graph) -> list[Array]:

@@ -1,0 +1,39 @@
+"""Models that are compiled and run in the test's own process, every value of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.compile import all_values, compile_model
+from compiler.compiled_model import CompiledModel
+from compiler.file_layout import with_file_layouts
+from compiler.graph import Graph
+from compiler.interpreter import run_reference
+from compiler.schedule_choice import Schedules
+from schedules.target import Target
+
+Array = npt.NDArray[Any]
+
+
+def assert_exact(graph: Graph, target: Target, inputs: Mapping[str, Array], folder: Path) -> dict[str, Array]:
+    """Every value of the compiled model is that of the reference, bit for bit; the values.
+
+    Args:
+        inputs: as the model's file has them.
+    """
+    whole = with_file_layouts(graph)
+    graph = all_values(whole)
+    library = folder / f"{target.name}.so"
+    compile_model(graph, target, Schedules(target), library)
+    made = CompiledModel(library).run([inputs[name] for name in graph.inputs])
+    ours, expected = dict(zip(graph.outputs, made, strict=True)), run_reference(whole, inputs)
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+        assert array.dtype == expected[name].dtype
+    assert set(whole.outputs) <= set(ours)
+    return ours
