@@ -14,8 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.adversarial_addition import adversarial_addend, narrowed_range
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, ByteArray, Operands, quantize_multiplier
+from schedules.adversarial_drills import DRILLS, EXCEPTIONS
+from schedules.numerics import RANGES, Requantize, RoundingRule
+from schedules.operands import (
+    DTYPES,
+    FUSED_SCALE_LIMIT,
+    MAX_SCALE,
+    MIN_SCALE,
+    ByteArray,
+    Operands,
+    quantize_multiplier,
+)
 from schedules.reference import LongArray, accumulate, requantize
 from schedules.workload import Dense, Workload
 
@@ -32,22 +41,6 @@ FROM_MIDDLE = 20
 # Channels aim at outputs this far around the middle, each at another one, so that swapped channels show.
 TARGET_STEPS = 40
 
-# Factors and the sums that they are applied to. With the float rule: ties; both clamp bounds, values that fit no int32
-# and the finest steps; ties that only appear when the sum is rounded to 24 bits, or when the product is.
-FLOAT_DRILLS: tuple[tuple[float, tuple[int, ...]], ...] = (
-    (0.5, (1, -1, 5, -5, 3, -3)),
-    (2.0, (500, INT32_MAX, 1, -500, INT32_MIN, -1, INT32_MAX)),
-    (2.0**-24, (5 * 2**23 + 1, -5 * 2**23 - 1, 7 * 2**23 - 1, -7 * 2**23 + 1)),
-    (0.1, (5, -5, 25, -25, 45, -45)),
-)
-# With the fixed rule: ties of the high product; a left shift, also to values that fit no int16; sums that round twice;
-# ties of a long right shift.
-FIXED_DRILLS: tuple[tuple[float, tuple[int, ...]], ...] = (
-    (0.5, (-1, 1, -3, 3, -5, 5)),
-    (8.0, (50, 2**20, 1, -50, -(2**20), -1, 2**20)),
-    (0.25, (1, -2, 2, -1, 6, -6, 5, -5)),
-    ((2**31 - 1) * 2.0**-55, (5 * 2**23, -5 * 2**23, 5 * 2**23 - 1, -5 * 2**23 + 1)),
-)
 # Neighbouring channels whose drills aim at the same position: as many as there are drills. The channels of a register
 # are some such groups.
 DRILLED_TOGETHER = 4
@@ -233,21 +226,28 @@ def _aimed(
     offsets = rng.integers(-TARGET_STEPS, TARGET_STEPS + 1, workload.out_channels)
     outputs = (low + high) // 2 - terms.output_zero_point + offsets
     shifts = np.rint(outputs / factors).astype(np.int64) - centre
-    return _assemble(workload, terms, sums, factors, shifts, (low, high))
+    return _assemble(workload, terms, sums, factors, shifts, (low, high), _offsets(workload, rng))
+
+
+def _offsets(workload: Workload, rng: np.random.Generator) -> RealArray:
+    """Of the fused rule: quarters, which make ties, and any."""
+    if _rule(workload) != "fused":
+        return np.zeros(workload.out_channels)
+    quarters = rng.integers(0, 4, workload.out_channels) / 4
+    return np.where(rng.integers(0, 2, workload.out_channels) == 0, quarters, rng.random(workload.out_channels))
 
 
 def _drilled(workload: Workload, terms: _Terms, rng: np.random.Generator, first: int) -> Operands:
     """Give each channel a factor and a sum that together test one step of the rounding rule."""
-    requantize = workload.numerics.requantize
-    drills = FIXED_DRILLS if requantize is not None and requantize.rule == "fixed" else FLOAT_DRILLS
-    factors = np.empty(workload.out_channels)
+    drills = DRILLS[_rule(workload)]
+    factors, offsets = np.empty(workload.out_channels), np.empty(workload.out_channels)
     targets = np.empty(workload.out_channels, np.int64)
     rounds = len(drills) if _is_per_channel(workload) else 1
     for channel in range(workload.out_channels):
-        factors[channel], values = drills[(first + channel % rounds) % len(drills)]
+        factors[channel], offsets[channel], values = drills[(first + channel % rounds) % len(drills)]
         targets[channel] = values[channel % len(values)]
     sums = _sums(workload, terms)
-    return _assemble(workload, terms, sums, factors, targets - _aims(sums), _clamp(workload, rng))
+    return _assemble(workload, terms, sums, factors, targets - _aims(sums), _clamp(workload, rng), offsets)
 
 
 def _aims(sums: LongArray) -> LongArray:
@@ -268,6 +268,7 @@ def _assemble(
     factors: RealArray,
     shifts: LongArray,
     clamp: tuple[int, int],
+    offsets: RealArray,
 ) -> Operands:
     """Operands whose biases shift the sums of each channel, as far as int32 allows."""
     smallest, largest = sums.min(axis=0), sums.max(axis=0)
@@ -283,7 +284,22 @@ def _assemble(
         weight_zero_point=terms.weight_zero_point,
         output_zero_point=terms.output_zero_point,
         **_rescale(workload, factors, magnitude),
+        **_rest_of_fused(workload, offsets, sums, bias),
     )
+
+
+def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias: LongArray) -> dict[str, Any]:
+    """What the fused rule takes beside scales."""
+    requantize = workload.numerics.requantize
+    if requantize is None or requantize.rule != "fused":
+        return {}
+    entries = workload.out_channels if requantize.per_channel else 1
+    offset = {"offset": offsets[:entries].astype(np.float32)}
+    if not requantize.exceptions:
+        return offset
+    distance, step = np.resize(np.array(EXCEPTIONS), (entries, 2)).T
+    exception = np.clip((_aims(sums) + bias)[:entries] + distance, INT32_MIN, INT32_MAX)
+    return {**offset, "exception": exception.astype(np.int32), "step": step.astype(np.int32)}
 
 
 def _rescale(workload: Workload, factors: RealArray, magnitude: LongArray) -> dict[str, Any]:
@@ -293,8 +309,9 @@ def _rescale(workload: Workload, factors: RealArray, magnitude: LongArray) -> di
         return {}
     if not requantize.per_channel:
         factors, magnitude = factors[:1], magnitude.max(keepdims=True)
-    if requantize.rule == "float":
-        return {"scale": np.clip(factors, MIN_SCALE, MAX_SCALE).astype(np.float32)}
+    if requantize.rule != "fixed":
+        largest = MAX_SCALE if requantize.rule == "float" else FUSED_SCALE_LIMIT - 2.0**-24
+        return {"scale": np.clip(factors, MIN_SCALE, largest).astype(np.float32)}
     # Factors in [2^(s-1), 2^s) shift left by s, so 2^s * magnitude < 2^31 bounds them.
     limit = 2.0 ** (29 - np.floor(np.log2(np.maximum(magnitude, 1))))
     pairs = [quantize_multiplier(float(factor)) for factor in np.minimum(factors, limit)]
@@ -321,6 +338,11 @@ def _random_tensors(workload: Workload, rng: np.random.Generator) -> tuple[ByteA
         rng.integers(*data, workload.data_shape, DTYPES[workload.numerics.data], endpoint=True),
         rng.integers(*weight, workload.weight_shape, DTYPES[workload.numerics.weight], endpoint=True),
     )
+
+
+def _rule(workload: Workload) -> RoundingRule:
+    """That of the layer; where it stores sums, any."""
+    return (workload.numerics.requantize or Requantize()).rule
 
 
 def _is_per_channel(workload: Workload) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.numerics import RANGES, Numerics
-from schedules.operands import DTYPES, Addend, Operands, quantize_addition
+from schedules.operands import DTYPES, Addend, FloatArray, Operands, quantize_addition
 
 LongArray = npt.NDArray[np.int64]
 
@@ -55,6 +55,7 @@ def adversarial_addend(numerics: Numerics, operands: Operands, own: LongArray, i
     zero_point = _zero_point(numerics.residual.data, case.zero_points[0], rng)
     sum_zero_point = _zero_point(numerics.output, case.zero_points[1], rng)
     low, high = narrowed_range(numerics.output, numerics.residual.clamp, rng)
+    constant = sum_zero_point - case.own_ratio * operands.output_zero_point - case.residual_ratio * zero_point
     values = _values(case.values, own.shape, RANGES[numerics.residual.data], zero_point, rng)
     if case.values == "aimed":
         ends = RANGES[numerics.residual.data][0], RANGES[numerics.output][0]
@@ -70,7 +71,7 @@ def adversarial_addend(numerics: Numerics, operands: Operands, own: LongArray, i
         clamp_high=high,
         zero_point=zero_point,
         sum_zero_point=sum_zero_point,
-        **_factors(numerics, case),
+        **_factors(numerics, case, np.array([constant], np.float32)),
     )
 
 
@@ -82,10 +83,11 @@ def narrowed_range(data_type: str, has_clamp: bool, rng: np.random.Generator) ->
     return low + int(rng.integers(16, 48)), high - int(rng.integers(16, 48))
 
 
-def _factors(numerics: Numerics, case: _Case) -> dict[str, Any]:
+def _factors(numerics: Numerics, case: _Case, constant: FloatArray) -> dict[str, Any]:
     assert numerics.requantize is not None
-    if numerics.requantize.rule == "float":
-        return {"ratio": np.array([case.own_ratio, case.residual_ratio], np.float32)}
+    if numerics.requantize.rule != "fixed":
+        ratio = np.array([case.own_ratio, case.residual_ratio], np.float32)
+        return {"ratio": ratio} if numerics.requantize.rule == "float" else {"ratio": ratio, "constant": constant}
     multiplier, shift = quantize_addition(case.own_ratio, case.residual_ratio, 1.0)
     return {"multiplier": multiplier, "shift": shift}
 

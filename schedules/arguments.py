@@ -28,20 +28,24 @@ Array = npt.NDArray[Any]
 # Positions in a kernel's `params` argument, int32. The bounds are those of the output before its zero point is added:
 # written as `bound - zero point` in TIR, TVM would move the addition before the clamp, where it may overflow.
 PAD_VALUE, WEIGHT_ZERO_POINT, OUTPUT_ZERO_POINT, LOWEST, HIGHEST = range(5)
-# Behind these with a residual: the bounds of the sum, and what its rounding rule takes. The values of the float rule
-# are binary32 in the form of their bits; `MULTIPLIER` and `SHIFT` begin three values each, as in `operands.Addend`.
+# Behind these with a residual: the bounds of the sum, and what its rounding rule takes. The values of the float and the
+# fused rule are binary32 in the form of their bits; `MULTIPLIER` and `SHIFT` begin three values each, as in
+# `operands.Addend`.
 SUM_LOWEST, SUM_HIGHEST = 5, 6
 OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT = 7, 8, 9
 RESIDUAL_ZERO_POINT, SUM_ZERO_POINT, MULTIPLIER, SHIFT = 7, 8, 9, 12
+# Rows of a kernel's `rescale` argument by the fused rule; scales and offsets are binary32 in the form of their bits.
+SCALE_ROW, OFFSET_ROW, EXCEPTION_ROW, STEP_ROW = range(4)
 
 
 def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tuple[Array, ...]:
     """The input arguments of a kernel, in order: data, weight, bias, rescale, params, and the residual if it has one.
 
     `bias` has one int32 per border class and position of the layout's channels. `rescale` is float32 [P] for the float
-    rule, int32 [2, P] (multipliers, shifts) for the fixed rule, for P positions, or 1 where it is per tensor; scales
-    are bounded where they can be (`schedules.scale_bounds`). An s32 output has one unused int32 there, so that all
-    kernels have the same arguments.
+    rule, int32 [2, P] (multipliers, shifts) for the fixed rule, int32 [2, P] (bits of scales and offsets) for the fused
+    rule and [4, P] (also exceptions and their steps) with exceptions, for P positions, or 1 where it is per tensor; the
+    float rule's scales are bounded where they can be (`schedules.scale_bounds`). An s32 output has one unused int32
+    there, so that all kernels have the same arguments.
     """
     layout = kernel.layout
     data_zero_point = operands.data_zero_point + layout.data_offset
@@ -66,7 +70,7 @@ def params_length(numerics: Numerics) -> int:
     """Length of a kernel's `params` argument."""
     if numerics.residual is None or numerics.requantize is None:
         return SUM_LOWEST
-    return SUM_CONSTANT + 1 if numerics.requantize.rule == "float" else SHIFT + 3
+    return SHIFT + 3 if numerics.requantize.rule == "fixed" else SUM_CONSTANT + 1
 
 
 def addition_params(addend: Addend, own_zero_point: int) -> Array:
@@ -97,7 +101,9 @@ def rescale_shape(numerics: Numerics, positions: int) -> tuple[int, ...]:
     if numerics.requantize is None:
         return (1,)
     values = positions if numerics.requantize.per_channel else 1
-    return (values,) if numerics.requantize.rule == "float" else (2, values)
+    if numerics.requantize.rule == "float":
+        return (values,)
+    return (4 if numerics.requantize.exceptions else 2, values)
 
 
 def rescale_type(numerics: Numerics) -> str:
@@ -112,7 +118,11 @@ def _rescale(workload: Workload, layout: OperandLayout, operands: Operands) -> A
     positions = layout.channels if requantize.per_channel else np.zeros(1, np.int64)
     if requantize.rule == "float":
         return bounded_scales(workload, operands.scale, operands.bias)[positions]
-    return np.stack([operands.multiplier[positions], operands.shift[positions]])
+    rows = [operands.multiplier, operands.shift]
+    if requantize.rule == "fused":
+        rows = [operands.scale.view(np.int32), operands.offset.view(np.int32)]
+        rows += [operands.exception, operands.step] if requantize.exceptions else []
+    return np.stack([row[positions] for row in rows])
 
 
 def _wrap(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

@@ -11,24 +11,30 @@ from typing import Any
 from tvm.script import tirx as T
 
 from schedules.arguments import (
+    EXCEPTION_ROW,
     HIGHEST,
     LOWEST,
     MULTIPLIER,
+    OFFSET_ROW,
     OUTPUT_ZERO_POINT,
     OWN_RATIO,
     RESIDUAL_RATIO,
     RESIDUAL_ZERO_POINT,
+    SCALE_ROW,
     SHIFT,
+    STEP_ROW,
     SUM_CONSTANT,
     SUM_HIGHEST,
     SUM_LOWEST,
     SUM_ZERO_POINT,
 )
-from schedules.numerics import Numerics
+from schedules.numerics import Numerics, Requantize
 from schedules.operands import ADDITION_SHIFT
 
 # 1.5 * 2^23 in binary32. TVM has no vector form of `nearbyint`.
 ROUNDER, ROUNDER_BITS = 12582912.0, 0x4B400000
+# The sign bit of an int32, and of a binary32.
+SIGN_BIT = -(2**31)
 DTYPES = {"u8": "uint8", "s8": "int8", "s32": "int32"}
 
 
@@ -38,12 +44,15 @@ def requantize(numerics: Numerics, total: Any, channel: Any, rescale: Any, param
         return total
     at = channel if numerics.requantize.per_channel else 0
     zero_point, low, high = params[OUTPUT_ZERO_POINT], params[LOWEST], params[HIGHEST]
-    if numerics.requantize.rule == "float":
-        value = T.cast(total, "float32") * rescale[at]
-        value = T.min(T.max(value, T.cast(low, "float32")), T.cast(high, "float32"))
-        shifted = _rounded(value, zero_point)
-    else:
-        shifted = T.min(T.max(scale_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
+    match numerics.requantize.rule:
+        case "float":
+            value = _bounded(T.cast(total, "float32") * rescale[at], low, high)
+            shifted = _rounded(value, zero_point)
+        case "fixed":
+            shifted = T.min(T.max(scale_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
+        case "fused":
+            shifted = T.min(T.max(_scale_fused(numerics.requantize, total, at, rescale, low, high), low), high)
+            shifted = shifted + zero_point
     return T.cast(shifted, DTYPES[numerics.output])
 
 
@@ -52,13 +61,13 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
     if numerics.residual is None:
         return own
     assert numerics.requantize is not None
-    if numerics.requantize.rule == "float":
+    if numerics.requantize.rule != "fixed":
         places = (OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT)
         own_ratio, residual_ratio, constant = (T.reinterpret(params[at], dtype="float32") for at in places)
         inner = _fused(T.cast(residual, "float32"), residual_ratio, constant)
         total = _fused(T.cast(own, "float32"), own_ratio, inner)
-        lowest, highest = (T.cast(params[at], "float32") for at in (SUM_LOWEST, SUM_HIGHEST))
-        return T.cast(_rounded(T.min(T.max(total, lowest), highest), 0), DTYPES[numerics.output])
+        bounded = _bounded(total, params[SUM_LOWEST], params[SUM_HIGHEST])
+        return T.cast(_rounded(bounded, 0), DTYPES[numerics.output])
     steps = (T.cast(own, "int32") - params[OUTPUT_ZERO_POINT], T.cast(residual, "int32") - params[RESIDUAL_ZERO_POINT])
     own_term, residual_term = (
         _scaled_down(T.shift_left(step, ADDITION_SHIFT), params[MULTIPLIER + i], params[SHIFT + i])
@@ -66,6 +75,27 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
     )
     total = _scaled_down(own_term + residual_term, params[MULTIPLIER + 2], params[SHIFT + 2]) + params[SUM_ZERO_POINT]
     return T.cast(T.min(T.max(total, params[SUM_LOWEST]), params[SUM_HIGHEST]), DTYPES[numerics.output])
+
+
+def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any, low: Any, high: Any) -> Any:
+    """The int32 product and sum of the fused rule, right within `low` and `high`."""
+    scale = T.reinterpret(rescale[SCALE_ROW, at], dtype="float32")
+    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, rescale[OFFSET_ROW, at]))
+    # One step beyond the bounds, a step back leaves a value at them or outside.
+    rounded = _rounded(_bounded(value, low - 1, high + 1), 0)
+    if not requantize.exceptions:
+        return rounded
+    return rounded + T.Select(total == rescale[EXCEPTION_ROW, at], rescale[STEP_ROW, at], T.int32(0))
+
+
+def with_sign_of(total: Any, magnitude_bits: Any) -> Any:
+    """The float32 with these bits and the sign of an int32: the sign bits of both types are in one place."""
+    return T.reinterpret(T.bitwise_or(T.bitwise_and(total, T.int32(SIGN_BIT)), magnitude_bits), dtype="float32")
+
+
+def _bounded(value: Any, low: Any, high: Any) -> Any:
+    """A float32 within int32 bounds."""
+    return T.min(T.max(value, T.cast(low, "float32")), T.cast(high, "float32"))
 
 
 def _scaled_down(value: Any, multiplier: Any, shift: Any) -> Any:

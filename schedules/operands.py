@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.errors import OperandError
-from schedules.numerics import RANGES
+from schedules.numerics import RANGES, Requantize
 from schedules.workload import Workload
 
 ByteArray = npt.NDArray[np.uint8 | np.int8]
@@ -21,6 +21,10 @@ DTYPES: dict[str, type[np.generic]] = {"u8": np.uint8, "s8": np.int8, "s32": np.
 
 # Within these bounds the product of an int32 and a scale is neither subnormal nor infinite in binary32.
 MIN_SCALE, MAX_SCALE = 2.0**-60, 2.0**20
+# The fused rule's scales are below this, so that no product leaves int32, not even with an offset of 1.
+FUSED_SCALE_LIMIT, MAX_OFFSET = 1 - 2.0**-20, 1.0
+# With a constant of this magnitude and the largest ratios, an addition stays within int32.
+MAX_CONSTANT = 2.0**30
 MIN_MULTIPLIER = 1 << 30
 MIN_SHIFT, MAX_SHIFT = -31, 30
 # The fixed rule adds values shifted left by this many bits, as TFLite's ADD does with 8-bit tensors.
@@ -41,8 +45,10 @@ class Addend:
 
     `data` has the workload's output shape. The float rule takes `ratio`, float32 [2]: the scales of the own output and
     of the residual, over that of the sum. The fixed rule takes `multiplier` and `shift`, int32 [3], for the own output,
-    the residual and their sum, as `quantize_addition` makes them. The arrays of the other rule are empty. Sums stay
-    within `clamp_low` and `clamp_high`, which are the bounds of the output type where the sum has no clamp.
+    the residual and their sum, as `quantize_addition` makes them. The fused rule adds as the float rule does, but takes
+    the `constant` of that addition, too, float32 [1]: what the zero points are for is all in it. The arrays of the
+    other rules are empty. Sums stay within `clamp_low` and `clamp_high`, which are the bounds of the output type where
+    the sum has no clamp.
     """
 
     data: ByteArray
@@ -53,6 +59,7 @@ class Addend:
     ratio: FloatArray = field(default_factory=_no_floats)
     multiplier: IntArray = field(default_factory=_no_ints)
     shift: IntArray = field(default_factory=_no_ints)
+    constant: FloatArray = field(default_factory=_no_floats)
 
     def validate(self, workload: Workload) -> None:
         """Raise OperandError where the values don't fit the workload."""
@@ -62,11 +69,13 @@ class Addend:
         _require_array("residual", self.data, workload.output_shape, numerics.residual.data)
         _require_zero_point("residual", self.zero_point, numerics.residual.data)
         _require_zero_point("sum", self.sum_zero_point, numerics.output)
-        is_float = numerics.requantize.rule == "float"
-        _require_dtype("ratio", self.ratio, (2 if is_float else 0,), np.float32)
-        _require_array("the addition's multiplier", self.multiplier, (0 if is_float else 3,), "s32")
-        _require_array("the addition's shift", self.shift, (0 if is_float else 3,), "s32")
+        rule = numerics.requantize.rule
+        _require_dtype("ratio", self.ratio, (0 if rule == "fixed" else 2,), np.float32)
+        _require_array("the addition's multiplier", self.multiplier, (3 if rule == "fixed" else 0,), "s32")
+        _require_array("the addition's shift", self.shift, (3 if rule == "fixed" else 0,), "s32")
+        _require_dtype("the addition's constant", self.constant, (1 if rule == "fused" else 0,), np.float32)
         _require_scales("ratio", self.ratio)
+        _require_addends("the addition's constant's magnitude", np.abs(self.constant), MAX_CONSTANT)
         _require_multipliers("the addition's multiplier", self.multiplier)
         # TFLite's factors are below 1; with larger ones, sums may leave int32.
         _require_shifts("the addition's shift", self.shift, 0)
@@ -79,10 +88,11 @@ class Operands:
     """The values of one layer.
 
     `data` and `weight` have the workload's shapes, `bias` is int32 [OC]. The float rule takes `scale`, float32; the
-    fixed rule `multiplier` and `shift`, int32, which stand for `multiplier * 2**(shift - 31)`. These are [OC] per
-    channel, [1] per tensor, and [0] where the rule takes none. Outputs stay within `clamp_low` and `clamp_high`, which
-    are the bounds of the output type in a workload without clamp. Where the workload has a `residual`, all this is
-    about the layer's own output, before the addition.
+    fixed rule `multiplier` and `shift`, int32, which stand for `multiplier * 2**(shift - 31)`; the fused rule `scale`
+    and `offset`, float32, and with exceptions `exception`, an int32 sum, and its `step` of -1, 0 or 1, int32. These are
+    [OC] per channel, [1] per tensor, and [0] where the rule takes none. Outputs stay within `clamp_low` and
+    `clamp_high`, which are the bounds of the output type in a workload without clamp. Where the workload has a
+    `residual`, all this is about the layer's own output, before the addition.
     """
 
     data: ByteArray
@@ -96,6 +106,9 @@ class Operands:
     scale: FloatArray = field(default_factory=_no_floats)
     multiplier: IntArray = field(default_factory=_no_ints)
     shift: IntArray = field(default_factory=_no_ints)
+    offset: FloatArray = field(default_factory=_no_floats)
+    exception: IntArray = field(default_factory=_no_ints)
+    step: IntArray = field(default_factory=_no_ints)
     residual: Addend | None = None
 
     def validate(self, workload: Workload) -> None:
@@ -120,15 +133,16 @@ class Operands:
 
     def _validate_rescale(self, workload: Workload) -> None:
         requantize = workload.numerics.requantize
-        rule = requantize.rule if requantize else None
+        taken = _rescale_arrays(requantize) if requantize else ()
         entries = workload.out_channels if requantize and requantize.per_channel else 1
-        floats, ints = (entries if rule == "float" else 0), (entries if rule == "fixed" else 0)
-        _require_dtype("scale", self.scale, (floats,), np.float32)
-        _require_array("multiplier", self.multiplier, (ints,), "s32")
-        _require_array("shift", self.shift, (ints,), "s32")
-        _require_scales("scale", self.scale)
+        for name in ("scale", "offset", "multiplier", "shift", "exception", "step"):
+            dtype = np.float32 if name in ("scale", "offset") else np.int32
+            _require_dtype(name, getattr(self, name), (entries if name in taken else 0,), dtype)
+        (_require_fused_scales if "offset" in taken else _require_scales)("scale", self.scale)
         _require_multipliers("multiplier", self.multiplier)
         _require_shifts("shift", self.shift, MAX_SHIFT)
+        _require_addends("offset", self.offset, MAX_OFFSET)
+        _require_steps("step", self.step)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
@@ -167,6 +181,17 @@ def quantize_addition(own_scale: float, residual_scale: float, sum_scale: float)
     return np.ascontiguousarray(multiplier), np.ascontiguousarray(shift)
 
 
+def _rescale_arrays(requantize: Requantize) -> tuple[str, ...]:
+    """The names of the arrays that a rounding rule takes."""
+    match requantize.rule:
+        case "float":
+            return ("scale",)
+        case "fixed":
+            return ("multiplier", "shift")
+        case "fused":
+            return ("scale", "offset", "exception", "step") if requantize.exceptions else ("scale", "offset")
+
+
 def _require_array(name: str, array: object, shape: tuple[int, ...], data_type: str) -> None:
     _require_dtype(name, array, shape, DTYPES[data_type])
 
@@ -197,6 +222,25 @@ def _require_scales(name: str, values: FloatArray) -> None:
     bad = values[~((values >= MIN_SCALE) & (values <= MAX_SCALE))]
     if bad.size:
         raise OperandError(f"{name} must be within 2^-60 and 2^20: {bad[0]}")
+
+
+def _require_fused_scales(name: str, values: FloatArray) -> None:
+    bad = values[~((values >= MIN_SCALE) & (values < FUSED_SCALE_LIMIT))]
+    if bad.size:
+        raise OperandError(f"{name} must be at least 2^-60 and below 1 - 2^-20: {bad[0]}")
+
+
+def _require_addends(name: str, values: FloatArray, largest: float) -> None:
+    """What is added to products with scales: no last bit of it is below those of the least scale."""
+    bad = values[~((values == 0) | ((values >= MIN_SCALE) & (values <= largest)))]
+    if bad.size:
+        raise OperandError(f"{name} must be 0 or within 2^-60 and {largest:.0f}: {bad[0]}")
+
+
+def _require_steps(name: str, values: IntArray) -> None:
+    bad = values[np.abs(values.astype(np.int64)) > 1]
+    if bad.size:
+        raise OperandError(f"{name} must be -1, 0 or 1: {bad[0]}")
 
 
 def _require_multipliers(name: str, values: IntArray) -> None:

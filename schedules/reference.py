@@ -19,8 +19,10 @@ LongArray = npt.NDArray[np.int64]
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 # Values gathered at a time for a matrix product: 64 MiB of binary64.
 _PATCH_VALUES = 1 << 23
-# All values of an addition are multiples of 2^-83, the last bit of the smallest ratio in binary32.
+# All values of an addition are multiples of 2^-83, the last bit of the smallest ratio in binary32; so are the products
+# and offsets of the fused rule, of which an int64 has the part above 2^-30 and another one the rest.
 _UNIT_BITS = 83
+_WHOLE_BITS = 30
 
 
 def reference(workload: Workload, operands: Operands) -> npt.NDArray[np.uint8 | np.int8 | np.int32]:
@@ -63,10 +65,15 @@ def requantize(workload: Workload, operands: Operands, sums: LongArray) -> npt.N
     numerics = workload.numerics
     if numerics.requantize is None:
         return total.astype(np.int32)
-    if numerics.requantize.rule == "float":
-        scaled = scale_binary32(total, operands.scale)
-    else:
-        scaled = scale_fixed_point(total, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
+    match numerics.requantize.rule:
+        case "float":
+            scaled = scale_binary32(total, operands.scale)
+        case "fixed":
+            scaled = scale_fixed_point(total, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
+        case "fused":
+            scaled = scale_fused(total, operands.scale, operands.offset)
+            if numerics.requantize.exceptions:
+                scaled += np.where(total == operands.exception, operands.step, 0)
     own = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
     return add_residual(workload, operands, own).astype(DTYPES[numerics.output])
 
@@ -76,7 +83,7 @@ def add_residual(workload: Workload, operands: Operands, own: LongArray) -> Long
     addend, step = operands.residual, workload.numerics.requantize
     if addend is None or step is None:
         return own
-    add = add_binary32 if step.rule == "float" else add_fixed_point
+    add = add_fixed_point if step.rule == "fixed" else add_binary32
     sums = add(own, addend.data.astype(np.int64), operands.output_zero_point, addend)
     bounded: LongArray = np.clip(sums, addend.clamp_low, addend.clamp_high)
     return bounded
@@ -88,9 +95,7 @@ def scale_binary32(total: LongArray, scale: FloatArray) -> LongArray:
     This is the arithmetic of ONNX Runtime's quantized operators. Scales are positive and within the bounds of
     `Operands`, which exclude subnormal products.
     """
-    bits = scale.view(np.int32).astype(np.int64)
-    mantissa = (bits & 0x7FFFFF) | 0x800000
-    exponent = ((bits >> 23) & 0xFF) - 150
+    mantissa, exponent = _mantissa_and_exponent(scale)
     # At most 2^31 * 2^24: the product is exact in int64 before it is rounded.
     product = _round_to_24_bits(_round_to_24_bits(np.abs(total)) * mantissa)
     # Everything below 2^55 vanishes in a shift by 62, and int64 can't be shifted by more than 63.
@@ -114,6 +119,25 @@ def scale_fixed_point(total: LongArray, multiplier: LongArray, shift: LongArray)
     return rounded
 
 
+def scale_fused(total: LongArray, scale: FloatArray, offset: FloatArray) -> LongArray:
+    """Round `fma(float32(total), scale, copysign(offset, total))` half to even; a total of 0 has the sign plus.
+
+    The fused multiply-add rounds once, to IEEE 754 binary32. Scales and offsets are within the bounds of `Operands`.
+    """
+    magnitude = _round_to_24_bits(np.abs(total))
+    mantissa, exponent = _mantissa_and_exponent(scale)
+    wholes, rests = zip(
+        _split_units(magnitude * mantissa, exponent), _split_units(*_mantissa_and_exponent(offset)), strict=True
+    )
+    rest = rests[0] + rests[1]
+    bits = _UNIT_BITS - _WHOLE_BITS
+    # A last bit that stands for all below it changes no rounding: of the values that don't become 0, it is no tie's.
+    exact = (wholes[0] + wholes[1] + (rest >> bits)) | ((rest & ((1 << bits) - 1)) != 0)
+    rounded = _shift_right_half_even(_round_to_24_bits(exact), np.array(_WHOLE_BITS))
+    signed: LongArray = np.where(total < 0, -rounded, rounded)
+    return signed
+
+
 def add_binary32(own: LongArray, residual: LongArray, own_zero_point: int, addend: Addend) -> LongArray:
     """The sum of two quantized tensors with its zero point, in IEEE 754 binary32, rounded half to even in the end.
 
@@ -124,7 +148,8 @@ def add_binary32(own: LongArray, residual: LongArray, own_zero_point: int, adden
 
     where `fma` rounds once. This is what ONNX Runtime's QLinearAdd(own, residual) computes on x86 with AVX2 and FMA
     (MLAS, qladd_avx2.cpp, built by GCC, which fuses the constant's first product and sum). Elsewhere it computes
-    something else that differs where a sum is nearly a tie; so does QLinearAdd(residual, own).
+    something else that differs where a sum is nearly a tie; so does QLinearAdd(residual, own). The fused rule has a
+    constant of its own instead.
     """
     p, q = (_units(ratio) for ratio in addend.ratio)
     constant = _units(addition_constant(own_zero_point, addend))
@@ -138,7 +163,9 @@ def add_binary32(own: LongArray, residual: LongArray, own_zero_point: int, adden
 
 
 def addition_constant(own_zero_point: int, addend: Addend) -> np.float32:
-    """The part of the float rule's addition that is the same for all values; see `add_binary32`."""
+    """The part of such an addition that is the same for all values; see `add_binary32`."""
+    if addend.constant.size:
+        return np.float32(addend.constant[0])
     p, q = (_units(ratio) for ratio in addend.ratio)
     zeros = _fit_24_bits(p * own_zero_point + _fit_24_bits(q * addend.zero_point))
     constant = _fit_24_bits((addend.sum_zero_point << _UNIT_BITS) - zeros)
@@ -155,6 +182,20 @@ def add_fixed_point(own: LongArray, residual: LongArray, own_zero_point: int, ad
     own_term = scaled((own - own_zero_point) << ADDITION_SHIFT, 0)
     residual_term = scaled((residual - addend.zero_point) << ADDITION_SHIFT, 1)
     return scaled(own_term + residual_term, 2) + addend.sum_zero_point
+
+
+def _mantissa_and_exponent(values: FloatArray) -> tuple[LongArray, LongArray]:
+    """Integers of 24 bits, or 0, and the exponents of the powers of two that make them the positive values."""
+    bits = values.view(np.int32).astype(np.int64)
+    return np.where(values == 0, 0, (bits & 0x7FFFFF) | 0x800000), ((bits >> 23) & 0xFF) - 150
+
+
+def _split_units(mantissa: LongArray, exponent: LongArray) -> tuple[LongArray, LongArray]:
+    """`mantissa * 2**exponent`, which is below 2^32, in units of 2^-30, and the rest in units of 2^-83."""
+    left = np.clip(exponent + _UNIT_BITS, 0, 63)
+    below = np.maximum(_UNIT_BITS - _WHOLE_BITS - left, 0)
+    whole = (mantissa >> below) << np.maximum(exponent + _WHOLE_BITS, 0)
+    return whole, (mantissa & ((np.int64(1) << below) - 1)) << left
 
 
 def _units(value: np.float32) -> int:

@@ -9,8 +9,10 @@ Every workload has a readable key that parses back::
     dwconv2d-u8u8-1x112x112x32-k3x3x1-s2-p0.0.1.1-wz-fixed.t-clamp-u8
     dense-s8s8-128x768-o3072-s32
     conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.c-adds8-clamp-s8
+    conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fused.cx-s8
 
-The last one adds a residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output.
+A rule rounds with values per channel (`.c`) or tensor (`.t`); `x` says that there are exceptions. The fourth key adds a
+residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import re
 from dataclasses import dataclass
 
 from schedules.errors import WorkloadError
-from schedules.numerics import USUAL, Numerics, Requantize, Residual
+from schedules.numerics import ROUNDING_RULES, USUAL, Numerics, Requantize, Residual
 
 MAX_EXTENT = 1 << 20
 MAX_TENSOR_BYTES = 1 << 31
@@ -239,7 +241,7 @@ _WINDOW = (
 )
 _IMAGE = rf"(?P<shape>{_NUMBER}(?:x{_NUMBER}){{3}})-k(?P<kernel>{_NUMBER}(?:x{_NUMBER}){{2}})"
 _TAIL = (
-    r"(?P<wz>-wz)?(?:-(?P<rule>float|fixed)\.(?P<per>[ct]))?(?P<clamp>-clamp)?"
+    rf"(?P<wz>-wz)?(?:-(?P<rule>{'|'.join(ROUNDING_RULES)})\.(?P<per>[ct])(?P<exceptions>x)?)?(?P<clamp>-clamp)?"
     r"(?:-add(?P<residual>[us]8)(?P<sum_clamp>-clamp)?)?-(?P<output>u8|s8|s32)"
 )
 _PATTERNS = {
@@ -276,14 +278,13 @@ def parse_workload(key: str) -> Workload:
 
 
 def _from_groups(op: str, text: dict[str, str | None]) -> Workload:
-    rule = text["rule"]
     types = text["types"] or ""
     residual = text["residual"]
     numerics = Numerics(
         data=types[:2],  # type: ignore[arg-type]
         weight=types[2:],  # type: ignore[arg-type]
         output=text["output"],  # type: ignore[arg-type]
-        requantize=Requantize(rule, text["per"] == "c") if rule else None,  # type: ignore[arg-type]
+        requantize=_requantize(text),
         weight_zero_point=bool(text["wz"]),
         clamp=bool(text["clamp"]),
         residual=Residual(residual, bool(text["sum_clamp"])) if residual else None,  # type: ignore[arg-type]
@@ -302,6 +303,12 @@ def _from_groups(op: str, text: dict[str, str | None]) -> Workload:
         return DepthwiseConv2d(shape[0], shape[1], shape[2], shape[3], window, kernel[2], numerics)
     groups = _numbers(text["groups"] or "1")[0]
     return Conv2d(shape[0], shape[1], shape[2], shape[3], kernel[2], window, groups, numerics)
+
+
+def _requantize(text: dict[str, str | None]) -> Requantize | None:
+    if text["rule"] is None:
+        return None
+    return Requantize(text["rule"], text["per"] == "c", bool(text["exceptions"]))  # type: ignore[arg-type]
 
 
 def _numbers(text: str | None) -> list[int]:

@@ -47,9 +47,10 @@ ODD = (
 @st.composite
 def numerics(draw: st.DrawFn) -> Numerics:
     kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
-    rules: st.SearchStrategy[Any] = st.sampled_from(["float", "fixed"])
+    rules: st.SearchStrategy[Any] = st.sampled_from(["float", "fixed", "fused"])
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
-    requantize = Requantize(draw(rules), draw(st.booleans()))
+    rule = draw(rules)
+    requantize = Requantize(rule, draw(st.booleans()), rule == "fused" and draw(st.booleans()))
     return Numerics(
         data=draw(kinds),
         weight=draw(kinds),

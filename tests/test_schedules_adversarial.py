@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from schedules.adversarial import FIXED_DRILLS, FLOAT_DRILLS, adversarial_operands
+from schedules.adversarial import adversarial_operands
+from schedules.adversarial_drills import FIXED_DRILLS, FLOAT_DRILLS
 from schedules.numerics import RANGES
 from schedules.operands import Operands, quantize_multiplier
 from schedules.reference import accumulate, add_residual, reference, requantize, scale_binary32, scale_fixed_point

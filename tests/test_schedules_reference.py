@@ -18,7 +18,14 @@ from schedules.adversarial import adversarial_operands
 from schedules.errors import OperandError
 from schedules.numerics import Numerics, Requantize, Residual
 from schedules.operands import Addend, Operands, quantize_multiplier
-from schedules.reference import accumulate, reference, requantize, scale_binary32, scale_fixed_point
+from schedules.reference import (
+    accumulate,
+    reference,
+    requantize,
+    scale_binary32,
+    scale_fixed_point,
+    scale_fused,
+)
 from schedules.workload import (
     Conv2d,
     Dense,
@@ -30,18 +37,21 @@ from schedules.workload import (
 
 LAYER = parse_workload("conv2d-u8u8-1x4x4x3-k3x3x2-s1-p1-wz-float.c-clamp-u8")
 FIXED_LAYER = parse_workload("dense-s8s8-2x5-o3-fixed.c-s8")
+FUSED_LAYER = parse_workload("dense-s8s8-2x5-o3-fused.cx-s8")
+LARGEST_FUSED_SCALE = np.nextafter(np.float32(1 - 2.0**-20), np.float32(0))
 
 
 @st.composite
 def numerics(draw: st.DrawFn) -> Numerics:
     kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
-    rule: st.SearchStrategy[Any] = st.sampled_from(["float", "fixed"])
+    rule: Any = draw(st.sampled_from(["float", "fixed", "fused"]))
+    requantize_step = Requantize(rule, draw(st.booleans()), rule == "fused" and draw(st.booleans()))
     return Numerics(
         data=draw(kinds),
         weight=draw(kinds),
         output=output,
-        requantize=None if output == "s32" else Requantize(draw(rule), draw(st.booleans())),
+        requantize=None if output == "s32" else requantize_step,
         weight_zero_point=draw(st.booleans()),
         clamp=output != "s32" and draw(st.booleans()),
         residual=Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None,
@@ -116,13 +126,17 @@ def _expected_output(workload: Workload, operands: Operands, index: tuple[int, .
     if requantize_step.rule == "float":
         product = _binary32(Fraction(total)) * Fraction(float(operands.scale[at]))
         value = round(_binary32(product))
-    else:
+    elif requantize_step.rule == "fixed":
         value = _gemmlowp(total, int(operands.multiplier[at]), int(operands.shift[at]))
+    else:
+        value = _fused(total, float(operands.scale[at]), float(operands.offset[at]))
+        if requantize_step.exceptions and total == operands.exception[at]:
+            value += int(operands.step[at])
     own = min(max(value + operands.output_zero_point, operands.clamp_low), operands.clamp_high)
     addend = operands.residual
     if addend is None:
         return own
-    add = _float_sum if requantize_step.rule == "float" else _fixed_sum
+    add = _fixed_sum if requantize_step.rule == "fixed" else _float_sum
     added = add(own, int(addend.data[index]), operands.output_zero_point, addend)
     return min(max(added, addend.clamp_low), addend.clamp_high)
 
@@ -132,6 +146,8 @@ def _float_sum(own: int, residual: int, own_zero_point: int, addend: Addend) -> 
     p, q = (Fraction(float(ratio)) for ratio in addend.ratio)
     zeros = _binary32(p * own_zero_point + _binary32(q * addend.zero_point))
     constant = _binary32(addend.sum_zero_point - zeros)
+    if addend.constant.size:
+        constant = Fraction(float(addend.constant[0]))
     return round(_binary32(own * p + _binary32(residual * q + constant)))
 
 
@@ -141,6 +157,12 @@ def _fixed_sum(own: int, residual: int, own_zero_point: int, addend: Addend) -> 
     terms = _gemmlowp((own - own_zero_point) << 20, *factors[0])
     terms += _gemmlowp((residual - addend.zero_point) << 20, *factors[1])
     return _gemmlowp(terms, *factors[2]) + addend.sum_zero_point
+
+
+def _fused(total: int, scale: float, offset: float) -> int:
+    """One exact multiplication and addition, rounded to binary32, then to an integer."""
+    signed_offset = Fraction(-offset if total < 0 else offset)
+    return round(_binary32(_binary32(Fraction(total)) * Fraction(scale) + signed_offset))
 
 
 def _binary32(value: Fraction) -> Fraction:
@@ -208,6 +230,62 @@ def test_the_fixed_rule_agrees_with_gemmlowp(shift: int) -> None:
     assert scale_fixed_point(total, multiplier, np.full(total.size, shift)).tolist() == expected
 
 
+def test_the_fused_rule_rounds_its_product_and_sum_once() -> None:
+    rng = np.random.default_rng(4)
+    kinds = [
+        rng.integers(-(2**31), 2**31, 2000),
+        rng.integers(-300, 301, 2000),
+        rng.choice([-1, 1], 2000) * (2 ** rng.uniform(0, 31, 2000)).astype(np.int64),
+        np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**24 + 1, -(2**24) - 1]),
+    ]
+    total = np.concatenate(kinds)
+    count = total.size
+    scale, offset = 2.0 ** rng.uniform(-60, 0, count), rng.random(count)
+    scale[::3] = 2.0 ** rng.integers(-60, 0, scale[::3].size)
+    offset[::4] = rng.choice([0, 0.25, 0.5, 1, 2.0**-60], offset[::4].size)
+    offset[1::4] = 2.0 ** rng.uniform(-60, 0, offset[1::4].size)
+    # Nearly ties, where each bit of the sum counts.
+    aims = (rng.integers(0, 256, scale[1::3].size) + 0.5 - offset[1::3]) / np.abs(total[1::3]).clip(1)
+    scale[1::3] = np.where(aims > 0, aims, 0.5)
+    values = scale.clip(2.0**-60, LARGEST_FUSED_SCALE).astype(np.float32), offset.astype(np.float32)
+    expected = [_fused(int(one), float(s), float(o)) for one, s, o in zip(total, *values, strict=True)]
+    assert scale_fused(total, *values).tolist() == expected
+
+
+def test_the_fused_rule_breaks_ties_to_even_and_gives_offsets_the_sign_of_sums() -> None:
+    total = np.array([-7, -5, -3, -1, 0, 1, 3, 5, 7])
+    half = np.array([0.5], np.float32)
+    assert scale_fused(total, half, 0 * half).tolist() == [-4, -2, -2, 0, 0, 0, 2, 2, 4]
+    assert scale_fused(total, half / 2, half / 2).tolist() == [-2, -2, -1, 0, 0, 0, 1, 2, 2]
+    # That of a sum of 0 is plus.
+    assert scale_fused(np.array([-1, 0, 1]), half / 2, 2 * half).tolist() == [-1, 1, 1]
+
+
+def test_no_product_of_the_fused_rule_leaves_int32() -> None:
+    ends, one = np.array([-(2**31), 2**31 - 1]), np.array([1], np.float32)
+    products = scale_fused(ends, LARGEST_FUSED_SCALE * one, one)
+    # A step more or less does not, either.
+    assert -(2**31) < products[0] < products[1] < 2**31 - 1
+    assert ends.astype(np.float32)[1] * LARGEST_FUSED_SCALE == products[1]
+
+
+def test_exceptions_are_single_sums_that_get_a_step_before_they_are_clamped() -> None:
+    workload = parse_workload("dense-s8s8-6x5-o3-fused.cx-clamp-s8")
+    operands = replace(
+        _operands(workload),
+        clamp_high=4,
+        output_zero_point=1,
+        exception=np.array([3, -2, 6], np.int32),
+        step=np.array([1, -1, -1], np.int32),
+    )
+    sums = np.array([2, 3, 4, -2, -3, 6])[:, None] + np.zeros(3, np.int64)
+    # Half of each, rounded to even, plus the zero point.
+    plain = [2, 3, 3, 0, -1, 4]
+    expected = np.array([[2, 4, 3, 0, -1, 4], [2, 3, 3, -1, -1, 4], [2, 3, 3, 0, -1, 3]]).T
+    assert requantize(workload, replace(operands, step=0 * operands.step), sums)[:, 0].tolist() == plain
+    assert requantize(workload, operands, sums).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
@@ -244,6 +322,7 @@ def test_a_window_far_larger_than_its_image_costs_no_padded_image() -> None:
         "conv2d-u8s8-1x56x56x64-k3x3x64-s1-p1-float.c-u8",
         "conv2d-u8s8-1x224x224x3-k7x7x64-s2-p3-float.c-u8",
         "dwconv2d-u8s8-1x112x112x64-k3x3x1-s1-p1-fixed.c-u8",
+        "dwconv2d-u8s8-1x112x112x64-k3x3x1-s1-p1-fused.cx-u8",
         "dense-u8s8-128x768-o3072-float.c-u8",
     ],
 )
@@ -272,6 +351,10 @@ def _operands(workload: Workload) -> Operands:
     values: dict[str, Any] = {}
     if numerics.requantize is not None and numerics.requantize.rule == "float":
         values["scale"] = np.ones(entries, np.float32)
+    elif numerics.requantize is not None and numerics.requantize.rule == "fused":
+        values = {"scale": np.full(entries, 0.5, np.float32), "offset": np.zeros(entries, np.float32)}
+        if numerics.requantize.exceptions:
+            values |= {"exception": np.zeros(entries, np.int32), "step": np.zeros(entries, np.int32)}
     elif numerics.requantize is not None:
         values = {"multiplier": np.full(entries, 2**30, np.int32), "shift": np.zeros(entries, np.int32)}
     return Operands(
@@ -338,6 +421,42 @@ def test_operands_of_the_fixed_rule_that_do_not_fit_are_refused(change: dict[str
     with pytest.raises(OperandError) as error:
         reference(FIXED_LAYER, replace(_operands(FIXED_LAYER), **change))
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scale": np.ones(3, np.float32)}, "scale must be at least 2^-60 and below 1 - 2^-20: 1.0"),
+        ({"scale": np.full(3, 1 - 2.0**-20, np.float32)}, "scale must be at least 2^-60 and below 1 - 2^-20: 0.999999"),
+        ({"scale": np.full(3, np.nan, np.float32)}, "scale must be at least 2^-60 and below 1 - 2^-20: nan"),
+        ({"scale": np.full(3, 2.0**-61, np.float32)}, "scale must be at least 2^-60 and below 1 - 2^-20: 4"),
+        ({"offset": np.array([0, 0, -0.5], np.float32)}, "offset must be 0 or within 2^-60 and 1: -0.5"),
+        ({"offset": np.array([0, 1, 1.5], np.float32)}, "offset must be 0 or within 2^-60 and 1: 1.5"),
+        ({"offset": np.full(3, 2.0**-61, np.float32)}, "offset must be 0 or within 2^-60 and 1: 4"),
+        ({"offset": np.full(3, np.nan, np.float32)}, "offset must be 0 or within 2^-60 and 1: nan"),
+        ({"offset": np.zeros(1, np.float32)}, "offset must have shape (3,): (1,)"),
+        ({"offset": np.zeros(3)}, "offset must be of type float32: float64"),
+        ({"exception": np.zeros(0, np.int32)}, "exception must have shape (3,): (0,)"),
+        ({"exception": np.zeros(3, np.int64)}, "exception must be of type int32: int64"),
+        ({"step": np.zeros(0, np.int32)}, "step must have shape (3,): (0,)"),
+        ({"step": np.array([1, 2, 0], np.int32)}, "step must be -1, 0 or 1: 2"),
+        ({"step": np.array([1, 0, -(2**31)], np.int32)}, "step must be -1, 0 or 1: -2147483648"),
+        ({"multiplier": np.full(3, 2**30, np.int32)}, "multiplier must have shape (0,): (3,)"),
+    ],
+)
+def test_operands_of_the_fused_rule_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
+    _operands(FUSED_LAYER).validate(FUSED_LAYER)
+    with pytest.raises(OperandError) as error:
+        reference(FUSED_LAYER, replace(_operands(FUSED_LAYER), **change))
+    assert message in str(error.value)
+
+
+def test_exceptions_are_given_where_the_rule_has_some_and_nowhere_else() -> None:
+    workload = parse_workload("dense-s8s8-2x5-o3-fused.c-s8")
+    _operands(workload).validate(workload)
+    for name in ("exception", "step"):
+        with pytest.raises(OperandError, match=rf"{name} must have shape \(0,\): \(3,\)"):
+            replace(_operands(workload), **{name: np.zeros(3, np.int32)}).validate(workload)
 
 
 def test_sums_take_no_zero_point() -> None:

@@ -31,9 +31,10 @@ POINT = Window((1, 1))
 @st.composite
 def numerics(draw: st.DrawFn) -> Numerics:
     kinds: st.SearchStrategy[Any] = st.sampled_from(["u8", "s8"])
-    rules: st.SearchStrategy[Any] = st.sampled_from(["float", "fixed"])
+    rule: Any = draw(st.sampled_from(["float", "fixed", "fused"]))
     output: Any = draw(st.sampled_from(["u8", "s8", "s32"]))
-    step = None if output == "s32" else Requantize(draw(rules), draw(st.booleans()))
+    exceptions = rule == "fused" and draw(st.booleans())
+    step = None if output == "s32" else Requantize(rule, draw(st.booleans()), exceptions)
     clamp = output != "s32" and draw(st.booleans())
     residual = Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None
     return Numerics(draw(kinds), draw(kinds), output, step, draw(st.booleans()), clamp, residual)
@@ -87,6 +88,8 @@ def test_different_workloads_have_different_keys(one: Workload, other: Workload)
         "dense-s8s8-128x768-o3072-s32",
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.c-adds8-clamp-s8",
         "dense-u8s8-1x64-o64-wz-float.c-clamp-addu8-u8",
+        "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fused.cx-s8",
+        "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-clamp-addu8-u8",
     ],
 )
 def test_keys_read_like_the_documented_ones(key: str) -> None:
@@ -114,6 +117,9 @@ def test_workloads_are_values() -> None:
         ("dense-u8f8-1x4-o4-float.c-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-float.c-f32", "is not a dense key"),
         ("dense-u8s8-1x4-o4-even.c-u8", "is not a dense key"),
+        ("dense-u8s8-1x4-o4-fused.x-u8", "is not a dense key"),
+        ("dense-u8s8-1x4-o4-float.cx-u8", "exceptions need the rounding rule fused: float"),
+        ("dense-u8s8-1x4-o4-fixed.tx-u8", "exceptions need the rounding rule fused: fixed"),
         ("dense-u8s8-1x٣-o4-float.c-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-u8", "an output of type u8 needs a requantize step"),
         ("dense-u8s8-1x4-o4-float.c-s32", "an output of type s32 takes no requantize step"),
@@ -219,7 +225,7 @@ def test_numerics_that_mean_nothing_are_refused(arguments: dict[str, Any], reaso
 
 def test_unknown_rounding_rules_are_refused() -> None:
     rule: Any = "up"
-    with pytest.raises(WorkloadError, match="unknown rounding rule `up`, known: float, fixed"):
+    with pytest.raises(WorkloadError, match="unknown rounding rule `up`, known: float, fixed, fused"):
         Requantize(rule)
 
 

@@ -54,15 +54,15 @@ class ResidualAddition:
         """The bytes of the sum.
 
         Args:
-            scaled: the layer's own outputs without zero point and bounds: int32 by the fixed rule, float32 that are not
-                rounded yet by the float rule.
+            scaled: the layer's own outputs without zero point and bounds: by the float rule float32 that are not
+                rounded yet, else int32.
         """
         numerics, vectors = self.numerics, self.vectors
         assert numerics.residual is not None
-        add = self._add_floats if self._is_float else self._add_steps
+        add = self._add_steps if self._is_fixed else self._add_floats
         registers = [add(own, part) for part, own in enumerate(scaled)]
         halves = [vectors.pack_32_to_16(registers[i], registers[i + 1]) for i in (0, 2)]
-        if not self._is_float:
+        if self._is_fixed:
             zero_point = T.broadcast(T.cast(self.params[SUM_ZERO_POINT], "int16"), 2 * vectors.lanes)
             halves = [vectors.add_saturated_16(half, zero_point) for half in halves]
         packed = vectors.pack_16_to_8(halves[0], halves[1], numerics.output == "s8")
@@ -73,20 +73,32 @@ class ResidualAddition:
         return T.min(T.max(packed, lowest), highest)
 
     def _add_floats(self, scaled: Any, part: int) -> Any:
-        """int32 sums with their zero point, by the float rule."""
+        """int32 sums with their zero point, by the addition of the float rule."""
         vectors, lanes = self.vectors, self.vectors.lanes
-        # Rounded in the last place. As integers, the bits of positive floats are in the order of their values, above
-        # those of negative ones; where the last place is not 1, a value is outside of the bounds.
-        bits = T.reinterpret(vectors.unfused(scaled) + T.broadcast(T.float32(ROUNDER), lanes), dtype=f"int32x{lanes}")
-        whole = T.reinterpret(self._bounded(bits, ROUNDER_BITS), dtype=f"float32x{lanes}")
-        origin = T.float32(ROUNDER) - T.cast(self.params[OUTPUT_ZERO_POINT], "float32")
-        own = whole - T.broadcast(origin, lanes)
+        own = self._own_rounded(scaled) if self._is_float else self._own_converted(scaled)
         # A power of two in both factors changes no rounding.
         unit = T.float32(2.0**-24 if self._signed else 1.0)
         values = T.cast(self._words(part), f"float32x{lanes}")
         constant = T.broadcast(self._float(SUM_CONSTANT), lanes)
         inner = vectors.fused(values, T.broadcast(self._float(RESIDUAL_RATIO) * unit, lanes), constant)
         return vectors.nearest_int(vectors.fused(own, T.broadcast(self._float(OWN_RATIO), lanes), inner))
+
+    def _own_rounded(self, scaled: Any) -> Any:
+        """The layer's own outputs as float32, of float32 that are not rounded."""
+        lanes = self.vectors.lanes
+        # Rounded in the last place. As integers, the bits of positive floats are in the order of their values, above
+        # those of negative ones; where the last place is not 1, a value is outside of the bounds.
+        value = self.vectors.unfused(scaled) + T.broadcast(T.float32(ROUNDER), lanes)
+        bits = T.reinterpret(value, dtype=f"int32x{lanes}")
+        whole = T.reinterpret(self._bounded(bits, ROUNDER_BITS), dtype=f"float32x{lanes}")
+        origin = T.float32(ROUNDER) - T.cast(self.params[OUTPUT_ZERO_POINT], "float32")
+        return whole - T.broadcast(origin, lanes)
+
+    def _own_converted(self, scaled: Any) -> Any:
+        """The layer's own outputs as float32, of int32."""
+        lanes = self.vectors.lanes
+        own = self._bounded(scaled, 0) + T.broadcast(self.params[OUTPUT_ZERO_POINT], lanes)
+        return T.cast(own, f"float32x{lanes}")
 
     def _add_steps(self, scaled: Any, part: int) -> Any:
         """int32 sums without zero point, by the fixed rule."""
@@ -141,6 +153,10 @@ class ResidualAddition:
     @property
     def _is_float(self) -> bool:
         return self.numerics.requantize is not None and self.numerics.requantize.rule == "float"
+
+    @property
+    def _is_fixed(self) -> bool:
+        return self.numerics.requantize is not None and self.numerics.requantize.rule == "fixed"
 
     @property
     def _signed(self) -> bool:

@@ -20,9 +20,11 @@ class Arguments:
     """TIR buffers.
 
     Attributes:
-        rescale: [P] or, for the fixed rule, [2, P]: the only one that may have two axes. [2 * P] if `simplified`.
+        rescale: [P] or, where the rounding rule has some rows, [rows, P]: the only one that may have two axes.
+            [rows * P] if `simplified`.
         residual: None where the layer has none.
         positions: of channels in the bias and in per-channel rescale values.
+        row_length: values of a row of `rescale`.
     """
 
     data: Any
@@ -33,13 +35,14 @@ class Arguments:
     residual: Any
     out: Any
     positions: int
+    row_length: int
 
     def load_rescale(self, row: int, at: Any, width: int) -> Any:
-        """`width` values of `rescale` from position `at` on, in this row where there are two."""
-        *rows, values = (int(length) for length in self.rescale.shape)
-        at = at if rows or row == 0 else at + values // 2 * row
+        """`width` values of `rescale` from position `at` on, in this row where there are some."""
+        has_rows = len(self.rescale.shape) > 1
+        at = at if has_rows or row == 0 else at + self.row_length * row
         place = T.ramp(at, 1, width) if width > 1 else at
-        return self.rescale[(row, place) if rows else place]
+        return self.rescale[(row, place) if has_rows else place]
 
 
 def declare_arguments(
@@ -66,7 +69,7 @@ def declare_arguments(
     )
     if simplified and len(shape) > 1:
         rescale = T.decl_buffer((math.prod(shape),), rescale_dtype, data=rescale.data)
-    return Arguments(data, weight, bias, rescale, params, added, out, positions)
+    return Arguments(data, weight, bias, rescale, params, added, out, positions, shape[-1])
 
 
 def _argument(name: str, length: int, dtype: str) -> Any:
