@@ -65,7 +65,7 @@ def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> d
 
 def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:
     attributes: Mapping[str, Any] = {**operator.attributes, name: value}
-    return replace(operator, rule="fixed", attributes=attributes)
+    return replace(operator, rule="fused", attributes=attributes)
 
 
 def _operands(graph: Graph, layer: ModelLayer) -> Operands:

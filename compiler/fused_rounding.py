@@ -55,6 +55,11 @@ class FusedRounding:
     def has_exceptions(self) -> bool:
         return bool(self.step.any())
 
+    def operands(self) -> dict[str, FloatArray | IntArray]:
+        """The fields of `schedules.operands.Operands` that say this."""
+        fields: dict[str, FloatArray | IntArray] = {"scale": self.scale, "offset": self.offset}
+        return {**fields, "exception": self.exception, "step": self.step} if self.has_exceptions else fields
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Staircase:

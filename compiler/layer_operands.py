@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import ModelError
+from compiler.fused_rounding import FusedRounding
 from compiler.graph import Graph, Operator, Quantization, Value
 from compiler.quantized_layers import ModelLayer
 from schedules.errors import OperandError
@@ -55,6 +56,9 @@ def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> di
     if layer.operator.rule == "float":
         # As ONNX Runtime computes it, in binary32 throughout.
         return {"scale": _scale(data) * _scale(weight) / _scale(output)}
+    if layer.operator.rule == "fused":
+        rounding: FusedRounding = layer.operator.attributes["fused_rounding"]
+        return rounding.operands()
     # As TFLite's PopulateConvolutionQuantizationParams: uint8 layers and dense ones have the product in binary32.
     if layer.workload.numerics.data == "u8" or (isinstance(layer.workload, Dense) and len(_scale(weight)) == 1):
         products = (_scale(data) * _scale(weight)).astype(np.float64)
@@ -86,6 +90,9 @@ def addition_operands(addition: Operator, own: Value, other: Value, total: Value
     factors: dict[str, Any]
     if addition.rule == "float":
         factors = {"ratio": np.concatenate([own_scale, other_scale]) / sum_scale}
+    elif addition.rule == "fused":
+        found = addition.attributes["fused_sum"]
+        factors = {"ratio": found.ratio, "constant": found.constant}
     else:
         multiplier, shift = quantize_addition(float(own_scale[0]), float(other_scale[0]), float(sum_scale[0]))
         factors = {"multiplier": multiplier, "shift": shift}

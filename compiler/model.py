@@ -8,6 +8,7 @@ from pathlib import Path
 
 from compiler.errors import ModelError
 from compiler.files import read_file
+from compiler.fused_graph import with_fused_rules
 from compiler.graph import Graph
 from compiler.onnx_reader.model import read_onnx
 from compiler.tflite_model import read_tflite
@@ -21,8 +22,11 @@ MOST_LETTERS = 64
 def read_model(path: Path) -> Graph:
     """The graph of a model, called like its file without the ending; letters that no name has become `_`.
 
+    Where the rule `fused` gives the outputs of the rule `fixed`, layers have that.
+
     Raises:
         ModelError: the file can't be read, is damaged, or has something that is not supported.
     """
     data = read_file(path, "a model", MOST_BYTES, ModelError)
-    return READERS[path.suffix.lower()](data, re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS])
+    graph = READERS[path.suffix.lower()](data, re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS])
+    return with_fused_rules(graph)

@@ -151,10 +151,15 @@ def _numerics(graph: Graph, operator: Operator, data: Value, weight: Value, outp
         data=cast(DataType, data.type),
         weight=cast(DataType, weight.type),
         output=cast(OutputType, output.type),
-        requantize=None if output.type == "s32" else Requantize(operator.rule, weight.quantization.per_channel),
+        requantize=None if output.type == "s32" else _requantize(operator, weight.quantization.per_channel),
         weight_zero_point=zero_points != {0},
         clamp=_narrows(operator, output),
     )
+
+
+def _requantize(operator: Operator, per_channel: bool) -> Requantize:
+    rounding = operator.attributes.get("fused_rounding")
+    return Requantize(operator.rule, per_channel, rounding is not None and rounding.has_exceptions)
 
 
 def _narrows(operator: Operator, output: Value) -> bool:

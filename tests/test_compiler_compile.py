@@ -1,4 +1,4 @@
-"""Compiled models: every value is the reference's, bit for bit, and the outputs are those of the model's own runtime."""
+"""Compiled models: every value is the reference's bit for bit, and the outputs are those of the model's own runtime."""
 
 from __future__ import annotations
 

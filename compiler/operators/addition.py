@@ -34,6 +34,6 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
     """The sum; the float rule's depends on the order of the inputs where it is nearly a tie."""
     own, residual = inputs
     addend = addition_operands(operator, own, residual, output)
-    add = add_binary32 if operator.rule == "float" else add_fixed_point
+    add = add_fixed_point if operator.rule == "fixed" else add_binary32
     sums = add(arrays[0].astype(np.int64), arrays[1].astype(np.int64), zero_point_of(own), addend)
     return stored(sums, operator, output)
