@@ -9,6 +9,9 @@ A row of a data register lies in memory as it is, so registers of a block read a
 in place. With rows `apart`, each register has columns of one row. Rows that are `joined` are one row with the border
 between them: registers are full whatever the width, and the sums of the border are dropped. With a stride, that needs
 a copy in which the columns and rows of each phase are neighbours (space to depth): there it is a stride of one.
+
+A kernel of one row has a border beside the image alone. In a copy whose rows and columns are exchanged, with rows that
+are `turned`, that border is above and below: all columns of the image are one row in which nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
-from schedules.image import Image
+from schedules.image import Image, in_one_row, turned
 from schedules.layout import PlainLayout
 from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
 from schedules.x86.conv_form import ColumnTiles
@@ -37,12 +40,13 @@ class AmxForm(PlainLayout):
     """An image with its block; everything the kernel's writer needs. Tiles are multiplied with their own signs.
 
     Attributes:
-        rows: of the image, `apart` or `joined`.
+        layer: the image as it is in memory.
+        rows: of the image, `apart`, `joined` or `turned`.
         outer, fetch: as in `schedules.x86.conv_form.ConvForm`.
         store: a block's sums `after` its products, or `beside` those of the next block.
     """
 
-    image: Image
+    layer: Image
     tile_columns: int
     tile_rows: int
     tile_registers: int
@@ -51,6 +55,11 @@ class AmxForm(PlainLayout):
     fetch: str
     store: str
     threads: int = 1
+
+    @cached_property
+    def image(self) -> Image:
+        """The image whose sums are computed."""
+        return in_one_row(turned(self.layer)) if self.turned else self.layer
 
     @property
     def problem(self) -> Image:
@@ -68,6 +77,10 @@ class AmxForm(PlainLayout):
     @property
     def joined(self) -> bool:
         return self.rows == "joined"
+
+    @property
+    def turned(self) -> bool:
+        return self.rows == "turned"
 
     @property
     def phases(self) -> tuple[int, int]:
@@ -125,7 +138,7 @@ class AmxForm(PlainLayout):
     @property
     def copies(self) -> bool:
         """Whether the kernel reads a copy of the image."""
-        return any(self.image.window.padding) or self.slack > 0 or self.split
+        return any(self.image.window.padding) or self.slack > 0 or self.split or self.turned
 
     @property
     def own_copies(self) -> bool:
@@ -146,6 +159,19 @@ class AmxForm(PlainLayout):
         """Columns of the image that is read, or of each of its phases."""
         _, left, _, right = self.image.window.padding
         return math.ceil((self.image.width + left + right) / self.phases[1])
+
+    @property
+    def copied_rows(self) -> tuple[int, int]:
+        """How many rows a copy is made of, and their columns; those of a turned image are columns of the layer's."""
+        if self.turned:
+            return self.image_columns // self.layer.height, self.layer.height
+        return self.image_rows, self.image_columns
+
+    @property
+    def rows_below(self) -> int:
+        """Rows of a copy that outputs read below their own."""
+        window = turned(self.layer).window if self.turned else self.layer.window
+        return (window.kernel[0] - 1) * window.dilation[0] // self.phases[0]
 
     @property
     def row_bytes(self) -> int:

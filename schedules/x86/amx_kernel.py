@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -20,12 +21,12 @@ from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
-from schedules.x86.amx_image import split_image
+from schedules.x86.amx_image import split_image, turned_image
 from schedules.x86.epilogue import Epilogue
 from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place
 from schedules.x86.pending import PendingPlace
 from schedules.x86.registers import TAPS
-from schedules.x86.rows import repeat
+from schedules.x86.rows import divided, repeat
 from schedules.x86.signature import declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 from schedules.x86.window_sums import corrections
@@ -98,28 +99,28 @@ class _AmxWriter:
         form = self.form
         if form.split:
             return split_image(form, self.arguments, made)
+        if form.turned:
+            return turned_image(form, self.arguments, made)
         if form.copies:
             return bordered_image(self.problem, self.arguments, form.row_bytes, made, flip=False)
         return image_in_place(self.problem, self.arguments)
 
     def _portion(self, first: Any, behind: Any) -> Portion:
         """What the turns of a thread read."""
-        form, window, batch = self.form, self.problem.window, self.problem.batch
-        rows: tuple[Any, Any] = (0, form.image_rows)
+        form, batch, (count, columns) = self.form, self.problem.batch, self.form.copied_rows
+        rows: tuple[Any, Any] = (0, count)
         if form.outer == "weights":
             return Portion((0, batch), rows)
         if self.loops.rows == 1:
-            if form.joined:
-                # Sums of the border's columns read a row more; they are dropped.
-                below = (window.kernel[0] - 1) * window.dilation[0] // form.phases[0]
+            if form.joined or form.turned:
                 start, last = (self.loops.start(form.column_tiles[0], index) for index in (first, behind - 1))
-                end = (last + form.tile_columns - 1) // form.image_columns + below + 1
-                rows = start // form.image_columns, T.min(end, form.image_rows)
+                end = (last + form.tile_columns - 1) // columns + form.rows_below + 1
+                # Sums of the border's columns read a row more; they are dropped.
+                rows = start // columns, T.min(end, count)
             return Portion((0, 1), rows)
         (n, y), (last_n, last_y) = (self.loops.image_row(row) for row in (first, behind - 1))
         if batch == 1:
-            below = (window.kernel[0] - 1) * window.dilation[0]
-            rows = y * form.strides[0], (last_y + form.tile_rows - 1) * form.strides[0] + below + 1
+            rows = y * form.strides[0], (last_y + form.tile_rows - 1) * form.strides[0] + form.rows_below + 1
         return Portion((n, last_n + 1), rows)
 
     def _begin(self, first: Any, behind: Any) -> None:
@@ -301,7 +302,7 @@ class _AmxWriter:
 
     def _store_part(self, part: Any) -> None:
         """Requantize and store some neighbouring pixels."""
-        form, problem = self.form, self.problem
+        form = self.form
         pixel, column_of = self._joined_part(part) if form.joined else self._part_of_row(part)
         k = self.pending.place[0]
 
@@ -313,11 +314,22 @@ class _AmxWriter:
         self.epilogue.store_tile(
             _StoredSums(self.sums, form.tile_registers, column_of, correct),
             range(form.stored_pixels),
-            pixel * problem.out_channels + self._first_channel(k),
-            problem.out_channels,
+            partial(self._output_at, pixel, self._first_channel(k)),
             k * form.tile_registers * LANES,
             form.tile_outputs,
         )
+
+    def _output_at(self, pixel: Any, channel: Any, place: int) -> Any:
+        """Index in the output of a channel, `place` outputs behind `pixel`; turned, they are column after column."""
+        outputs = self.problem.out_channels
+        if not self.form.turned:
+            return pixel * outputs + channel + place * outputs
+        height, width = self.form.layer.output
+        column, row = divided(pixel + place, height)
+        if self.problem.batch > 1:
+            n, column = divided(column, width)
+            row += n * height
+        return (row * width + column) * outputs + channel
 
     def _part_of_row(self, part: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The first output of a part, and where the sums of its outputs are; parts of a row may overlap."""
