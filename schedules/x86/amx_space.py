@@ -173,7 +173,7 @@ def _data_bytes(form: AmxForm) -> int:
         columns = form.tile_columns + window.kernel[0] // form.phases[0] * form.image_columns
         return columns * image.channels * math.prod(form.phases)
     if image.output[0] == 1:
-        return form.tile_columns * image.channels
+        return (form.tile_columns + (window.kernel[1] - 1) * window.dilation[1]) * image.channels
     return (form.tile_rows * window.stride[0] + window.kernel[0]) * form.row_bytes
 
 
