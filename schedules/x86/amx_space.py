@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from schedules.image import Image, in_one_row, turned
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
+from schedules.x86.channels import PACKED_REGISTERS
 from schedules.x86.conv_form import largest_share
 
 MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
@@ -83,8 +84,9 @@ def _rows_choices(image: Image) -> tuple[str, ...]:
 
 
 def _turns(image: Image) -> bool:
-    """Whether a turned image is one row, with a border beside the image that is none in the row."""
-    return min(image.width, image.window.kernel[1]) > 1 and in_one_row(turned(image)).height == 1
+    """Whether a turned image is one row, which spares a border; what is stored together is in two columns at most."""
+    spares = min(image.width, image.window.kernel[1]) > 1 and image.height >= PACKED_REGISTERS
+    return spares and in_one_row(turned(image)).height == 1
 
 
 def _tile_columns(image: Image, rows: str) -> set[int]:
