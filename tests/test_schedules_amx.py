@@ -28,8 +28,8 @@ from schedules.x86.amx_space import amx_form
 
 TEMPLATE = AmxX86()
 TARGET = any_target("x86-amx")
-# Every sign, with and without border, rows joined, turned and split in phases, steps that overlap in a run, tiles that
-# overlap.
+# Every sign, with and without border, rows joined, turned and split in phases, steps that overlap in a run or that taps
+# share, tiles that overlap.
 LAYERS = (
     "conv2d-u8s8-1x7x7x40-k3x3x48-s1-p1-float.c-u8",
     "conv2d-s8s8-2x9x18x68-k1x1x40-s1-p0-fixed.c-s8",
@@ -41,6 +41,7 @@ LAYERS = (
     "conv2d-s8s8-1x8x5x30-k3x1x40-s1-p1.0.2.0-d2-fixed.c-s8",
     "conv2d-u8u8-3x5x7x20-k1x3x40-s1-p0.1.0.2-wz-float.c-addu8-u8",
     "conv2d-s8s8-1x17x9x70-k1x4x33-s1-p0.2.0.0-d1x2-fixed.c-s8",
+    "conv2d-u8u8-2x5x7x20-k1x5x40-s1-p0.2.0.1-d1x2-float.c-addu8-u8",
     "conv2d-s8u8-2x4x11x19-k1x5x24-s1-p0.0.0.3-wz-fixed.t-clamp-adds8-s8",
     "dense-u8s8-37x100-o50-float.c-u8",
     "dense-u8s8-33x64-o48-s32",
@@ -283,6 +284,30 @@ def test_each_weight_is_packed_once() -> None:
     packed = form.pack(np.ones((16, 100), np.int8), 0).reshape(form.weight_shape)
     assert packed.sum() == 16 * 100
     assert packed[0, 1, 0].sum(axis=(1, 2)).tolist() == [0] * 7 + [4 * LANES] * 9
+
+
+def test_taps_of_turned_rows_share_steps() -> None:
+    """Of 160 values of each of seven taps, 32 are left behind two steps: two taps share a third one."""
+    form = form_of("conv2d-u8s8-1x17x17x160-k1x7x16-s1-p0.3.0.3-float.c-u8", tile_registers=1, rows="turned")
+    assert (form.shared_taps, form.pixel_bytes, form.own_steps, form.steps) == (2, 192, 14, 18)
+    weight = np.arange(1, 1 + 7, dtype=np.int8)[None, :, None] * np.ones((16, 1, 160), np.int8)
+    packed = form.pack(weight, 0).reshape(form.steps, -1, LANES, 4)
+    assert packed[:, ::8, 0, 0].tolist() == [[tap, tap] for tap in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)] + [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+        [7, 0],
+    ]
+    assert packed.sum() == weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("channels", "taps", "shared"), [(128, 7, 1), (104, 7, 1), (96, 7, 2), (80, 3, 3), (16, 7, 4), (3, 5, 5)]
+)
+def test_as_many_taps_share_a_step_as_it_takes(channels: int, taps: int, shared: int) -> None:
+    key = f"conv2d-u8s8-1x8x9x{channels}-k1x{taps}x16-s1-p0-float.c-u8"
+    assert form_of(key, rows="turned").shared_taps == shared
+    assert form_of(key.replace("-float", "-wz-float"), rows="turned").shared_taps == 1
 
 
 @pytest.mark.parametrize("signs", SIGNS)

@@ -11,7 +11,9 @@ between them: registers are full whatever the width, and the sums of the border 
 a copy in which the columns and rows of each phase are neighbours (space to depth): there it is a stride of one.
 
 A kernel of one row has a border beside the image alone. In a copy whose rows and columns are exchanged, with rows that
-are `turned`, that border is above and below: all columns of the image are one row in which nothing is dropped.
+are `turned`, that border is above and below: all columns of the image are one row in which nothing is dropped. Where
+the values of a tap leave a step half empty or more, each pixel of that copy also has the last values of the next taps'
+pixels behind its own: one step multiplies those of several taps.
 """
 
 from __future__ import annotations
@@ -110,7 +112,26 @@ class AmxForm(PlainLayout):
 
     @property
     def run_length(self) -> int:
+        if self.turned:
+            return self.pixel_bytes
         return self.image.channels if self.split else self.image.run_length
+
+    @property
+    def rest(self) -> int:
+        """Values of a pixel that fill no step."""
+        return self.image.channels % ROW_BYTES
+
+    @property
+    def shared_taps(self) -> int:
+        """Taps of which one step multiplies what is left behind whole steps; window sums want each value once."""
+        if not self.turned or not self.rest or self.has_window_sum:
+            return 1
+        return min(ROW_BYTES // self.rest, self.runs)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """From one pixel of the image that is read to the next."""
+        return self.image.channels + (self.shared_taps - 1) * self.rest
 
     @property
     def step_bytes(self) -> int:
@@ -126,9 +147,21 @@ class AmxForm(PlainLayout):
         return min(step * self.step_bytes, max(0, self.run_length - self.step_bytes))
 
     @property
+    def row_steps(self) -> int:
+        """Steps of one kernel row; where taps share steps, all that are a tap's own come before the shared ones."""
+        if self.shared_taps == 1:
+            return self.runs * self.run_steps
+        return self.own_steps + math.ceil(self.runs / self.shared_taps)
+
+    @property
+    def own_steps(self) -> int:
+        """Steps of one kernel row that no taps share."""
+        return self.runs * (self.run_steps - (self.shared_taps > 1))
+
+    @property
     def steps(self) -> int:
         """All steps of a sum."""
-        return self.image.window.kernel[0] * self.runs * self.run_steps
+        return self.image.window.kernel[0] * self.row_steps
 
     @property
     def slack(self) -> int:
@@ -176,7 +209,7 @@ class AmxForm(PlainLayout):
     @property
     def row_bytes(self) -> int:
         """From one row of the image that is read to the next."""
-        used = self.image_columns * self.image.channels
+        used = self.image_columns * self.pixel_bytes
         if not self.copies or self.joined:
             return used
         return math.ceil((used + self.slack) / ROW_BYTES) * ROW_BYTES
@@ -269,6 +302,13 @@ class AmxForm(PlainLayout):
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
         """Weights [OC, KH, KW, C] or [OC, K] in the order of `weight_shape`; values of two steps only in the first."""
+        tiles, steps, registers, words, _, _ = self.weight_shape
+        packed = self._shared_steps(weight) if self.shared_taps > 1 else self._run_steps(weight)
+        split = packed[self.channels].reshape(tiles, registers, LANES, steps, words, TAPS)
+        return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5)).view(np.int8).reshape(-1)
+
+    def _run_steps(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """Weights [OC, runs, steps of a run, bytes]."""
         channels, length = self.image.out_channels, self.run_length
         runs = weight.reshape(channels, -1, length)
         packed = np.zeros((*runs.shape[:2], self.run_steps, self.step_bytes), weight.dtype)
@@ -278,9 +318,19 @@ class AmxForm(PlainLayout):
             end = min(start + self.step_bytes, length)
             packed[:, :, step, done - start : end - start] = runs[:, :, done:end]
             done = end
-        tiles, steps, registers, words, _, _ = self.weight_shape
-        split = packed[self.channels].reshape(tiles, registers, LANES, steps, words, TAPS)
-        return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5)).view(np.int8).reshape(-1)
+        return packed
+
+    def _shared_steps(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """Weights [OC, steps, bytes], of which the last steps are those that taps share."""
+        taps = weight.reshape(self.image.out_channels, self.runs, self.image.channels)
+        whole, shared = self.image.channels - self.rest, self.row_steps - self.own_steps
+        rests = np.pad(taps[:, :, whole:], [(0, 0), (0, shared * self.shared_taps - self.runs), (0, 0)])
+        packed = np.zeros((len(taps), self.row_steps, self.step_bytes), weight.dtype)
+        if whole:
+            packed[:, : self.own_steps] = taps[:, :, :whole].reshape(len(taps), self.own_steps, self.step_bytes)
+        first = whole - self.step_start(self.run_steps - 1)
+        packed[:, self.own_steps :, first : first + self.shared_taps * self.rest] = rests.reshape(len(taps), shared, -1)
+        return packed
 
 
 def _outputs_before(column: Any, pitch: int, width: int, least: Callable[[Any, Any], Any]) -> Any:

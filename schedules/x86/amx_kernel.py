@@ -171,7 +171,7 @@ class _AmxWriter:
             self._keep(register)
             self._start(register, tile)
 
-        self._step(tile, 0, 0, 0, exchange)
+        self._step(tile, 0, 0, exchange)
         at_once = math.ceil(form.parts / max(1, form.steps - 1))
         self._steps(tile, 1, lambda step: self._store_parts((step - 1) * at_once, at_once))
         if form.steps == 1:
@@ -208,21 +208,20 @@ class _AmxWriter:
 
     def _steps(self, tile: Tile, first: int, beside: Callable[[Any], None]) -> None:
         """The products of a block from step `first` on, 0 or 1; `beside` emits what goes with a step."""
-        rows, runs = self.problem.window.kernel[0], self.form.runs * self.form.run_steps
+        rows, steps = self.problem.window.kernel[0], self.form.row_steps
 
         def step(kh: Any, index: Any) -> None:
-            self._step(tile, kh, index // self.form.run_steps, index % self.form.run_steps)
-            beside(kh * runs + index)
+            self._step(tile, kh, index)
+            beside(kh * steps + index)
 
-        repeat(first and runs - first, lambda index: step(0, first + index))
-        repeat(rows - first, lambda kh: repeat(runs, lambda index: step(first + kh, index)))
+        repeat(first and steps - first, lambda index: step(0, first + index))
+        repeat(rows - first, lambda kh: repeat(steps, lambda index: step(first + kh, index)))
 
-    def _step(self, tile: Tile, kh: Any, run: Any, step: Any, before: Callable[[int], None] = _nothing) -> None:
-        """The products of one step, of all data and weights of the block; `before` emits what each sum needs first."""
+    def _step(self, tile: Tile, kh: Any, index: Any, before: Callable[[int], None] = _nothing) -> None:
+        """The products of one step of a kernel row, of all the block's; `before` emits what each sum needs first."""
         form, (down, across) = self.form, self.form.strides
-        data_at = self._data_at(tile, kh, run) + self._step_start(step)
-        weight_at = ((tile.k * self.problem.window.kernel[0] + kh) * form.runs + run) * form.run_steps + step
-        pixel_bytes = across * self.problem.channels
+        data_at, weight_at = self._operands_at(tile, kh, index)
+        pixel_bytes = across * form.pixel_bytes
 
         def load_data(register: int, index: int) -> None:
             row, column = form.data_tiles[index]
@@ -266,6 +265,21 @@ class _AmxWriter:
                 before(total)
                 tiles.multiply_add(total, *operands, self.types)
 
+    def _operands_at(self, tile: Tile, kh: Any, index: Any) -> tuple[Any, Any]:
+        """Where the data of a step of a kernel row begins, and which step of the weights it is."""
+        form, rows = self.form, self.problem.window.kernel[0]
+        if form.shared_taps == 1:
+            run, step = index // form.run_steps, index % form.run_steps
+            data_at = self._data_at(tile, kh, run) + self._step_start(step)
+            return data_at, ((tile.k * rows + kh) * form.runs + run) * form.run_steps + step
+        own, last = form.own_steps, form.run_steps - 1
+        shared = self._data_at(tile, kh, (index - own) * form.shared_taps) + form.step_start(last)
+        data_at = shared
+        if own:
+            owned = self._data_at(tile, kh, index // last) + index % last * form.step_bytes
+            data_at = T.Select(T.int32(index) < own, owned, shared)
+        return data_at, (tile.k * rows + kh) * form.row_steps + index
+
     def _data_at(self, tile: Tile, kh: Any, run: Any) -> Any:
         """Where the data of a run begins for a block's first output."""
         form, window = self.form, self.problem.window
@@ -277,7 +291,7 @@ class _AmxWriter:
             row, column = row // down, column // across
         row = image * self.image.rows + tile.y * rows - self.image.top + row
         column = tile.x * columns - self.image.left + column
-        return row * self.image.row_bytes + column * self.problem.channels
+        return row * self.image.row_bytes + column * self.form.pixel_bytes
 
     def _step_start(self, step: Any) -> Any:
         """Where a step begins in its run; the last one may overlap its neighbour."""

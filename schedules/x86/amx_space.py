@@ -175,7 +175,7 @@ def _data_bytes(form: AmxForm) -> int:
         columns = form.tile_columns + window.kernel[0] // form.phases[0] * form.image_columns
         return columns * image.channels * math.prod(form.phases)
     if image.output[0] == 1:
-        return (form.tile_columns + (window.kernel[1] - 1) * window.dilation[1]) * image.channels
+        return (form.tile_columns + (window.kernel[1] - 1) * window.dilation[1]) * form.pixel_bytes
     return (form.tile_rows * window.stride[0] + window.kernel[0]) * form.row_bytes
 
 
@@ -206,7 +206,7 @@ def _features(form: AmxForm) -> dict[str, float]:
         "block_weight_bytes": _block_weight_bytes(form),
         "weight_bytes": _block_weight_bytes(form) * form.channel_tiles,
         "image_bytes": _read_bytes(form),
-        "row_stride_bytes": form.strides[1] * image.channels,
+        "row_stride_bytes": form.strides[1] * form.pixel_bytes,
         "weights_outer": float(form.outer == "weights"),
         "copies": float(form.copies),
         "pipelined": float(form.pipelined),
