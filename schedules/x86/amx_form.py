@@ -12,8 +12,8 @@ a copy in which the columns and rows of each phase are neighbours (space to dept
 
 A kernel of one row has a border beside the image alone. In a copy whose rows and columns are exchanged, with rows that
 are `turned`, that border is above and below: all columns of the image are one row in which nothing is dropped. Where
-the values of a tap leave a step half empty or more, each pixel of that copy also has the last values of the next taps'
-pixels behind its own: one step multiplies those of several taps.
+the values of a tap leave its last step half empty or more, each pixel of that copy also has the last values of the next
+taps' pixels behind its own: one step multiplies those of several taps.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from schedules.x86.conv_form import ColumnTiles
 from schedules.x86.registers import TAPS
 
 TILE_REGISTERS, REGISTER_ROWS, ROW_BYTES, LANES = 8, 16, 64, 16
+# Copying what more taps share takes longer than the products that it spares, as it does where no tap fills a step.
+MAX_SHARED_TAPS = 4
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,10 @@ class AmxForm(PlainLayout):
     @property
     def shared_taps(self) -> int:
         """Taps of which one step multiplies what is left behind whole steps; window sums want each value once."""
-        if not self.turned or not self.rest or self.has_window_sum:
+        whole = self.image.channels - self.rest
+        if not self.turned or not whole or not self.rest or self.has_window_sum:
             return 1
-        return min(ROW_BYTES // self.rest, self.runs)
+        return min(MAX_SHARED_TAPS, ROW_BYTES // self.rest, self.runs)
 
     @property
     def pixel_bytes(self) -> int:
@@ -326,8 +329,7 @@ class AmxForm(PlainLayout):
         whole, shared = self.image.channels - self.rest, self.row_steps - self.own_steps
         rests = np.pad(taps[:, :, whole:], [(0, 0), (0, shared * self.shared_taps - self.runs), (0, 0)])
         packed = np.zeros((len(taps), self.row_steps, self.step_bytes), weight.dtype)
-        if whole:
-            packed[:, : self.own_steps] = taps[:, :, :whole].reshape(len(taps), self.own_steps, self.step_bytes)
+        packed[:, : self.own_steps] = taps[:, :, :whole].reshape(len(taps), self.own_steps, self.step_bytes)
         first = whole - self.step_start(self.run_steps - 1)
         packed[:, self.own_steps :, first : first + self.shared_taps * self.rest] = rests.reshape(len(taps), shared, -1)
         return packed

@@ -273,11 +273,9 @@ class _AmxWriter:
             data_at = self._data_at(tile, kh, run) + self._step_start(step)
             return data_at, ((tile.k * rows + kh) * form.runs + run) * form.run_steps + step
         own, last = form.own_steps, form.run_steps - 1
+        owned = self._data_at(tile, kh, index // last) + index % last * form.step_bytes
         shared = self._data_at(tile, kh, (index - own) * form.shared_taps) + form.step_start(last)
-        data_at = shared
-        if own:
-            owned = self._data_at(tile, kh, index // last) + index % last * form.step_bytes
-            data_at = T.Select(T.int32(index) < own, owned, shared)
+        data_at = T.Select(T.int32(index) < own, owned, shared)
         return data_at, (tile.k * rows + kh) * form.row_steps + index
 
     def _data_at(self, tile: Tile, kh: Any, run: Any) -> Any:
