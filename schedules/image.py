@@ -67,6 +67,14 @@ def image_of(workload: Conv2d | Dense) -> Image:
     )
 
 
+def turned(image: Image) -> Image:
+    """The image with its rows and columns exchanged, and so are those of the kernel."""
+    window = image.window
+    top, left, bottom, right = window.padding
+    exchanged = Window(window.kernel[::-1], window.stride[::-1], (left, top, right, bottom), window.dilation[::-1])
+    return replace(image, height=image.width, width=image.height, window=exchanged)
+
+
 def in_one_row(image: Image) -> Image:
     """The image as one long row, where the kernel has one column and nothing is padded beside it.
 

@@ -28,7 +28,8 @@ from schedules.x86.amx_space import amx_form
 
 TEMPLATE = AmxX86()
 TARGET = any_target("x86-amx")
-# Every sign, with and without border, rows joined and split in phases, steps that overlap in a run, tiles that overlap.
+# Every sign, with and without border, rows joined, turned and split in phases, steps that overlap in a run or that taps
+# share, tiles that overlap.
 LAYERS = (
     "conv2d-u8s8-1x7x7x40-k3x3x48-s1-p1-float.c-u8",
     "conv2d-s8s8-2x9x18x68-k1x1x40-s1-p0-fixed.c-s8",
@@ -38,6 +39,10 @@ LAYERS = (
     "conv2d-u8s8-2x11x13x68-k3x4x40-s3x2-p2.1.0.3-d1x3-float.c-addu8-u8",
     "conv2d-u8u8-2x9x17x64-k7x1x32-s1-p3.0.3.0-wz-float.c-u8",
     "conv2d-s8s8-1x8x5x30-k3x1x40-s1-p1.0.2.0-d2-fixed.c-s8",
+    "conv2d-u8u8-3x5x7x20-k1x3x40-s1-p0.1.0.2-wz-float.c-addu8-u8",
+    "conv2d-s8s8-1x17x9x70-k1x4x33-s1-p0.2.0.0-d1x2-fixed.c-s8",
+    "conv2d-u8u8-2x5x7x83-k1x5x40-s1-p0.2.0.1-d1x2-float.c-addu8-u8",
+    "conv2d-s8u8-2x4x11x19-k1x5x24-s1-p0.0.0.3-wz-fixed.t-clamp-adds8-s8",
     "dense-u8s8-37x100-o50-float.c-u8",
     "dense-u8s8-33x64-o48-s32",
     "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
@@ -186,8 +191,9 @@ def test_threads_copy_all_that_they_read(key: str, threads: int) -> None:
         assert kernel.wrong_cases() == [], {**config, "outer": outer}
 
 
-def test_threads_that_copy_wait_for_each_other_once() -> None:
-    workload, target = parse_workload("conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8"), replace(TARGET, threads=2)
+@pytest.mark.parametrize("window", ["k3x3x64-s1-p1", "k1x7x64-s1-p0.3.0.3"])
+def test_threads_that_copy_wait_for_each_other_once(window: str) -> None:
+    workload, target = parse_workload(f"conv2d-u8s8-1x14x14x64-{window}-float.c-u8"), replace(TARGET, threads=2)
     for config in one_of_each(workload):
         kernel = TEMPLATE.apply(workload, target, config)
         assert kernel.function.script().count("T.parallel(") == 1
@@ -238,8 +244,37 @@ def test_a_kernel_of_one_column_sees_one_long_row() -> None:
     form = form_of("conv2d-u8s8-1x17x17x128-k7x1x128-s1-p3.0.3.0-float.c-u8")
     assert form.image.output == (1, 17 * 17)
     assert form.columns_of_register >= 15
-    beside = form_of("conv2d-u8s8-1x17x17x128-k1x7x128-s1-p0.3.0.3-float.c-u8")
+    beside = form_of("conv2d-u8s8-1x17x17x128-k1x7x128-s1-p0.3.0.3-float.c-u8", rows="apart")
     assert beside.image.output == (17, 17)
+
+
+def test_turned_rows_of_a_kernel_of_one_row_are_one_long_row() -> None:
+    """Each row of it is a column of the layer's image; between joined rows, six of 23 columns would be dropped."""
+    form = form_of("conv2d-u8s8-2x17x19x128-k1x7x128-s1-p0.3.0.3-float.c-u8", tile_columns=30, rows="turned")
+    assert form.image.output == (1, 17 * 19)
+    assert (form.runs, form.image.window.dilation) == (7, (1, 17))
+    assert (form.copied_rows, form.rows_below) == ((3 + 19 + 3, 17), 6)
+    assert form.row_bytes == 25 * 17 * 128
+
+
+@pytest.mark.parametrize(
+    ("shape", "choices"),
+    [
+        ("1x17x17x128-k1x7x128-s1-p0.3.0.3", ("apart", "joined", "turned")),
+        ("1x17x17x128-k1x7x128-s1-p0", ("apart", "joined", "turned")),
+        ("1x8x9x19-k1x2x32-s1-p0.1.0.0", ("apart", "turned")),
+        ("1x17x17x128-k1x7x128-s1x2-p0.3.0.3", ("apart", "joined")),
+        ("1x17x17x128-k1x7x128-s1-p1.3.0.3", ("apart", "joined")),
+        ("1x17x17x128-k3x3x128-s1-p1", ("apart", "joined")),
+        ("1x3x17x128-k1x7x128-s1-p0.3.0.3", ("apart", "joined")),
+        ("1x17x1x128-k1x3x128-s1-p0.1.0.1", ("apart", "joined")),
+        ("1x17x17x128-k7x1x128-s1-p3.0.3.0", ("apart",)),
+        ("1x1x17x128-k1x7x128-s1-p0.3.0.3", ("apart",)),
+    ],
+)
+def test_rows_are_turned_where_that_makes_them_one(shape: str, choices: tuple[str, ...]) -> None:
+    space = TEMPLATE.space(parse_workload(f"conv2d-u8s8-{shape}-float.c-u8"), TARGET)
+    assert next(knob.choices for knob in space.knobs if knob.name == "rows") == choices
 
 
 def test_each_weight_is_packed_once() -> None:
@@ -249,6 +284,31 @@ def test_each_weight_is_packed_once() -> None:
     packed = form.pack(np.ones((16, 100), np.int8), 0).reshape(form.weight_shape)
     assert packed.sum() == 16 * 100
     assert packed[0, 1, 0].sum(axis=(1, 2)).tolist() == [0] * 7 + [4 * LANES] * 9
+
+
+def test_taps_of_turned_rows_share_steps() -> None:
+    """Of 160 values of each of seven taps, 32 are left behind two steps: two taps share a third one."""
+    form = form_of("conv2d-u8s8-1x17x17x160-k1x7x16-s1-p0.3.0.3-float.c-u8", tile_registers=1, rows="turned")
+    assert (form.shared_taps, form.pixel_bytes, form.own_steps, form.steps) == (2, 192, 14, 18)
+    weight = np.arange(1, 1 + 7, dtype=np.int8)[None, :, None] * np.ones((16, 1, 160), np.int8)
+    packed = form.pack(weight, 0).reshape(form.steps, -1, LANES, 4)
+    assert packed[:, ::8, 0, 0].tolist() == [[tap, tap] for tap in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)] + [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+        [7, 0],
+    ]
+    assert packed.sum() == weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("channels", "taps", "shared"),
+    [(128, 7, 1), (104, 7, 1), (96, 7, 2), (80, 3, 3), (80, 7, 4), (65, 7, 4), (32, 7, 1)],
+)
+def test_how_many_taps_share_a_step(channels: int, taps: int, shared: int) -> None:
+    key = f"conv2d-u8s8-1x8x9x{channels}-k1x{taps}x16-s1-p0-float.c-u8"
+    assert form_of(key, rows="turned").shared_taps == shared
+    assert form_of(key.replace("-float", "-wz-float"), rows="turned").shared_taps == 1
 
 
 @pytest.mark.parametrize("signs", SIGNS)

@@ -9,6 +9,11 @@ A row of a data register lies in memory as it is, so registers of a block read a
 in place. With rows `apart`, each register has columns of one row. Rows that are `joined` are one row with the border
 between them: registers are full whatever the width, and the sums of the border are dropped. With a stride, that needs
 a copy in which the columns and rows of each phase are neighbours (space to depth): there it is a stride of one.
+
+A kernel of one row has a border beside the image alone. In a copy whose rows and columns are exchanged, with rows that
+are `turned`, that border is above and below: all columns of the image are one row in which nothing is dropped. Where
+the values of a tap leave its last step half empty or more, each pixel of that copy also has the last values of the next
+taps' pixels behind its own: one step multiplies those of several taps.
 """
 
 from __future__ import annotations
@@ -23,13 +28,15 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
-from schedules.image import Image
+from schedules.image import Image, in_one_row, turned
 from schedules.layout import PlainLayout
 from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
 from schedules.x86.conv_form import ColumnTiles
 from schedules.x86.registers import TAPS
 
 TILE_REGISTERS, REGISTER_ROWS, ROW_BYTES, LANES = 8, 16, 64, 16
+# Copying what more taps share takes longer than the products that it spares, as it does where no tap fills a step.
+MAX_SHARED_TAPS = 4
 
 
 @dataclass(frozen=True)
@@ -37,12 +44,13 @@ class AmxForm(PlainLayout):
     """An image with its block; everything the kernel's writer needs. Tiles are multiplied with their own signs.
 
     Attributes:
-        rows: of the image, `apart` or `joined`.
+        layer: the image as it is in memory.
+        rows: of the image, `apart`, `joined` or `turned`.
         outer, fetch: as in `schedules.x86.conv_form.ConvForm`.
         store: a block's sums `after` its products, or `beside` those of the next block.
     """
 
-    image: Image
+    layer: Image
     tile_columns: int
     tile_rows: int
     tile_registers: int
@@ -51,6 +59,11 @@ class AmxForm(PlainLayout):
     fetch: str
     store: str
     threads: int = 1
+
+    @cached_property
+    def image(self) -> Image:
+        """The image whose sums are computed."""
+        return in_one_row(turned(self.layer)) if self.turned else self.layer
 
     @property
     def problem(self) -> Image:
@@ -68,6 +81,10 @@ class AmxForm(PlainLayout):
     @property
     def joined(self) -> bool:
         return self.rows == "joined"
+
+    @property
+    def turned(self) -> bool:
+        return self.rows == "turned"
 
     @property
     def phases(self) -> tuple[int, int]:
@@ -97,7 +114,27 @@ class AmxForm(PlainLayout):
 
     @property
     def run_length(self) -> int:
+        if self.turned:
+            return self.pixel_bytes
         return self.image.channels if self.split else self.image.run_length
+
+    @property
+    def rest(self) -> int:
+        """Values of a pixel that fill no step."""
+        return self.image.channels % ROW_BYTES
+
+    @property
+    def shared_taps(self) -> int:
+        """Taps of which one step multiplies what is left behind whole steps; window sums want each value once."""
+        whole = self.image.channels - self.rest
+        if not self.turned or not whole or not self.rest or self.has_window_sum:
+            return 1
+        return min(MAX_SHARED_TAPS, ROW_BYTES // self.rest, self.runs)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """From one pixel of the image that is read to the next."""
+        return self.image.channels + (self.shared_taps - 1) * self.rest
 
     @property
     def step_bytes(self) -> int:
@@ -113,9 +150,21 @@ class AmxForm(PlainLayout):
         return min(step * self.step_bytes, max(0, self.run_length - self.step_bytes))
 
     @property
+    def row_steps(self) -> int:
+        """Steps of one kernel row; where taps share steps, all that are a tap's own come before the shared ones."""
+        if self.shared_taps == 1:
+            return self.runs * self.run_steps
+        return self.own_steps + math.ceil(self.runs / self.shared_taps)
+
+    @property
+    def own_steps(self) -> int:
+        """Steps of one kernel row that no taps share."""
+        return self.runs * (self.run_steps - (self.shared_taps > 1))
+
+    @property
     def steps(self) -> int:
         """All steps of a sum."""
-        return self.image.window.kernel[0] * self.runs * self.run_steps
+        return self.image.window.kernel[0] * self.row_steps
 
     @property
     def slack(self) -> int:
@@ -125,7 +174,7 @@ class AmxForm(PlainLayout):
     @property
     def copies(self) -> bool:
         """Whether the kernel reads a copy of the image."""
-        return any(self.image.window.padding) or self.slack > 0 or self.split
+        return any(self.image.window.padding) or self.slack > 0 or self.split or self.turned
 
     @property
     def own_copies(self) -> bool:
@@ -148,9 +197,22 @@ class AmxForm(PlainLayout):
         return math.ceil((self.image.width + left + right) / self.phases[1])
 
     @property
+    def copied_rows(self) -> tuple[int, int]:
+        """How many rows a copy is made of, and their columns; those of a turned image are columns of the layer's."""
+        if self.turned:
+            return self.image_columns // self.layer.height, self.layer.height
+        return self.image_rows, self.image_columns
+
+    @property
+    def rows_below(self) -> int:
+        """Rows of a copy that outputs read below their own."""
+        window = turned(self.layer).window if self.turned else self.layer.window
+        return (window.kernel[0] - 1) * window.dilation[0] // self.phases[0]
+
+    @property
     def row_bytes(self) -> int:
         """From one row of the image that is read to the next."""
-        used = self.image_columns * self.image.channels
+        used = self.image_columns * self.pixel_bytes
         if not self.copies or self.joined:
             return used
         return math.ceil((used + self.slack) / ROW_BYTES) * ROW_BYTES
@@ -243,6 +305,13 @@ class AmxForm(PlainLayout):
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
         """Weights [OC, KH, KW, C] or [OC, K] in the order of `weight_shape`; values of two steps only in the first."""
+        tiles, steps, registers, words, _, _ = self.weight_shape
+        packed = self._shared_steps(weight) if self.shared_taps > 1 else self._run_steps(weight)
+        split = packed[self.channels].reshape(tiles, registers, LANES, steps, words, TAPS)
+        return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5)).view(np.int8).reshape(-1)
+
+    def _run_steps(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """Weights [OC, runs, steps of a run, bytes]."""
         channels, length = self.image.out_channels, self.run_length
         runs = weight.reshape(channels, -1, length)
         packed = np.zeros((*runs.shape[:2], self.run_steps, self.step_bytes), weight.dtype)
@@ -252,9 +321,18 @@ class AmxForm(PlainLayout):
             end = min(start + self.step_bytes, length)
             packed[:, :, step, done - start : end - start] = runs[:, :, done:end]
             done = end
-        tiles, steps, registers, words, _, _ = self.weight_shape
-        split = packed[self.channels].reshape(tiles, registers, LANES, steps, words, TAPS)
-        return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2, 5)).view(np.int8).reshape(-1)
+        return packed
+
+    def _shared_steps(self, weight: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """Weights [OC, steps, bytes], of which the last steps are those that taps share."""
+        taps = weight.reshape(self.image.out_channels, self.runs, self.image.channels)
+        whole, shared = self.image.channels - self.rest, self.row_steps - self.own_steps
+        rests = np.pad(taps[:, :, whole:], [(0, 0), (0, shared * self.shared_taps - self.runs), (0, 0)])
+        packed = np.zeros((len(taps), self.row_steps, self.step_bytes), weight.dtype)
+        packed[:, : self.own_steps] = taps[:, :, :whole].reshape(len(taps), self.own_steps, self.step_bytes)
+        first = whole - self.step_start(self.run_steps - 1)
+        packed[:, self.own_steps :, first : first + self.shared_taps * self.rest] = rests.reshape(len(taps), shared, -1)
+        return packed
 
 
 def _outputs_before(column: Any, pitch: int, width: int, least: Callable[[Any, Any], Any]) -> Any:

@@ -1,4 +1,8 @@
-"""A copy of an image in which the rows and columns of each phase are neighbours: what strided layers on AMX read."""
+"""Copies of an image in another order, which kernels on AMX read.
+
+Those of strided layers have the rows and columns of each phase side by side, those whose rows are turned have columns
+in place of rows.
+"""
 
 from __future__ import annotations
 
@@ -58,3 +62,45 @@ def split_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> Rea
     else:
         share(problem.batch * down * rows, made, copy)
     return ReadImage(buffer, rows, columns, row_bytes, 0, 0)
+
+
+def turned_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> ReadImage:
+    """A copy with the border filled, [N, columns, rows, C], of which each image is one row.
+
+    Where taps share steps, the last values of the next taps' pixels are behind each pixel's own.
+
+    Args:
+        made: by so many threads together, or by one: its portion of the layer's columns.
+    """
+    layer, (columns, _) = form.layer, form.copied_rows
+    left, channels, pixel_bytes = layer.window.padding[1], layer.channels, form.pixel_bytes
+    column_bytes = layer.height * pixel_bytes
+    buffer = T.alloc_buffer((layer.batch * form.row_bytes,), arguments.data.dtype)
+    pad = T.cast(arguments.params[PAD_VALUE], buffer.dtype)
+
+    def copy_values(n: Any, column: Any, at: Any, first: int) -> None:
+        """The values of a column's pixels from `first` on."""
+        source, count = n * layer.height * layer.width + column - left, channels - first
+
+        def pixel(y: Any) -> None:
+            start = (source + y * layer.width) * channels + first
+            copy_row(buffer, at + y * pixel_bytes, arguments.data, start, count, False)
+
+        with T.If(T.And(column >= left, column < left + layer.width)):
+            with T.Then():
+                repeat(layer.height, pixel)
+            with T.Else():
+                repeat(layer.height, lambda y: fill_row(buffer, at + y * pixel_bytes, pad, count))
+
+    def copy(n: Any, column: Any) -> None:
+        at = n * form.row_bytes + column * column_bytes
+        copy_values(n, column, at, 0)
+        for tap in range(1, form.shared_taps):
+            behind = column + tap * layer.window.dilation[1]
+            copy_values(n, behind, at + channels + (tap - 1) * form.rest, channels - form.rest)
+
+    if isinstance(made, Portion):
+        made.each(copy)
+    else:
+        share(layer.batch * columns, made, lambda index: copy(index // columns, index % columns))
+    return ReadImage(buffer, 1, form.image_columns, form.row_bytes, 0, 0)

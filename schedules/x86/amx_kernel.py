@@ -20,12 +20,12 @@ from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
-from schedules.x86.amx_image import split_image
+from schedules.x86.amx_image import split_image, turned_image
 from schedules.x86.epilogue import Epilogue
 from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place
 from schedules.x86.pending import PendingPlace
 from schedules.x86.registers import TAPS
-from schedules.x86.rows import repeat
+from schedules.x86.rows import divided, repeat
 from schedules.x86.signature import declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 from schedules.x86.window_sums import corrections
@@ -98,28 +98,28 @@ class _AmxWriter:
         form = self.form
         if form.split:
             return split_image(form, self.arguments, made)
+        if form.turned:
+            return turned_image(form, self.arguments, made)
         if form.copies:
             return bordered_image(self.problem, self.arguments, form.row_bytes, made, flip=False)
         return image_in_place(self.problem, self.arguments)
 
     def _portion(self, first: Any, behind: Any) -> Portion:
         """What the turns of a thread read."""
-        form, window, batch = self.form, self.problem.window, self.problem.batch
-        rows: tuple[Any, Any] = (0, form.image_rows)
+        form, batch, (count, columns) = self.form, self.problem.batch, self.form.copied_rows
+        rows: tuple[Any, Any] = (0, count)
         if form.outer == "weights":
             return Portion((0, batch), rows)
         if self.loops.rows == 1:
-            if form.joined:
-                # Sums of the border's columns read a row more; they are dropped.
-                below = (window.kernel[0] - 1) * window.dilation[0] // form.phases[0]
+            if form.joined or form.turned:
                 start, last = (self.loops.start(form.column_tiles[0], index) for index in (first, behind - 1))
-                end = (last + form.tile_columns - 1) // form.image_columns + below + 1
-                rows = start // form.image_columns, T.min(end, form.image_rows)
+                end = (last + form.tile_columns - 1) // columns + form.rows_below + 1
+                # Sums of the border's columns read a row more; they are dropped.
+                rows = start // columns, T.min(end, count)
             return Portion((0, 1), rows)
         (n, y), (last_n, last_y) = (self.loops.image_row(row) for row in (first, behind - 1))
         if batch == 1:
-            below = (window.kernel[0] - 1) * window.dilation[0]
-            rows = y * form.strides[0], (last_y + form.tile_rows - 1) * form.strides[0] + below + 1
+            rows = y * form.strides[0], (last_y + form.tile_rows - 1) * form.strides[0] + form.rows_below + 1
         return Portion((n, last_n + 1), rows)
 
     def _begin(self, first: Any, behind: Any) -> None:
@@ -171,7 +171,7 @@ class _AmxWriter:
             self._keep(register)
             self._start(register, tile)
 
-        self._step(tile, 0, 0, 0, exchange)
+        self._step(tile, 0, 0, exchange)
         at_once = math.ceil(form.parts / max(1, form.steps - 1))
         self._steps(tile, 1, lambda step: self._store_parts((step - 1) * at_once, at_once))
         if form.steps == 1:
@@ -208,21 +208,20 @@ class _AmxWriter:
 
     def _steps(self, tile: Tile, first: int, beside: Callable[[Any], None]) -> None:
         """The products of a block from step `first` on, 0 or 1; `beside` emits what goes with a step."""
-        rows, runs = self.problem.window.kernel[0], self.form.runs * self.form.run_steps
+        rows, steps = self.problem.window.kernel[0], self.form.row_steps
 
         def step(kh: Any, index: Any) -> None:
-            self._step(tile, kh, index // self.form.run_steps, index % self.form.run_steps)
-            beside(kh * runs + index)
+            self._step(tile, kh, index)
+            beside(kh * steps + index)
 
-        repeat(first and runs - first, lambda index: step(0, first + index))
-        repeat(rows - first, lambda kh: repeat(runs, lambda index: step(first + kh, index)))
+        repeat(first and steps - first, lambda index: step(0, first + index))
+        repeat(rows - first, lambda kh: repeat(steps, lambda index: step(first + kh, index)))
 
-    def _step(self, tile: Tile, kh: Any, run: Any, step: Any, before: Callable[[int], None] = _nothing) -> None:
-        """The products of one step, of all data and weights of the block; `before` emits what each sum needs first."""
+    def _step(self, tile: Tile, kh: Any, index: Any, before: Callable[[int], None] = _nothing) -> None:
+        """The products of one step of a kernel row, of all the block's; `before` emits what each sum needs first."""
         form, (down, across) = self.form, self.form.strides
-        data_at = self._data_at(tile, kh, run) + self._step_start(step)
-        weight_at = ((tile.k * self.problem.window.kernel[0] + kh) * form.runs + run) * form.run_steps + step
-        pixel_bytes = across * self.problem.channels
+        data_at, weight_at = self._operands_at(tile, kh, index)
+        pixel_bytes = across * form.pixel_bytes
 
         def load_data(register: int, index: int) -> None:
             row, column = form.data_tiles[index]
@@ -266,6 +265,19 @@ class _AmxWriter:
                 before(total)
                 tiles.multiply_add(total, *operands, self.types)
 
+    def _operands_at(self, tile: Tile, kh: Any, index: Any) -> tuple[Any, Any]:
+        """Where the data of a step of a kernel row begins, and which step of the weights it is."""
+        form, rows = self.form, self.problem.window.kernel[0]
+        if form.shared_taps == 1:
+            run, step = index // form.run_steps, index % form.run_steps
+            data_at = self._data_at(tile, kh, run) + self._step_start(step)
+            return data_at, ((tile.k * rows + kh) * form.runs + run) * form.run_steps + step
+        own, last = form.own_steps, form.run_steps - 1
+        owned = self._data_at(tile, kh, index // last) + index % last * form.step_bytes
+        shared = self._data_at(tile, kh, (index - own) * form.shared_taps) + form.step_start(last)
+        data_at = T.Select(T.int32(index) < own, owned, shared)
+        return data_at, (tile.k * rows + kh) * form.row_steps + index
+
     def _data_at(self, tile: Tile, kh: Any, run: Any) -> Any:
         """Where the data of a run begins for a block's first output."""
         form, window = self.form, self.problem.window
@@ -277,7 +289,7 @@ class _AmxWriter:
             row, column = row // down, column // across
         row = image * self.image.rows + tile.y * rows - self.image.top + row
         column = tile.x * columns - self.image.left + column
-        return row * self.image.row_bytes + column * self.problem.channels
+        return row * self.image.row_bytes + column * self.form.pixel_bytes
 
     def _step_start(self, step: Any) -> Any:
         """Where a step begins in its run; the last one may overlap its neighbour."""
@@ -301,7 +313,7 @@ class _AmxWriter:
 
     def _store_part(self, part: Any) -> None:
         """Requantize and store some neighbouring pixels."""
-        form, problem = self.form, self.problem
+        form = self.form
         pixel, column_of = self._joined_part(part) if form.joined else self._part_of_row(part)
         k = self.pending.place[0]
 
@@ -313,11 +325,27 @@ class _AmxWriter:
         self.epilogue.store_tile(
             _StoredSums(self.sums, form.tile_registers, column_of, correct),
             range(form.stored_pixels),
-            pixel * problem.out_channels + self._first_channel(k),
-            problem.out_channels,
+            self._places(pixel, self._first_channel(k)),
             k * form.tile_registers * LANES,
             form.tile_outputs,
         )
+
+    def _places(self, pixel: Any, channel: Any) -> Callable[[int], Any]:
+        """Where a channel of the outputs from `pixel` on is in the layer's output; turned, they are in its columns."""
+        outputs = self.problem.out_channels
+        if not self.form.turned:
+            return lambda place: pixel * outputs + channel + place * outputs
+        height, width = self.form.layer.output
+        column, row = divided(pixel, height)
+        n, column = divided(column, width) if self.problem.batch > 1 else (0, column)
+        start = T.Bind(((n * height + row) * width + column) * outputs + channel)
+
+        def behind(place: int) -> Any:
+            # One division for all places takes a fifth less of some kernels than one for each.
+            top = T.Select(row >= height - place, T.int32((height * width - 1) * outputs), T.int32(0))
+            return start + place * width * outputs - top
+
+        return behind
 
     def _part_of_row(self, part: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The first output of a part, and where the sums of its outputs are; parts of a row may overlap."""

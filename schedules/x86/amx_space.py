@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from schedules.image import Image
+from schedules.image import Image, in_one_row, turned
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
+from schedules.x86.channels import PACKED_REGISTERS
 from schedules.x86.conv_form import largest_share
 
 MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
@@ -58,7 +59,7 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
 
     constraints = (
         Constraint("columns cover the rows evenly", lambda c: c["tile_columns"] in columns[str(c["rows"])]),
-        Constraint("joined rows are one", lambda c: c["rows"] == "apart" or c["tile_rows"] == 1),
+        Constraint("joined and turned rows are one", lambda c: c["rows"] == "apart" or c["tile_rows"] == 1),
         Constraint(
             f"sums and operands fit {TILE_REGISTERS} registers", lambda c: form(c).used_registers <= TILE_REGISTERS
         ),
@@ -74,9 +75,18 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
 
 def _rows_choices(image: Image) -> tuple[str, ...]:
     """Joined rows read no value beyond a run: it would be one of the next row. Window sums want the image whole."""
+    if image.output[0] == 1:
+        return ("apart",)
     joined = _least_form(image, "joined")
     summed = joined.split and joined.has_window_sum
-    return ("apart",) if image.output[0] == 1 or joined.slack or summed else ("apart", "joined")
+    choices = {"apart": True, "joined": not (joined.slack or summed), "turned": _turns(image)}
+    return tuple(rows for rows, fits in choices.items() if fits)
+
+
+def _turns(image: Image) -> bool:
+    """Whether a turned image is one row, which spares a border; what is stored together is in two columns at most."""
+    spares = min(image.width, image.window.kernel[1]) > 1 and image.height >= PACKED_REGISTERS
+    return spares and in_one_row(turned(image)).height == 1
 
 
 def _tile_columns(image: Image, rows: str) -> set[int]:
@@ -109,7 +119,7 @@ def estimated_cycles(form: AmxForm) -> float:
     """A rough count, of the thread with the largest share."""
     sums = len(form.data_tiles) * form.tile_registers
     block = form.steps * max(sums * PRODUCT_CYCLES, _load_cycles(form)) + sums * SUMS_CYCLES
-    block += form.parts * (PART_CYCLES * (not form.pipelined) + JOINED_PART_CYCLES * form.joined)
+    block += form.parts * (PART_CYCLES * (not form.pipelined) + JOINED_PART_CYCLES * (form.joined or form.turned))
     rows = form.image.batch * math.ceil(form.output[0] / form.tile_rows)
     blocks = largest_share(form.outer, form.threads, form.channel_tiles, rows, form.tiles_of_a_row)
     return blocks * block + _copy_cycles(form) + _farther_cycles(form, blocks)
@@ -165,7 +175,7 @@ def _data_bytes(form: AmxForm) -> int:
         columns = form.tile_columns + window.kernel[0] // form.phases[0] * form.image_columns
         return columns * image.channels * math.prod(form.phases)
     if image.output[0] == 1:
-        return form.tile_columns * image.channels
+        return (form.tile_columns + (window.kernel[1] - 1) * window.dilation[1]) * form.pixel_bytes
     return (form.tile_rows * window.stride[0] + window.kernel[0]) * form.row_bytes
 
 
@@ -189,13 +199,14 @@ def _features(form: AmxForm) -> dict[str, float]:
         "register_rows": form.columns_of_register,
         "joined": float(form.joined),
         "split": float(form.split),
+        "turned": float(form.turned),
         "steps": form.steps,
         "step_bytes": form.step_bytes,
         "parts_per_step": form.parts / form.steps,
         "block_weight_bytes": _block_weight_bytes(form),
         "weight_bytes": _block_weight_bytes(form) * form.channel_tiles,
         "image_bytes": _read_bytes(form),
-        "row_stride_bytes": form.strides[1] * image.channels,
+        "row_stride_bytes": form.strides[1] * form.pixel_bytes,
         "weights_outer": float(form.outer == "weights"),
         "copies": float(form.copies),
         "pipelined": float(form.pipelined),

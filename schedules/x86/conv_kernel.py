@@ -264,4 +264,8 @@ class _ConvWriter:
         """Requantize and store columns of the tile at output `at`."""
         form = self.form
         channel = k * form.tile_registers * form.lanes
-        self.epilogue.store_tile(sums, columns, at, self.problem.out_channels, channel, form.tile_outputs)
+
+        def place(column: Any) -> Any:
+            return at + column * self.problem.out_channels
+
+        self.epilogue.store_tile(sums, columns, place, channel, form.tile_outputs)

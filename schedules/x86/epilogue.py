@@ -73,20 +73,21 @@ class Epilogue:
     bounded: bool
 
     def store_tile(
-        self, sums: TileSums, columns: Sequence[Any], at: Any, pixel_values: int, channel: Any, valid: int
+        self, sums: TileSums, columns: Sequence[Any], at: Callable[[Any], Any], channel: Any, valid: int
     ) -> None:
         """Requantize and store columns of a tile, each all its registers.
 
         Args:
-            at: index in the output of the first column's first channel; `pixel_values` from one column to the next.
+            at: index in the output of a column's first channel.
             channel: index in `rescale` of the tile's first value.
             valid: how many of the tile's channels exist.
         """
         register, lanes = 0, self.vectors.lanes
+        places = [at(column) for column in columns]
         for size in register_groups(sums.rows):
             pixels = [
-                Pixel([sums[column, register + r] for r in range(size)], at + column * pixel_values + register * lanes)
-                for column in columns
+                Pixel([sums[column, register + r] for r in range(size)], place + register * lanes)
+                for column, place in zip(columns, places, strict=True)
             ]
             left = max(0, min(size * lanes, valid - register * lanes))
             self.store(pixels, channel + register * lanes, left)

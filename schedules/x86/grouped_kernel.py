@@ -198,4 +198,8 @@ class _GroupedWriter:
         at += self._first_group(tile.k) * problem.group_outputs
         channel = tile.k * form.tile_registers * form.lanes
         columns = range(form.tile_columns)
-        self.epilogue.store_tile(self.sums, columns, at, problem.out_channels, channel, form.tile_outputs)
+
+        def place(column: int) -> Any:
+            return at + column * problem.out_channels
+
+        self.epilogue.store_tile(self.sums, columns, place, channel, form.tile_outputs)
