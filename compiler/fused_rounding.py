@@ -13,6 +13,7 @@ tried until one is right.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,11 +24,10 @@ from schedules.reference import scale_fixed_point
 
 LongArray = npt.NDArray[np.int64]
 
-# Scales tried, in units in the last place from the exact one; places within an offset's interval; and how many
-# thresholds may lie beyond its lower and upper end.
-SCALE_STEPS = tuple(sorted(range(-24, 25), key=abs))
-PLACES = (0.5, 0.25, 0.75)
-OUTSIDE = ((0, 0), (0, 1), (1, 0))
+# Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and the upper
+# end of an offset's interval; and places within that.
+CHOICES = tuple(itertools.product(sorted(range(-24, 25), key=abs), ((0, 0), (0, 1), (1, 0)), (0.5, 0.25, 0.75)))
+FEW, ENOUGH = 9, 90
 # Offsets are multiples of this, so that sums of 64-bit floats are exact where a threshold is near.
 OFFSET_UNIT = 2.0**-40
 # With larger shifts a threshold times 2^31 does not fit 63 bits.
@@ -104,14 +104,13 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     floats, integers = (np.zeros((2, count), kind) for kind in (np.float32, np.int32))
     found = FusedRounding(floats[0], floats[1], integers[0], integers[1])
     wrong = np.full(count, 2)
-    for steps in SCALE_STEPS:
-        for outside in OUTSIDE:
-            for place in PLACES:
-                todo = wrong > 0
-                if not todo.any():
-                    return found
-                _try(stairs.part(todo), thresholds[todo], (steps, outside, place), found, wrong, np.flatnonzero(todo))
-        if (wrong == 2).sum() > MOST_STUBBORN * count:
+    for tried, choice in enumerate(CHOICES):
+        # A layer without exceptions is worth some tries, a channel with one instead of several all of them.
+        todo = wrong > (0 if tried < ENOUGH else 1)
+        if not todo.any():
+            return found
+        _try(stairs.part(todo), thresholds[todo], choice, found, wrong, np.flatnonzero(todo))
+        if tried == FEW and (wrong == 2).sum() > max(1, MOST_STUBBORN * count):
             return None
     return found if (wrong < 2).all() else None
 
