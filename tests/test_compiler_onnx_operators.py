@@ -380,6 +380,23 @@ def test_numbers_that_a_model_gives_are_moved_as_stored_values() -> None:
     assert graph.moved == {"x0", "z"}
 
 
+def test_numbers_may_be_moved_before_they_are_quantized() -> None:
+    """A model whose input is [N, H, W, C] transposes it first: the graph needs no transposition."""
+    model = operator_model("Relu", [((2, 3, 4, 5), 0.02, 100)], (0.02, 100))
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = {"x0": "moved"}.get(name, name)
+    model.graph.node.insert(0, onnx.helper.make_node("Transpose", ["x0"], ["moved"], perm=(0, 3, 1, 2)))
+    for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, (2, 4, 5, 3), strict=True):
+        dim.dim_value = extent
+    feeds = feeds_of([((2, 4, 5, 3), 0.02, 100)], np.uint8)
+    graph, differ = compared(model, feeds)
+    assert [each.kind for each in graph.operators] == [Kind.RESHAPE, Kind.QUANTIZE, Kind.LOOKUP, Kind.DEQUANTIZE]
+    assert differ == 0
+    assert graph.values["x0"].shape == (2, 4, 5, 3)
+    assert graph.moved == {"y"}
+
+
 ATTRIBUTES = [-9, -1, 0, 1, 2, 4, 7, 100, 1 << 20, (1 << 63) - 1]
 WORDS = ["MaxPool", "Relu", "Softmax", "Concat", "Mul", "Pad", "Split", "ReduceMean", "Transpose", "Resize", "Add"]
 

@@ -50,6 +50,8 @@ PASSING = (
     "DepthToSpace",
     "SpaceToDepth",
 )
+# What moves numbers, too, such as a model's input.
+MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
 # The same where they take stored values themselves.
 PASSING_STORED = ("Pad", "Resize")
 
@@ -215,7 +217,7 @@ class _Reader:
     def _output(self, node: Node, name: str, source: Value | None) -> str:
         """The value that a node's output is."""
         ending = self._fusion.ending(name)
-        if ending is not None:
+        if ending is not None and self._moved_numbers(node) is None:
             self._end(ending)
             return ending.name
         passed = self._passed(node, name, source)
@@ -236,16 +238,30 @@ class _Reader:
             return "its summands must be quantized, and of the sum's shape"
         if node.computes not in READ:
             return "no kernel computes it"
+        numbers, constants = self._moved_numbers(node), self._quantizations.constants
+        if numbers is not None:
+            return found_in(Step(self._file, node, (numbers,), output, index, constants))
         if not inputs or inputs[0] is None:
             return "its input is not quantized"
-        wrong = byte_fault(inputs[0], output)
         is_raw = self._is_raw(node, node.outputs[index])
-        return wrong or found_in(Step(self._file, node, inputs, output, index, self._quantizations.constants, is_raw))
+        step = Step(self._file, node, inputs, output, index, constants, is_raw)
+        return byte_fault(inputs[0], output) or found_in(step)
+
+    def _moved_numbers(self, node: Node) -> Value | None:
+        """The numbers that a node moves, before they are quantized; None where it does something else."""
+        value = self._values.get(self._carried(node.input(0)))
+        if node.computes not in MOVES_NUMBERS or value is None or value.constant is not None:
+            return None
+        return value if value.type == "f32" and value.quantization is None else None
 
     def _read_found(self, node: Node, found: Found, made: str) -> None:
         """Emit an operator; where a node that only moves values has another scale behind it, they get that first."""
         inputs = [self._operand(name) for name in node.inputs[: found.inputs]]
         taken, output = [value for value in inputs if value is not None], self._values[made]
+        numbers = self._moved_numbers(node)
+        if numbers is not None:
+            self._emit(found.kind, node, (), (numbers.name,), (made,), found.attributes)
+            return
         only_moves = found.kind in MOVING or found.attributes.get("method") == "nearest"
         if only_moves and not (self._is_raw(node, node.outputs[0]) or is_same_quantization(taken[0], output)):
             name = self._unused(f"{made}/requantized")
