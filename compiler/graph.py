@@ -56,9 +56,10 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes, on 8-bit values but for `QUANTIZE` and `DEQUANTIZE`.
+    """What an operator computes: on 8-bit values, but for `QUANTIZE` and `DEQUANTIZE`.
 
-    Templates take the first three. `OTHER` is what nothing here computes; its attribute `reason` says why.
+    `RESHAPE`, `TRANSPOSE` and `SLICE` move values of any type. Templates take the first three. `OTHER` is what nothing
+    here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"

@@ -40,13 +40,18 @@ def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]
     constants = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
     for operator in _in_order_of_fusion(graph):
         if operator.kind is Kind.OTHER:
-            what = f"layer `{clipped(operator.layers[0])}` ({operator.operator})"
-            raise ModelError(f"{graph.name}: {what} can't be computed: {operator.attributes['reason']}")
+            raise _refusal(graph, operator, f"can't be computed: {operator.attributes['reason']}")
+        if any(name not in constants and name not in arrays for name in operator.inputs):
+            raise _refusal(graph, operator, "reads what is kept from the run before")
         values = [graph.values[name] for name in operator.inputs]
         taken = [constants[name] if name in constants else arrays[name] for name in operator.inputs]
         output = graph.values[operator.outputs[0]]
         arrays[output.name] = FAMILIES[operator.kind].reference(operator, values, output, taken)
     return arrays
+
+
+def _refusal(graph: Graph, operator: Operator, why: str) -> ModelError:
+    return ModelError(f"{graph.name}: layer `{clipped(operator.layers[0])}` ({operator.operator}) {why}")
 
 
 def _input(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:

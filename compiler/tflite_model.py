@@ -8,7 +8,7 @@ converter made one operator of, with semicolons between.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Val
 from compiler.operators import checked, other
 from compiler.strict_json import clipped, printable
 from compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operators, window_padding
+from compiler.unused import without_unused
 from schedules.numerics import RANGES
 
 IDENTIFIER = b"TFL3"
@@ -96,7 +97,28 @@ class _Reader:
             tuple(self._names[self._tensor(index, tensors)] for index in self._indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
         )
-        return Graph(self._name, self._values, made, inputs, outputs)
+        self._check_order(made, inputs, outputs)
+        return without_unused(Graph(self._name, self._values, made, inputs, outputs))
+
+    def _check_order(self, operators: Iterable[Operator], inputs: Iterable[str], outputs: Iterable[str]) -> None:
+        """Raise where an operator reads what is made later, or never, or where something is made twice."""
+        known = {name for name, value in self._values.items() if value.constant is not None}
+        known.update(inputs)
+        for operator in operators:
+            for name in operator.inputs:
+                if name not in known and not self._is_state(name):
+                    raise self._place(operator, f"it reads `{clipped(name)}`, which nothing makes before")
+            for name in operator.outputs:
+                if name in known:
+                    raise self._place(operator, f"it makes `{clipped(name)}`, which something else makes, too")
+                known.add(name)
+        for name in outputs:
+            if name not in known:
+                raise self._error(f"its output `{clipped(name)}` is made by no operator")
+
+    def _is_state(self, name: str) -> bool:
+        """Whether a tensor keeps its values from one run to the next."""
+        return bool(self._subgraph.Tensors(self._names.index(name)).IsVariable())
 
     # Values.
 

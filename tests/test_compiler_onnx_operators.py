@@ -10,6 +10,7 @@ import pytest
 from onnx_models import Writer, input_data, quantized, values_of
 from onnx_operators import Form, as_graph, compared, every_operator, feeds_of, operator_model
 
+from compiler.errors import ModelError
 from compiler.graph import Kind, Operator
 from compiler.interpreter import run_reference
 from compiler.onnx_reader.model import read_onnx
@@ -17,6 +18,7 @@ from compiler.onnx_reader.model import read_onnx
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 
+MUTANTS = 400
 TYPES = pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 OTHERWISE = [(0.02, 100), (0.007, 90), (0.05, 3)]
 
@@ -335,3 +337,119 @@ def test_what_has_no_kind_says_why() -> None:
         model = operator_model("Add", [(each, 0.02, 100) for each in (image, shape)], (0.02, 100))
         graph = read_onnx(model.SerializeToString(), "one")
         assert "of the sum's shape" in graph.operators[2].attributes["reason"]
+
+
+def test_what_computes_a_known_shape_is_dropped() -> None:
+    """As PyTorch writes `x.view(x.shape[0], -1)`."""
+    data: Form = (2, 3, 4, 5), 0.02, 100
+    model = operator_model("Relu", [data], (0.02, 100))
+    make = onnx.helper.make_node
+    for name, values in (("first", 0), ("rest", [-1])):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(values, np.int64), name))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0], np.int64), "axes"))
+    model.graph.node.extend(
+        [
+            make("Shape", ["y"], ["shape"]),
+            make("Gather", ["shape", "first"], ["batch"]),
+            make("Unsqueeze", ["batch", "axes"], ["batches"]),
+            make("Concat", ["batches", "rest"], ["flat"], axis=0),
+            make("Reshape", ["y", "flat"], ["z"]),
+        ]
+    )
+    model.graph.output[0].name = "z"
+    model.graph.output[0].type.Clear()
+    graph, differ = compared(model, feeds_of([data], np.uint8))
+    kinds = [Kind.QUANTIZE, Kind.LOOKUP, Kind.TRANSPOSE, Kind.RESHAPE, Kind.DEQUANTIZE]
+    assert [each.kind for each in graph.operators] == kinds
+    assert differ == 0
+    assert "shape" not in graph.values
+
+
+def test_numbers_that_a_model_gives_are_moved_as_stored_values() -> None:
+    data: Form = (2, 3, 4, 5), 0.02, 100
+    model = operator_model("Relu", [data], (0.02, 100))
+    model.graph.node.append(onnx.helper.make_node("MaxPool", ["y"], ["z"], name="pool", kernel_shape=[2, 2]))
+    model.graph.output[0].name = "z"
+    model.graph.output[0].type.Clear()
+    file, feeds = model.SerializeToString(), feeds_of([data], np.uint8)
+    graph = read_onnx(file, "one")
+    assert [each.kind for each in graph.operators[-2:]] == [Kind.MAX_POOL, Kind.DEQUANTIZE]
+    ours = run_reference(graph, {"x0": as_graph(feeds["x0"], graph.values["x0"].shape)})
+    theirs = values_of(file, ["z"], feeds)["z"]
+    np.testing.assert_array_equal(ours["z"], as_graph(theirs, graph.values["z"].shape))
+    assert graph.moved == {"x0", "z"}
+
+
+def test_numbers_may_be_moved_before_they_are_quantized() -> None:
+    """A model whose input is [N, H, W, C] transposes it first: the graph needs no transposition."""
+    model = operator_model("Relu", [((2, 3, 4, 5), 0.02, 100)], (0.02, 100))
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = {"x0": "moved"}.get(name, name)
+    model.graph.node.insert(0, onnx.helper.make_node("Transpose", ["x0"], ["moved"], perm=(0, 3, 1, 2)))
+    for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, (2, 4, 5, 3), strict=True):
+        dim.dim_value = extent
+    feeds = feeds_of([((2, 4, 5, 3), 0.02, 100)], np.uint8)
+    graph, differ = compared(model, feeds)
+    assert [each.kind for each in graph.operators] == [Kind.RESHAPE, Kind.QUANTIZE, Kind.LOOKUP, Kind.DEQUANTIZE]
+    assert differ == 0
+    assert graph.values["x0"].shape == (2, 4, 5, 3)
+    assert graph.moved == {"y"}
+
+
+ATTRIBUTES = [-9, -1, 0, 1, 2, 4, 7, 100, 1 << 20, (1 << 63) - 1]
+WORDS = ["MaxPool", "Relu", "Softmax", "Concat", "Mul", "Pad", "Split", "ReduceMean", "Transpose", "Resize", "Add"]
+
+
+def mutated(model: Any, rng: np.random.Generator) -> bytes:
+    """A model with another attribute, input, constant, extent or operator."""
+    node = model.graph.node[rng.integers(len(model.graph.node))]
+    change = rng.integers(5)
+    if change == 0 and node.attribute:
+        attribute = node.attribute[rng.integers(len(node.attribute))]
+        number = ATTRIBUTES[rng.integers(len(ATTRIBUTES))]
+        if attribute.ints:
+            attribute.ints[rng.integers(len(attribute.ints))] = number
+        else:
+            attribute.i, attribute.f = number, float("nan")
+    elif change == 1 and len(node.input) > 1:
+        node.input[rng.integers(len(node.input))] = rng.choice(["", *node.input])
+    elif change == 2:
+        tensor = model.graph.initializer[rng.integers(len(model.graph.initializer))]
+        values = onnx.numpy_helper.to_array(tensor).reshape(-1).copy()
+        values[: rng.integers(2)] = rng.integers(0, 9)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    elif change == 3:
+        dims = model.graph.input[0].type.tensor_type.shape.dim
+        dims[rng.integers(len(dims))].dim_value = int(rng.integers(1, 9))
+    else:
+        node.op_type = WORDS[rng.integers(len(WORDS))]
+    return bytes(model.SerializeToString())
+
+
+def test_mutated_operators_run_or_say_why_not() -> None:
+    image: Form = (2, 3, 6, 8), 0.02, 100
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    sources: list[tuple[str, dict[str, Any]]] = [
+        ("MaxPool", window),
+        ("AveragePool", {**window, "count_include_pad": 1}),
+        ("ReduceMean", {"axes": [2, 3], "keepdims": 0}),
+        ("Transpose", {"perm": [0, 2, 3, 1]}),
+        ("Pad", {"constants": [([0, 1, 1, 2, 0, 0, 2, 0], np.int64)]}),
+        ("Softmax", {"axis": 1}),
+        ("Resize", {"constants": SIZES[0], "mode": "linear"}),
+        ("Mul", {"quantized": [(np.ones((3, 1, 1)), 0.02, 3)]}),
+    ]
+    rng, ran, messages = np.random.default_rng(0), 0, []
+    for index in range(MUTANTS):
+        operator, fields = sources[index % len(sources)]
+        data = mutated(operator_model(operator, [image], (0.02, 100), **fields), rng)
+        try:
+            graph = read_onnx(data, "mutant")
+            source = graph.values["x0"]
+            run_reference(graph, {"x0": np.ones(source.shape, np.float32)})
+            ran += 1
+        except ModelError as error:
+            messages.append(str(error))
+    assert all(text.isprintable() and len(text) < 400 for text in messages)
+    assert min(ran, len(messages)) > 0.1 * MUTANTS

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from tflite_models import DTYPES, Writer, values_of
 
+from compiler.errors import ModelError
 from compiler.graph import Kind, Operator
 from compiler.interpreter import run_reference
 from compiler.tflite_model import read_tflite
@@ -21,6 +22,7 @@ Array = npt.NDArray[Any]
 Form = tuple[str, Sequence[int], float, int]
 
 BYTES = pytest.mark.parametrize("kind", ["u8", "s8"])
+MUTANTS = 400
 LOWEST = {"u8": 0, "s8": -128}
 
 
@@ -340,3 +342,58 @@ def test_tensors_of_other_types_do_no_harm() -> None:
     graph = read_tflite(writer.model(made), "types")
     assert {graph.values[kind].type for kind in ("f16", "f64", "bool")} == {"f16", "f64", "bool"}
     assert graph.operators[0].kind is Kind.RESHAPE
+
+
+def test_what_computes_a_known_shape_is_dropped() -> None:
+    writer = Writer()
+    data, made = writer.input("x", "s8", (2, 6), 0.1, 0), writer.tensor("y", "s8", (3, 4), 0.1, 0)
+    shape = writer.tensor("shape", "s32", (2,))
+    writer.operator("SHAPE", [data], [shape], "Shape", 1)
+    writer.operator("RESHAPE", [data, shape], [made], "Reshape", 1)
+    graph = read_tflite(writer.model(made), "shape")
+    assert [each.kind for each in graph.operators] == [Kind.RESHAPE]
+    assert "shape" not in graph.values
+
+
+def test_operators_run_in_their_order() -> None:
+    for order, message in (((1, 0), "reads `b`, which nothing makes before"), ((0, 0), "makes `b`, which something")):
+        writer = Writer()
+        names = [writer.input("a", "s8", (4,), 0.1, 0), *(writer.tensor(name, "s8", (4,), 0.1, 0) for name in "bc")]
+        for step in order:
+            writer.operator("RESHAPE", [names[step]], [names[step + 1]], "Reshape", 1)
+        with pytest.raises(ModelError, match=message):
+            read_tflite(writer.model(names[2]), "order")
+    writer = Writer()
+    data, made = writer.input("x", "s8", (4,), 0.1, 0), writer.tensor("y", "s8", (4,), 0.1, 0)
+    with pytest.raises(ModelError, match="output `y` is made by no operator"):
+        read_tflite(writer.model(made), "order")
+    assert data == 0
+
+
+def test_mutated_operators_run_or_say_why_not() -> None:
+    form: Form = ("s8", (2, 6, 6, 4), 0.02, 3)
+    half: Form = ("s8", (2, 3, 3, 4), 0.02, 3)
+    pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
+    files = [
+        written("MAX_POOL_2D", [form], half, "Pool2D", **pool),
+        written("AVERAGE_POOL_2D", [form], half, "Pool2D", **pool),
+        written("MEAN", [form], ("s8", (2, 1, 1, 4), 0.02, 3), "Reducer", [("s32", [1, 2])], keepDims=True),
+        written("TRANSPOSE", [form], form, "Transpose", [("s32", [0, 2, 1, 3])]),
+        written("PAD", [half], form, "Pad", [("s32", [[0, 0], [1, 2], [2, 1], [0, 0]])]),
+        written("RESIZE_BILINEAR", [half], form, "ResizeBilinear", [("s32", [6, 6])]),
+        written("MUL", [form, ("s8", (4,), 0.1, 0)], form, "Mul"),
+    ]
+    rng, ran, messages = np.random.default_rng(0), 0, []
+    for index in range(MUTANTS):
+        mutant = np.frombuffer(files[index % len(files)], np.uint8).copy()
+        mutant[rng.integers(0, len(mutant), 2)] = rng.integers(0, 9, 2)
+        try:
+            graph = read_tflite(mutant.tobytes(), "mutant")
+            if all(np.prod(value.shape, dtype=np.float64) < 1e5 for value in graph.values.values()):
+                dtypes = {name: DTYPES[graph.values[name].type] for name in graph.inputs}
+                run_reference(graph, {name: np.ones(graph.values[name].shape, dtypes[name]) for name in dtypes})
+            ran += 1
+        except ModelError as error:
+            messages.append(str(error))
+    assert all(text.isprintable() and len(text) < 400 for text in messages)
+    assert min(ran, len(messages)) > 0.1 * MUTANTS

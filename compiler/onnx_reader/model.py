@@ -26,6 +26,7 @@ from compiler.onnx_reader.tensors import TYPES
 from compiler.operators import checked
 from compiler.operators.base import BYTES, byte_fault, is_same_quantization
 from compiler.operators.float_tables import requantized
+from compiler.unused import without_unused
 
 SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
 # Where input and output have different scales, these can be moved behind the requantization.
@@ -49,6 +50,8 @@ PASSING = (
     "DepthToSpace",
     "SpaceToDepth",
 )
+# What moves numbers, too, such as a model's input.
+MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
 # The same where they take stored values themselves.
 PASSING_STORED = ("Pad", "Resize")
 
@@ -96,7 +99,8 @@ class _Reader:
         values, operators, moved = with_images_moved(self._values, self._operators)
         ends = frozenset((*self._file.inputs, *self._file.outputs))
         operators = tuple(each if each.kind is Kind.OTHER else checked(each, values) for each in operators)
-        return Graph(self._file.name, values, operators, self._file.inputs, self._file.outputs, moved & ends)
+        file = self._file
+        return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
 
     def _read(self, node: Node) -> None:
         if node.computes == DEQUANTIZE:
@@ -191,27 +195,41 @@ class _Reader:
 
     def _read_other(self, node: Node) -> None:
         first = self._activation(node.input(0))
-        outputs = {}
-        for index, name in enumerate(node.outputs):
-            if name not in self._file.forms:
-                continue  # nothing reads it
-            ending = self._fusion.ending(name)
-            if ending is not None:
-                self._end(ending)
-            else:
-                passed = self._passed(node, name, first)
-                self._values[name] = passed or self._plain(name)
-            outputs[index] = ending.name if ending else name
+        outputs = {
+            index: self._output(node, name, first)
+            for index, name in enumerate(node.outputs)
+            if name in self._file.forms  # otherwise nothing reads it
+        }
         found = {index: self._found(node, index, name) for index, name in outputs.items()}
         reasons = [each for each in found.values() if isinstance(each, str)]
         if len(outputs) > 1 and node.computes != "Split":
             reasons.append("it makes several values")
         if reasons:
             self._other(node, [self._any(name) for name in node.inputs if name], outputs.values(), reasons[0])
-            return
         for index, each in found.items():
-            assert isinstance(each, Found)
-            self._read_found(node, each, outputs[index])
+            if isinstance(each, Found) and not reasons:
+                self._read_found(node, each, outputs[index])
+        for index, name in outputs.items():
+            made = node.outputs[index]
+            if self._values[name].type in BYTES and made in self._file.outputs and made != name:
+                self._emit(Kind.DEQUANTIZE, node, (), (name,), (made,), layers=(made,))
+
+    def _output(self, node: Node, name: str, source: Value | None) -> str:
+        """The value that a node's output is."""
+        ending = self._fusion.ending(name)
+        if ending is not None and self._moved_numbers(node) is None:
+            self._end(ending)
+            return ending.name
+        passed = self._passed(node, name, source)
+        self._values[name] = self._plain(name)
+        if passed is None:
+            return name
+        if name in self._file.outputs and self._values[name].type == "f32":
+            # The model gives numbers: they are computed as stored values first.
+            self._carrier[name] = self._unused(f"{name}/stored")
+            name = self._carrier[name]
+        self._values[name] = replace(passed, name=name)
+        return name
 
     def _found(self, node: Node, index: int, name: str) -> Found | str:
         """What kind of operator makes an output, or why none does."""
@@ -220,16 +238,30 @@ class _Reader:
             return "its summands must be quantized, and of the sum's shape"
         if node.computes not in READ:
             return "no kernel computes it"
+        numbers, constants = self._moved_numbers(node), self._quantizations.constants
+        if numbers is not None:
+            return found_in(Step(self._file, node, (numbers,), output, index, constants))
         if not inputs or inputs[0] is None:
             return "its input is not quantized"
-        wrong = byte_fault(inputs[0], output)
         is_raw = self._is_raw(node, node.outputs[index])
-        return wrong or found_in(Step(self._file, node, inputs, output, index, self._quantizations.constants, is_raw))
+        step = Step(self._file, node, inputs, output, index, constants, is_raw)
+        return byte_fault(inputs[0], output) or found_in(step)
+
+    def _moved_numbers(self, node: Node) -> Value | None:
+        """The numbers that a node moves, before they are quantized; None where it does something else."""
+        value = self._values.get(self._carried(node.input(0)))
+        if node.computes not in MOVES_NUMBERS or value is None or value.constant is not None:
+            return None
+        return value if value.type == "f32" and value.quantization is None else None
 
     def _read_found(self, node: Node, found: Found, made: str) -> None:
         """Emit an operator; where a node that only moves values has another scale behind it, they get that first."""
         inputs = [self._operand(name) for name in node.inputs[: found.inputs]]
         taken, output = [value for value in inputs if value is not None], self._values[made]
+        numbers = self._moved_numbers(node)
+        if numbers is not None:
+            self._emit(found.kind, node, (), (numbers.name,), (made,), found.attributes)
+            return
         only_moves = found.kind in MOVING or found.attributes.get("method") == "nearest"
         if only_moves and not (self._is_raw(node, node.outputs[0]) or is_same_quantization(taken[0], output)):
             name = self._unused(f"{made}/requantized")
@@ -251,7 +283,7 @@ class _Reader:
         if self._is_raw(node, name):
             is_same = node.computes in (*PASSING, *PASSING_STORED) and name not in self._quantizations.stored
         else:
-            is_same = node.computes in PASSING and element == "f32" and name not in self._file.outputs
+            is_same = node.computes in PASSING and element == "f32"
         return replace(source, name=name, shape=shape) if is_same else None
 
     def _is_raw(self, node: Node, name: str) -> bool:

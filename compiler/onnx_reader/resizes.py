@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from compiler.onnx_reader.file import OnnxFile
+from compiler.onnx_reader.layers import MAX_NUMBER
 from compiler.onnx_reader.nodes import Node
 from compiler.onnx_reader.quantization import Constant
 from compiler.operators.base import FloatArray, LongArray, half_away
@@ -44,6 +45,8 @@ def resize_attributes(
     method = {"nearest": "nearest", "linear": "bilinear"}.get(at.get("mode", "nearest"))
     if method is None or len(shape) != 4 or len(made) != 4 or shape[:2] != made[:2]:
         return f"it must resize images, by the nearest or linearly: {at.get('mode')}, {shape} to {made}"
+    if not 1 <= min(made) <= max(made) <= MAX_NUMBER:
+        return f"its output must have 1 to {MAX_NUMBER} rows and columns: {made}"
     mode = at.get("coordinate_transformation_mode", "half_pixel") if file.opset >= OPSET_OF_MODES else "asymmetric"
     if at.get("antialias") or at.get("keep_aspect_ratio_policy", "stretch") != "stretch" or "axes" in at:
         return "antialias, policies and axes are not supported"

@@ -50,6 +50,8 @@ FAMILIES: dict[Kind, Family] = {
 def checked(operator: Operator, values: Mapping[str, Value]) -> Operator:
     """The operator, or one of kind OTHER where it has a fault."""
     inputs = [values[name] for name in operator.inputs]
+    if any(0 in value.shape for value in (*inputs, values[operator.outputs[0]])):
+        return other(operator, "it has no values")
     fault = FAMILIES[operator.kind].fault(operator, inputs, values[operator.outputs[0]])
     return operator if fault is None else other(operator, fault)
 

@@ -26,6 +26,9 @@ from compiler.operators.base import (
 )
 from schedules.numerics import RANGES
 
+# Of a window, whose border is as wide in the worst case.
+MOST_EXTENT = 1 << 12
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AverageConstants:
@@ -51,6 +54,8 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
         return wrong or f"its image must have four axes: {data.shape}"
     top, left, bottom, right = operator.attributes["padding"]
     sizes, kernel, stride = _sizes(operator, data.shape), operator.attributes["kernel"], operator.attributes["stride"]
+    if max(kernel) > MOST_EXTENT:
+        return f"a window has at most {MOST_EXTENT} rows and columns: {kernel}"
     if min(sizes) < 1 or max(top, bottom) >= kernel[0] or max(left, right) >= kernel[1] or min(stride) < 1:
         return f"a window of {kernel} must have a value of the image at every place"
     if (operator.kind is Kind.MAX_POOL or operator.rule == "fixed") and not is_same_quantization(data, output):

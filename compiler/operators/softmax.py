@@ -63,7 +63,13 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
         return f"its output's zero point must be {lowest}: {zero_point_of(output)}"
     if not math.isfinite(operator.attributes["beta"]) or operator.attributes["beta"] < 0:
         return f"its beta must be finite and not negative: {operator.attributes['beta']}"
-    return shape_fault(output, data.shape)
+    wrong = shape_fault(output, data.shape)
+    if wrong is None and operator.rule == "float":
+        constants = softmax_constants(operator, data, output)
+        with np.errstate(over="ignore"):
+            is_finite = np.isfinite(constants.exponentials[0] * constants.factor)
+        return None if is_finite else f"its exponentials times {constants.factor} are beyond binary32"
+    return wrong
 
 
 def softmax_constants(operator: Operator, data: Value, output: Value) -> SoftmaxConstants:
