@@ -24,7 +24,7 @@ from schedules.reference import scale_fixed_point
 
 LongArray = npt.NDArray[np.int64]
 
-# Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and the upper
+# Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and upper
 # end of an offset's interval; and places within that.
 CHOICES = tuple(itertools.product(sorted(range(-24, 25), key=abs), ((0, 0), (0, 1), (1, 0)), (0.5, 0.25, 0.75)))
 FEW, ENOUGH = 9, 90
