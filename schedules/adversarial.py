@@ -289,7 +289,7 @@ def _assemble(
 
 
 def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias: LongArray) -> dict[str, Any]:
-    """What the fused rule takes beside scales."""
+    """What the fused rule takes beside scales; exceptions are at the last position, whose sums are rare."""
     requantize = workload.numerics.requantize
     if requantize is None or requantize.rule != "fused":
         return {}
@@ -298,7 +298,7 @@ def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias
     if not requantize.exceptions:
         return offset
     distance, step = np.resize(np.array(EXCEPTIONS), (entries, 2)).T
-    exception = np.clip((_aims(sums) + bias)[:entries] + distance, INT32_MIN, INT32_MAX)
+    exception = np.clip((sums[-1] + bias)[:entries] + distance, INT32_MIN, INT32_MAX)
     return {**offset, "exception": exception.astype(np.int32), "step": step.astype(np.int32)}
 
 
