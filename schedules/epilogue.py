@@ -11,6 +11,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from schedules.arguments import (
+    EXCEPTION_OFFSET_ROW,
     EXCEPTION_ROW,
     HIGHEST,
     LOWEST,
@@ -22,7 +23,6 @@ from schedules.arguments import (
     RESIDUAL_ZERO_POINT,
     SCALE_ROW,
     SHIFT,
-    STEP_ROW,
     SUM_CONSTANT,
     SUM_HIGHEST,
     SUM_LOWEST,
@@ -81,11 +81,12 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
 def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any) -> Any:
     """The int32 product and sum of the fused rule; where it is beyond any output, another that is."""
     scale = T.reinterpret(rescale[SCALE_ROW, at], dtype="float32")
-    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, rescale[OFFSET_ROW, at]))
-    rounded = _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
-    if not requantize.exceptions:
-        return rounded
-    return rounded + T.Select(total == rescale[EXCEPTION_ROW, at], rescale[STEP_ROW, at], T.int32(0))
+    offset = rescale[OFFSET_ROW, at]
+    if requantize.exceptions:
+        is_exception = T.max(total, 0 - total) == rescale[EXCEPTION_ROW, at]
+        offset = T.Select(is_exception, rescale[EXCEPTION_OFFSET_ROW, at], offset)
+    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, offset))
+    return _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
 
 
 def with_sign_of(total: Any, magnitude_bits: Any) -> Any:

@@ -54,7 +54,7 @@ KINDS: dict[str, tuple[Fault, ...]] = {
     ),
     "wrong exception": (
         Expressions((EQ,), outputs.other_exception),
-        Expressions((Select,), outputs.other_step),
+        Expressions((Select,), outputs.other_offset),
     ),
     "saturating product": (
         Expressions((Call,), sums.saturating_dot),

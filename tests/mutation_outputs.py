@@ -109,12 +109,12 @@ def other_exception(node: EQ, _: Subject) -> Iterator[Node]:
             yield EQ(node.a, node.b + like(by, node.b))
 
 
-def other_step(node: Select, _: Subject) -> Iterator[Node]:
-    """None, one of the other sign, or always one."""
+def other_offset(node: Select, _: Subject) -> Iterator[Node]:
+    """No exceptions, nothing else, or all others."""
     if isinstance(node.condition, EQ):
         yield node.false_value
-        yield Select(node.condition, like(0, node) - node.true_value, node.false_value)
         yield node.true_value
+        yield Select(node.condition, node.false_value, node.true_value)
 
 
 def other_row(node: TensorLoad, _: Subject) -> Iterator[Node]:

@@ -198,15 +198,17 @@ def test_each_fused_drill_aims_at_one_rounding() -> None:
 
 
 def test_exceptions_are_met_and_nearly_met() -> None:
-    assert {step for _, step in EXCEPTIONS} == {-1, 0, 1}
-    steps = []
+    assert set(EXCEPTIONS) == {-1, 0, 1}
+    signs, offsets = set(), set()
     for _, operands in cases("conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fused.cx-s8"):
         sums = sums_of(parse_workload("conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fused.cx-s8"), operands)
-        met = (sums == operands.exception).any(axis=(0, 1, 2))
-        near = (np.abs(sums - operands.exception) == 1).any(axis=(0, 1, 2))
-        assert (met | near).all()
-        steps += operands.step[met].tolist()
-    assert set(steps) == {-1, 0, 1}
+        met = np.abs(sums) == operands.exception
+        near = np.abs(np.abs(sums) - operands.exception) == 1
+        assert (met | near).any(axis=(0, 1, 2)).all()
+        signs |= set(np.sign(sums[met]).tolist())
+        offsets |= set(operands.exception_offset[met.any(axis=(0, 1, 2))].tolist())
+    assert {-1, 1} <= signs
+    assert offsets == {0, 1}
 
 
 def test_the_fixed_rule_meets_left_and_long_right_shifts() -> None:
@@ -329,7 +331,7 @@ def clamp_missing(workload: Workload, operands: Operands) -> Array:
 def output_wraps_instead_of_saturating(workload: Workload, operands: Operands) -> Array:
     sums = sums_of(workload, operands)
     if operands.offset.size:
-        values = scale_fused(sums, operands.scale, operands.offset) + stepped(sums, operands)
+        values = scale_fused(sums, operands.scale, offsets_of(sums, operands))
     elif operands.scale.size:
         values = scale_binary32(sums, operands.scale)
     else:
@@ -362,11 +364,10 @@ def fixed_rule_in_binary32(workload: Workload, operands: Operands) -> Array:
     return _stored(workload, operands, np.rint(sums_of(workload, operands).astype(np.float32) * scale))
 
 
-def stepped(sums: Array, operands: Operands) -> Array:
-    """What exceptions add."""
-    if not operands.step.size:
-        return np.zeros_like(sums)
-    return np.where(sums == operands.exception, operands.step, 0)
+def offsets_of(sums: Array, operands: Operands) -> Array:
+    if not operands.exception.size:
+        return operands.offset
+    return np.where(np.abs(sums) == operands.exception, operands.exception_offset, operands.offset)
 
 
 def fused_as(change: Callable[[Array, Array, Array], Array]) -> Mutant:
@@ -374,8 +375,8 @@ def fused_as(change: Callable[[Array, Array, Array], Array]) -> Mutant:
 
     def mutant(workload: Workload, operands: Operands) -> Array:
         sums = sums_of(workload, operands)
-        values = change(sums, operands.scale.astype(np.float64), operands.offset.astype(np.float64))
-        return _stored(workload, operands, np.rint(values) + stepped(sums, operands))
+        values = change(sums, operands.scale.astype(np.float64), offsets_of(sums, operands).astype(np.float64))
+        return _stored(workload, operands, np.rint(values))
 
     return mutant
 
@@ -425,38 +426,42 @@ def fused_away_from_zero(sums: Array, scale: Array, offset: Array) -> Array:
 
 
 def exceptions_as(change: Callable[[Array, Operands], Array]) -> Mutant:
-    """The fused rule with other values that exceptions add."""
+    """The fused rule with other sums as exceptions."""
 
     def mutant(workload: Workload, operands: Operands) -> Array:
         sums = sums_of(workload, operands)
-        values = scale_fused(sums, operands.scale, operands.offset) + change(sums, operands)
-        return _stored(workload, operands, values)
+        offset = np.where(change(sums, operands), operands.exception_offset, operands.offset)
+        return _stored(workload, operands, scale_fused(sums, operands.scale, offset))
 
     return mutant
 
 
+def exceptions_themselves(sums: Array, operands: Operands) -> Array:
+    return np.abs(sums) == operands.exception
+
+
 def exceptions_ignored(sums: Array, operands: Operands) -> Array:  # noqa: ARG001
-    return np.zeros_like(sums)
+    return np.zeros_like(sums, bool)
 
 
 def sums_from_the_exception_on(sums: Array, operands: Operands) -> Array:
-    return np.where(sums >= operands.exception, operands.step, 0)
+    return np.abs(sums) >= operands.exception
 
 
 def sums_above_the_exception(sums: Array, operands: Operands) -> Array:
-    return np.where(sums == operands.exception + 1, operands.step, 0)
+    return np.abs(sums) == operands.exception + 1
 
 
 def sums_below_the_exception(sums: Array, operands: Operands) -> Array:
-    return np.where(sums == operands.exception - 1, operands.step, 0)
+    return np.abs(sums) == operands.exception - 1
 
 
-def steps_up_alone(sums: Array, operands: Operands) -> Array:
-    return np.where(sums == operands.exception, 1, 0)
+def positive_exceptions_alone(sums: Array, operands: Operands) -> Array:
+    return sums == operands.exception
 
 
-def exceptions_of_sums_in_binary32(sums: Array, operands: Operands) -> Array:
-    return np.where(sums.astype(np.float32) == operands.exception.astype(np.float32), operands.step, 0)
+def negative_exceptions_alone(sums: Array, operands: Operands) -> Array:
+    return -sums == operands.exception
 
 
 def _stored(workload: Workload, operands: Operands, values: Array) -> Array:
@@ -522,6 +527,8 @@ EXCEPTION_MUTANTS = (
     sums_from_the_exception_on,
     sums_above_the_exception,
     sums_below_the_exception,
+    positive_exceptions_alone,
+    negative_exceptions_alone,
 )
 
 
@@ -555,15 +562,6 @@ MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
         for change in FUSED_MUTANTS
     ),
     *((named(exceptions_as(change), change.__name__), _has_exceptions) for change in EXCEPTION_MUTANTS),
-    # With one exception of all channels, there is no step down.
-    (
-        named(exceptions_as(steps_up_alone), steps_up_alone.__name__),
-        lambda workload: _has_exceptions(workload) and not is_per_tensor(workload),
-    ),
-    (
-        named(exceptions_as(exceptions_of_sums_in_binary32), exceptions_of_sums_in_binary32.__name__),
-        lambda workload: _has_exceptions(workload) and not is_per_tensor(workload),
-    ),
     (pairs_saturate_or_wrap_in_int16, lambda workload: workload.numerics.weight == "s8" and workload.reduction > 1),
 )
 
@@ -601,7 +599,7 @@ def test_a_right_kernel_is_not_accused(key: str) -> None:
         if _rule(workload) == "fused":
             np.testing.assert_array_equal(fused_as(fused_rule)(workload, operands), expected)
         if _has_exceptions(workload):
-            np.testing.assert_array_equal(exceptions_as(stepped)(workload, operands), expected)
+            np.testing.assert_array_equal(exceptions_as(exceptions_themselves)(workload, operands), expected)
         index = tuple(extent - 1 for extent in workload.output_shape)
         data, weight = _factors(workload, operands, index)
         products = (data - operands.data_zero_point) * (weight - operands.weight_zero_point)

@@ -226,8 +226,8 @@ def own_output_not_saturated(workload: Workload, operands: Operands, addend: Add
 def sums_of(workload: Workload, operands: Operands) -> Array:
     """The int32 sums: those of the same layer that stores them."""
     numerics = replace(workload.numerics, output="s32", requantize=None, clamp=False, residual=None)
-    empty: dict[str, Any] = {name: np.empty(0, np.float32) for name in ("scale", "offset")}
-    empty |= {name: np.empty(0, np.int32) for name in ("multiplier", "shift", "exception", "step")}
+    empty: dict[str, Any] = {name: np.empty(0, np.float32) for name in ("scale", "offset", "exception_offset")}
+    empty |= {name: np.empty(0, np.int32) for name in ("multiplier", "shift", "exception")}
     low, high = RANGES["s32"]
     plain = replace(operands, residual=None, output_zero_point=0, clamp_low=low, clamp_high=high, **empty)
     return reference(replace(workload, numerics=numerics), plain).astype(np.int64)

@@ -85,7 +85,7 @@ def _rescale(workload: Workload, factors: RealArray) -> dict[str, Any]:
         values["offset"] = np.full_like(values["scale"], OFFSET)
     if requantize.exceptions:
         values["exception"] = np.rint(MIDDLE_STEPS / factors).astype(np.int32)
-        values["step"] = np.ones_like(values["exception"])
+        values["exception_offset"] = np.ones_like(values["offset"])
     return values
 
 
