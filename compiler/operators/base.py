@@ -22,6 +22,7 @@ FloatArray = npt.NDArray[np.float32]
 LongArray = npt.NDArray[np.int64]
 
 BYTES = ("u8", "s8")
+MOST_STEPS = 1 << 20
 
 
 class Family(Protocol):
@@ -91,6 +92,18 @@ def shape_fault(output: Value, shape: Sequence[int]) -> str | None:
 
 
 def half_away(values: FloatArray) -> LongArray:
-    """Binary32 values rounded to integers, halves away from zero, as C's `round` does."""
-    magnitude = np.floor(np.abs(values.astype(np.float64)) + 0.5)
+    """Binary32 values rounded to integers, halves away from zero, as C's `round` does; saturated to 2^20."""
+    magnitude = np.floor(np.abs(_bounded(values).astype(np.float64)) + 0.5)
     return np.copysign(magnitude, values).astype(np.int64)
+
+
+def half_even(values: FloatArray) -> LongArray:
+    """Binary32 values rounded to integers, halves to even, as C's `nearbyint` does; saturated to 2^20."""
+    rounded: LongArray = np.rint(_bounded(values)).astype(np.int64)
+    return rounded
+
+
+def _bounded(values: FloatArray) -> FloatArray:
+    """Far beyond every 8-bit value one is as good as another; runtimes don't define what is beyond 2^31. NaN is 0."""
+    bounded: FloatArray = np.clip(np.nan_to_num(values), -MOST_STEPS, MOST_STEPS)
+    return bounded

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Operator, Value
-from compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from compiler.operators.base import Array, byte_fault, half_even, scale_of, shape_fault, stored, zero_point_of
 from schedules.errors import OperandError
 from schedules.operands import quantize_multiplier
 from schedules.reference import scale_fixed_point
@@ -59,8 +59,7 @@ def multiply_constants(operator: Operator, inputs: Sequence[Value], output: Valu
         OperandError: the scales are too far from each other.
     """
     # All in binary32 in both runtimes.
-    with np.errstate(over="ignore", under="ignore"):
-        ratio = scale_of(inputs[0]) * scale_of(inputs[1]) / scale_of(output)
+    ratio = scale_of(inputs[0]) * scale_of(inputs[1]) / scale_of(output)
     if operator.rule == "float":
         return MultiplyConstants(ratio=ratio)
     return MultiplyConstants(*quantize_multiplier(float(ratio)))
@@ -73,5 +72,5 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
     if constants.ratio is None:
         scaled = scale_fixed_point(product, np.array(constants.multiplier), np.array(constants.shift)) + zero_point
     else:
-        scaled = np.rint(product.astype(np.float32) * constants.ratio + np.float32(zero_point)).astype(np.int64)
+        scaled = half_even(product.astype(np.float32) * constants.ratio + np.float32(zero_point))
     return stored(scaled, operator, output)

@@ -18,6 +18,7 @@ from compiler.operators.base import (
     byte_fault,
     dequantized,
     every_stored,
+    half_even,
     is_same_quantization,
     scale_of,
     shape_fault,
@@ -87,9 +88,9 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
         rounded = np.abs(sums + halves) // constants.count * np.sign(sums + halves)
         return stored(rounded, operator, output)
     real = constants.real[image.astype(np.int64) - RANGES[data.type][0]]
-    mean = _sum(operator, real) / constants.count.astype(np.float32)
-    steps = np.rint(mean / scale_of(output) + np.float32(zero_point_of(output)))
-    return stored(steps.astype(np.int64), operator, output)
+    mean: FloatArray = np.divide(_sum(operator, real), constants.count.astype(np.float32))
+    steps = half_even(mean / scale_of(output) + np.float32(zero_point_of(output)))
+    return stored(steps, operator, output)
 
 
 def _sizes(operator: Operator, shape: tuple[int, ...]) -> tuple[int, int]:

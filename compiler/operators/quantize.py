@@ -17,14 +17,12 @@ from compiler.operators.base import (
     byte_fault,
     dequantized,
     half_away,
+    half_even,
     scale_of,
     shape_fault,
     stored,
     zero_point_of,
 )
-
-# Steps are bounded by this, so that integers are exact in binary32. Beyond 2^31, TFLite's are not defined.
-MOST_STEPS = 1 << 20
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
@@ -45,16 +43,9 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
 
 def quantized_fixed(real: FloatArray, scale: np.float32) -> LongArray:
     """Steps of a scale from 0, halves away from zero."""
-    return half_away(_steps(real, scale))
+    return half_away(real / scale)
 
 
 def quantized_float(real: FloatArray, scale: np.float32) -> LongArray:
     """Steps of a scale from 0, halves to even."""
-    steps: LongArray = np.rint(_steps(real, scale)).astype(np.int64)
-    return steps
-
-
-def _steps(real: FloatArray, scale: np.float32) -> FloatArray:
-    with np.errstate(over="ignore"):
-        steps: FloatArray = np.clip(real / scale, -MOST_STEPS, MOST_STEPS)
-    return steps
+    return half_even(real / scale)

@@ -20,6 +20,7 @@ from compiler.operators.base import (
     LongArray,
     byte_fault,
     half_away,
+    half_even,
     scale_of,
     shape_fault,
     stored,
@@ -66,8 +67,7 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     wrong = shape_fault(output, data.shape)
     if wrong is None and operator.rule == "float":
         constants = softmax_constants(operator, data, output)
-        with np.errstate(over="ignore"):
-            is_finite = np.isfinite(constants.exponentials[0] * constants.factor)
+        is_finite = np.isfinite(constants.exponentials[0] * constants.factor)
         return None if is_finite else f"its exponentials times {constants.factor} are beyond binary32"
     return wrong
 
@@ -103,5 +103,4 @@ def _fixed(terms: FloatArray, sums: FloatArray, constants: SoftmaxConstants, out
 
 
 def _float(terms: FloatArray, sums: FloatArray, constants: SoftmaxConstants) -> LongArray:
-    steps: LongArray = np.rint(terms * constants.factor / sums).astype(np.int64)
-    return steps
+    return half_even(terms * constants.factor / sums)
