@@ -22,7 +22,6 @@ FloatArray = npt.NDArray[np.float32]
 LongArray = npt.NDArray[np.int64]
 
 BYTES = ("u8", "s8")
-MOST_STEPS = 1 << 20
 
 
 class Family(Protocol):
@@ -89,21 +88,3 @@ def shape_fault(output: Value, shape: Sequence[int]) -> str | None:
     """Why an output has not the shape that its operator makes."""
     expected = tuple(shape)
     return None if output.shape == expected else f"its output must have shape {expected}: {output.shape}"
-
-
-def half_away(values: FloatArray) -> LongArray:
-    """Binary32 values rounded to integers, halves away from zero, as C's `round` does; saturated to 2^20."""
-    magnitude = np.floor(np.abs(_bounded(values).astype(np.float64)) + 0.5)
-    return np.copysign(magnitude, values).astype(np.int64)
-
-
-def half_even(values: FloatArray) -> LongArray:
-    """Binary32 values rounded to integers, halves to even, as C's `nearbyint` does; saturated to 2^20."""
-    rounded: LongArray = np.rint(_bounded(values)).astype(np.int64)
-    return rounded
-
-
-def _bounded(values: FloatArray) -> FloatArray:
-    """Far beyond every 8-bit value one is as good as another; runtimes don't define what is beyond 2^31. NaN is 0."""
-    bounded: FloatArray = np.clip(np.nan_to_num(values), -MOST_STEPS, MOST_STEPS)
-    return bounded

@@ -18,10 +18,10 @@ from compiler.operators.base import (
     LongArray,
     dequantized,
     every_stored,
-    half_away,
     scale_of,
     zero_point_of,
 )
+from compiler.operators.quantize import half_away
 from schedules.numerics import RANGES
 from schedules.operands import DTYPES, quantize_multiplier
 from schedules.reference import scale_fixed_point

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Operator, Value
-from compiler.operators.base import Array, byte_fault, half_even, scale_of, shape_fault, stored, zero_point_of
+from compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from compiler.operators.quantize import half_even
 from schedules.errors import OperandError
 from schedules.operands import quantize_multiplier
 from schedules.reference import scale_fixed_point

@@ -18,13 +18,13 @@ from compiler.operators.base import (
     byte_fault,
     dequantized,
     every_stored,
-    half_even,
     is_same_quantization,
     scale_of,
     shape_fault,
     stored,
     zero_point_of,
 )
+from compiler.operators.quantize import half_even
 from schedules.numerics import RANGES
 
 # Of a window, whose border is as wide in the worst case.

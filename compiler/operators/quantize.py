@@ -16,13 +16,14 @@ from compiler.operators.base import (
     LongArray,
     byte_fault,
     dequantized,
-    half_away,
-    half_even,
     scale_of,
     shape_fault,
     stored,
     zero_point_of,
 )
+
+# Steps are saturated to this: within it, integers are exact in binary32.
+MOST_STEPS = 1 << 20
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
@@ -49,3 +50,21 @@ def quantized_fixed(real: FloatArray, scale: np.float32) -> LongArray:
 def quantized_float(real: FloatArray, scale: np.float32) -> LongArray:
     """Steps of a scale from 0, halves to even."""
     return half_even(real / scale)
+
+
+def half_away(values: FloatArray) -> LongArray:
+    """Binary32 values rounded to integers, halves away from zero, as C's `round` does; saturated to 2^20."""
+    magnitude = np.floor(np.abs(_bounded(values).astype(np.float64)) + 0.5)
+    return np.copysign(magnitude, values).astype(np.int64)
+
+
+def half_even(values: FloatArray) -> LongArray:
+    """Binary32 values rounded to integers, halves to even, as C's `nearbyint` does; saturated to 2^20."""
+    rounded: LongArray = np.rint(_bounded(values)).astype(np.int64)
+    return rounded
+
+
+def _bounded(values: FloatArray) -> FloatArray:
+    """Far beyond every 8-bit value one is as good as another; runtimes don't define what is beyond 2^31. NaN is 0."""
+    bounded: FloatArray = np.clip(np.nan_to_num(values), -MOST_STEPS, MOST_STEPS)
+    return bounded

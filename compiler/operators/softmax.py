@@ -19,13 +19,12 @@ from compiler.operators.base import (
     FloatArray,
     LongArray,
     byte_fault,
-    half_away,
-    half_even,
     scale_of,
     shape_fault,
     stored,
     zero_point_of,
 )
+from compiler.operators.quantize import half_away, half_even
 
 # What ONNX Runtime keeps below the largest binary32 number, in powers of e.
 RESERVE = 5
