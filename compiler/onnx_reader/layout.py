@@ -228,8 +228,10 @@ class _Groups:
         self._parents: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        while self._parents.get(name, name) != name:
-            name = self._parents[name]
+        while (parent := self._parents.get(name, name)) != name:
+            # Paths are halved on the way, so that long chains stay short.
+            self._parents[name] = self._parents.get(parent, parent)
+            name = parent
         return name
 
     def join(self, names: Sequence[str]) -> None:
