@@ -1,6 +1,7 @@
 """Average and maximum of windows over images, [N, H, W, C].
 
-Sources: TFLite, reference/integer_ops/pooling.h and reference/pooling.h; ONNX Runtime, qlinear_pool.cc.
+Sources: TFLite, reference/integer_ops/pooling.h and reference/pooling.h; ONNX Runtime, qlinear_pool.cc. Without
+optimizations ONNX Runtime averages numbers instead, which makes one step of difference in a few values.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Sources: TFLite, optimized_ops::Softmax of optimized_ops.h, which its reference registration runs, too; ONNX Runtime,
 qlinear_softmax.cc. Both look exponentials up by the distance from the largest value and add them in binary32, one
-after the other.
+after the other. On ARM, TFLite may look 16-bit ones up instead; without optimizations ONNX Runtime computes with
+numbers: one step of difference each.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     if wrong is None and operator.rule == "float":
         constants = softmax_constants(operator, data, output)
         is_finite = np.isfinite(constants.exponentials[0] * constants.factor)
+        # ONNX Runtime gives 0 or 255 then; so it does for every softmax of one value with a scale of 1/256.
         return None if is_finite else f"its exponentials times {constants.factor} are beyond binary32"
     return wrong
 
