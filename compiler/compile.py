@@ -29,6 +29,7 @@ def compile_model(graph: Graph, target: Target, schedules: Schedules, library: P
     Raises:
         ModelError: an operator that nothing computes; the message names it.
         NoLinkerError: nothing is there to link with.
+        ExportError: the file can't be written.
     """
     program = program_of(graph, target, schedules)
     export(build_executable(program, target, about_text(program, target)), library)

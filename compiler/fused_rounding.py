@@ -4,8 +4,8 @@ The fixed rule turns sums into outputs by a staircase: an output k is reached at
 is k or more. Its two roundings move the thresholds by half a unit of 2^-shift away from those of an exact product, up
 for positive outputs and down for others: that is an offset, of the sum's sign. So a scale and an offset in binary32
 give the same staircase, if they are right at each of its at most 255 thresholds, which is checked for every one: what
-is monotonic and right on both sides of all thresholds is right everywhere. A single sum may be an exception, one step
-off, which kernels correct.
+is monotonic and right on both sides of all thresholds is right everywhere. Sums of a single magnitude
+may be an exception, which have another offset: most often those are ties that binary32 made.
 
 There is room for a choice. Scales next to the exact one, and offsets within the interval that the thresholds leave, are
 tried until one is right.
@@ -24,10 +24,14 @@ from schedules.reference import scale_fixed_point
 
 LongArray = npt.NDArray[np.int64]
 
-# Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and the upper
+# Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and upper
 # end of an offset's interval; and places within that.
-CHOICES = tuple(itertools.product(sorted(range(-24, 25), key=abs), ((0, 0), (0, 1), (1, 0)), (0.5, 0.25, 0.75)))
-FEW, ENOUGH = 9, 90
+CHOICES = tuple(
+    choice
+    for places in ((0.5, 0.25, 0.75), (0.1, 0.4, 0.6, 0.9), (0.05, 0.15, 0.33, 0.67, 0.85, 0.95))
+    for choice in itertools.product(sorted(range(-24, 25), key=abs), ((0, 0), (0, 1), (1, 0)), places)
+)
+FEW, ENOUGH = 9, 27
 # Offsets are multiples of this, so that sums of 64-bit floats are exact where a threshold is near.
 OFFSET_UNIT = 2.0**-40
 # With larger shifts a threshold times 2^31 does not fit 63 bits.
@@ -35,6 +39,8 @@ MOST_SHIFT = 22
 MOST_SCALE = 1 - 2.0**-20
 # Where more channels are wrong with the exact scale's neighbour, some will be with all others.
 MOST_STUBBORN = 0.25
+# What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
+MENDING = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,22 +49,26 @@ class FusedRounding:
 
     Attributes:
         scale, offset: of the multiplication and addition.
-        exception: a sum that is off by `step`; a step of 0 where there is none.
+        exception, exception_offset: the magnitude of sums that have another offset, -1 where there are none.
     """
 
     scale: FloatArray
     offset: FloatArray
     exception: IntArray
-    step: IntArray
+    exception_offset: FloatArray
 
     @property
     def has_exceptions(self) -> bool:
-        return bool(self.step.any())
+        return bool((self.exception >= 0).any())
 
     def operands(self) -> dict[str, FloatArray | IntArray]:
         """The fields of `schedules.operands.Operands` that say this."""
         fields: dict[str, FloatArray | IntArray] = {"scale": self.scale, "offset": self.offset}
-        return {**fields, "exception": self.exception, "step": self.step} if self.has_exceptions else fields
+        return (
+            {**fields, "exception": self.exception, "exception_offset": self.exception_offset}
+            if self.has_exceptions
+            else fields
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +111,8 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
         return None
     thresholds = _thresholds(stairs)
     count = len(stairs.multiplier)
-    floats, integers = (np.zeros((2, count), kind) for kind in (np.float32, np.int32))
-    found = FusedRounding(floats[0], floats[1], integers[0], integers[1])
+    scale, offset, another = np.zeros((3, count), np.float32)
+    found = FusedRounding(scale, offset, np.full(count, -1, np.int32), another)
     wrong = np.full(count, 2)
     for tried, choice in enumerate(CHOICES):
         # A layer without exceptions is worth some tries, a channel with one instead of several all of them.
@@ -143,11 +153,11 @@ def _try(
     scale = (stairs.scale.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
     low, high = _offsets(stairs, thresholds, scale, outside)
     offset = np.clip(np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT, 0, 1).astype(np.float32)
-    exception, step, count = _exceptions(stairs, thresholds, scale, offset)
+    exception, another, count = _exceptions(stairs, thresholds, scale, offset)
     better = (count < wrong[places]) & (scale < MOST_SCALE)
     at = places[better]
     wrong[at], found.scale[at], found.offset[at] = count[better], scale[better], offset[better]
-    found.exception[at], found.step[at] = exception[better], step[better]
+    found.exception[at], found.exception_offset[at] = exception[better], another[better]
 
 
 def _offsets(
@@ -171,19 +181,27 @@ def _offsets(
 
 def _exceptions(
     stairs: Staircase, thresholds: LongArray, scale: FloatArray, offset: FloatArray
-) -> tuple[LongArray, LongArray, LongArray]:
-    """For each channel a sum that is off, what it is off by, and how many are: 0, 1, or 2 for all else."""
+) -> tuple[LongArray, FloatArray, LongArray]:
+    """For each channel the magnitude of sums that are off, an offset that mends them, and 0, 1, or 2 for all else."""
     # Two more on either side of a threshold: where the next ones are right, those beyond them are.
     near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
     ends = np.stack([stairs.least, stairs.most], axis=1)
-    sums = np.concatenate([np.clip(near, stairs.least[:, None], stairs.most[:, None]), ends], axis=1)
-    ours = np.clip(_fused(sums, scale[:, None], offset[:, None]), stairs.low, stairs.high)
-    off = stairs.outputs(sums) - ours
+    sums = np.clip(np.concatenate([near, ends], axis=1), stairs.least[:, None], stairs.most[:, None])
+    outputs = stairs.outputs(sums)
+    off = outputs - np.clip(_fused(sums, scale[:, None], offset[:, None]), stairs.low, stairs.high)
     index = np.abs(off).argmax(axis=1)[:, None]
-    exception, step = np.take_along_axis(sums, index, 1)[:, 0], np.take_along_axis(off, index, 1)[:, 0]
-    others = (off != 0) & (sums != exception[:, None])
-    count = np.where(others.any(axis=1) | (np.abs(step) > 1), 2, np.abs(step))
-    return exception, step, count
+    worst, miss = (np.take_along_axis(each, index, 1) for each in (sums, off))
+    is_up = (miss > 0) == (worst >= 0)
+    another = np.where(is_up, offset[:, None] + MENDING, 0).astype(np.float32)
+    is_exception = (np.abs(sums) == np.abs(worst)) & (miss != 0)
+    offsets = np.where(is_exception, another, offset[:, None])
+    wrong = (outputs != np.clip(_fused(sums, scale[:, None], offsets), stairs.low, stairs.high)).any(axis=1)
+    # The sum of the same magnitude and the other sign may be near no threshold, and has the other offset all the same.
+    twin = np.clip(-worst, stairs.least[:, None], stairs.most[:, None])
+    twin_output = np.clip(_fused(twin, scale[:, None], another), stairs.low, stairs.high)
+    wrong |= ((miss != 0) & (twin == -worst) & (twin_output != stairs.outputs(twin)))[:, 0]
+    exception = np.where(miss != 0, np.abs(worst), -1)[:, 0]
+    return exception, another[:, 0], np.where(wrong, 2, exception >= 0).astype(np.int64)
 
 
 def _fused(sums: LongArray, scale: FloatArray, offset: FloatArray) -> LongArray:

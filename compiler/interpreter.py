@@ -27,6 +27,8 @@ DTYPES = {
 }
 
 
+# Scales of a file may be anything: what is beyond binary32 is saturated where it is rounded.
+@np.errstate(all="ignore")
 def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value that the model makes, with its inputs, by name.
 

@@ -5,7 +5,8 @@ Kernels are compiled one by one, as `schedules.lowering` has them compiled when 
 
 from __future__ import annotations
 
-import shutil
+import errno
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from tvm import relax
 from compiler.graph import Value
 from compiler.linker import link_objects
 from compiler.program import Call, Program
+from results.errors import ExportError
 from schedules.lowering import compile_function
 from schedules.target import Target
 
@@ -38,6 +40,7 @@ def export(executable: Any, library: Path) -> None:
 
     Raises:
         NoLinkerError: nothing is there to link with.
+        ExportError: the file can't be written; an older one is as it was.
         RuntimeError: the linker failed.
     """
 
@@ -45,10 +48,15 @@ def export(executable: Any, library: Path) -> None:
         link_objects(Path(output), [Path(name) for name in objects])
 
     link.object_format = "o"  # type: ignore[attr-defined]
-    with tempfile.TemporaryDirectory(dir=library.parent, prefix=f".{library.name}.") as folder:
-        made = Path(folder) / library.name
-        executable.export_library(str(made), fcompile=link, workspace_dir=folder)
-        shutil.move(made, library)
+    try:
+        if library.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix=f".{library.name}.") as folder:
+            made = Path(folder) / "model.so"
+            executable.export_library(str(made), fcompile=link, workspace_dir=folder)
+            made.replace(library)
+    except OSError as error:
+        raise ExportError(f"the file can't be written ({error.strerror}): {library}") from error
 
 
 def _module(program: Program, about: str) -> Any:

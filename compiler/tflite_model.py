@@ -84,6 +84,7 @@ class _Reader:
         self._operators = {code: word for word, code in vars(schema.BuiltinOperator).items() if word.isupper()}
         self._types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()}
 
+    @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
         if self._model.SubgraphsLength() != 1:
             raise ModelError(f"{self._name}: a model must have one subgraph: {self._model.SubgraphsLength()}")

@@ -289,7 +289,7 @@ def _assemble(
 
 
 def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias: LongArray) -> dict[str, Any]:
-    """What the fused rule takes beside scales."""
+    """What the fused rule takes beside scales; exceptions are at the last position, whose sums are rare."""
     requantize = workload.numerics.requantize
     if requantize is None or requantize.rule != "fused":
         return {}
@@ -297,9 +297,12 @@ def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias
     offset = {"offset": offsets[:entries].astype(np.float32)}
     if not requantize.exceptions:
         return offset
-    distance, step = np.resize(np.array(EXCEPTIONS), (entries, 2)).T
-    exception = np.clip((_aims(sums) + bias)[:entries] + distance, INT32_MIN, INT32_MAX)
-    return {**offset, "exception": exception.astype(np.int32), "step": step.astype(np.int32)}
+    distance = np.resize(np.array(EXCEPTIONS), entries)
+    # Not 0, whose own drill is about the sign of its offset.
+    exception = np.clip(np.abs((sums[-1] + bias)[:entries] + distance), 1, INT32_MAX).astype(np.int32)
+    # Half a step from the other offset at least.
+    another = np.where(offset["offset"] > 0.5, 0, 1).astype(np.float32)
+    return {**offset, "exception": exception, "exception_offset": another}
 
 
 def _rescale(workload: Workload, factors: RealArray, magnitude: LongArray) -> dict[str, Any]:

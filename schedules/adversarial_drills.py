@@ -36,5 +36,5 @@ DRILLS: dict[RoundingRule, tuple[tuple[float, float, tuple[int, ...]], ...]] = {
     "fused": FUSED_DRILLS,
 }
 """Factors, offsets and sums of each rule; offsets of the fused rule only."""
-# Distances of the fused rule's exceptions from the sums that channels aim at, and their steps: some are next to a sum.
-EXCEPTIONS = ((0, 1), (1, 1), (0, -1), (-1, -1), (0, 0))
+# Distances of the fused rule's exceptions from sums that occur.
+EXCEPTIONS = (0, 1, 0, -1, 0)

@@ -35,7 +35,7 @@ SUM_LOWEST, SUM_HIGHEST = 5, 6
 OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT = 7, 8, 9
 RESIDUAL_ZERO_POINT, SUM_ZERO_POINT, MULTIPLIER, SHIFT = 7, 8, 9, 12
 # Rows of a kernel's `rescale` argument by the fused rule; scales and offsets are binary32 in the form of their bits.
-SCALE_ROW, OFFSET_ROW, EXCEPTION_ROW, STEP_ROW = range(4)
+SCALE_ROW, OFFSET_ROW, EXCEPTION_ROW, EXCEPTION_OFFSET_ROW = range(4)
 
 
 def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tuple[Array, ...]:
@@ -43,9 +43,9 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
 
     `bias` has one int32 per border class and position of the layout's channels. `rescale` is float32 [P] for the float
     rule, int32 [2, P] (multipliers, shifts) for the fixed rule, int32 [2, P] (bits of scales and offsets) for the fused
-    rule and [4, P] (also exceptions and their steps) with exceptions, for P positions, or 1 where it is per tensor; the
-    float rule's scales are bounded where they can be (`schedules.scale_bounds`). An s32 output has one unused int32
-    there, so that all kernels have the same arguments.
+    rule and [4, P] (also the magnitudes of exceptions and the bits of their offsets) with exceptions, for P positions,
+    or 1 where it is per tensor; the float rule's scales are bounded where they can be (`schedules.scale_bounds`). An
+    s32 output has one unused int32 there, so that all kernels have the same arguments.
     """
     layout = kernel.layout
     data_zero_point = operands.data_zero_point + layout.data_offset
@@ -121,7 +121,7 @@ def _rescale(workload: Workload, layout: OperandLayout, operands: Operands) -> A
     rows = [operands.multiplier, operands.shift]
     if requantize.rule == "fused":
         rows = [operands.scale.view(np.int32), operands.offset.view(np.int32)]
-        rows += [operands.exception, operands.step] if requantize.exceptions else []
+        rows += [operands.exception, operands.exception_offset.view(np.int32)] if requantize.exceptions else []
     return np.stack([row[positions] for row in rows])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from schedules.arguments import (
+    EXCEPTION_OFFSET_ROW,
     EXCEPTION_ROW,
     HIGHEST,
     LOWEST,
@@ -22,7 +23,6 @@ from schedules.arguments import (
     RESIDUAL_ZERO_POINT,
     SCALE_ROW,
     SHIFT,
-    STEP_ROW,
     SUM_CONSTANT,
     SUM_HIGHEST,
     SUM_LOWEST,
@@ -33,6 +33,8 @@ from schedules.operands import ADDITION_SHIFT
 
 # 1.5 * 2^23 in binary32. TVM has no vector form of `nearbyint`.
 ROUNDER, ROUNDER_BITS = 12582912.0, 0x4B400000
+# Beyond any output, and exact where `_rounded` is.
+LARGE = 65536.0
 # The sign bit of an int32, and of a binary32.
 SIGN_BIT = -(2**31)
 DTYPES = {"u8": "uint8", "s8": "int8", "s32": "int32"}
@@ -46,13 +48,12 @@ def requantize(numerics: Numerics, total: Any, channel: Any, rescale: Any, param
     zero_point, low, high = params[OUTPUT_ZERO_POINT], params[LOWEST], params[HIGHEST]
     match numerics.requantize.rule:
         case "float":
-            value = _bounded(T.cast(total, "float32") * rescale[at], low, high)
-            shifted = _rounded(value, zero_point)
+            value = T.cast(total, "float32") * rescale[at]
+            shifted = _rounded(_bounded(value, low, high), zero_point)
         case "fixed":
             shifted = T.min(T.max(scale_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
         case "fused":
-            shifted = T.min(T.max(_scale_fused(numerics.requantize, total, at, rescale, low, high), low), high)
-            shifted = shifted + zero_point
+            shifted = T.min(T.max(_scale_fused(numerics.requantize, total, at, rescale), low), high) + zero_point
     return T.cast(shifted, DTYPES[numerics.output])
 
 
@@ -77,15 +78,15 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
     return T.cast(T.min(T.max(total, params[SUM_LOWEST]), params[SUM_HIGHEST]), DTYPES[numerics.output])
 
 
-def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any, low: Any, high: Any) -> Any:
-    """The int32 product and sum of the fused rule, right within `low` and `high`."""
+def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any) -> Any:
+    """The int32 product and sum of the fused rule; where it is beyond any output, another that is."""
     scale = T.reinterpret(rescale[SCALE_ROW, at], dtype="float32")
-    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, rescale[OFFSET_ROW, at]))
-    # One step beyond the bounds, a step back leaves a value at them or outside.
-    rounded = _rounded(_bounded(value, low - 1, high + 1), 0)
-    if not requantize.exceptions:
-        return rounded
-    return rounded + T.Select(total == rescale[EXCEPTION_ROW, at], rescale[STEP_ROW, at], T.int32(0))
+    offset = rescale[OFFSET_ROW, at]
+    if requantize.exceptions:
+        is_exception = T.max(total, 0 - total) == rescale[EXCEPTION_ROW, at]
+        offset = T.Select(is_exception, rescale[EXCEPTION_OFFSET_ROW, at], offset)
+    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, offset))
+    return _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
 
 
 def with_sign_of(total: Any, magnitude_bits: Any) -> Any:

@@ -21,9 +21,9 @@ class Requantize:
 
     `float` multiplies in IEEE binary32 and rounds half to even (ONNX Runtime's QLinearConv); `fixed` multiplies by a
     31-bit integer and rounds twice (gemmlowp, TFLite's reference kernels). `fused` adds an offset of the sum's sign to
-    the product, in one fused multiply-add of binary32, and rounds half to even; with `exceptions`, the output of one
-    sum of each channel is then moved by a step. Scales and offsets that are chosen for it give the outputs of `fixed`,
-    in a fraction of its instructions.
+    the product, in one fused multiply-add of binary32, and rounds half to even; with `exceptions`, sums of one
+    magnitude in each channel have another offset. Scales and offsets that are chosen for it give the outputs of
+    `fixed`, in a fraction of its instructions.
     """
 
     rule: RoundingRule = "float"

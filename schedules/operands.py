@@ -89,7 +89,8 @@ class Operands:
 
     `data` and `weight` have the workload's shapes, `bias` is int32 [OC]. The float rule takes `scale`, float32; the
     fixed rule `multiplier` and `shift`, int32, which stand for `multiplier * 2**(shift - 31)`; the fused rule `scale`
-    and `offset`, float32, and with exceptions `exception`, an int32 sum, and its `step` of -1, 0 or 1, int32. These are
+    and `offset`, float32, and with exceptions `exception`, int32, the magnitude of sums (-1 for none) that have another
+    offset, `exception_offset`, float32. These are
     [OC] per channel, [1] per tensor, and [0] where the rule takes none. Outputs stay within `clamp_low` and
     `clamp_high`, which are the bounds of the output type in a workload without clamp. Where the workload has a
     `residual`, all this is about the layer's own output, before the addition.
@@ -108,7 +109,7 @@ class Operands:
     shift: IntArray = field(default_factory=_no_ints)
     offset: FloatArray = field(default_factory=_no_floats)
     exception: IntArray = field(default_factory=_no_ints)
-    step: IntArray = field(default_factory=_no_ints)
+    exception_offset: FloatArray = field(default_factory=_no_floats)
     residual: Addend | None = None
 
     def validate(self, workload: Workload) -> None:
@@ -135,14 +136,15 @@ class Operands:
         requantize = workload.numerics.requantize
         taken = _rescale_arrays(requantize) if requantize else ()
         entries = workload.out_channels if requantize and requantize.per_channel else 1
-        for name in ("scale", "offset", "multiplier", "shift", "exception", "step"):
-            dtype = np.float32 if name in ("scale", "offset") else np.int32
+        for name in ("scale", "offset", "multiplier", "shift", "exception", "exception_offset"):
+            dtype = np.int32 if name in ("multiplier", "shift", "exception") else np.float32
             _require_dtype(name, getattr(self, name), (entries if name in taken else 0,), dtype)
         (_require_fused_scales if "offset" in taken else _require_scales)("scale", self.scale)
         _require_multipliers("multiplier", self.multiplier)
         _require_shifts("shift", self.shift, MAX_SHIFT)
         _require_addends("offset", self.offset, MAX_OFFSET)
-        _require_steps("step", self.step)
+        _require_exceptions("exception", self.exception)
+        _require_addends("exception_offset", self.exception_offset, MAX_OFFSET)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
@@ -189,7 +191,7 @@ def _rescale_arrays(requantize: Requantize) -> tuple[str, ...]:
         case "fixed":
             return ("multiplier", "shift")
         case "fused":
-            return ("scale", "offset", "exception", "step") if requantize.exceptions else ("scale", "offset")
+            return ("scale", "offset", *(("exception", "exception_offset") if requantize.exceptions else ()))
 
 
 def _require_array(name: str, array: object, shape: tuple[int, ...], data_type: str) -> None:
@@ -237,10 +239,10 @@ def _require_addends(name: str, values: FloatArray, largest: float) -> None:
         raise OperandError(f"{name} must be 0 or within 2^-60 and {largest:.0f}: {bad[0]}")
 
 
-def _require_steps(name: str, values: IntArray) -> None:
-    bad = values[np.abs(values.astype(np.int64)) > 1]
+def _require_exceptions(name: str, values: IntArray) -> None:
+    bad = values[values < -1]
     if bad.size:
-        raise OperandError(f"{name} must be -1, 0 or 1: {bad[0]}")
+        raise OperandError(f"{name} must be at least -1: {bad[0]}")
 
 
 def _require_multipliers(name: str, values: IntArray) -> None:

@@ -71,9 +71,10 @@ def requantize(workload: Workload, operands: Operands, sums: LongArray) -> npt.N
         case "fixed":
             scaled = scale_fixed_point(total, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
         case "fused":
-            scaled = scale_fused(total, operands.scale, operands.offset)
+            offset = operands.offset
             if numerics.requantize.exceptions:
-                scaled += np.where(total == operands.exception, operands.step, 0)
+                offset = np.where(np.abs(total) == operands.exception, operands.exception_offset, offset)
+            scaled = scale_fused(total, operands.scale, offset)
     own = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
     return add_residual(workload, operands, own).astype(DTYPES[numerics.output])
 

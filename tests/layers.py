@@ -41,6 +41,10 @@ ODD = (
     "conv2d-u8u8-2x5x7x6-k3x2x34-s1-p1-g2-wz-float.t-clamp-adds8-clamp-u8",
     "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fixed.c-addu8-s8",
     "dense-u8s8-5x13-o75-fixed.t-adds8-clamp-u8",
+    "conv2d-s8s8-2x7x5x7-k3x3x17-s2-p1-fused.cx-s8",
+    "dwconv2d-s8u8-1x9x9x9-k2x4x2-s1-p1-d2-wz-fused.tx-clamp-s8",
+    "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fused.c-addu8-clamp-s8",
+    "dense-u8s8-5x13-o75-fused.cx-adds8-u8",
 )
 
 

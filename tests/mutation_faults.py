@@ -7,7 +7,26 @@ import mutation_places as places
 import mutation_sums as sums
 from mutation import Expressions, Fault, Layouts, Statements
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import GE, GT, LT, Add, BitwiseXor, BufferStore, Cast, For, LShift, Max, Min, Mul, SeqStmt, Shuffle, Sub
+from tvm.tirx import (
+    EQ,
+    GE,
+    GT,
+    LT,
+    Add,
+    BitwiseOr,
+    BitwiseXor,
+    BufferStore,
+    Cast,
+    For,
+    LShift,
+    Max,
+    Min,
+    Mul,
+    Select,
+    SeqStmt,
+    Shuffle,
+    Sub,
+)
 
 KINDS: dict[str, tuple[Fault, ...]] = {
     "dropped tap": (Expressions((Call,), sums.without_dot), Expressions((Add,), sums.without_multiply_add)),
@@ -28,6 +47,14 @@ KINDS: dict[str, tuple[Fault, ...]] = {
         Expressions((Add,), outputs.without_right_rounding),
         Expressions((Add,), outputs.rounded_once),
         Expressions((LShift,), outputs.without_left_shift),
+        Expressions((Call,), outputs.sum_in_binary64),
+        Expressions((BitwiseOr,), outputs.without_sign),
+        Expressions((BitwiseOr,), outputs.without_offset),
+        Expressions((TensorLoad,), outputs.other_row),
+    ),
+    "wrong exception": (
+        Expressions((EQ,), outputs.other_exception),
+        Expressions((Select,), outputs.other_offset),
     ),
     "saturating product": (
         Expressions((Call,), sums.saturating_dot),

@@ -9,7 +9,25 @@ from mutation import Node, Subject
 from mutation_nodes import constant_of, extents, intrinsic, is_index, like, loads, operands, type_of
 from tvm.ir import Call, TensorLoad
 from tvm.script import tirx as T
-from tvm.tirx import GE, GT, Add, Broadcast, BufferLoad, Cast, FloatImm, IntImm, LShift, Max, Min, Mul, RShift
+from tvm.tirx import (
+    EQ,
+    GE,
+    GT,
+    Add,
+    BitwiseAnd,
+    BitwiseOr,
+    Broadcast,
+    BufferLoad,
+    Cast,
+    FloatImm,
+    IntImm,
+    LShift,
+    Max,
+    Min,
+    Mul,
+    RShift,
+    Select,
+)
 
 from schedules.arguments import PAD_VALUE
 from schedules.epilogue import ROUNDER
@@ -60,6 +78,51 @@ def fused(node: Add, _: Subject) -> Iterator[Node]:
         (product,) = operands(node.a)
         if isinstance(product, Mul):
             yield call("llvm.fma", type_of(node), product.a, product.b, node.b)
+
+
+def sum_in_binary64(node: Call, _: Subject) -> Iterator[Node]:
+    """The sum is not rounded to 24 bits before it is multiplied; neither is the product with its offset, but once."""
+    if intrinsic(node) == "llvm.fma" and loads(operands(node)[1], "rescale"):
+        total, scale, offset = operands(node)
+        wide = tvm_ffi.dtype("float64").with_lanes(type_of(node).lanes)
+        product = T.cast(total.value, wide) * T.cast(scale, wide)
+        yield T.cast(product + T.cast(offset, wide), type_of(node))
+
+
+def without_sign(node: BitwiseOr, _: Subject) -> Iterator[Node]:
+    """An offset that has not the sign of its sum: none, or the other one."""
+    if loads(node.b, "rescale") and isinstance(node.a, BitwiseAnd):
+        yield node.b
+        yield (node.a ^ node.a.b) | node.b
+
+
+def without_offset(node: BitwiseOr, _: Subject) -> Iterator[Node]:
+    if loads(node.b, "rescale") and isinstance(node.a, BitwiseAnd):
+        yield node.a
+
+
+def other_exception(node: EQ, _: Subject) -> Iterator[Node]:
+    if loads(node.b, "rescale"):
+        yield GE(node.a, node.b)
+        yield GT(node.a, node.b)
+        for by in (1, -1):
+            yield EQ(node.a, node.b + like(by, node.b))
+
+
+def other_offset(node: Select, _: Subject) -> Iterator[Node]:
+    """No exceptions, nothing else, or all others."""
+    if isinstance(node.condition, EQ):
+        yield node.false_value
+        yield node.true_value
+        yield Select(node.condition, node.false_value, node.true_value)
+
+
+def other_row(node: TensorLoad, _: Subject) -> Iterator[Node]:
+    """Another row of the rescale values, as far as they have rows of their own."""
+    if node.source.name == "rescale" and len(node.indices) == 2:
+        for other in range(extents(node.source)[0]):
+            if other != int(node.indices[0]):
+                yield BufferLoad(node.source, [T.int32(other), node.indices[1]])
 
 
 def other_nudge(node: Add, _: Subject) -> Iterator[Node]:

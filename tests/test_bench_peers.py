@@ -28,6 +28,7 @@ LAYERS = (
     "conv2d-u8s8-1x14x14x64-k3x3x32-s1-p1-g4-float.c-u8",
     "conv2d-u8s8-1x32x32x3-k7x7x32-s2-p3-float.c-u8",
     "conv2d-s8s8-2x9x9x24-k5x5x16-s1-p2-fixed.c-s8",
+    "conv2d-s8s8-1x9x9x24-k1x1x16-s1-p0-fused.cx-s8",
     "dwconv2d-u8s8-1x14x14x64-k3x3x1-s1-p1-float.c-u8",
     "dwconv2d-u8s8-1x14x14x48-k3x3x1-s2-p0.0.1.1-float.c-u8",
     "dwconv2d-u8s8-1x9x9x16-k3x3x2-s1-p0-float.c-u8",
@@ -83,7 +84,7 @@ class TestPeer:
         assert player.contestant.mean_s(3) > 0
 
     def test_zero_points_are_taken(self, player: Player, peer: Peer, tmp_path: Path) -> None:
-        for key in (LAYERS[0], LAYERS[8], LAYERS[11]):
+        for key in (LAYERS[0], LAYERS[9], LAYERS[12]):
             form = peer.form(parse_workload(key))
             assert not isinstance(form, Rejection)
             _, operands = adversarial_operands(form, 0)[0]

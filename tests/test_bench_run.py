@@ -225,6 +225,8 @@ def test_layers_are_compared_once() -> None:
         "dwconv2d-u8u8-1x14x14x32-k3x3x1-s1-p1-wz-fixed.t-clamp-u8",
         "conv2d-u8s8-1x8x8x16-k1x1x16-s1-p0-float.c-addu8-u8",
         "conv2d-u8s8-1x8x8x16-k1x1x16-s1-p0-fixed.c-adds8-clamp-s8",
+        "conv2d-u8s8-1x8x8x16-k1x1x16-s1-p0-fused.t-adds8-clamp-u8",
+        "dwconv2d-u8u8-1x14x14x32-k3x3x1-s1-p1-wz-fused.cx-u8",
         "dense-u8s8-4x64-o32-s32",
     ],
 )

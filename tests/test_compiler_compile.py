@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from compiled import assert_exact
 from onnx_models import MODELS, input_data, quantized, values_of
 from onnx_operators import every_operator
+from probes import host_target
+from shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
+from test_compiler_interpreter import NAMES
+from test_compiler_tflite import tensors_of
 
+from compiler.about import read_about
+from compiler.compile import compile_model
+from compiler.compiled_model import CompiledModel
+from compiler.errors import CompiledModelError
+from compiler.model import read_model
 from compiler.onnx_reader.model import read_onnx
+from compiler.schedule_choice import Schedules, Source
+from results.best import BestSchedule
+from results.errors import ExportError
+from results.record import Candidate
+from results.stats import ITSELF
+from schedules.registry import template_for
 from schedules.target import Target
+from schedules.workload import parse_workload
 
+Array = npt.NDArray[Any]
 FORMS = {
     "u8s8.c": ("u8", "s8", True, "QDQ", False),
     "s8s8.c": ("s8", "s8", True, "QDQ", False),
@@ -35,3 +55,120 @@ def test_networks_of_layers(name: str, native: Target, tmp_path: Path) -> None:
     model = MODELS[name]()
     file = quantized(model, tmp_path, *FORMS["u8s8.c"])
     assert_exact(read_onnx(file, "net"), native, {"x": input_data(model, 3)}, tmp_path)
+
+
+@pytest.mark.parametrize("name", [V1_SMALL, V1, V2, V2_INT8])
+def test_real_models(name: str, native: Target, tmp_path: Path) -> None:
+    """The cat is a cat, and every output is that of LiteRT's reference kernels."""
+    path = model_path(name)
+    graph, library = read_model(path), tmp_path / "model.so"
+    compile_model(graph, native, Schedules(native), library)
+    model = CompiledModel(library)
+    for subject in PICTURES:
+        data = picture(subject, *graph.values[graph.inputs[0]].shape[1:3])
+        (ours,) = model.run([data])
+        np.testing.assert_array_equal(ours, tensors_of(path, data)[graph.outputs[0]], subject)
+        assert labels()[int(ours.argmax())].split(",")[0] in NAMES[subject]
+
+
+@pytest.mark.parametrize("target", ["generic", "x86-avx2", "x86-avx512vnni"])
+def test_other_targets(target: str, tmp_path: Path) -> None:
+    model = MODELS["separable"]()
+    file = quantized(model, tmp_path, *FORMS["u8s8.c"])
+    assert_exact(read_onnx(file, "net"), host_target(target), {"x": input_data(model, 3)}, tmp_path)
+
+
+@pytest.mark.alone
+def test_two_threads(native: Target, tmp_path: Path) -> None:
+    model = every_operator()
+    file = quantized(model, tmp_path, *FORMS["u8s8.c"])
+    threads = replace(native, name=f"{native.name}-t2", threads=2)
+    assert_exact(read_onnx(file, "net"), threads, {"x": input_data(model, 9)}, tmp_path)
+
+
+def test_a_best_log_decides(native: Target) -> None:
+    """The layer's own schedule, then that of the same form, then the default; of other targets none."""
+    workload = parse_workload("conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8")
+    template = template_for(workload, native)
+    space = template.space(workload, native)
+    other = next(config for config in space if config != dict(space.default))
+    chosen_one = Candidate(workload.key, native.name, template.name, template.version, other)
+    best = BestSchedule(workload.key, native.name, "local", chosen_one, 1e-6, chosen_one.id, ITSELF, "c", 0)
+    schedules = Schedules(native, [best])
+    clamped = parse_workload("conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-clamp-u8")
+    larger = parse_workload("conv2d-u8s8-1x9x8x16-k1x1x32-s1-p0-float.c-u8")
+    chosen = [schedules.choose(each) for each in (workload, clamped, larger)]
+    assert [choice.source for choice in chosen] == [Source.LOG, Source.SAME_FORM, Source.DEFAULT]
+    assert [choice.config == other for choice in chosen] == [True, True, False]
+    elsewhere = Schedules(native, [replace(best, target="generic-other")])
+    assert elsewhere.choose(workload).source is Source.DEFAULT
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiled model with an input [1, 3, 8, 8] of numbers."""
+    folder, target = tmp_path_factory.mktemp("small"), host_target("generic")
+    graph = read_onnx(quantized(MODELS["concat"](), folder, *FORMS["u8s8.c"]), "small")
+    compile_model(graph, target, Schedules(target), folder / "small.so")
+    return folder / "small.so"
+
+
+def test_a_compiled_model_says_what_it_is(small: Path) -> None:
+    about = CompiledModel(small).about
+    assert [form["name"] for form in about.inputs] == ["x"]
+    assert about.inputs[0]["shape"] == [1, 3, 8, 8]
+    assert about.model == "small"
+    assert about.threads == 1
+    names = {name for call in about.calls for name in call["layers"]}
+    assert {"left", "right", "mixed", "concat", "pool"} <= names
+
+
+def test_a_profile_has_every_call(small: Path) -> None:
+    model = CompiledModel(small)
+    times = model.profile([np.zeros((1, 3, 8, 8), np.float32)], 3)
+    assert [time.layers for time in times] == [tuple(call["layers"]) for call in model.about.calls if call["kernel"]]
+    assert all(len(time.times_s) == 3 and min(time.times_s) > 0 for time in times)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "it takes 1 inputs: 0"),
+        ([np.zeros((1, 3, 8, 8))], r"input `x` must be float32 \(1, 3, 8, 8\): float64"),
+        ([np.zeros((3, 8, 8), np.float32)], r"input `x` must be float32 \(1, 3, 8, 8\): float32 \(3, 8, 8\)"),
+    ],
+)
+def test_other_inputs_are_refused_at_the_door(small: Path, inputs: list[Array], message: str) -> None:
+    with pytest.raises(CompiledModelError, match=message):
+        CompiledModel(small).run(inputs)
+
+
+def test_inputs_may_lie_anywhere(small: Path) -> None:
+    """Kernels read whole vectors, which must not begin anywhere: inputs are copied to where they may."""
+    model, memory = CompiledModel(small), np.zeros(3 * 8 * 8 + 1, np.float32)
+    shifted = memory[1:].reshape(1, 3, 8, 8)
+    shifted[:] = np.random.default_rng(0).standard_normal(shifted.shape)
+    np.testing.assert_array_equal(model.run([shifted])[0], model.run([shifted.copy()])[0])
+    backwards = np.ascontiguousarray(shifted[..., ::-1])[..., ::-1]
+    np.testing.assert_array_equal(model.run([shifted])[0], model.run([backwards])[0])
+
+
+def test_what_is_no_compiled_model_is_refused(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "text.so"
+    text.write_text("no library")
+    for path, message in ((text, "no compiled model"), (tmp_path, "must be a file")):
+        with pytest.raises(CompiledModelError, match=message):
+            CompiledModel(path)
+    monkeypatch.setattr("compiler.compiled_model.read_about", lambda text: replace(read_about(text), needs=("amx_x",)))
+    with pytest.raises(CompiledModelError, match="this CPU lacks: amx_x"):
+        CompiledModel(small)
+
+
+def test_a_library_that_cant_be_written(tmp_path: Path) -> None:
+    target = host_target("generic")
+    graph = read_onnx(quantized(MODELS["concat"](), tmp_path, *FORMS["u8s8.c"]), "small")
+    with pytest.raises(ExportError, match="No such file or directory"):
+        compile_model(graph, target, Schedules(target), tmp_path / "missing" / "model.so")
+    with pytest.raises(ExportError, match="Is a directory"):
+        compile_model(graph, target, Schedules(target), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["quantized.onnx"]

@@ -329,6 +329,9 @@ def long_chain(length: int) -> Any:
             make("QuantizeLinear", [names[2], "y.scale", "y.zero"], [names[3]]),
         ]
         before = names[3]
+    nodes.append(make("DequantizeLinear", [before, "y.scale", "y.zero"], ["z"]))
+    model.graph.output[0].name = "z"
+    model.graph.output[0].ClearField("type")
     model.graph.ClearField("node")
     model.graph.node.extend(reversed(nodes))
     return model

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import Writer, input_data, quantized, values_of
+from onnx_models import Writer, input_data, quantized, quantized_layer, values_of
 from onnx_operators import Form, as_graph, compared, every_operator, feeds_of, operator_model
 
 from compiler.errors import ModelError
@@ -151,6 +151,42 @@ def test_images_keep_the_order_of_their_file_through_reshapes() -> None:
         graph, _ = compared(model, feeds_of([(shape, 0.02, 100)], np.uint8))
         assert [each.kind for each in graph.operators] == kinds
         assert graph.moved == {"x0"}
+
+
+def test_operators_that_mix_images_with_others_compute_in_the_order_of_the_file() -> None:
+    """A mean that keeps height before channels; channels of a value with fewer axes; a product over the width."""
+    image: Form = (2, 5, 6, 7), 0.02, 100
+    mean = operator_model("ReduceMean", [image], (0.02, 100), axes=[2], keepdims=0)
+    product = operator_model("Mul", [image, ((5, 1, 1), 0.03, 9)], (0.02, 100))
+    matrix = every_row_times_a_matrix()
+    for model, kind in ((mean, Kind.MEAN), (product, Kind.MULTIPLY), (matrix, Kind.DENSE)):
+        inputs: list[Form] = [image, ((5, 1, 1), 0.03, 9)]
+        feeds = feeds_of(inputs[: len(model.graph.input)], np.uint8)
+        if kind is Kind.DENSE:
+            feeds = {"x": feeds["x0"]}
+        graph, differ = compared(model, feeds)
+        kinds = [each.kind for each in graph.operators]
+        assert kinds[kinds.index(kind) - 1] is Kind.TRANSPOSE
+        assert differ == 0
+
+
+def every_row_times_a_matrix() -> Any:
+    """A convolution, then a product of its output's rows."""
+    model = quantized_layer(shape=(2, 5, 6, 7), weight=np.arange(10).reshape(2, 5, 1, 1))
+    make = onnx.helper.make_node
+    model.graph.node.extend(
+        [
+            make("DequantizeLinear", ["m", "w.scale", "w.zero"], ["md"]),
+            make("MatMul", ["y", "md"], ["p"], name="product"),
+            make("QuantizeLinear", ["p", "y.scale", "y.zero"], ["pq"]),
+            make("DequantizeLinear", ["pq", "y.scale", "y.zero"], ["pd"]),
+        ]
+    )
+    matrix = np.arange(-21, 21, dtype=np.int8).reshape(7, 6)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(matrix, "m"))
+    model.graph.output[0].name = "pd"
+    model.graph.output[0].type.Clear()
+    return model
 
 
 def test_a_file_whose_images_end_in_channels_keeps_them() -> None:
@@ -323,7 +359,6 @@ def test_what_has_no_kind_says_why() -> None:
         ("MaxPool", image, {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilated windows"),
         ("MaxPool", (2, 3, 6), {"kernel_shape": [2]}, "four axes"),
         ("AveragePool", image, {"kernel_shape": [3, 3], "ceil_mode": 1, "count_include_pad": 1}, "ceil_mode"),
-        ("ReduceMean", image, {"axes": [2], "keepdims": 0}, "another order"),
         ("Softmax", image, {"opset": 12, "axis": 1}, "the sums must be of one axis"),
         ("Pad", image, {"constants": [([0] * 7 + [1], np.int64)], "mode": "reflect"}, "border must be constant"),
         ("Resize", image, {"constants": [None, ([1, 1, 2, 2],)], "mode": "cubic"}, "cubic"),

@@ -14,10 +14,18 @@ import numpy.typing as npt
 import pytest
 
 from schedules.adversarial import adversarial_operands
-from schedules.adversarial_drills import FIXED_DRILLS, FLOAT_DRILLS
+from schedules.adversarial_drills import EXCEPTIONS, FIXED_DRILLS, FLOAT_DRILLS, FUSED_DRILLS
 from schedules.numerics import RANGES
 from schedules.operands import Operands, quantize_multiplier
-from schedules.reference import accumulate, add_residual, reference, requantize, scale_binary32, scale_fixed_point
+from schedules.reference import (
+    accumulate,
+    add_residual,
+    reference,
+    requantize,
+    scale_binary32,
+    scale_fixed_point,
+    scale_fused,
+)
 from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 
 Array = npt.NDArray[Any]
@@ -42,6 +50,11 @@ KEYS = (
     "conv2d-s8s8-1x7x7x8-k3x3x8-s1-p1-float.t-clamp-adds8-clamp-s8",
     "dwconv2d-u8u8-1x9x9x5-k3x3x1-s1-p1-wz-fixed.c-clamp-adds8-u8",
     "dense-s8s8-5x65-o33-fixed.t-addu8-clamp-s8",
+    "conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fused.cx-s8",
+    "dwconv2d-u8u8-1x10x7x20-k3x3x1-s1-p1-wz-fused.c-clamp-u8",
+    "conv2d-u8s8-1x8x8x3-k5x5x1-s1-p2-fused.tx-u8",
+    "dense-u8s8-7x65-o33-fused.t-clamp-u8",
+    "conv2d-s8s8-1x7x7x8-k3x3x8-s1-p1-fused.cx-clamp-adds8-clamp-s8",
 )
 
 # Sums so long that a bias or a left shift could make them wrap.
@@ -157,6 +170,45 @@ def test_each_fixed_drill_aims_at_one_rounding() -> None:
     assert (doubly != np.floor(np.array(sums) * twice + 0.5)).sum() >= 3
     assert quantize_multiplier(right) == (2**31 - 1, -24)
     assert sum(value / 2**24 % 1 == 0.5 for value in long_sums) == 2
+
+
+def test_each_fused_drill_aims_at_one_rounding() -> None:
+    (tie, none, ties), (quarter, offset, signed), (small, above_half, long_sums), (factor, rest, products) = (
+        FUSED_DRILLS
+    )
+
+    def rounded(change: Callable[[Array, Array, Array], Array], value: int, scale: float, offset: float) -> float:
+        values = np.array(value), np.float64(np.float32(scale)), np.float64(np.float32(offset))
+        return float(np.rint(change(*values)))
+
+    assert none == 0
+    assert {value * tie % 1 for value in ties if abs(value) < 2**30} == {0.5}
+    assert {2**31 - 1, -(2**31)} <= set(ties)
+    assert {0, -1} <= set(signed)
+    assert all((abs(value) * quarter + offset) % 1 == 0.5 for value in signed[2:6])
+    for value in signed:
+        assert (rounded(fused_rule, value, quarter, offset) != rounded(offset_of_one_sign, value, quarter, offset)) == (
+            value < 0
+        )
+    for change, values in ((fused_of_integers, long_sums), (fused_in_binary64, long_sums)):
+        for value in values:
+            assert rounded(change, value, small, above_half) != rounded(fused_rule, value, small, above_half)
+    for value in products:
+        assert rounded(product_rounded, value, factor, rest) != rounded(fused_rule, value, factor, rest)
+
+
+def test_exceptions_are_met_and_nearly_met() -> None:
+    assert set(EXCEPTIONS) == {-1, 0, 1}
+    signs, offsets = set(), set()
+    for _, operands in cases("conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fused.cx-s8"):
+        sums = sums_of(parse_workload("conv2d-s8s8-1x8x8x32-k1x1x20-s1-p0-fused.cx-s8"), operands)
+        met = np.abs(sums) == operands.exception
+        near = np.abs(np.abs(sums) - operands.exception) == 1
+        assert (met | near).any(axis=(0, 1, 2)).all()
+        signs |= set(np.sign(sums[met]).tolist())
+        offsets |= set(operands.exception_offset[met.any(axis=(0, 1, 2))].tolist())
+    assert {-1, 1} <= signs
+    assert offsets == {0, 1}
 
 
 def test_the_fixed_rule_meets_left_and_long_right_shifts() -> None:
@@ -278,7 +330,9 @@ def clamp_missing(workload: Workload, operands: Operands) -> Array:
 
 def output_wraps_instead_of_saturating(workload: Workload, operands: Operands) -> Array:
     sums = sums_of(workload, operands)
-    if operands.scale.size:
+    if operands.offset.size:
+        values = scale_fused(sums, operands.scale, offsets_of(sums, operands))
+    elif operands.scale.size:
         values = scale_binary32(sums, operands.scale)
     else:
         values = scale_fixed_point(sums, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
@@ -308,6 +362,106 @@ def rounded_once(workload: Workload, operands: Operands) -> Array:
 def fixed_rule_in_binary32(workload: Workload, operands: Operands) -> Array:
     scale = np.ldexp(operands.multiplier.astype(np.float32), operands.shift - 31)
     return _stored(workload, operands, np.rint(sums_of(workload, operands).astype(np.float32) * scale))
+
+
+def offsets_of(sums: Array, operands: Operands) -> Array:
+    if not operands.exception.size:
+        return operands.offset
+    return np.where(np.abs(sums) == operands.exception, operands.exception_offset, operands.offset)
+
+
+def fused_as(change: Callable[[Array, Array, Array], Array]) -> Mutant:
+    """The fused rule with other values to round, of sums, scales and offsets in binary64."""
+
+    def mutant(workload: Workload, operands: Operands) -> Array:
+        sums = sums_of(workload, operands)
+        values = change(sums, operands.scale.astype(np.float64), offsets_of(sums, operands).astype(np.float64))
+        return _stored(workload, operands, np.rint(values))
+
+    return mutant
+
+
+def signed_like(sums: Array, offset: Array) -> Array:
+    signed: Array = np.where(sums < 0, -offset, offset)
+    return signed
+
+
+def fused_rule(sums: Array, scale: Array, offset: Array) -> Array:
+    """Right but where a sum is a tie of binary64 and none of binary32."""
+    values: Array = (sums.astype(np.float32) * scale + signed_like(sums, offset)).astype(np.float32)
+    return values
+
+
+def fused_of_integers(sums: Array, scale: Array, offset: Array) -> Array:
+    """The sum itself is not rounded to binary32."""
+    values: Array = (sums * scale + signed_like(sums, offset)).astype(np.float32)
+    return values
+
+
+def fused_in_binary64(sums: Array, scale: Array, offset: Array) -> Array:
+    return sums.astype(np.float32) * scale + signed_like(sums, offset)
+
+
+def product_rounded(sums: Array, scale: Array, offset: Array) -> Array:
+    product = sums.astype(np.float32) * scale.astype(np.float32)
+    return product + signed_like(sums, offset.astype(np.float32))
+
+
+def offset_of_one_sign(sums: Array, scale: Array, offset: Array) -> Array:
+    return fused_rule(sums, scale, np.where(sums < 0, -offset, offset))
+
+
+def offset_ignored(sums: Array, scale: Array, offset: Array) -> Array:
+    return fused_rule(sums, scale, 0 * offset)
+
+
+def offset_of_the_other_sign_at_zero(sums: Array, scale: Array, offset: Array) -> Array:
+    return fused_rule(sums, scale, np.where(sums == 0, -offset, offset))
+
+
+def fused_away_from_zero(sums: Array, scale: Array, offset: Array) -> Array:
+    values = fused_rule(sums, scale, offset).astype(np.float64)
+    away: Array = np.sign(values) * np.floor(np.abs(values) + 0.5)
+    return away
+
+
+def exceptions_as(change: Callable[[Array, Operands], Array]) -> Mutant:
+    """The fused rule with other sums as exceptions."""
+
+    def mutant(workload: Workload, operands: Operands) -> Array:
+        sums = sums_of(workload, operands)
+        offset = np.where(change(sums, operands), operands.exception_offset, operands.offset)
+        return _stored(workload, operands, scale_fused(sums, operands.scale, offset))
+
+    return mutant
+
+
+def exceptions_themselves(sums: Array, operands: Operands) -> Array:
+    return np.abs(sums) == operands.exception
+
+
+def exceptions_ignored(sums: Array, operands: Operands) -> Array:  # noqa: ARG001
+    return np.zeros_like(sums, bool)
+
+
+def sums_from_the_exception_on(sums: Array, operands: Operands) -> Array:
+    return np.abs(sums) >= operands.exception
+
+
+def sums_above_the_exception(sums: Array, operands: Operands) -> Array:
+    return np.abs(sums) == operands.exception + 1
+
+
+def sums_below_the_exception(sums: Array, operands: Operands) -> Array:
+    return np.abs(sums) == operands.exception - 1
+
+
+def positive_exceptions_alone(sums: Array, operands: Operands) -> Array:
+    return sums == operands.exception
+
+
+def negative_exceptions_alone(sums: Array, operands: Operands) -> Array:
+    return -sums == operands.exception
 
 
 def _stored(workload: Workload, operands: Operands, values: Array) -> Array:
@@ -351,6 +505,38 @@ def _rule(workload: Workload) -> str:
     return workload.numerics.requantize.rule if workload.numerics.requantize else "none"
 
 
+def is_per_tensor(workload: Workload) -> bool:
+    return workload.numerics.requantize is not None and not workload.numerics.requantize.per_channel
+
+
+def _has_exceptions(workload: Workload) -> bool:
+    return workload.numerics.requantize is not None and workload.numerics.requantize.exceptions
+
+
+FUSED_MUTANTS = (
+    fused_of_integers,
+    fused_in_binary64,
+    product_rounded,
+    offset_of_one_sign,
+    offset_ignored,
+    offset_of_the_other_sign_at_zero,
+    fused_away_from_zero,
+)
+EXCEPTION_MUTANTS = (
+    exceptions_ignored,
+    sums_from_the_exception_on,
+    sums_above_the_exception,
+    sums_below_the_exception,
+    positive_exceptions_alone,
+    negative_exceptions_alone,
+)
+
+
+def named(mutant: Mutant, name: str) -> Mutant:
+    mutant.__name__ = name
+    return mutant
+
+
 # Each with the workloads that it can happen to.
 MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
     (last_tap_dropped, lambda _: True),
@@ -371,6 +557,11 @@ MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
     (truncated, lambda workload: _rule(workload) == "float"),
     (rounded_once, lambda workload: _rule(workload) == "fixed"),
     (fixed_rule_in_binary32, lambda workload: _rule(workload) == "fixed"),
+    *(
+        (named(fused_as(change), change.__name__), lambda workload: _rule(workload) == "fused")
+        for change in FUSED_MUTANTS
+    ),
+    *((named(exceptions_as(change), change.__name__), _has_exceptions) for change in EXCEPTION_MUTANTS),
     (pairs_saturate_or_wrap_in_int16, lambda workload: workload.numerics.weight == "s8" and workload.reduction > 1),
 )
 
@@ -405,6 +596,10 @@ def test_a_right_kernel_is_not_accused(key: str) -> None:
         if _rule(workload) == "float":
             values = np.rint(sums.astype(np.float32) * operands.scale)
             np.testing.assert_array_equal(_stored(workload, operands, values), expected)
+        if _rule(workload) == "fused":
+            np.testing.assert_array_equal(fused_as(fused_rule)(workload, operands), expected)
+        if _has_exceptions(workload):
+            np.testing.assert_array_equal(exceptions_as(exceptions_themselves)(workload, operands), expected)
         index = tuple(extent - 1 for extent in workload.output_shape)
         data, weight = _factors(workload, operands, index)
         products = (data - operands.data_zero_point) * (weight - operands.weight_zero_point)

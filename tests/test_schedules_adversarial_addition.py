@@ -27,8 +27,13 @@ KEYS = (
     "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-fixed.c-addu8-u8",
     "conv2d-s8s8-1x7x7x8-k1x1x16-s1-p0-fixed.t-clamp-adds8-clamp-s8",
     "dense-u8u8-7x65-o33-wz-fixed.c-addu8-s8",
+    "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-fused.cx-addu8-u8",
+    "dwconv2d-u8s8-1x9x9x5-k3x3x1-s1-p1-fused.t-clamp-adds8-clamp-u8",
 )
-FLOAT_KEYS = tuple(key for key in KEYS if "float" in key)
+# Those whose addition is in binary32; the fused rule has the zero points in its constant.
+FLOAT_KEYS = tuple(key for key in KEYS if "fixed" not in key)
+FUSED_KEYS = tuple(key for key in KEYS if "fused" in key)
+ZERO_POINT_KEYS = tuple(key for key in KEYS if "fused" not in key)
 FIXED_KEYS = tuple(key for key in KEYS if "fixed" in key)
 
 
@@ -96,7 +101,7 @@ def test_aimed_residuals_make_ties(key: str) -> None:
 def added(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:
     """The sums with their zero point, not saturated yet."""
     assert workload.numerics.requantize is not None
-    add = add_binary32 if workload.numerics.requantize.rule == "float" else add_fixed_point
+    add = add_fixed_point if workload.numerics.requantize.rule == "fixed" else add_binary32
     return add(own, addend.data.astype(np.int64), operands.output_zero_point, addend)
 
 
@@ -167,7 +172,7 @@ def half_even_in_binary64(workload: Workload, operands: Operands, addend: Addend
 
 def real_ratios(workload: Workload, addend: Addend) -> Array:
     assert workload.numerics.requantize is not None
-    if workload.numerics.requantize.rule == "float":
+    if workload.numerics.requantize.rule != "fixed":
         return addend.ratio.astype(np.float64)
     reals = np.ldexp(addend.multiplier.astype(np.float64), addend.shift - 31)
     ratios: Array = reals[:2] * reals[2] * 2.0**20
@@ -221,7 +226,8 @@ def own_output_not_saturated(workload: Workload, operands: Operands, addend: Add
 def sums_of(workload: Workload, operands: Operands) -> Array:
     """The int32 sums: those of the same layer that stores them."""
     numerics = replace(workload.numerics, output="s32", requantize=None, clamp=False, residual=None)
-    empty: Any = {"scale": np.empty(0, np.float32), "multiplier": np.empty(0, np.int32), "shift": np.empty(0, np.int32)}
+    empty: dict[str, Any] = {name: np.empty(0, np.float32) for name in ("scale", "offset", "exception_offset")}
+    empty |= {name: np.empty(0, np.int32) for name in ("multiplier", "shift", "exception")}
     low, high = RANGES["s32"]
     plain = replace(operands, residual=None, output_zero_point=0, clamp_low=low, clamp_high=high, **empty)
     return reference(replace(workload, numerics=numerics), plain).astype(np.int64)
@@ -246,11 +252,19 @@ def moved(axis: int) -> Mutant:
     return changed(data=lambda addend: np.ascontiguousarray(np.roll(addend.data, 1, axis)))
 
 
-BOTH: dict[str, Mutant] = {
+def constant_computed(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:
+    """In binary32, of the zero points."""
+    constant = addition_constant(operands.output_zero_point, replace(addend, constant=np.empty(0, np.float32)))
+    return changed(constant=lambda _: np.array([constant]))(workload, operands, addend, own)
+
+
+ZERO_POINTS: dict[str, Mutant] = {
     "residual's zero point ignored": changed(zero_point=lambda _: 0),
     "residual's zero point off by one": changed(zero_point=lambda addend: max(addend.zero_point - 1, -128)),
     "own zero point ignored": own_zero_point_ignored,
     "sum's zero point ignored": changed(sum_zero_point=lambda _: 0),
+}
+BOTH: dict[str, Mutant] = {
     "scales swapped": changed(
         ratio=lambda addend: swapped(addend.ratio),
         multiplier=lambda addend: swapped(addend.multiplier),
@@ -273,6 +287,11 @@ FLOAT: dict[str, Mutant] = {
     "dequantized": dequantized,
     "own output not rounded": own_output_not_rounded,
 }
+FUSED: dict[str, Mutant] = {
+    "constant ignored": changed(constant=lambda addend: 0 * addend.constant),
+    "constant computed": constant_computed,
+    "constant's last bit": changed(constant=lambda addend: np.nextafter(addend.constant, np.float32(0))),
+}
 FIXED: dict[str, Mutant] = {
     "half to even": half_even_in_binary64,
     "half up": rounded_up,
@@ -284,12 +303,14 @@ FIXED: dict[str, Mutant] = {
     ("name", "key"),
     [
         *((name, key) for name in BOTH for key in KEYS),
+        *((name, key) for name in ZERO_POINTS for key in ZERO_POINT_KEYS),
         *((name, key) for name in FLOAT for key in FLOAT_KEYS),
         *((name, key) for name in FIXED for key in FIXED_KEYS),
+        *((name, key) for name in FUSED for key in FUSED_KEYS),
     ],
 )
 def test_a_wrong_addition_is_found(name: str, key: str, seed: int) -> None:
-    workload, mutant = parse_workload(key), (BOTH | FLOAT | FIXED)[name]
+    workload, mutant = parse_workload(key), (BOTH | ZERO_POINTS | FLOAT | FIXED | FUSED)[name]
     found = [
         case
         for case, operands, addend, own in cases(key, seed)

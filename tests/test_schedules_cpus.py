@@ -25,6 +25,7 @@ LAYERS = (
     "conv2d-u8s8-1x14x14x32-k3x3x48-s1-p1-float.c-u8",
     "dwconv2d-s8u8-1x15x15x24-k5x5x1-s2-p2-wz-fixed.t-clamp-s8",
     "dense-u8u8-1x100-o10-s32",
+    "conv2d-s8s8-1x14x14x32-k1x1x48-s1-p0-fused.cx-adds8-s8",
 )
 # LLVM's names of CPU features where Linux has others.
 LINUX_NAMES = {

@@ -76,13 +76,14 @@ def test_fused_rule_at_the_ends_of_int32(form: str, profile: str) -> None:
     pairs = list(itertools.product(ENDS, FUSED_SCALES))
     bias, scale = [end for end, _ in pairs], np.array([scale for _, scale in pairs], np.float32)
     rescale: dict[str, Any] = {"scale": scale}
-    steps: tuple[int, ...] = (0,)
+    others: tuple[float, ...] = (0.0,)
     if kernel.workload.numerics.requantize == Requantize("fused", exceptions=True):
-        rescale["exception"], steps = np.array(bias, np.int32), (-1, 1)
-    for zero_point, offset, step in itertools.product((*RANGES[form[-2:]], 1), (0.0, 0.5, 1.0), steps):
+        magnitudes = np.minimum(np.abs(np.array(bias, np.int64)), INT32_MAX)
+        rescale["exception"], others = magnitudes.astype(np.int32), (0.0, 1.0)
+    for zero_point, offset, other in itertools.product((*RANGES[form[-2:]], 1), (0.0, 0.5, 1.0), others):
         rescale["offset"] = np.full(CHANNELS, offset, np.float32)
-        if step:
-            rescale["step"] = np.full(CHANNELS, step, np.int32)
+        if "exception" in rescale:
+            rescale["exception_offset"] = np.full(CHANNELS, other, np.float32)
         assert kernel.is_exact(sums_of_bias(kernel.workload, bias, zero_point, **rescale))
 
 
@@ -123,7 +124,7 @@ def test_exceptions_are_sums_without_what_types_and_zero_points_add(key: str, pr
         scale=np.full(16, 0.5, np.float32),
         offset=np.zeros(16, np.float32),
         exception=np.full(16, 100, np.int32),
-        step=np.full(16, 1, np.int32),
+        exception_offset=np.full(16, 1, np.float32),
     )
     far = replace(
         operands,
@@ -137,14 +138,14 @@ def test_exceptions_are_sums_without_what_types_and_zero_points_add(key: str, pr
 
 
 @pytest.mark.parametrize("profile", ["x86-avx512vnni", "x86-avx2"])
-def test_the_fused_rule_is_four_instructions_a_register_and_two_for_exceptions(profile: str) -> None:
+def test_the_fused_rule_is_four_instructions_a_register_and_three_for_exceptions(profile: str) -> None:
     """LLVM fuses the product and the sum, and makes the sign's transfer one instruction where there is one."""
     target = host_target(profile)
     assembly = built("conv2d-u8s8-1x8x8x64-k1x1x64-s1-p0-fused.cx-u8", target).assembly
     registers = 2 * assembly.count("\tvpackssdw\t")
-    names = ["vcvtdq2ps", r"vfmadd\d+ps", "vcvtps2dq", "vpcmpeqd"]
+    names = ["vcvtdq2ps", r"vfmadd\d+ps", "vcvtps2dq", "vpabsd", "vpcmpeqd"]
     if profile == "x86-avx512vnni":
-        names += ["vpternlogd", r"vpaddd(?=\t.*%k\d)"]
+        names += ["vpternlogd", r"vmovdqa32(?=\t.*%k\d)"]
     assert [len(re.findall(rf"\t{name}\t", assembly)) for name in names] == [registers] * len(names)
 
 

@@ -129,9 +129,9 @@ def _expected_output(workload: Workload, operands: Operands, index: tuple[int, .
     elif requantize_step.rule == "fixed":
         value = _gemmlowp(total, int(operands.multiplier[at]), int(operands.shift[at]))
     else:
-        value = _fused(total, float(operands.scale[at]), float(operands.offset[at]))
-        if requantize_step.exceptions and total == operands.exception[at]:
-            value += int(operands.step[at])
+        is_exception = requantize_step.exceptions and abs(total) == operands.exception[at]
+        offset = operands.exception_offset[at] if is_exception else operands.offset[at]
+        value = _fused(total, float(operands.scale[at]), float(offset))
     own = min(max(value + operands.output_zero_point, operands.clamp_low), operands.clamp_high)
     addend = operands.residual
     if addend is None:
@@ -269,20 +269,21 @@ def test_no_product_of_the_fused_rule_leaves_int32() -> None:
     assert ends.astype(np.float32)[1] * LARGEST_FUSED_SCALE == products[1]
 
 
-def test_exceptions_are_single_sums_that_get_a_step_before_they_are_clamped() -> None:
+def test_exceptions_are_sums_of_one_magnitude_with_another_offset() -> None:
     workload = parse_workload("dense-s8s8-6x5-o3-fused.cx-clamp-s8")
     operands = replace(
         _operands(workload),
         clamp_high=4,
         output_zero_point=1,
-        exception=np.array([3, -2, 6], np.int32),
-        step=np.array([1, -1, -1], np.int32),
+        exception=np.array([3, 2, -1], np.int32),
+        exception_offset=np.array([0.25, 1, 1], np.float32),
     )
     sums = np.array([2, 3, 4, -2, -3, 6])[:, None] + np.zeros(3, np.int64)
     # Half of each, rounded to even, plus the zero point.
     plain = [2, 3, 3, 0, -1, 4]
-    expected = np.array([[2, 4, 3, 0, -1, 4], [2, 3, 3, -1, -1, 4], [2, 3, 3, 0, -1, 3]]).T
-    assert requantize(workload, replace(operands, step=0 * operands.step), sums)[:, 0].tolist() == plain
+    expected = np.array([[2, 3, 3, 0, -1, 4], [3, 3, 3, -1, -1, 4], plain]).T
+    nowhere = replace(operands, exception=np.full(3, -1, np.int32))
+    assert requantize(workload, nowhere, sums)[:, 0].tolist() == plain
     assert requantize(workload, operands, sums).tolist() == expected.tolist()
 
 
@@ -354,7 +355,7 @@ def _operands(workload: Workload) -> Operands:
     elif numerics.requantize is not None and numerics.requantize.rule == "fused":
         values = {"scale": np.full(entries, 0.5, np.float32), "offset": np.zeros(entries, np.float32)}
         if numerics.requantize.exceptions:
-            values |= {"exception": np.zeros(entries, np.int32), "step": np.zeros(entries, np.int32)}
+            values |= {"exception": np.zeros(entries, np.int32), "exception_offset": np.zeros(entries, np.float32)}
     elif numerics.requantize is not None:
         values = {"multiplier": np.full(entries, 2**30, np.int32), "shift": np.zeros(entries, np.int32)}
     return Operands(
@@ -438,9 +439,12 @@ def test_operands_of_the_fixed_rule_that_do_not_fit_are_refused(change: dict[str
         ({"offset": np.zeros(3)}, "offset must be of type float32: float64"),
         ({"exception": np.zeros(0, np.int32)}, "exception must have shape (3,): (0,)"),
         ({"exception": np.zeros(3, np.int64)}, "exception must be of type int32: int64"),
-        ({"step": np.zeros(0, np.int32)}, "step must have shape (3,): (0,)"),
-        ({"step": np.array([1, 2, 0], np.int32)}, "step must be -1, 0 or 1: 2"),
-        ({"step": np.array([1, 0, -(2**31)], np.int32)}, "step must be -1, 0 or 1: -2147483648"),
+        ({"exception": np.array([1, -2, 0], np.int32)}, "exception must be at least -1: -2"),
+        ({"exception_offset": np.zeros(0, np.float32)}, "exception_offset must have shape (3,): (0,)"),
+        (
+            {"exception_offset": np.array([0, 1, 1.5], np.float32)},
+            "exception_offset must be 0 or within 2^-60 and 1: 1.5",
+        ),
         ({"multiplier": np.full(3, 2**30, np.int32)}, "multiplier must have shape (0,): (3,)"),
     ],
 )
@@ -454,9 +458,10 @@ def test_operands_of_the_fused_rule_that_do_not_fit_are_refused(change: dict[str
 def test_exceptions_are_given_where_the_rule_has_some_and_nowhere_else() -> None:
     workload = parse_workload("dense-s8s8-2x5-o3-fused.c-s8")
     _operands(workload).validate(workload)
-    for name in ("exception", "step"):
+    for name, dtype in (("exception", np.int32), ("exception_offset", np.float32)):
+        given: dict[str, Any] = {name: np.zeros(3, dtype)}
         with pytest.raises(OperandError, match=rf"{name} must have shape \(0,\): \(3,\)"):
-            replace(_operands(workload), **{name: np.zeros(3, np.int32)}).validate(workload)
+            replace(_operands(workload), **given).validate(workload)
 
 
 def test_sums_take_no_zero_point() -> None:

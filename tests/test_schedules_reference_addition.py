@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 
 LAYER = parse_workload("dense-u8s8-2x5-o3-float.c-addu8-clamp-u8")
 FIXED_LAYER = parse_workload("dense-s8s8-2x5-o3-fixed.c-adds8-s8")
+FUSED_LAYER = parse_workload("dense-s8s8-2x5-o3-fused.c-adds8-s8")
 KEYS = (
     "conv2d-{data}s8-1x9x8x16-k3x3x18-s1-p1-{rule}.c-add{data}-{data}",
     "conv2d-{data}s8-1x7x7x32-k1x1x40-s1-p0-{rule}.c-clamp-add{data}-clamp-{data}",
@@ -312,6 +313,47 @@ def test_residuals_of_the_fixed_rule_that_do_not_fit_are_refused(change: dict[st
     with pytest.raises(OperandError) as error:
         replace(operands, residual=replace(operands.residual, **change)).validate(FIXED_LAYER)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"constant": np.zeros(0, np.float32)}, "the addition's constant must have shape (1,): (0,)"),
+        ({"constant": np.zeros(1)}, "the addition's constant must be of type float32: float64"),
+        (
+            {"constant": np.array([-(2.0**31)], np.float32)},
+            "the addition's constant's magnitude must be 0 or within 2^-60 and 1073741824: 2147483648.0",
+        ),
+        ({"constant": np.array([np.nan], np.float32)}, "the addition's constant's magnitude must be 0 or within"),
+        ({"constant": np.array([2.0**-61], np.float32)}, "the addition's constant's magnitude must be 0 or within"),
+        ({"ratio": np.array([1, 0], np.float32)}, "ratio must be within 2^-60 and 2^20: 0.0"),
+        ({"multiplier": np.full(3, 2**30, np.int32)}, "the addition's multiplier must have shape (0,): (3,)"),
+    ],
+)
+def test_residuals_of_the_fused_rule_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
+    operands = operands_of(FUSED_LAYER)
+    operands.validate(FUSED_LAYER)
+    assert operands.residual is not None
+    with pytest.raises(OperandError) as error:
+        replace(operands, residual=replace(operands.residual, **change)).validate(FUSED_LAYER)
+    assert message in str(error.value)
+
+
+def test_the_constant_of_an_addition_is_given_by_the_fused_rule_alone() -> None:
+    operands = operands_of(LAYER)
+    assert operands.residual is not None
+    constant = addition_constant(operands.output_zero_point, operands.residual)
+    given = replace(operands.residual, constant=np.array([constant + 6], np.float32))
+    with pytest.raises(OperandError, match=r"the addition's constant must have shape \(0,\): \(1,\)"):
+        replace(operands, residual=given).validate(LAYER)
+    own, residual = (values.astype(np.int64) for values in every_pair("u8"))
+    sums = [add_binary32(own, residual, operands.output_zero_point, addend) for addend in (operands.residual, given)]
+    # Six steps more; some sums are nearly ties and round another way.
+    assert np.abs(sums[1] - sums[0] - 6).max() <= 1
+    assert (sums[1] - sums[0] == 6).mean() > 0.9
+    # What the zero points are is no matter any more.
+    moved = replace(given, zero_point=given.zero_point ^ 1, sum_zero_point=given.sum_zero_point ^ 1)
+    assert np.array_equal(add_binary32(own, residual, operands.output_zero_point ^ 1, moved), sums[1])
 
 
 def test_a_residual_is_given_where_the_workload_has_one_and_nowhere_else() -> None:

@@ -19,7 +19,7 @@ from schedules.arguments import OWN_RATIO, RESIDUAL_RATIO, SHIFT, SUM_CONSTANT, 
 from schedules.epilogue import add_residual
 from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.numerics import RANGES
-from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Addend, Operands, quantize_addition
+from schedules.operands import DTYPES, MAX_CONSTANT, MAX_SCALE, MIN_SCALE, Addend, Operands, quantize_addition
 from schedules.reference import reference
 from schedules.target import Target
 from schedules.workload import parse_workload
@@ -29,14 +29,15 @@ from schedules.x86.residual import ResidualAddition
 # One of each width of registers: the instruction of the dot product makes no difference here.
 X86_PROFILES = ("x86-avx512vnni", "x86-avx2")
 FORMS = tuple(
-    "-".join(("float.c" if rule == "float" else "fixed.t", *clamp, f"add{residual}", *sum_clamp, output))
+    "-".join((rule, *clamp, f"add{residual}", *sum_clamp, output))
     for (rule, residual, output), (clamp, sum_clamp) in zip(
-        itertools.product(("float", "fixed"), ("u8", "s8"), ("u8", "s8")),
+        itertools.product(("float.c", "fixed.t", "fused.cx"), ("u8", "s8"), ("u8", "s8")),
         itertools.cycle([((), ()), (("clamp",), ()), ((), ("clamp",)), (("clamp",), ("clamp",))]),
         strict=False,
     )
 )
 LAYER = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-float.c-addu8-u8"
+FUSED = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-fused.cx-addu8-u8"
 FIXED = "conv2d-s8s8-1x6x11x12-k3x3x40-s1-p1-fixed.c-clamp-adds8-clamp-s8"
 
 
@@ -104,6 +105,11 @@ def extreme_operands(built: Built, zero_point_place: int) -> Operands:
     if numerics.requantize.rule == "float":
         values = {"scale": np.resize(np.array([1, MIN_SCALE, MAX_SCALE, 0.75], np.float32), channels)}
         addend = replace(addend, ratio=np.array([0.75, 0.5], np.float32))
+    elif numerics.requantize.rule == "fused":
+        scales = np.resize(np.array([0.999998, MIN_SCALE, 0.75], np.float32), channels)
+        values = {"scale": scales, "offset": np.resize(np.array([0, 1], np.float32), channels)}
+        ratio, constant = np.array([0.75, 0.5], np.float32), np.array([-33.3], np.float32)
+        addend = replace(addend, ratio=ratio, constant=constant)
     else:
         shifts = np.resize(np.array([0, -31, -7], np.int32), channels)
         values = {"multiplier": np.full(channels, 2**30 + 9, np.int32), "shift": shifts}
@@ -121,7 +127,7 @@ def extreme_operands(built: Built, zero_point_place: int) -> Operands:
     )
 
 
-@pytest.mark.parametrize("form", ["float.c-addu8-u8", "fixed.c-adds8-s8"])
+@pytest.mark.parametrize("form", ["float.c-addu8-u8", "fixed.c-adds8-s8", "fused.c-addu8-s8"])
 @pytest.mark.parametrize("profile", ["generic", *X86_PROFILES])
 def test_sums_at_the_ends_of_int32_are_exact(profile: str, form: str) -> None:
     built = build(parse_workload(f"dense-u8s8-3x4-o48-{form}"), host_target(profile))
@@ -136,7 +142,14 @@ def test_sums_at_the_ends_of_int32_are_exact(profile: str, form: str) -> None:
 def extreme_factors(addend: Addend) -> list[dict[str, Any]]:
     if addend.ratio.size:
         pairs = itertools.product((MIN_SCALE, 1.0, MAX_SCALE), repeat=2)
-        return [{"ratio": np.array(pair, np.float32)} for pair in pairs]
+        constants = (-MAX_CONSTANT, 0.0, MAX_CONSTANT) if addend.constant.size else (None,)
+        return [
+            {
+                "ratio": np.array(pair, np.float32),
+                **({} if value is None else {"constant": np.array([value], np.float32)}),
+            }
+            for pair, value in itertools.product(pairs, constants)
+        ]
     largest = np.full(3, 2**31 - 1, np.int32)
     shifts = [(0, 0, 0), (0, -31, -30), (-31, 0, -31), (-1, -2, -29)]
     return [{"multiplier": largest, "shift": np.array(shift, np.int32)} for shift in shifts] + [
@@ -152,13 +165,16 @@ def rounded_product(left: Any, right: Any) -> Any:
     return T.max(left * right, T.float32(-3e38))
 
 
+@pytest.mark.parametrize("key", [LAYER, FUSED])
 @pytest.mark.parametrize("rule", ["products rounded", "own output first"])
-def test_other_float_arithmetic_is_caught(rule: str, generic: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_float_arithmetic_is_caught(
+    rule: str, key: str, generic: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if rule == "products rounded":
         monkeypatch.setattr("schedules.epilogue._fused", lambda left, right, term: rounded_product(left, right) + term)
     else:
         monkeypatch.setattr("schedules.generic.direct_compute.add_residual", own_output_first)
-    assert build(parse_workload(LAYER), generic).wrong_cases() != []
+    assert build(parse_workload(key), generic).wrong_cases() != []
 
 
 def own_output_first(numerics: Any, own: Any, residual: Any, params: Any) -> Any:
@@ -205,6 +221,9 @@ MUTANTS: dict[str, tuple[str, type, str, Callable[..., Any]]] = {
     "products rounded": (LAYER, X86Vectors, "fused", product_rounded),
     "fixed: bytes of another register": (FIXED, ResidualAddition, "_words", words_of_one_part),
     "fixed: own output not bounded": (FIXED, ResidualAddition, "_bounded", unbounded),
+    "fused: bytes of another register": (FUSED, ResidualAddition, "_words", words_of_one_part),
+    "fused: own output not bounded": (FUSED, ResidualAddition, "_bounded", unbounded),
+    "fused: products rounded": (FUSED, X86Vectors, "fused", product_rounded),
     "fixed: half up": (FIXED, ResidualAddition, "_shifted", shifted_half_up),
 }
 
@@ -216,10 +235,11 @@ def test_wrong_x86_kernels_are_caught(name: str, vnni: Target, monkeypatch: pyte
     assert build(parse_workload(key), vnni).wrong_cases() != []
 
 
+@pytest.mark.parametrize("key", [LAYER, FUSED])
 @pytest.mark.parametrize("parameter", [OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT])
-def test_every_parameter_of_the_addition_counts(parameter: int, generic: Target) -> None:
+def test_every_parameter_of_the_addition_counts(parameter: int, key: str, generic: Target) -> None:
     """One unit in the last place more of any of them shows."""
-    built = build(parse_workload(LAYER), generic)
+    built = build(parse_workload(key), generic)
     shown = False
     for _, operands in adversarial_operands(built.workload, 0):
         *inputs, params, residual = kernel_inputs(built.workload, built.kernel, operands)

@@ -25,6 +25,7 @@ UNBOUNDED = (
     "dense-u8u8-1x65-o32-wz-float.c-u8",
     "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-float.t-u8",
     "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-fixed.c-u8",
+    "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-fused.c-u8",
     "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-s32",
 )
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import Kind, Operator, Value
-from compiler.operators import other
 
 # The file's axis of each of a moved value's axes, and the other way round.
 MOVED, BACK = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -55,7 +54,7 @@ class _Layout:
             case Kind.OTHER | Kind.CONV2D | Kind.DEPTHWISE:
                 yield operator
             case _:
-                yield self._on_axes(operator)
+                yield from self._on_axes(operator)
 
     def _reshaped(self, operator: Operator) -> Iterator[Operator]:
         """A reshape of values in the file's order."""
@@ -84,31 +83,44 @@ class _Layout:
             return replace(operator, kind=Kind.RESHAPE, attributes={})
         return replace(operator, attributes={"permutation": order})
 
-    def _on_axes(self, operator: Operator) -> Operator:
-        """An operator whose values have one layout, with the axes of its attributes."""
-        names = tuple(name for name in (*operator.inputs, *operator.outputs) if self._is_data(name))
-        if operator.kind is Kind.DENSE:
-            names = operator.inputs[0], *operator.outputs
-            is_mixed = any(name in self.images for name in names)
-        else:
-            is_mixed = not self._is_one_layout(tuple(name for name in names if self._rank(name) == len(MOVED)))
-        if is_mixed:
-            return other(operator, "it mixes images and matrices")
-        if not any(name in self.images for name in names):
-            return operator
-        if operator.kind is Kind.MEAN:
-            return self._mean(operator)
-        operator = self._with_constants(operator)
-        if any(self._rank(name) != len(MOVED) and math.prod(self._file_values[name].shape) > 1 for name in names):
-            return other(operator, "it mixes images with values of fewer axes")
-        return replace(operator, attributes=_attributes_moved(operator))
+    def _on_axes(self, operator: Operator) -> Iterator[Operator]:
+        """An operator whose values have one layout, with the axes of its attributes; or in the file's, between others.
 
-    def _mean(self, operator: Operator) -> Operator:
-        axes = operator.attributes["axes"]
-        kept = [axis for axis in MOVED if axis not in axes]
-        if self._rank(operator.outputs[0]) != len(MOVED) and kept != sorted(kept):
-            return other(operator, "the axes that it keeps would have another order")
-        return replace(operator, attributes={"axes": tuple(sorted(BACK[axis] for axis in axes))})
+        Matrix products are always in the file's.
+        """
+        data = [name for name in (*operator.inputs[: _taken(operator)], *operator.outputs) if self._is_data(name)]
+        if not any(name in self.images for name in data):
+            yield operator
+            return
+        if operator.kind is Kind.MEAN:
+            stays = self._keeps_order(operator)
+        else:
+            is_one = all(name in self.images or self._is_single(name) for name in data)
+            stays = is_one and operator.kind is not Kind.DENSE
+        if stays:
+            yield replace(self._with_constants(operator), attributes=_attributes_moved(operator))
+        else:
+            yield from self._in_file_order(operator)
+
+    def _keeps_order(self, mean: Operator) -> bool:
+        """Whether the axes that a mean keeps are in one order in the file and in the graph."""
+        kept = [axis for axis in MOVED if axis not in mean.attributes["axes"]]
+        return mean.outputs[0] in self.images or (self._rank(mean.outputs[0]) < len(MOVED) and kept == sorted(kept))
+
+    def _in_file_order(self, operator: Operator) -> Iterator[Operator]:
+        """The operator as the file has it, between transpositions."""
+        inputs, made = [], operator.outputs[0]
+        for name in operator.inputs:
+            inserted = self._insert(name) if name in self.images else name
+            if inserted != name:
+                yield self._transposition(operator, name, inserted, BACK)
+            inputs.append(inserted)
+        if made not in self.images:
+            yield replace(operator, inputs=tuple(inputs))
+            return
+        middle = self._insert(made)
+        yield replace(operator, inputs=tuple(inputs), outputs=(middle,))
+        yield self._transposition(operator, middle, made, MOVED)
 
     def _with_constants(self, operator: Operator) -> Operator:
         """The operator with its constants as images: axes of extent 1 in front, then moved."""
@@ -153,13 +165,23 @@ class _Layout:
     def _is_data(self, name: str) -> bool:
         return self._file_values[name].constant is None
 
+    def _is_single(self, name: str) -> bool:
+        return math.prod(self._file_values[name].shape) == 1
+
     def _rank(self, name: str) -> int:
         return len(self._file_values[name].shape)
+
+
+def _taken(operator: Operator) -> int:
+    """How many of its inputs an operator computes with as data."""
+    return 1 if operator.kind is Kind.DENSE else len(operator.inputs)
 
 
 def _attributes_moved(operator: Operator) -> dict[str, object]:
     """Attributes of an operator on images, for its moved values."""
     at = dict(operator.attributes)
+    if operator.kind is Kind.MEAN:
+        at["axes"] = tuple(sorted(BACK[axis] for axis in at["axes"]))
     if "axis" in at:
         at["axis"] = BACK[at["axis"]]
     if operator.kind in (Kind.PAD, Kind.SLICE):
@@ -206,8 +228,10 @@ class _Groups:
         self._parents: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        while self._parents.get(name, name) != name:
-            name = self._parents[name]
+        while (parent := self._parents.get(name, name)) != name:
+            # Paths are halved on the way, so that long chains stay short.
+            self._parents[name] = self._parents.get(parent, parent)
+            name = parent
         return name
 
     def join(self, names: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ CPUs. Sources: the operators of ONNX, and ONNX Runtime's own (docs/ContribOperat
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,10 +18,10 @@ from compiler.onnx_reader.fused import Ending, Fusion
 from compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from compiler.onnx_reader.layout import with_images_moved
 from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
-from compiler.onnx_reader.others import READ, Found, Step
-from compiler.onnx_reader.others import found as found_in
-from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
+from compiler.onnx_reader.others import READ, Found, Step, kind_of
+from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
 from compiler.onnx_reader.tensors import TYPES
+from compiler.onnx_reader.values import GraphValues
 from compiler.operators import checked
 from compiler.operators.base import BYTES, byte_fault, is_same_quantization
 from compiler.operators.float_tables import requantized
@@ -50,10 +49,10 @@ PASSING = (
     "DepthToSpace",
     "SpaceToDepth",
 )
+# The same, where it takes stored values themselves.
+PASSING_STORED = (*PASSING, "Pad", "Resize")
 # What moves numbers, too, such as a model's input.
 MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
-# The same where they take stored values themselves.
-PASSING_STORED = ("Pad", "Resize")
 
 
 def read_onnx(data: bytes, name: str) -> Graph:
@@ -77,18 +76,15 @@ class _Reader:
         self._file = file
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
-        self._values: dict[str, Value] = {}
+        self._values = GraphValues(file, self._quantizations)
         self._operators: list[Operator] = []
-        # The value that carries what a name stands for, where that is another one.
-        self._carrier: dict[str, str] = {}
         self._computed: set[Node] = set()
-        self._constants: dict[tuple[object, ...], str] = {}
-        self._copies: Counter[str] = Counter()
         self._layer_names: set[str] = set()
 
+    @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
         for name in self._file.inputs:
-            self._values[name] = self._plain(name)
+            self._values.by_name[name] = self._values.plain(name)
         for node in self._file.nodes:
             if node not in self._computed and node.outputs[0] not in self._quantizations.constants:
                 self._read(node)
@@ -96,7 +92,7 @@ class _Reader:
             if name in self._quantizations.constants:
                 raise model_fault(self._file.name, f"the model's output {quoted(name)} is a constant")
         self._refuse_float()
-        values, operators, moved = with_images_moved(self._values, self._operators)
+        values, operators, moved = with_images_moved(self._values.by_name, self._operators)
         ends = frozenset((*self._file.inputs, *self._file.outputs))
         operators = tuple(each if each.kind is Kind.OTHER else checked(each, values) for each in operators)
         file = self._file
@@ -115,22 +111,22 @@ class _Reader:
     # Quantization.
 
     def _dequantize(self, node: Node) -> None:
-        name = self._carried(node.input(0))
+        name = self._values.carried(node.input(0))
         made = node.outputs[0]
-        self._carrier[made] = name
+        self._values.carrier[made] = name
         if made in self._file.outputs:
-            self._values[made] = self._plain(made)
+            self._values.by_name[made] = self._values.plain(made)
             self._emit(Kind.DEQUANTIZE, node, (), (name,), (made,))
 
     def _quantize(self, node: Node) -> None:
-        source, made = self._values[self._carried(node.input(0))], node.outputs[0]
+        source, made = self._values.by_name[self._values.carried(node.input(0))], node.outputs[0]
         quantization = self._quantizations.stored[made]
         element = self._file.forms[made][0]
         is_same = source.quantization is not None and source.type == element and same(source.quantization, quantization)
         if is_same and made not in self._file.outputs:
-            self._carrier[made] = source.name
+            self._values.carrier[made] = source.name
             return
-        self._values[made] = output = self._plain(made)
+        self._values.by_name[made] = output = self._values.plain(made)
         if source.type == "f32":
             self._emit(Kind.QUANTIZE, node, (), (source.name,), (made,))
         elif is_same:
@@ -145,7 +141,7 @@ class _Reader:
     def _read_kernel(self, node: Node, ending: Ending) -> bool:
         """Read a convolution or product of quantized data and weights; False if it is none."""
         weight = self._quantizations.constants.get(node.input(1))
-        data = self._activation(node.input(0))
+        data = self._values.activation(node.input(0))
         if node.computes not in KERNELS or data is None or weight is None or weight.quantization is None:
             return False
         if node.computes == "MatMul" and (weight.array.ndim != 2 or len(data.shape) < 2):
@@ -159,7 +155,7 @@ class _Reader:
         if data.quantization.per_channel or output.per_channel:
             raise node_fault(self._file.name, node, "its data and output must have one scale each")
         form = kernel_form(self._file, node, data.shape, weight)
-        inputs = [data.name, self._constant(form.weight, form.order)]
+        inputs = [data.name, self._values.constant(form.weight, form.order)]
         if node.input(2):
             inputs.append(self._bias(node, form, data.quantization))
         self._finish(form.kind, node, ending, inputs, form)
@@ -171,15 +167,15 @@ class _Reader:
         if bias is None:
             raise node_fault(self._file.name, node, f"its bias must be constant: {quoted(node.input(2))}")
         channels = form.weight.array.shape[0]
-        return self._constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
+        return self._values.constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
 
     def _read_sum(self, node: Node, ending: Ending) -> bool:
         """Read an addition or product of two quantized values with the activations behind it; False if it is none."""
         if node.computes not in SUMS or len(node.inputs) != 2:
             return False
-        values = [self._operand(name) for name in node.inputs]
+        values = [self._values.operand(name) for name in node.inputs]
         taken = [value for value in values if value is not None]
-        if len(taken) != 2 or byte_fault(*taken, self._plain(ending.name)) is not None:
+        if len(taken) != 2 or byte_fault(*taken, self._values.plain(ending.name)) is not None:
             return False
         if node.computes == "Add" and any(value.shape != self._file.forms[ending.name][1] for value in taken):
             return False
@@ -194,7 +190,7 @@ class _Reader:
         self._operators[-1] = replace(made, clamp=clamp, attributes=attributes)
 
     def _read_other(self, node: Node) -> None:
-        first = self._activation(node.input(0))
+        first = self._values.activation(node.input(0))
         outputs = {
             index: self._output(node, name, first)
             for index, name in enumerate(node.outputs)
@@ -205,13 +201,13 @@ class _Reader:
         if len(outputs) > 1 and node.computes != "Split":
             reasons.append("it makes several values")
         if reasons:
-            self._other(node, [self._any(name) for name in node.inputs if name], outputs.values(), reasons[0])
+            self._other(node, [self._values.taken(name) for name in node.inputs if name], outputs.values(), reasons[0])
         for index, each in found.items():
             if isinstance(each, Found) and not reasons:
                 self._read_found(node, each, outputs[index])
         for index, name in outputs.items():
             made = node.outputs[index]
-            if self._values[name].type in BYTES and made in self._file.outputs and made != name:
+            if self._values.by_name[name].type in BYTES and made in self._file.outputs and made != name:
                 self._emit(Kind.DEQUANTIZE, node, (), (name,), (made,), layers=(made,))
 
     def _output(self, node: Node, name: str, source: Value | None) -> str:
@@ -221,54 +217,54 @@ class _Reader:
             self._end(ending)
             return ending.name
         passed = self._passed(node, name, source)
-        self._values[name] = self._plain(name)
+        self._values.by_name[name] = self._values.plain(name)
         if passed is None:
             return name
-        if name in self._file.outputs and self._values[name].type == "f32":
+        if name in self._file.outputs and self._values.by_name[name].type == "f32":
             # The model gives numbers: they are computed as stored values first.
-            self._carrier[name] = self._unused(f"{name}/stored")
-            name = self._carrier[name]
-        self._values[name] = replace(passed, name=name)
+            self._values.carrier[name] = self._values.unused(f"{name}/stored")
+            name = self._values.carrier[name]
+        self._values.by_name[name] = replace(passed, name=name)
         return name
 
     def _found(self, node: Node, index: int, name: str) -> Found | str:
         """What kind of operator makes an output, or why none does."""
-        inputs, output = tuple(self._operand(each) for each in node.inputs), self._values[name]
+        inputs, output = tuple(self._values.operand(each) for each in node.inputs), self._values.by_name[name]
         if node.computes == "Add":
             return "its summands must be quantized, and of the sum's shape"
         if node.computes not in READ:
             return "no kernel computes it"
         numbers, constants = self._moved_numbers(node), self._quantizations.constants
         if numbers is not None:
-            return found_in(Step(self._file, node, (numbers,), output, index, constants))
+            return kind_of(Step(self._file, node, (numbers,), output, index, constants))
         if not inputs or inputs[0] is None:
             return "its input is not quantized"
         is_raw = self._is_raw(node, node.outputs[index])
         step = Step(self._file, node, inputs, output, index, constants, is_raw)
-        return byte_fault(inputs[0], output) or found_in(step)
+        return byte_fault(inputs[0], output) or kind_of(step)
 
     def _moved_numbers(self, node: Node) -> Value | None:
         """The numbers that a node moves, before they are quantized; None where it does something else."""
-        value = self._values.get(self._carried(node.input(0)))
+        value = self._values.by_name.get(self._values.carried(node.input(0)))
         if node.computes not in MOVES_NUMBERS or value is None or value.constant is not None:
             return None
         return value if value.type == "f32" and value.quantization is None else None
 
     def _read_found(self, node: Node, found: Found, made: str) -> None:
         """Emit an operator; where a node that only moves values has another scale behind it, they get that first."""
-        inputs = [self._operand(name) for name in node.inputs[: found.inputs]]
-        taken, output = [value for value in inputs if value is not None], self._values[made]
+        inputs = [self._values.operand(name) for name in node.inputs[: found.inputs]]
+        taken, output = [value for value in inputs if value is not None], self._values.by_name[made]
         numbers = self._moved_numbers(node)
         if numbers is not None:
             self._emit(found.kind, node, (), (numbers.name,), (made,), found.attributes)
             return
         only_moves = found.kind in MOVING or found.attributes.get("method") == "nearest"
         if only_moves and not (self._is_raw(node, node.outputs[0]) or is_same_quantization(taken[0], output)):
-            name = self._unused(f"{made}/requantized")
-            self._values[name] = replace(output, name=name, shape=taken[0].shape)
+            name = self._values.unused(f"{made}/requantized")
+            self._values.by_name[name] = replace(output, name=name, shape=taken[0].shape)
             table = {"table": requantized(taken[0], output)}
             self._emit(Kind.LOOKUP, node, (), (taken[0].name,), (name,), table, (name,))
-            taken[0] = self._values[name]
+            taken[0] = self._values.by_name[name]
         layers = (made,) if node.computes == "Split" else None
         self._emit(found.kind, node, (), [value.name for value in taken], (made,), found.attributes, layers)
 
@@ -281,7 +277,7 @@ class _Reader:
             return None
         element, shape = self._file.forms[name]
         if self._is_raw(node, name):
-            is_same = node.computes in (*PASSING, *PASSING_STORED) and name not in self._quantizations.stored
+            is_same = node.computes in PASSING_STORED and name not in self._quantizations.stored
         else:
             is_same = node.computes in PASSING and element == "f32"
         return replace(source, name=name, shape=shape) if is_same else None
@@ -293,8 +289,8 @@ class _Reader:
 
     def _end(self, ending: Ending) -> None:
         self._computed.update(ending.nodes)
-        self._values[ending.name] = self._plain(ending.name)
-        self._carrier.update(dict.fromkeys(ending.copies, ending.name))
+        self._values.by_name[ending.name] = self._values.plain(ending.name)
+        self._values.carrier.update(dict.fromkeys(ending.copies, ending.name))
 
     def _emit(
         self,
@@ -319,56 +315,8 @@ class _Reader:
     def _other(self, node: Node, inputs: Iterable[str], outputs: Iterable[str], reason: str) -> None:
         self._emit(Kind.OTHER, node, (), inputs, outputs, {"reason": reason})
 
-    # Values.
-
-    def _carried(self, name: str) -> str:
-        return self._carrier.get(name, name)
-
-    def _activation(self, name: str) -> Value | None:
-        """The quantized value that a name stands for; None for constants and floats."""
-        value = self._values.get(self._carried(name))
-        return value if value is not None and value.quantization is not None and value.constant is None else None
-
-    def _operand(self, name: str) -> Value | None:
-        """A quantized value, constant or not; None for floats and for an input that is left out."""
-        constant = self._quantizations.constants.get(name)
-        if constant is not None and constant.quantization is not None:
-            return self._values[self._constant(constant, "")]
-        return self._activation(name)
-
-    def _unused(self, name: str) -> str:
-        while name in self._values or name in self._file.forms:
-            name += "'"
-        return name
-
-    def _any(self, name: str) -> str:
-        constant = self._quantizations.constants.get(name)
-        return self._carried(name) if constant is None else self._constant(constant, "")
-
-    def _plain(self, name: str) -> Value:
-        """A value as the file says."""
-        element, shape = self._file.forms[name]
-        return Value(name, shape, element, self._quantizations.stored.get(name))
-
-    def _constant(self, constant: Constant, order: str) -> str:
-        """The value of a constant in an order of axes: one that is read in several ways is as many values."""
-        quantization = constant.quantization
-        key: tuple[object, ...] = (constant.name, order)
-        if quantization is not None:
-            scale, zero_point = quantization.scale, quantization.zero_point
-            key += (np.asarray(scale).tobytes(), np.asarray(zero_point).tobytes(), quantization.axis)
-        if key not in self._constants:
-            name = constant.name
-            while name in self._values or (self._copies[constant.name] and name in self._file.forms):
-                self._copies[constant.name] += 1
-                name = f"{constant.name}#{self._copies[constant.name] + 1}"
-            element = TYPES[constant.array.dtype]
-            self._values[name] = Value(name, constant.array.shape, element, quantization, constant.array)
-            self._constants[key] = name
-        return self._constants[key]
-
     def _refuse_float(self) -> None:
-        if any(value.quantization is not None and value.constant is None for value in self._values.values()):
+        if any(value.quantization is not None and value.constant is None for value in self._values.by_name.values()):
             return
         first = next((node for node in self._file.nodes if node.computes in KERNELS), None)
         where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""

@@ -107,7 +107,7 @@ class Step:
         return bool(self.node.input(index)) and self.node.input(index) not in self.constants
 
 
-def found(step: Step) -> Found | Reason:
+def kind_of(step: Step) -> Found | Reason:
     """What a node that is in `READ` is, or why it has no kind."""
     if step.is_raw and step.node.computes not in MOVES_STORED:
         return "it computes with stored values as if they were numbers"

@@ -15,7 +15,8 @@ from compiler.onnx_reader.file import OnnxFile
 from compiler.onnx_reader.layers import MAX_NUMBER
 from compiler.onnx_reader.nodes import Node
 from compiler.onnx_reader.quantization import Constant
-from compiler.operators.base import FloatArray, LongArray, half_away
+from compiler.operators.base import FloatArray, LongArray
+from compiler.operators.quantize import half_away
 from compiler.operators.resize import nearest_positions
 
 # Resize has had coordinate modes since this version; before, it was asymmetric.

@@ -88,9 +88,3 @@ def shape_fault(output: Value, shape: Sequence[int]) -> str | None:
     """Why an output has not the shape that its operator makes."""
     expected = tuple(shape)
     return None if output.shape == expected else f"its output must have shape {expected}: {output.shape}"
-
-
-def half_away(values: FloatArray) -> LongArray:
-    """Binary32 values rounded to integers, halves away from zero, as C's `round` does."""
-    magnitude = np.floor(np.abs(values.astype(np.float64)) + 0.5)
-    return np.copysign(magnitude, values).astype(np.int64)

@@ -15,7 +15,6 @@ from compiler.operators.base import (
     Array,
     byte_fault,
     every_stored,
-    half_away,
     is_same_quantization,
     scale_of,
     shape_fault,
@@ -23,6 +22,7 @@ from compiler.operators.base import (
     zero_point_of,
 )
 from compiler.operators.float_tables import requantized
+from compiler.operators.quantize import half_away
 from schedules.numerics import RANGES
 
 

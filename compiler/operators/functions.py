@@ -46,8 +46,7 @@ def elu(values: FloatArray, alpha: np.float32) -> FloatArray:
 
 
 def sigmoid(values: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):
-        return _rounded(1 / (1 + np.exp(-values.astype(np.float64))))
+    return _rounded(1 / (1 + np.exp(-values.astype(np.float64))))
 
 
 def tanh(values: FloatArray) -> FloatArray:
@@ -55,8 +54,7 @@ def tanh(values: FloatArray) -> FloatArray:
 
 
 def exponential(values: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):
-        return _rounded(np.exp(values.astype(np.float64)))
+    return _rounded(np.exp(values.astype(np.float64)))
 
 
 def _rounded(values: Any) -> FloatArray:

@@ -1,6 +1,7 @@
 """Average and maximum of windows over images, [N, H, W, C].
 
-Sources: TFLite, reference/integer_ops/pooling.h and reference/pooling.h; ONNX Runtime, qlinear_pool.cc.
+Sources: TFLite, reference/integer_ops/pooling.h and reference/pooling.h; ONNX Runtime, qlinear_pool.cc. Without
+optimizations ONNX Runtime averages numbers instead, which makes one step of difference in a few values.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from compiler.operators.base import (
     stored,
     zero_point_of,
 )
+from compiler.operators.quantize import half_even
 from schedules.numerics import RANGES
 
 # Of a window, whose border is as wide in the worst case.
@@ -87,9 +89,9 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
         rounded = np.abs(sums + halves) // constants.count * np.sign(sums + halves)
         return stored(rounded, operator, output)
     real = constants.real[image.astype(np.int64) - RANGES[data.type][0]]
-    mean = _sum(operator, real) / constants.count.astype(np.float32)
-    steps = np.rint(mean / scale_of(output) + np.float32(zero_point_of(output)))
-    return stored(steps.astype(np.int64), operator, output)
+    mean: FloatArray = np.divide(_sum(operator, real), constants.count.astype(np.float32))
+    steps = half_even(mean / scale_of(output) + np.float32(zero_point_of(output)))
+    return stored(steps, operator, output)
 
 
 def _sizes(operator: Operator, shape: tuple[int, ...]) -> tuple[int, int]:

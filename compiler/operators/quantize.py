@@ -16,14 +16,13 @@ from compiler.operators.base import (
     LongArray,
     byte_fault,
     dequantized,
-    half_away,
     scale_of,
     shape_fault,
     stored,
     zero_point_of,
 )
 
-# Steps are bounded by this, so that integers are exact in binary32. Beyond 2^31, TFLite's are not defined.
+# Steps are saturated to this: within it, integers are exact in binary32.
 MOST_STEPS = 1 << 20
 
 
@@ -45,16 +44,27 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
 
 def quantized_fixed(real: FloatArray, scale: np.float32) -> LongArray:
     """Steps of a scale from 0, halves away from zero."""
-    return half_away(_steps(real, scale))
+    return half_away(real / scale)
 
 
 def quantized_float(real: FloatArray, scale: np.float32) -> LongArray:
     """Steps of a scale from 0, halves to even."""
-    steps: LongArray = np.rint(_steps(real, scale)).astype(np.int64)
-    return steps
+    return half_even(real / scale)
 
 
-def _steps(real: FloatArray, scale: np.float32) -> FloatArray:
-    with np.errstate(over="ignore"):
-        steps: FloatArray = np.clip(real / scale, -MOST_STEPS, MOST_STEPS)
-    return steps
+def half_away(values: FloatArray) -> LongArray:
+    """Binary32 values rounded to integers, halves away from zero, as C's `round` does; saturated to 2^20."""
+    magnitude = np.floor(np.abs(_bounded(values).astype(np.float64)) + 0.5)
+    return np.copysign(magnitude, values).astype(np.int64)
+
+
+def half_even(values: FloatArray) -> LongArray:
+    """Binary32 values rounded to integers, halves to even, as C's `nearbyint` does; saturated to 2^20."""
+    rounded: LongArray = np.rint(_bounded(values)).astype(np.int64)
+    return rounded
+
+
+def _bounded(values: FloatArray) -> FloatArray:
+    """Far beyond every 8-bit value one is as good as another; runtimes don't define what is beyond 2^31. NaN is 0."""
+    bounded: FloatArray = np.clip(np.nan_to_num(values), -MOST_STEPS, MOST_STEPS)
+    return bounded

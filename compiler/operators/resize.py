@@ -17,14 +17,13 @@ from compiler.operators.base import (
     LongArray,
     byte_fault,
     dequantized,
-    half_away,
     is_same_quantization,
     scale_of,
     shape_fault,
     stored,
     zero_point_of,
 )
-from compiler.operators.quantize import quantized_float
+from compiler.operators.quantize import half_away, quantized_float
 
 # TFLite's bilinear resize of s8 images counts in 1024th of a pixel.
 UNIT_BITS = 10

@@ -18,13 +18,13 @@ from typing import Any, Protocol
 from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import (
+    EXCEPTION_OFFSET_ROW,
     EXCEPTION_ROW,
     HIGHEST,
     LOWEST,
     OFFSET_ROW,
     OUTPUT_ZERO_POINT,
     SCALE_ROW,
-    STEP_ROW,
 )
 from schedules.epilogue import DTYPES, SIGN_BIT
 from schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
@@ -151,16 +151,15 @@ class Epilogue:
         """int32 by the fused rule, which nothing has to keep from overflowing: no such scale is that large."""
         assert self.numerics.requantize is not None
         lanes, total = self.vectors.lanes, bind_int32(total)
+        offset = factor(OFFSET_ROW)
+        if self.numerics.requantize.exceptions:
+            magnitude = T.max(total, T.broadcast(T.int32(0), lanes) - total)
+            offset = T.Select(magnitude == factor(EXCEPTION_ROW), factor(EXCEPTION_OFFSET_ROW), offset)
         sign = T.bitwise_and(total, T.broadcast(T.int32(SIGN_BIT), lanes))
-        scale, offset = (
-            T.reinterpret(bits, dtype=f"float32x{lanes}")
-            for bits in (factor(SCALE_ROW), T.bitwise_or(sign, factor(OFFSET_ROW)))
+        scale, signed = (
+            T.reinterpret(bits, dtype=f"float32x{lanes}") for bits in (factor(SCALE_ROW), T.bitwise_or(sign, offset))
         )
-        rounded = self.vectors.nearest_int(self.vectors.fused(T.cast(total, f"float32x{lanes}"), scale, offset))
-        if not self.numerics.requantize.exceptions:
-            return rounded
-        none = T.broadcast(T.int32(0), lanes)
-        return rounded + T.Select(total == factor(EXCEPTION_ROW), factor(STEP_ROW), none)
+        return self.vectors.nearest_int(self.vectors.fused(T.cast(total, f"float32x{lanes}"), scale, signed))
 
     def _rounded(self, values: Any) -> Any:
         """int32 values, saturated later, when they are packed."""

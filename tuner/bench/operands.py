@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES, Addend, FloatArray, IntArray, Operands, quantize_addition, quantize_multiplier
+from schedules.numerics import RANGES, RoundingRule
+from schedules.operands import DTYPES, Addend, Operands, quantize_addition, quantize_multiplier
 from schedules.workload import Workload
 
 RealArray = npt.NDArray[np.float64]
@@ -18,6 +19,8 @@ RealArray = npt.NDArray[np.float64]
 MIDDLE_STEPS, DEVIATION_STEPS = 128.0, 40.0
 # Root mean square of 0 to 255, and standard deviation of -64 to 63.
 DATA_RMS, WEIGHT_DEVIATION = 147.4, 36.9
+# Of the fused rule: about what undoes the first of two roundings.
+OFFSET = 2.0**-12
 # How far the bounds of a clamp are from those of the type.
 CLAMP_MARGIN = 10
 
@@ -35,21 +38,19 @@ def layer_operands(workload: Workload, seed: int = 0) -> Operands:
     weight_zero_point = (sum(RANGES[numerics.weight]) + 1) // 4 if numerics.weight_zero_point else 0
     sums = (weight.reshape(workload.out_channels, -1).astype(np.float64) - weight_zero_point).sum(axis=1)
     factors = _factors(workload, rng)
-    scale, multiplier, shift = _rescale(workload, factors)
+    bias = np.rint(MIDDLE_STEPS / factors - sums * MIDDLE_STEPS).astype(np.int32)
     clamp_low, clamp_high = _bounds(numerics.output, numerics.clamp)
     return Operands(
         data=data,
         weight=weight,
-        bias=np.rint(MIDDLE_STEPS / factors - sums * MIDDLE_STEPS).astype(np.int32),
+        bias=bias,
         clamp_low=clamp_low,
         clamp_high=clamp_high,
         data_zero_point=RANGES[numerics.data][0],
         weight_zero_point=weight_zero_point,
         output_zero_point=RANGES[numerics.output][0] if numerics.requantize else 0,
-        scale=scale,
-        multiplier=multiplier,
-        shift=shift,
         residual=_residual(workload, rng),
+        **_rescale(workload, factors),
     )
 
 
@@ -71,16 +72,21 @@ def _factors(workload: Workload, rng: np.random.Generator) -> RealArray:
     return DEVIATION_STEPS / deviation * rng.uniform(0.8, 1.2, count)
 
 
-def _rescale(workload: Workload, factors: RealArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """The factors as scale, or as multiplier and shift."""
+def _rescale(workload: Workload, factors: RealArray) -> dict[str, Any]:
+    """The factors in the form of the rounding rule; exceptions are sums in the middle."""
     requantize = workload.numerics.requantize
-    no_scale, no_pairs = np.empty(0, np.float32), np.empty((2, 0), np.int32)
     if requantize is None:
-        return no_scale, *no_pairs
-    if requantize.rule == "float":
-        return factors.astype(np.float32), *no_pairs
-    multiplier, shift = np.array([quantize_multiplier(float(factor)) for factor in factors], np.int32).T
-    return no_scale, np.ascontiguousarray(multiplier), np.ascontiguousarray(shift)
+        return {}
+    if requantize.rule == "fixed":
+        multiplier, shift = np.array([quantize_multiplier(float(factor)) for factor in factors], np.int32).T
+        return {"multiplier": np.ascontiguousarray(multiplier), "shift": np.ascontiguousarray(shift)}
+    values: dict[str, Any] = {"scale": factors.astype(np.float32)}
+    if requantize.rule == "fused":
+        values["offset"] = np.full_like(values["scale"], OFFSET)
+    if requantize.exceptions:
+        values["exception"] = np.rint(MIDDLE_STEPS / factors).astype(np.int32)
+        values["exception_offset"] = np.ones_like(values["offset"])
+    return values
 
 
 def _residual(workload: Workload, rng: np.random.Generator) -> Addend | None:
@@ -88,8 +94,6 @@ def _residual(workload: Workload, rng: np.random.Generator) -> Addend | None:
     numerics = workload.numerics
     if numerics.residual is None or numerics.requantize is None:
         return None
-    is_float = numerics.requantize.rule == "float"
-    multiplier, shift = quantize_addition(1.0, 1.0, 2.0)
     clamp_low, clamp_high = _bounds(numerics.output, numerics.residual.clamp)
     return Addend(
         data=_random(workload.output_shape, numerics.residual.data, rng),
@@ -97,7 +101,16 @@ def _residual(workload: Workload, rng: np.random.Generator) -> Addend | None:
         clamp_high=clamp_high,
         zero_point=RANGES[numerics.residual.data][0],
         sum_zero_point=RANGES[numerics.output][0],
-        ratio=np.full(2, 0.5, np.float32) if is_float else np.empty(0, np.float32),
-        multiplier=multiplier[:0] if is_float else multiplier,
-        shift=shift[:0] if is_float else shift,
+        **_addition(numerics.requantize.rule, RANGES[numerics.residual.data][0], RANGES[numerics.output][0]),
     )
+
+
+def _addition(rule: RoundingRule, zero_point: int, sum_zero_point: int) -> dict[str, Any]:
+    """The mean of both, in the form of the rounding rule; the own output's zero point is that of the sum."""
+    if rule == "fixed":
+        multiplier, shift = quantize_addition(1.0, 1.0, 2.0)
+        return {"multiplier": multiplier, "shift": shift}
+    ratio = np.full(2, 0.5, np.float32)
+    if rule == "float":
+        return {"ratio": ratio}
+    return {"ratio": ratio, "constant": np.array([(sum_zero_point - zero_point) / 2], np.float32)}

@@ -1,0 +1,107 @@
+"""Layers and additions of the rule `fused` give the outputs of the fixed rule: for every sum, not for some."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.fused_rounding import FusedRounding, Staircase, fused_rounding
+from compiler.fused_sum import fused_sum
+from schedules.operands import Addend, quantize_addition, quantize_multiplier
+from schedules.reference import add_binary32, add_fixed_point, scale_fixed_point, scale_fused
+
+MOST_SUM = 1 << 17
+SCALES = st.floats(-14, -0.01).map(lambda exponent: 2.0**exponent)
+BOUNDS = st.sampled_from([(-128, 127), (0, 255), (-128, 0), (0, 78), (-135, 120), (-3, 252)])
+
+
+def staircase(scales: list[float], low: int, high: int, most: int = MOST_SUM) -> Staircase:
+    multiplier, shift = np.array([quantize_multiplier(scale) for scale in scales], np.int64).T
+    ends = np.full(len(scales), most)
+    return Staircase(multiplier, shift, low, high, -ends, ends)
+
+
+def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
+    at = slice(channel, channel + 1)
+    is_exception = np.abs(sums) == found.exception[channel]
+    return scale_fused(sums, found.scale[at], np.where(is_exception, found.exception_offset[at], found.offset[at]))
+
+
+@settings(deadline=None)
+@given(scales=st.lists(SCALES, min_size=1, max_size=3), bounds=BOUNDS)
+def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple[int, int]) -> None:
+    stairs = staircase(scales, *bounds)
+    found = fused_rounding(stairs)
+    if found is None:
+        return
+    sums = np.arange(-MOST_SUM, MOST_SUM + 1)
+    for channel in range(len(scales)):
+        fixed = scale_fixed_point(sums, stairs.multiplier[channel : channel + 1], stairs.shift[channel : channel + 1])
+        np.testing.assert_array_equal(np.clip(outputs(found, channel, sums), *bounds), np.clip(fixed, *bounds))
+
+
+def test_most_channels_are_found() -> None:
+    rng = np.random.default_rng(0)
+    scales = 2.0 ** rng.uniform(-10, -1, 400)
+    found = [fused_rounding(staircase([scale], -128, 127)) for scale in scales]
+    assert sum(each is not None for each in found) > 0.95 * len(scales)
+    assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
+
+
+def test_offsets_are_needed() -> None:
+    """The two roundings of the fixed rule are not the one of a product: a test that they are is one that can fail."""
+    stairs = staircase([0.3], -128, 127, 1000)
+    sums = np.arange(-1000, 1001)
+    plain = scale_fused(sums, stairs.scale.astype(np.float32), np.zeros(1, np.float32))
+    fixed = scale_fixed_point(sums, stairs.multiplier, stairs.shift)
+    assert (plain != fixed).any()
+    assert fused_rounding(stairs) is not None
+
+
+@pytest.mark.parametrize("scale", [1.5, 2.0**-30])
+def test_scales_out_of_reach_are_left_alone(scale: float) -> None:
+    assert fused_rounding(staircase([0.01, scale], -128, 127)) is None
+
+
+@settings(deadline=None)
+@given(own=st.floats(0.05, 4), other=st.floats(0.05, 4), zero_points=st.tuples(*[st.integers(0, 255)] * 3))
+def test_every_addition_has_the_fixed_rules_sum(own: float, other: float, zero_points: tuple[int, int, int]) -> None:
+    own_point, other_point, sum_point = zero_points
+    multiplier, shift = quantize_addition(own, other, max(own, other))
+    addend = Addend(
+        data=np.empty(0, np.uint8),
+        clamp_low=0,
+        clamp_high=255,
+        zero_point=other_point,
+        sum_zero_point=sum_point,
+        multiplier=multiplier,
+        shift=shift,
+    )
+    values = np.arange(256)
+    found = fused_sum(values, values, own_point, addend)
+    if found is None:
+        return
+    one, two = (grid.ravel() for grid in np.meshgrid(values, values, indexing="ij"))
+    fixed = add_fixed_point(one, two, own_point, addend)
+    fused = add_binary32(
+        one,
+        two,
+        own_point,
+        Addend(addend.data, 0, 255, other_point, sum_point, ratio=found.ratio, constant=found.constant),
+    )
+    np.testing.assert_array_equal(np.clip(fused, 0, 255), np.clip(fixed, 0, 255))
+    assert math.isfinite(found.constant[0])
+
+
+def test_most_additions_are_found() -> None:
+    rng, values, found = np.random.default_rng(0), np.arange(256), 0
+    for own, other in rng.uniform(0.2, 2, (60, 2)):
+        multiplier, shift = quantize_addition(own, other, own + other)
+        points = rng.integers(0, 256, 2)
+        addend = Addend(np.empty(0, np.uint8), 0, 255, int(points[0]), 128, multiplier=multiplier, shift=shift)
+        found += fused_sum(values, values, int(points[1]), addend) is not None
+    assert found > 48
