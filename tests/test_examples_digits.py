@@ -1,0 +1,23 @@
+"""A network that was trained, by three calibrations: compiled, it is what ONNX Runtime makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("onnx", reason="needs the extra `peers`")
+pytest.importorskip("onnxruntime", reason="needs the extra `peers`")
+pytest.importorskip("sklearn", reason="needs the extra `test`")
+
+
+def test_eight_bits_keep_the_accuracy_and_are_those_of_onnx_runtime(tmp_path: Path) -> None:
+    import digits  # ends without the packages
+
+    rows = digits.measure(tmp_path)
+    assert [row.calibration for row in rows] == ["MinMax", "Entropy", "Percentile"]
+    for row in rows:
+        assert row.unquantized > 0.95
+        assert row.ours == row.theirs
+        assert abs(row.ours - row.unquantized) <= 0.02
+        assert (row.differing, row.outputs) == (0, digits.TEST_IMAGES * digits.CLASSES)
