@@ -81,14 +81,14 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
 def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any) -> Any:
     """The int32 product and sum of the fused rule; where it is beyond any output, another that is."""
     scale = T.reinterpret(rescale[SCALE_ROW, at], dtype="float32")
-    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, rescale[OFFSET_ROW, at]))
+    value = _fused(T.cast(total, "float32"), scale, _with_sign_of(total, rescale[OFFSET_ROW, at]))
     rounded = _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
     if not requantize.exceptions:
         return rounded
     return rounded + T.Select(total == rescale[EXCEPTION_ROW, at], rescale[STEP_ROW, at], T.int32(0))
 
 
-def with_sign_of(total: Any, magnitude_bits: Any) -> Any:
+def _with_sign_of(total: Any, magnitude_bits: Any) -> Any:
     """The float32 with these bits and the sign of an int32: the sign bits of both types are in one place."""
     return T.reinterpret(T.bitwise_or(T.bitwise_and(total, T.int32(SIGN_BIT)), magnitude_bits), dtype="float32")
 

@@ -15,7 +15,7 @@ import pytest
 
 from schedules.adversarial import adversarial_operands
 from schedules.adversarial_drills import EXCEPTIONS, FIXED_DRILLS, FLOAT_DRILLS, FUSED_DRILLS
-from schedules.numerics import RANGES
+from schedules.numerics import RANGES, Requantize
 from schedules.operands import Operands, quantize_multiplier
 from schedules.reference import (
     accumulate,
@@ -190,9 +190,8 @@ def test_each_fused_drill_aims_at_one_rounding() -> None:
         assert (rounded(fused_rule, value, quarter, offset) != rounded(offset_of_one_sign, value, quarter, offset)) == (
             value < 0
         )
-    for change, values in ((fused_of_integers, long_sums), (fused_in_binary64, long_sums)):
-        for value in values:
-            assert rounded(change, value, small, above_half) != rounded(fused_rule, value, small, above_half)
+    for change, value in itertools.product((fused_of_integers, fused_in_binary64), long_sums):
+        assert rounded(change, value, small, above_half) != rounded(fused_rule, value, small, above_half)
     for value in products:
         assert rounded(product_rounded, value, factor, rest) != rounded(fused_rule, value, factor, rest)
 
@@ -500,12 +499,13 @@ def _rule(workload: Workload) -> str:
     return workload.numerics.requantize.rule if workload.numerics.requantize else "none"
 
 
-def is_per_tensor(workload: Workload) -> bool:
-    return workload.numerics.requantize is not None and not workload.numerics.requantize.per_channel
-
-
 def _has_exceptions(workload: Workload) -> bool:
     return workload.numerics.requantize is not None and workload.numerics.requantize.exceptions
+
+
+def _has_some_exceptions(workload: Workload) -> bool:
+    """Not one for all channels: that is of no large sum, and its step is up."""
+    return workload.numerics.requantize == Requantize("fused", exceptions=True)
 
 
 FUSED_MUTANTS = (
@@ -523,6 +523,7 @@ EXCEPTION_MUTANTS = (
     sums_above_the_exception,
     sums_below_the_exception,
 )
+SOME_EXCEPTIONS_MUTANTS = (steps_up_alone, exceptions_of_sums_in_binary32)
 
 
 def named(mutant: Mutant, name: str) -> Mutant:
@@ -555,15 +556,7 @@ MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
         for change in FUSED_MUTANTS
     ),
     *((named(exceptions_as(change), change.__name__), _has_exceptions) for change in EXCEPTION_MUTANTS),
-    # With one exception of all channels, there is no step down.
-    (
-        named(exceptions_as(steps_up_alone), steps_up_alone.__name__),
-        lambda workload: _has_exceptions(workload) and not is_per_tensor(workload),
-    ),
-    (
-        named(exceptions_as(exceptions_of_sums_in_binary32), exceptions_of_sums_in_binary32.__name__),
-        lambda workload: _has_exceptions(workload) and not is_per_tensor(workload),
-    ),
+    *((named(exceptions_as(change), change.__name__), _has_some_exceptions) for change in SOME_EXCEPTIONS_MUTANTS),
     (pairs_saturate_or_wrap_in_int16, lambda workload: workload.numerics.weight == "s8" and workload.reduction > 1),
 )
 
