@@ -87,11 +87,12 @@ LAYERS = (
         without=("shifted_load",),
     ),
     Layer(AVX512, "dwconv2d-s8s8-1x8x8x40-k3x3x1-s1-p0-fixed.c-s8", {"tile_rows": 2, "tile_columns": 4}),
+    # Weights that are s8 without their zero point have code of their own, which no drill of the suite reaches.
     Layer(
         AVX512,
         "dwconv2d-u8u8-1x7x5x64-k3x3x1-s2-p1-wz-float.c-u8",
         {"tile_rows": 1, "tile_columns": 2, "border": "copy"},
-        without=("shifted_load",),
+        without=("shifted_load", "in_binary64"),
     ),
     Layer(AVX512, "conv2d-s8s8-1x5x6x8-k3x3x32-s1-p1-fused.cx-clamp-s8", tile(2, 2)),
     Layer(AVX512, "conv2d-u8s8-1x5x6x8-k1x1x64-s1-p0-fused.c-addu8-u8", tile(2, 4, store="beside")),
