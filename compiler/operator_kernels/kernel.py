@@ -18,6 +18,8 @@ from schedules.target import Target
 TYPES = {"f32": "float32", "u8": "uint8", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64"}
 # Values that are worth a thread's start and its end, which take about a microsecond.
 LEAST_SHARED_VALUES = 1 << 15
+# Values of a vector, where the last axis is made of such: four bytes each before they are stored.
+LANES = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +53,17 @@ def function_of(arguments: Sequence[Any], target: Target) -> Any:
     """The PrimFunc of tensors of TE, the last of them the output, its outer loops shared among the target's threads."""
     schedule = tvm.s_tir.Schedule(te.create_prim_func([*arguments]))
     shared = math.prod(int(extent) for extent in arguments[-1].shape) >= LEAST_SHARED_VALUES
-    if target.threads > 1 and shared:
-        for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        axes = schedule.get_loops(block)
+        spatial = len(schedule.get(block).writes[0].region)
+        if len(axes) == spatial and int(schedule.get(axes[-1]).extent) % LANES == 0:
+            *axes, last = axes
+            around, lanes = schedule.split(last, [None, LANES])
+            schedule.vectorize(lanes)
+            axes.append(around)
+        if target.threads > 1 and shared:
             # Images of one batch have their rows on the second axis.
-            spatial = len(schedule.get(block).writes[0].region)
-            schedule.parallel(schedule.fuse(*schedule.get_loops(block)[: min(spatial, 2)]))
+            schedule.parallel(schedule.fuse(*axes[: min(spatial, 2)]))
     return schedule.mod["main"]
 
 

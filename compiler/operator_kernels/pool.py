@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+from operator import add as operator_add
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,6 @@ from compiler.operator_kernels.kernel import (
     constant,
     function_of,
     nearest_even,
-    rounded_alone,
     stored,
     values_of,
 )
@@ -24,38 +26,71 @@ from compiler.operators.pool import average_constants
 from schedules.numerics import RANGES
 from schedules.target import Target
 
+# Larger windows are loops.
+MOST_TAPS = 64
+
 
 def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     """Sums of windows, divided by how many values each has."""
     (data,), output = values_of(graph, operator)
-    image, counts = argument("image", data), average_constants(operator, data).count[..., 0].astype(np.float32)
-    count = constant("count", counts)
+    counts = average_constants(operator, data).count[..., 0].astype(np.float32)
+    image, count = argument("image", data), constant("count", counts)
     if operator.rule == "fixed":
-        sums = _over_windows(operator, data, output, lambda *at: image[at].astype("int32"), te.sum, tirx.const(0))
+        integers = _with_border(operator, data, lambda *at: image[at].astype("int32"), tirx.const(0))
+        sums = _sums(operator, output, integers)
 
         def average(n: Any, y: Any, x: Any, c: Any) -> Any:
-            total, divisor = sums[n, y, x, c], count[y, x]
+            total, divisor = sums(n, y, x, c), count[y, x]
             half = tirx.trunc(divisor * 0.5)
             # Integers of binary32, whose quotient is below the next integer wherever the true one is.
             magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
             return stored(tirx.Select(total < 0, -1, 1) * magnitude, operator, output)
     else:
         real, zero_point = tirx.const(float(scale_of(data)), "float32"), zero_point_of(data)
-        sums = _over_windows(
+        numbers = _with_border(
             operator,
             data,
-            output,
-            lambda *at: rounded_alone((image[at].astype("int32") - zero_point).astype("float32") * real),
-            te.sum,
+            lambda *at: (image[at].astype("int32") - zero_point).astype("float32") * real,
             tirx.const(0.0, "float32"),
         )
+        sums = _sums(operator, output, numbers)
         scale, offset = tirx.const(float(scale_of(output)), "float32"), tirx.const(zero_point_of(output), "float32")
 
         def average(n: Any, y: Any, x: Any, c: Any) -> Any:
-            return stored(nearest_even(sums[n, y, x, c] / count[y, x] / scale + offset), operator, output)
+            return stored(nearest_even(sums(n, y, x, c) / count[y, x] / scale + offset), operator, output)
 
     made = te.compute(output.shape, average)
     return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+
+
+def _with_border(operator: Operator, data: Value, value: Any, border: Any) -> Any:
+    """The values that are added, with a border of zeros, in memory: no product is fused with a sum, and no sum asks
+    where it is."""
+    top, left, bottom, right = operator.attributes["padding"]
+    batch, height, width, channels = data.shape
+
+    def taken(n: Any, y: Any, x: Any, c: Any) -> Any:
+        before, behind = (y >= top, x >= left), (y < top + height, x < left + width)
+        inside = [*before * bool(top or left), *behind * bool(bottom or right)]
+        found = value(n, y - top, x - left, c)
+        return tirx.if_then_else(tirx.all(*inside), found, border) if inside else found
+
+    return te.compute((batch, top + height + bottom, left + width + right, channels), taken)
+
+
+def _sums(operator: Operator, output: Value, values: Any) -> Any:
+    """What gives the sum of a window's values, in the order of its rows."""
+    (down, across), (rows, columns) = operator.attributes["stride"], operator.attributes["kernel"]
+
+    def tap(n: Any, y: Any, x: Any, c: Any, row: Any, column: Any) -> Any:
+        return values[n, y * down + row, x * across + column, c]
+
+    if rows * columns <= MOST_TAPS:
+        taps = list(itertools.product(range(rows), range(columns)))
+        return lambda n, y, x, c: functools.reduce(operator_add, (tap(n, y, x, c, *place) for place in taps))
+    reduced = [te.reduce_axis((0, extent)) for extent in (rows, columns)]
+    sums = te.compute(output.shape, lambda n, y, x, c: te.sum(tap(n, y, x, c, reduced[0], reduced[1]), axis=reduced))
+    return lambda *at: sums[at]
 
 
 def max_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
