@@ -23,13 +23,15 @@ from schedules.operands import FloatArray, IntArray
 from schedules.reference import scale_fixed_point
 
 LongArray = npt.NDArray[np.int64]
+Choice = tuple[int, tuple[int, int], float]
+INT32 = np.iinfo(np.int32)
 
 # Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and upper
 # end of an offset's interval; and places within that.
-CHOICES = tuple(
+CHOICES: tuple[Choice, ...] = tuple(
     choice
-    for places in ((0.5, 0.25, 0.75), (0.1, 0.4, 0.6, 0.9), (0.05, 0.15, 0.33, 0.67, 0.85, 0.95))
-    for choice in itertools.product(sorted(range(-24, 25), key=abs), ((0, 0), (0, 1), (1, 0)), places)
+    for most, places in ((12, (0.5, 0.25, 0.75)), (6, (0.1, 0.4, 0.6, 0.9)), (3, (0.05, 0.15, 0.33, 0.67, 0.85, 0.95)))
+    for choice in itertools.product(sorted(range(-most, most + 1), key=abs), ((0, 0), (0, 1), (1, 0)), places)
 )
 FEW, ENOUGH = 9, 27
 # Offsets are multiples of this, so that sums of 64-bit floats are exact where a threshold is near.
@@ -105,12 +107,30 @@ class Staircase:
         return np.clip(scale_fixed_point(sums, multiplier, shift), self.low, self.high)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """Where staircases are checked.
+
+    Attributes:
+        thresholds: int64 [P, K], the least sum with an output of k or more, for k from `low + 1` to `high`.
+        sums, outputs: int64 [P, N], those next to thresholds, and both ends; and what the fixed rule makes of them.
+    """
+
+    stairs: Staircase
+    thresholds: LongArray
+    sums: LongArray
+    outputs: LongArray
+
+    def part(self, chosen: npt.NDArray[np.bool_]) -> _Points:
+        """Those of some channels."""
+        return _Points(self.stairs.part(chosen), self.thresholds[chosen], self.sums[chosen], self.outputs[chosen])
+
+
 def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     """Scales and offsets that give the same staircases, or None where they were not found for every channel."""
     if not _is_simple(stairs):
         return None
-    thresholds = _thresholds(stairs)
-    count = len(stairs.multiplier)
+    points, count = _points(stairs), len(stairs.multiplier)
     scale, offset, another = np.zeros((3, count), np.float32)
     found = FusedRounding(scale, offset, np.full(count, -1, np.int32), another)
     wrong = np.full(count, 2)
@@ -119,7 +139,7 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
         todo = wrong > (0 if tried < ENOUGH else 1)
         if not todo.any():
             return found
-        _try(stairs.part(todo), thresholds[todo], choice, found, wrong, np.flatnonzero(todo))
+        _try(points.part(todo), choice, found, wrong, np.flatnonzero(todo))
         if tried == FEW and (wrong == 2).sum() > max(1, MOST_STUBBORN * count):
             return None
     return found if (wrong < 2).all() else None
@@ -127,11 +147,20 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
 
 def _is_simple(stairs: Staircase) -> bool:
     shifts_right = (stairs.shift <= 0) & (stairs.shift >= -MOST_SHIFT)
-    return bool((shifts_right & (stairs.multiplier > 0) & (stairs.scale < MOST_SCALE)).all())
+    no_sum_wraps = (stairs.least > INT32.min) & (stairs.most <= INT32.max)
+    return bool((shifts_right & no_sum_wraps & (stairs.multiplier > 0) & (stairs.scale < MOST_SCALE)).all())
+
+
+def _points(stairs: Staircase) -> _Points:
+    thresholds = _thresholds(stairs)
+    # Two on either side of a threshold: where the outer ones are right, those beyond them are.
+    near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
+    ends = np.stack([stairs.least, stairs.most], axis=1)
+    sums = np.clip(np.concatenate([near, ends], axis=1), stairs.least[:, None], stairs.most[:, None])
+    return _Points(stairs, thresholds, sums, stairs.outputs(sums))
 
 
 def _thresholds(stairs: Staircase) -> LongArray:
-    """The least sum [P, K] with an output of k or more, for k from `low + 1` to `high`."""
     k, right = np.arange(stairs.low + 1, stairs.high + 1)[None], -stairs.shift[:, None]
     half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
     # The second rounding takes halves away from zero: up for k > 0, else down.
@@ -141,8 +170,7 @@ def _thresholds(stairs: Staircase) -> LongArray:
 
 
 def _try(
-    stairs: Staircase,
-    thresholds: LongArray,
+    points: _Points,
     choice: tuple[int, tuple[int, int], float],
     found: FusedRounding,
     wrong: LongArray,
@@ -150,10 +178,10 @@ def _try(
 ) -> None:
     """Keep scale and offset of a choice for the channels at `places` where they are better than what was found."""
     steps, outside, share = choice
-    scale = (stairs.scale.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
-    low, high = _offsets(stairs, thresholds, scale, outside)
+    scale = (points.stairs.scale.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
+    low, high = _offsets(points.stairs, points.thresholds, scale, outside)
     offset = np.clip(np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT, 0, 1).astype(np.float32)
-    exception, another, count = _exceptions(stairs, thresholds, scale, offset)
+    exception, another, count = _exceptions(points, scale, offset)
     better = (count < wrong[places]) & (scale < MOST_SCALE)
     at = places[better]
     wrong[at], found.scale[at], found.offset[at] = count[better], scale[better], offset[better]
@@ -179,20 +207,14 @@ def _offsets(
     return low, high
 
 
-def _exceptions(
-    stairs: Staircase, thresholds: LongArray, scale: FloatArray, offset: FloatArray
-) -> tuple[LongArray, FloatArray, LongArray]:
+def _exceptions(points: _Points, scale: FloatArray, offset: FloatArray) -> tuple[LongArray, FloatArray, LongArray]:
     """For each channel the magnitude of sums that are off, an offset that mends them, and 0, 1, or 2 for all else."""
-    # Two more on either side of a threshold: where the next ones are right, those beyond them are.
-    near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
-    ends = np.stack([stairs.least, stairs.most], axis=1)
-    sums = np.clip(np.concatenate([near, ends], axis=1), stairs.least[:, None], stairs.most[:, None])
-    outputs = stairs.outputs(sums)
+    stairs, sums, outputs = points.stairs, points.sums, points.outputs
     off = outputs - np.clip(_fused(sums, scale[:, None], offset[:, None]), stairs.low, stairs.high)
     index = np.abs(off).argmax(axis=1)[:, None]
     worst, miss = (np.take_along_axis(each, index, 1) for each in (sums, off))
     is_up = (miss > 0) == (worst >= 0)
-    another = np.where(is_up, offset[:, None] + MENDING, 0).astype(np.float32)
+    another = np.where(is_up, np.minimum(offset[:, None] + MENDING, 1), 0).astype(np.float32)
     is_exception = (np.abs(sums) == np.abs(worst)) & (miss != 0)
     offsets = np.where(is_exception, another, offset[:, None])
     wrong = (outputs != np.clip(_fused(sums, scale[:, None], offsets), stairs.low, stairs.high)).any(axis=1)
