@@ -19,17 +19,18 @@ from layers import ODD, workloads
 from probes import any_target, host_target
 
 from schedules.adversarial import adversarial_operands
+from schedules.image import image_of
 from schedules.intrinsics import x86_tiles
 from schedules.target import Target
 from schedules.workload import Conv2d, Dense, Workload, parse_workload
-from schedules.x86.amx import AmxX86, amx_image
+from schedules.x86.amx import AmxX86
 from schedules.x86.amx_form import LANES, AmxForm
 from schedules.x86.amx_space import amx_form
 
 TEMPLATE = AmxX86()
 TARGET = any_target("x86-amx")
-# Every sign, with and without border, rows joined, turned and split in phases, steps that overlap in a run or that taps
-# share, tiles that overlap.
+# Every sign, with and without border, rows joined, turned, widened and split in phases, steps that overlap in a run or
+# that taps share, tiles that overlap.
 LAYERS = (
     "conv2d-u8s8-1x7x7x40-k3x3x48-s1-p1-float.c-u8",
     "conv2d-s8s8-2x9x18x68-k1x1x40-s1-p0-fixed.c-s8",
@@ -43,6 +44,10 @@ LAYERS = (
     "conv2d-s8s8-1x17x9x70-k1x4x33-s1-p0.2.0.0-d1x2-fixed.c-s8",
     "conv2d-u8u8-2x5x7x83-k1x5x40-s1-p0.2.0.1-d1x2-float.c-addu8-u8",
     "conv2d-s8u8-2x4x11x19-k1x5x24-s1-p0.0.0.3-wz-fixed.t-clamp-adds8-s8",
+    "conv2d-u8s8-1x17x9x160-k7x1x40-s1-p3.0.3.0-float.c-u8",
+    "conv2d-s8s8-1x19x7x70-k4x1x33-s1-p2.0.0.0-d2x1-fixed.c-s8",
+    "conv2d-u8u8-2x9x5x83-k5x1x40-s1-p2.0.1.0-d2x3-float.c-addu8-u8",
+    "conv2d-s8u8-3x11x4x80-k6x1x24-s1-p0-fixed.t-clamp-adds8-s8",
     "dense-u8s8-37x100-o50-float.c-u8",
     "dense-u8s8-33x64-o48-s32",
     "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
@@ -74,7 +79,7 @@ def one_of_each(workload: Workload) -> list[dict[str, Any]]:
 def form_of(key: str, **knobs: Any) -> AmxForm:
     workload = parse_workload(key)
     assert isinstance(workload, Conv2d | Dense)
-    return amx_form(amx_image(workload), {**TEMPLATE.space(workload, TARGET).default, **knobs}, 1)
+    return amx_form(image_of(workload), {**TEMPLATE.space(workload, TARGET).default, **knobs}, 1)
 
 
 class TestEmulated:
@@ -191,9 +196,9 @@ def test_threads_copy_all_that_they_read(key: str, threads: int) -> None:
         assert kernel.wrong_cases() == [], {**config, "outer": outer}
 
 
-@pytest.mark.parametrize("window", ["k3x3x64-s1-p1", "k1x7x64-s1-p0.3.0.3"])
-def test_threads_that_copy_wait_for_each_other_once(window: str) -> None:
-    workload, target = parse_workload(f"conv2d-u8s8-1x14x14x64-{window}-float.c-u8"), replace(TARGET, threads=2)
+@pytest.mark.parametrize("shape", ["64-k3x3x64-s1-p1", "64-k1x7x64-s1-p0.3.0.3", "80-k7x1x64-s1-p3.0.3.0"])
+def test_threads_that_copy_wait_for_each_other_once(shape: str) -> None:
+    workload, target = parse_workload(f"conv2d-u8s8-1x14x14x{shape}-float.c-u8"), replace(TARGET, threads=2)
     for config in one_of_each(workload):
         kernel = TEMPLATE.apply(workload, target, config)
         assert kernel.function.script().count("T.parallel(") == 1
@@ -206,7 +211,7 @@ def test_no_config_takes_more_than_eight_registers(key: str) -> None:
         return
     assert isinstance(workload, Conv2d | Dense)
     for config in TEMPLATE.space(workload, TARGET):
-        form = amx_form(amx_image(workload), config, 1)
+        form = amx_form(image_of(workload), config, 1)
         assert form.used_registers <= 8
         assert 0 < form.columns_of_register <= 16
         pixels = {(row, column + c) for row, column in form.data_tiles for c in range(form.columns_of_register)}
@@ -235,7 +240,7 @@ def test_each_block_of_joined_rows_stores_outputs() -> None:
     workload = parse_workload("conv2d-u8s8-1x4x2x64-k1x31x64-s1-p0.30.0.30-float.c-u8")
     assert isinstance(workload, Conv2d)
     for config in TEMPLATE.space(workload, TARGET):
-        form = amx_form(amx_image(workload), config, 1)
+        form = amx_form(image_of(workload), config, 1)
         assert 0 < form.stored_pixels <= form.fewest_outputs
 
 
@@ -257,6 +262,23 @@ def test_turned_rows_of_a_kernel_of_one_row_are_one_long_row() -> None:
     assert form.row_bytes == 25 * 17 * 128
 
 
+def test_widened_rows_are_copied_row_by_row() -> None:
+    """Of the layer's rows, so that a thread copies those that it reads; its dilation counts rows, too."""
+    form = form_of("conv2d-u8s8-2x17x19x160-k7x1x128-s1-p5.0.6.0-d2x1-float.c-u8", tile_columns=30, rows="widened")
+    assert form.image.output == (1, 16 * 19)
+    assert (form.runs, form.image.window.dilation) == (7, (1, 2 * 19))
+    assert (form.copied_rows, form.rows_below) == ((5 + 17 + 6, 19), 12)
+    assert form.row_bytes == 28 * 19 * (160 + 32)
+
+
+def test_few_channels_of_a_large_image_stay_as_they_are() -> None:
+    """Widening their pixels takes longer than the products that it spares."""
+    for shape, rows in (("56x56x96-k2x1x16-s1-p0", "apart"), ("17x17x160-k7x1x160-s1-p3.0.3.0", "widened")):
+        workload = parse_workload(f"conv2d-u8s8-1x{shape}-float.c-u8")
+        for threads in (1, 2):
+            assert TEMPLATE.space(workload, replace(TARGET, threads=threads)).default["rows"] == rows
+
+
 @pytest.mark.parametrize(
     ("shape", "choices"),
     [
@@ -270,9 +292,18 @@ def test_turned_rows_of_a_kernel_of_one_row_are_one_long_row() -> None:
         ("1x17x1x128-k1x3x128-s1-p0.1.0.1", ("apart", "joined")),
         ("1x17x17x128-k7x1x128-s1-p3.0.3.0", ("apart",)),
         ("1x1x17x128-k1x7x128-s1-p0.3.0.3", ("apart",)),
+        ("1x17x17x160-k7x1x128-s1-p3.0.3.0", ("apart", "widened")),
+        ("1x17x17x160-k2x1x128-s1-p0", ("apart", "widened")),
+        ("1x17x17x160-k7x1x128-s1-p3.0.3.0-wz", ("apart",)),
+        ("1x17x17x160-k7x1x128-s2x1-p3.0.3.0", ("apart", "joined")),
+        ("1x17x17x104-k7x1x128-s1-p3.0.3.0", ("apart",)),
+        ("1x17x17x32-k7x1x128-s1-p3.0.3.0", ("apart",)),
+        ("1x17x17x160-k1x1x128-s1-p1.0.0.0", ("apart",)),
+        ("1x17x1x160-k7x1x128-s1-p3.0.3.0", ("apart",)),
+        ("1x1x17x160-k1x7x128-s1-p0.3.0.3-d1x2", ("apart",)),
     ],
 )
-def test_rows_are_turned_where_that_makes_them_one(shape: str, choices: tuple[str, ...]) -> None:
+def test_rows_are_turned_to_be_one_and_widened_to_share_steps(shape: str, choices: tuple[str, ...]) -> None:
     space = TEMPLATE.space(parse_workload(f"conv2d-u8s8-{shape}-float.c-u8"), TARGET)
     assert next(knob.choices for knob in space.knobs if knob.name == "rows") == choices
 
@@ -286,9 +317,10 @@ def test_each_weight_is_packed_once() -> None:
     assert packed[0, 1, 0].sum(axis=(1, 2)).tolist() == [0] * 7 + [4 * LANES] * 9
 
 
-def test_taps_of_turned_rows_share_steps() -> None:
+@pytest.mark.parametrize(("window", "rows"), [("k1x7x16-s1-p0.3.0.3", "turned"), ("k7x1x16-s1-p3.0.3.0", "widened")])
+def test_taps_of_turned_and_widened_rows_share_steps(window: str, rows: str) -> None:
     """Of 160 values of each of seven taps, 32 are left behind two steps: two taps share a third one."""
-    form = form_of("conv2d-u8s8-1x17x17x160-k1x7x16-s1-p0.3.0.3-float.c-u8", tile_registers=1, rows="turned")
+    form = form_of(f"conv2d-u8s8-1x17x17x160-{window}-float.c-u8", tile_registers=1, rows=rows)
     assert (form.shared_taps, form.pixel_bytes, form.own_steps, form.steps) == (2, 192, 14, 18)
     weight = np.arange(1, 1 + 7, dtype=np.int8)[None, :, None] * np.ones((16, 1, 160), np.int8)
     packed = form.pack(weight, 0).reshape(form.steps, -1, LANES, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.image import Image, image_of, in_one_row
+from schedules.image import image_of
 from schedules.space import ConfigSpace, Value
 from schedules.target import Target
 from schedules.template import Kernel, Rejection
@@ -14,11 +14,6 @@ from schedules.x86.amx_form import LANES
 from schedules.x86.amx_space import amx_form, amx_space
 
 PROFILE = "x86-amx"
-
-
-def amx_image(workload: Conv2d | Dense) -> Image:
-    """Long rows fill data registers."""
-    return in_one_row(image_of(workload))
 
 
 class AmxX86:
@@ -32,7 +27,7 @@ class AmxX86:
             return Rejection(f"needs target {PROFILE}, this one is {target.name}")
         if not isinstance(workload, Conv2d | Dense):
             return Rejection(f"takes conv2d and dense, not {workload.op}")
-        image = amx_image(workload)
+        image = image_of(workload)
         if image.groups > 1:
             return Rejection(f"takes one group of channels, this layer has {image.groups}")
         if image.batch * math.prod(image.output) == 1:
@@ -43,7 +38,7 @@ class AmxX86:
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:
         assert isinstance(workload, Conv2d | Dense)
-        return amx_space(amx_image(workload), target.threads)
+        return amx_space(image_of(workload), target.threads)
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
@@ -51,6 +46,6 @@ class AmxX86:
         from schedules.x86.amx_kernel import write_amx
 
         self.space(workload, target).check(config)
-        form = amx_form(amx_image(workload), config, target.threads)
+        form = amx_form(image_of(workload), config, target.threads)
         function = write_amx(workload, form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -13,7 +13,8 @@ a copy in which the columns and rows of each phase are neighbours (space to dept
 A kernel of one row has a border beside the image alone. In a copy whose rows and columns are exchanged, with rows that
 are `turned`, that border is above and below: all columns of the image are one row in which nothing is dropped. Where
 the values of a tap leave its last step half empty or more, each pixel of that copy also has the last values of the next
-taps' pixels behind its own: one step multiplies those of several taps.
+taps' pixels behind its own: one step multiplies those of several taps. A kernel of one column reads such pixels in rows
+that are `widened`, not turned.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class AmxForm(PlainLayout):
 
     Attributes:
         layer: the image as it is in memory.
-        rows: of the image, `apart`, `joined` or `turned`.
+        rows: of the image, `apart`, `joined`, `turned` or `widened`.
         outer, fetch: as in `schedules.x86.conv_form.ConvForm`.
         store: a block's sums `after` its products, or `beside` those of the next block.
     """
@@ -62,8 +63,13 @@ class AmxForm(PlainLayout):
 
     @cached_property
     def image(self) -> Image:
-        """The image whose sums are computed."""
-        return in_one_row(turned(self.layer)) if self.turned else self.layer
+        """The image whose sums are computed: one long row where that is the same."""
+        return in_one_row(self.copied_layer)
+
+    @cached_property
+    def copied_layer(self) -> Image:
+        """The layer's image with the rows of what is read."""
+        return turned(self.layer) if self.turned else self.layer
 
     @property
     def problem(self) -> Image:
@@ -85,6 +91,15 @@ class AmxForm(PlainLayout):
     @property
     def turned(self) -> bool:
         return self.rows == "turned"
+
+    @property
+    def widened(self) -> bool:
+        return self.rows == "widened"
+
+    @property
+    def by_pixels(self) -> bool:
+        """Whether the kernel reads one long row that is copied pixel by pixel."""
+        return self.turned or self.widened
 
     @property
     def phases(self) -> tuple[int, int]:
@@ -114,7 +129,7 @@ class AmxForm(PlainLayout):
 
     @property
     def run_length(self) -> int:
-        if self.turned:
+        if self.by_pixels:
             return self.pixel_bytes
         return self.image.channels if self.split else self.image.run_length
 
@@ -127,7 +142,7 @@ class AmxForm(PlainLayout):
     def shared_taps(self) -> int:
         """Taps of which one step multiplies what is left behind whole steps; window sums want each value once."""
         whole = self.image.channels - self.rest
-        if not self.turned or not whole or not self.rest or self.has_window_sum:
+        if not self.by_pixels or not whole or not self.rest or self.has_window_sum:
             return 1
         return min(MAX_SHARED_TAPS, ROW_BYTES // self.rest, self.runs)
 
@@ -174,7 +189,7 @@ class AmxForm(PlainLayout):
     @property
     def copies(self) -> bool:
         """Whether the kernel reads a copy of the image."""
-        return any(self.image.window.padding) or self.slack > 0 or self.split or self.turned
+        return any(self.image.window.padding) or self.slack > 0 or self.split or self.by_pixels
 
     @property
     def own_copies(self) -> bool:
@@ -198,15 +213,15 @@ class AmxForm(PlainLayout):
 
     @property
     def copied_rows(self) -> tuple[int, int]:
-        """How many rows a copy is made of, and their columns; those of a turned image are columns of the layer's."""
-        if self.turned:
-            return self.image_columns // self.layer.height, self.layer.height
+        """How many rows a copy is made of, and their columns: its own, or those that are one long row in it."""
+        if self.by_pixels:
+            return self.image_columns // self.copied_layer.width, self.copied_layer.width
         return self.image_rows, self.image_columns
 
     @property
     def rows_below(self) -> int:
         """Rows of a copy that outputs read below their own."""
-        window = turned(self.layer).window if self.turned else self.layer.window
+        window = self.copied_layer.window
         return (window.kernel[0] - 1) * window.dilation[0] // self.phases[0]
 
     @property

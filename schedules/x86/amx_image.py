@@ -1,7 +1,7 @@
 """Copies of an image in another order, which kernels on AMX read.
 
 Those of strided layers have the rows and columns of each phase side by side, those whose rows are turned have columns
-in place of rows.
+in place of rows, and where taps share steps, pixels have values of others behind their own.
 """
 
 from __future__ import annotations
@@ -64,43 +64,44 @@ def split_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> Rea
     return ReadImage(buffer, rows, columns, row_bytes, 0, 0)
 
 
-def turned_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> ReadImage:
-    """A copy with the border filled, [N, columns, rows, C], of which each image is one row.
+def pixels_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> ReadImage:
+    """A copy with the border filled, [N, rows, columns, C], of which each image is one row; rows may be turned.
 
     Where taps share steps, the last values of the next taps' pixels are behind each pixel's own.
 
     Args:
-        made: by so many threads together, or by one: its portion of the layer's columns.
+        made: by so many threads together, or by one: its portion of the rows that are one in the copy.
     """
-    layer, (columns, _) = form.layer, form.copied_rows
-    left, channels, pixel_bytes = layer.window.padding[1], layer.channels, form.pixel_bytes
-    column_bytes = layer.height * pixel_bytes
+    layer, (rows, columns) = form.copied_layer, form.copied_rows
+    top, channels, pixel_bytes = layer.window.padding[0], layer.channels, form.pixel_bytes
+    # From one row to the next, and from one of its pixels, in the layer's image.
+    down, across = (1, layer.height) if form.turned else (layer.width, 1)
     buffer = T.alloc_buffer((layer.batch * form.row_bytes,), arguments.data.dtype)
     pad = T.cast(arguments.params[PAD_VALUE], buffer.dtype)
 
-    def copy_values(n: Any, column: Any, at: Any, first: int) -> None:
-        """The values of a column's pixels from `first` on."""
-        source, count = n * layer.height * layer.width + column - left, channels - first
+    def copy_values(n: Any, row: Any, at: Any, first: int) -> None:
+        """The values of a row's pixels from `first` on."""
+        source, count = n * form.layer.height * form.layer.width + row * down - top * down, channels - first
 
-        def pixel(y: Any) -> None:
-            start = (source + y * layer.width) * channels + first
-            copy_row(buffer, at + y * pixel_bytes, arguments.data, start, count, False)
+        def pixel(column: Any) -> None:
+            start = (source + column * across) * channels + first
+            copy_row(buffer, at + column * pixel_bytes, arguments.data, start, count, False)
 
-        with T.If(T.And(column >= left, column < left + layer.width)):
+        with T.If(T.And(row >= top, row < top + layer.height)):
             with T.Then():
-                repeat(layer.height, pixel)
+                repeat(columns, pixel)
             with T.Else():
-                repeat(layer.height, lambda y: fill_row(buffer, at + y * pixel_bytes, pad, count))
+                repeat(columns, lambda column: fill_row(buffer, at + column * pixel_bytes, pad, count))
 
-    def copy(n: Any, column: Any) -> None:
-        at = n * form.row_bytes + column * column_bytes
-        copy_values(n, column, at, 0)
+    def copy(n: Any, row: Any) -> None:
+        at = n * form.row_bytes + row * (columns * pixel_bytes)
+        copy_values(n, row, at, 0)
         for tap in range(1, form.shared_taps):
-            behind = column + tap * layer.window.dilation[1]
+            behind = row + tap * layer.window.dilation[0]
             copy_values(n, behind, at + channels + (tap - 1) * form.rest, channels - form.rest)
 
     if isinstance(made, Portion):
         made.each(copy)
     else:
-        share(layer.batch * columns, made, lambda index: copy(index // columns, index % columns))
+        share(layer.batch * rows, made, lambda index: copy(index // rows, index % rows))
     return ReadImage(buffer, 1, form.image_columns, form.row_bytes, 0, 0)

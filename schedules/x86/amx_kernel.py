@@ -20,7 +20,7 @@ from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
-from schedules.x86.amx_image import split_image, turned_image
+from schedules.x86.amx_image import pixels_image, split_image
 from schedules.x86.epilogue import Epilogue
 from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place
 from schedules.x86.pending import PendingPlace
@@ -98,8 +98,8 @@ class _AmxWriter:
         form = self.form
         if form.split:
             return split_image(form, self.arguments, made)
-        if form.turned:
-            return turned_image(form, self.arguments, made)
+        if form.by_pixels:
+            return pixels_image(form, self.arguments, made)
         if form.copies:
             return bordered_image(self.problem, self.arguments, form.row_bytes, made, flip=False)
         return image_in_place(self.problem, self.arguments)
@@ -111,7 +111,7 @@ class _AmxWriter:
         if form.outer == "weights":
             return Portion((0, batch), rows)
         if self.loops.rows == 1:
-            if form.joined or form.turned:
+            if form.joined or form.by_pixels:
                 start, last = (self.loops.start(form.column_tiles[0], index) for index in (first, behind - 1))
                 end = (last + form.tile_columns - 1) // columns + form.rows_below + 1
                 # Sums of the border's columns read a row more; they are dropped.

@@ -20,6 +20,8 @@ MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
 PRODUCT_CYCLES, LOAD_CYCLES, FAR_DATA_CYCLES, FAR_WEIGHT_CYCLES = 24, 15, 11, 14
 SUMS_CYCLES, PART_CYCLES, JOINED_PART_CYCLES = 79, 8, 8
 COPIED_BYTE_CYCLES, SPLIT_BYTE_CYCLES, FARTHER_BYTE_CYCLES, FETCHED_SHARE = 1 / 64, 0.22, 0.034, 0.7
+# Of a piece of a widened pixel, fitted to which of 16 layers are faster with it.
+PIECE_CYCLES = 3.5
 # What a core reads of another's second-level cache in a cycle.
 FOREIGN_BYTES = 4
 # What stays in the first-level cache, and in the second.
@@ -46,7 +48,7 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
     columns = {rows: _tile_columns(image, rows) for rows in _rows_choices(image)}
     knobs = (
         Knob("tile_columns", tuple(sorted(set().union(*columns.values())))),
-        Knob("tile_rows", tuple(range(1, min(image.output[0], MAX_TILE_ROWS) + 1))),
+        Knob("tile_rows", tuple(range(1, min(_least_form(image, "apart").output[0], MAX_TILE_ROWS) + 1))),
         Knob("tile_registers", tuple(range(1, min(math.ceil(image.out_channels / LANES), MAX_CHANNEL_TILES) + 1))),
         Knob("rows", tuple(columns)),
         Knob("outer", ("weights", "image")),
@@ -75,8 +77,8 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
 
 def _rows_choices(image: Image) -> tuple[str, ...]:
     """Joined rows read no value beyond a run: it would be one of the next row. Window sums want the image whole."""
-    if image.output[0] == 1:
-        return ("apart",)
+    if _least_form(image, "apart").output[0] == 1:
+        return ("apart", "widened") if _widens(image) else ("apart",)
     joined = _least_form(image, "joined")
     summed = joined.split and joined.has_window_sum
     choices = {"apart": True, "joined": not (joined.slack or summed), "turned": _turns(image)}
@@ -87,6 +89,11 @@ def _turns(image: Image) -> bool:
     """Whether a turned image is one row, which spares a border; what is stored together is in two columns at most."""
     spares = min(image.width, image.window.kernel[1]) > 1 and image.height >= PACKED_REGISTERS
     return spares and in_one_row(turned(image)).height == 1
+
+
+def _widens(image: Image) -> bool:
+    """Whether taps of a kernel of one column share steps: those of one long row."""
+    return image.window.kernel[1] == 1 and _least_form(image, "widened").shared_taps > 1
 
 
 def _tile_columns(image: Image, rows: str) -> set[int]:
@@ -131,7 +138,15 @@ def _copy_cycles(form: AmxForm) -> float:
         return 0.0
     a_byte = SPLIT_BYTE_CYCLES if form.split else COPIED_BYTE_CYCLES
     own = form.own_copies and form.outer == "weights"
-    return _read_bytes(form) * a_byte / (1 if own else form.threads) + _foreign_bytes(form) / FOREIGN_BYTES
+    copied = _read_bytes(form) * a_byte + _more_pieces(form) * PIECE_CYCLES
+    return copied / (1 if own else form.threads) + _foreign_bytes(form) / FOREIGN_BYTES
+
+
+def _more_pieces(form: AmxForm) -> int:
+    """Of widened pixels, what is copied piece by piece and is not in the copy that other rows need for a border."""
+    if not form.widened:
+        return 0
+    return form.image.batch * form.image_columns * (form.shared_taps - any(form.image.window.padding))
 
 
 def _farther_cycles(form: AmxForm, blocks: int) -> float:
