@@ -16,14 +16,16 @@ from probes import host_target
 from shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
 from test_compiler_interpreter import NAMES
 from test_compiler_tflite import tensors_of
+from tflite_models import Writer
 
 from compiler.about import read_about
 from compiler.compile import compile_model
 from compiler.compiled_model import CompiledModel
-from compiler.errors import CompiledModelError
+from compiler.errors import CompiledModelError, ModelError
 from compiler.model import read_model
 from compiler.onnx_reader.model import read_onnx
 from compiler.schedule_choice import Schedules, Source
+from compiler.tflite_model import read_tflite
 from results.best import BestSchedule
 from results.errors import ExportError
 from results.record import Candidate
@@ -128,6 +130,22 @@ def test_a_profile_has_every_call(small: Path) -> None:
     times = model.profile([np.zeros((1, 3, 8, 8), np.float32)], 3)
     assert [time.layers for time in times] == [tuple(call["layers"]) for call in model.about.calls if call["kernel"]]
     assert all(len(time.times_s) == 3 and min(time.times_s) > 0 for time in times)
+
+
+def test_a_model_without_kernels(tmp_path: Path) -> None:
+    target, writer = host_target("generic"), Writer()
+    data, made = writer.input("x", "s8", (2, 6), 0.1, 0), writer.tensor("y", "s8", (3, 4), 0.1, 0)
+    writer.operator("RESHAPE", [data], [made], "Reshape", 1)
+    graph = read_tflite(writer.model(made), "shapes")
+    assert_exact(graph, target, {"x": np.arange(12, dtype=np.int8).reshape(2, 6)}, tmp_path)
+
+
+def test_a_model_without_outputs_is_refused(tmp_path: Path) -> None:
+    writer = Writer()
+    writer.input("x", "s8", (2, 6), 0.1, 0)
+    (tmp_path / "nothing.tflite").write_bytes(writer.model())
+    with pytest.raises(ModelError, match="nothing: the model has no outputs"):
+        read_model(tmp_path / "nothing.tflite")
 
 
 @pytest.mark.parametrize(
