@@ -16,14 +16,14 @@ from compiler.operator_kernels.registry import KERNELS
 from compiler.program import Array, Call, Program, steps_of
 from compiler.quantized_layers import ModelLayer
 from compiler.relax_module import build_executable, export
-from compiler.schedule_choice import Choice, Schedules
+from compiler.schedule_choice import Choice, Chooser
 from compiler.strict_json import clipped
 from schedules.target import Target
 from schedules.template import Kernel
 from schedules.workload import Workload
 
 
-def compile_model(graph: Graph, target: Target, schedules: Schedules, library: Path) -> Program:
+def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path) -> Program:
     """Write the compiled model of a graph.
 
     Raises:
@@ -42,7 +42,7 @@ def all_values(graph: Graph) -> Graph:
     return replace(graph, outputs=tuple(dict.fromkeys(made)))
 
 
-def program_of(graph: Graph, target: Target, schedules: Schedules) -> Program:
+def program_of(graph: Graph, target: Target, schedules: Chooser) -> Program:
     """The calls and kernels of a graph.
 
     Raises:
@@ -57,7 +57,7 @@ def program_of(graph: Graph, target: Target, schedules: Schedules) -> Program:
 class _Writer:
     """Makes calls of steps; layers with the same workload and schedule share a kernel."""
 
-    def __init__(self, graph: Graph, target: Target, schedules: Schedules) -> None:
+    def __init__(self, graph: Graph, target: Target, schedules: Chooser) -> None:
         self._graph, self._target, self._schedules = graph, target, schedules
         self.kernels: dict[str, Any] = {}
         self._names: Counter[str] = Counter()

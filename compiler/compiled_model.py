@@ -64,20 +64,20 @@ class CompiledModel:
             CompiledModelError: it is no compiled model, or this CPU can't run it.
         """
         import tvm
-        from tvm import relax
 
         self._tvm, self._library = tvm, printable(str(library))
         if not library.is_file():
             raise CompiledModelError(f"{self._library}: a compiled model must be a file")
         try:
-            self._machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
-            self.about = read_about(bytes(self._machine["about"]().numpy()).decode())
+            self._module = tvm.runtime.load_module(str(library))
+            machine = self._make_machine()
+            self.about = read_about(bytes(machine["about"]().numpy()).decode())
         except Exception as error:  # whatever the loader, the machine or the text raise says the same
             reason = printable(clipped(str(error).strip().splitlines()[-1])) if str(error).strip() else ""
             raise CompiledModelError(f"{self._library}: no compiled model: {reason}") from None
         self._require_cpu()
         tvm.get_global_func("runtime.config_threadpool")(1, self.about.threads)
-        self._main = self._machine["main"]
+        self._main = machine["main"]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs of the model, in the order of `about.outputs`.
@@ -114,17 +114,22 @@ class CompiledModel:
 
         calls = [call for call in self.about.calls if call["kernel"]]
         kernels = {call["kernel"] for call in calls}
-        self._main(*tensors)
-        self._machine.set_instrument(watch)
-        try:
-            for _ in range(runs):
-                self._main(*tensors)
-        finally:
-            self._machine.set_instrument(lambda *_: None)
+        # A machine of its own: one that is watched once calls its watcher for ever.
+        machine = self._make_machine()
+        main = machine["main"]
+        main(*tensors)
+        machine.set_instrument(watch)
+        for _ in range(runs):
+            main(*tensors)
         return [
             CallTime(tuple(call["layers"]), call["computes"], tuple(taken[index :: len(calls)]))
             for index, call in enumerate(calls)
         ]
+
+    def _make_machine(self) -> Any:
+        from tvm import relax
+
+        return relax.VirtualMachine(self._module, self._tvm.cpu())
 
     def _require_cpu(self) -> None:
         features = usable_features()

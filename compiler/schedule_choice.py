@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from results.best import BestSchedule
 from schedules.numerics import Numerics
@@ -21,6 +22,8 @@ class Source(StrEnum):
     LOG = "log"
     SAME_FORM = "same form"
     DEFAULT = "default"
+    NETWORK = "network"
+    """The fastest of several inside the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,27 @@ class Choice:
     template: Template
     config: Config
     source: Source
+
+
+class Chooser(Protocol):
+    """Chooses schedules for the layers of a model."""
+
+    def choose(self, workload: Workload) -> Choice:
+        """A layer's schedule.
+
+        Raises:
+            WorkloadError: no template takes the layer on this target.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Schedules that were chosen before, for every layer of a model."""
+
+    choices: Mapping[Workload, Choice]
+
+    def choose(self, workload: Workload) -> Choice:
+        return self.choices[workload]
 
 
 class Schedules:

@@ -85,11 +85,11 @@ def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any) -> A
     if requantize.exceptions:
         is_exception = T.max(total, 0 - total) == rescale[EXCEPTION_ROW, at]
         offset = T.Select(is_exception, rescale[EXCEPTION_OFFSET_ROW, at], offset)
-    value = _fused(T.cast(total, "float32"), scale, with_sign_of(total, offset))
+    value = _fused(T.cast(total, "float32"), scale, _with_sign_of(total, offset))
     return _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
 
 
-def with_sign_of(total: Any, magnitude_bits: Any) -> Any:
+def _with_sign_of(total: Any, magnitude_bits: Any) -> Any:
     """The float32 with these bits and the sign of an int32: the sign bits of both types are in one place."""
     return T.reinterpret(T.bitwise_or(T.bitwise_and(total, T.int32(SIGN_BIT)), magnitude_bits), dtype="float32")
 

@@ -190,9 +190,8 @@ def test_each_fused_drill_aims_at_one_rounding() -> None:
         assert (rounded(fused_rule, value, quarter, offset) != rounded(offset_of_one_sign, value, quarter, offset)) == (
             value < 0
         )
-    for change, values in ((fused_of_integers, long_sums), (fused_in_binary64, long_sums)):
-        for value in values:
-            assert rounded(change, value, small, above_half) != rounded(fused_rule, value, small, above_half)
+    for change, value in itertools.product((fused_of_integers, fused_in_binary64), long_sums):
+        assert rounded(change, value, small, above_half) != rounded(fused_rule, value, small, above_half)
     for value in products:
         assert rounded(product_rounded, value, factor, rest) != rounded(fused_rule, value, factor, rest)
 
@@ -503,10 +502,6 @@ def _factors(workload: Workload, operands: Operands, index: tuple[int, ...]) -> 
 
 def _rule(workload: Workload) -> str:
     return workload.numerics.requantize.rule if workload.numerics.requantize else "none"
-
-
-def is_per_tensor(workload: Workload) -> bool:
-    return workload.numerics.requantize is not None and not workload.numerics.requantize.per_channel
 
 
 def _has_exceptions(workload: Workload) -> bool:

@@ -20,7 +20,9 @@ from tuner.cli.options import (
 from tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from compiler.graph import Graph
     from compiler.program import Call, Program
+    from compiler.schedule_choice import Chooser
     from schedules.target import Target
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantized model (.tflite, .onnx).")]
@@ -28,6 +30,10 @@ OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", he
 LogOption = Annotated[
     Path | None,
     typer.Option("--log", metavar="FILE", help="A best log with schedules, in place of the records."),
+]
+RankOption = Annotated[
+    bool,
+    typer.Option("--rank", help="Time each layer's fastest schedules inside the network, and keep the fastest set."),
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show every call, and which layers it computes.")]
 
@@ -39,14 +45,15 @@ def compile_(
     log: LogOption = None,
     target: TargetOption = None,
     threads: ThreadsOption = 1,
+    ranked: RankOption = False,
     verbose: VerboseOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
     """Compile a quantized model into a shared library that needs TVM's runtime alone.
 
-    Its layers get the best schedules in the records, or their templates' defaults. It computes what the model's own
-    runtime does: TFLite's reference kernels, or ONNX Runtime.
+    Its layers get the best schedules in the records, or their templates' defaults; with --rank, those that are fastest
+    beside their neighbours. It computes what the model's own runtime does: TFLite's reference kernels, or ONNX Runtime.
 
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
@@ -54,15 +61,28 @@ def compile_(
     from compiler.model import read_model
     from tuner.models.schedules import device_target, schedules_for
 
+    if ranked and log is not None:
+        raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
     graph = read_model(model)
     chosen = device_target(target, threads)
-    program = compile_model(graph, chosen, schedules_for(chosen, results, log), output)
+    schedules = _ranked(graph, chosen, results) if ranked else schedules_for(chosen, results, log)
+    program = compile_model(graph, chosen, schedules, output)
     if form is Format.JSON:
         emit_json(_as_dict(program, chosen, output))
         return
     if verbose:
         emit(aligned([("computes", "schedule", "layers"), *map(_cells, program.calls)], numbers=()))
     _say_summary(program, chosen, output)
+
+
+def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
+    from results.report.format import milliseconds
+    from tuner.models.ranking import rank_on_this_machine
+
+    ranking = rank_on_this_machine(graph, target, results)
+    for name, time_s in ranking.times_s.items():
+        say(f"{milliseconds(time_s):>8} ms  {name}{', which stays' if name == ranking.best.name else ''}")
+    return ranking.best.chosen
 
 
 def _say_summary(program: Program, target: Target, output: Path) -> None:

@@ -13,7 +13,7 @@ from tuner.errors import BenchSpecError, NoPeersError
 from tuner.models.accuracy import Difference, differences
 from tuner.models.checks import Check, model_of, seats_of
 from tuner.models.race import Entry, Result, race
-from tuner.models.runtimes import PEERS, REFERENCES, Runtime
+from tuner.models.runtimes import PEERS, REFERENCES, UNQUANTIZED, Runtime
 
 _SHOWN = 60
 
@@ -45,7 +45,9 @@ def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None
     entries = [Entry(peer.name, peer, check.model) for peer in peers if check.model.suffix.lower() in peer.suffixes]
     if unquantized is not None:
         fits = [peer for peer in peers if unquantized.suffix.lower() in peer.suffixes]
-        entries += [Entry(f"{peer.name}, fp32", peer, unquantized, takes_numbers=True) for peer in fits]
+        for peer in fits:
+            runtime = UNQUANTIZED.get(peer.name, peer)
+            entries.append(Entry(f"{peer.name}, fp32", runtime, unquantized, takes_numbers=True))
     if not entries:
         raise NoPeersError(f"no runtime that reads {check.model.suffix} is installed")
     reference = REFERENCES[check.model.suffix.lower()]

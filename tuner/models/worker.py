@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rpc.fields import Fields, text
+from rpc.fields import Fields, integer, text
 from tuner.bench.worker import WARMING_SHARE, Options, run_contestant
 from tuner.models.arrays import read_arrays, write_arrays
-from tuner.models.runtimes import RUNTIMES, LoadedModel, Runtime
+from tuner.models.runtimes import RUNTIMES, Compiled, LoadedModel, Runtime
+
+MOST_PROFILED = 10_000
 
 
 class ModelRunner:
@@ -30,10 +32,12 @@ class ModelRunner:
     def load(self, task: Mapping[str, object]) -> tuple[int, int]:
         """Load `model`, run it on each sample of the file `samples`, and write what it gives to the file `outputs`.
 
+        With `profile`, a number of runs, the times of a compiled model's calls are written to the file `times`.
+
         A file of samples has an array for each input, called by its number, whose first axis counts samples; one of
         outputs likewise.
         """
-        fields = Fields("", task, ("model", "samples", "outputs"))
+        fields = Fields("", task, ("model", "samples", "outputs", *task.keys() & {"profile", "times"}))
         model, samples, outputs = (Path(fields.read(name, text)) for name in ("model", "samples", "outputs"))
         self._model = None
         self._model = self._runtime.load(model, self._threads)
@@ -45,6 +49,11 @@ class ModelRunner:
             made.append(self._model.outputs())
         stacked = [np.stack(values[::-1]) for values in zip(*made, strict=True)]
         write_arrays(outputs, stacked)
+        if "profile" in task:
+            assert isinstance(self._model, Compiled)
+            runs = fields.read("profile", integer(1, MOST_PROFILED))
+            times_s = self._model.profile([array[0] for array in inputs], runs)
+            write_arrays(Path(fields.read("times", text)), [times_s])
         return 0, 0
 
     def mean_s(self, calls: int) -> float:

@@ -1,0 +1,198 @@
+"""Schedules ranked inside the network: between their real neighbours, with what those leave in the caches.
+
+A schedule that is fastest in a loop of its own need not be that here. So the network is compiled with every layer's
+default, with every layer's best, and with what came next; all are profiled in turn, and each layer gets the schedule
+whose calls took the least time. The network made of these is timed beside the others, and the fastest one stays: no
+set of schedules is kept that makes the network slower.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from compiler.compile import compile_model
+from compiler.file_layout import with_file_layouts
+from compiler.graph import Graph
+from compiler.program import Array, Program
+from compiler.quantized_layers import quantized_layers
+from compiler.schedule_choice import Choice, Chosen, Schedules, Source
+from results.base import Store
+from results.record import CacheMode, Outcome, Trial, cache_mode
+from results.stats import median
+from rpc.request import Timing
+from rpc.timing import time_in_turn
+from schedules.registry import template_named
+from schedules.target import Target
+from schedules.workload import Workload, parse_workload
+from tuner.bench.contestant import Contestant, Contestants
+from tuner.cores import bound_to, measuring_and_build_cores
+from tuner.errors import BenchError
+from tuner.folders import STORE_FILE, work_folder
+from tuner.models.arrays import random_samples, read_arrays, write_arrays
+from tuner.models.race import WORKER
+from tuner.models.runtimes import OWN
+from tuner.publish import open_records
+
+# Beside the default: the fastest schedules of each layer.
+MOST_RIVALS = 3
+ROUNDS, RUNS = 3, 20
+TIMING = Timing(repeats=20, min_repeat_s=0.02)
+DEFAULTS = "defaults"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The network with one choice for every layer."""
+
+    name: str
+    chosen: Chosen
+    program: Program
+    library: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What came out.
+
+    Attributes:
+        best: the fastest variant.
+        times_s: median seconds of a run by variant, in the order in which they were made.
+    """
+
+    best: Variant
+    times_s: Mapping[str, float]
+
+
+def candidates(store: Store | None, graph: Graph, target: Target) -> dict[Workload, list[Choice]]:
+    """For each layer its default, then the fastest exact schedules in the records."""
+    found = {}
+    for layer in quantized_layers(graph):
+        default = Schedules(target).choose(layer.workload)
+        rivals = [] if store is None else _fastest(store, layer.workload, target)
+        others = [choice for choice in rivals if (choice.template.name, choice.config) != _name(default)]
+        found[layer.workload] = [default, *others[:MOST_RIVALS]]
+    return found
+
+
+def rank_on_this_machine(graph: Graph, target: Target, results: Path) -> Ranking:
+    """Rank the schedules in the records of a folder, on the cores that measure.
+
+    Raises:
+        StoreError: the records can't be read.
+        BenchError: a variant failed.
+    """
+    cores, building = measuring_and_build_cores(target.threads)
+    sample = [array[0] for array in random_samples(with_file_layouts(graph), 1, 0)]
+    with ExitStack() as stack:
+        store = stack.enter_context(open_records(results)) if (results / STORE_FILE).exists() else None
+        folder = stack.enter_context(work_folder(results, "ranking"))
+        stack.enter_context(bound_to(building))
+        return rank(graph, target, candidates(store, graph, target), cores, sample, folder)
+
+
+def rank(
+    graph: Graph,
+    target: Target,
+    choices: Mapping[Workload, Sequence[Choice]],
+    cores: Sequence[int],
+    sample: Sequence[Array],
+    folder: Path,
+) -> Ranking:
+    """Compile the variants into the folder, profile them, and race the best mixture with them.
+
+    Args:
+        choices: for each layer, its default first.
+        cores: of as many threads as the target has.
+        sample: an array for each input of the model.
+
+    Raises:
+        BenchError: a variant failed.
+    """
+    depth = max(map(len, choices.values()), default=1)
+    variants = []
+    for place in range(depth):
+        chosen = Chosen({workload: each[min(place, len(each) - 1)] for workload, each in choices.items()})
+        variants.append(_variant(graph, target, chosen, f"choice {place}" if place else DEFAULTS, folder))
+    write_arrays(folder / "samples.npz", [array[None] for array in sample])
+    with Contestants(WORKER) as contestants:
+        seats = [contestants.add(cores, OWN.name) for _ in variants]
+        times_s = [
+            _profile(seat, variant, folder)
+            for _ in range(ROUNDS)
+            for seat, variant in zip(seats, variants, strict=True)
+        ]
+        best = _best_of_each(variants, [times_s[index :: len(variants)] for index in range(len(variants))])
+        variants.append(_variant(graph, target, Chosen(best), "the best of each", folder))
+        seats.append(contestants.add(cores, OWN.name))
+        _load(seats[-1], variants[-1], folder, {})
+        raced, _ = time_in_turn(seats, TIMING)
+    medians = {variant.name: median(values) for variant, values in zip(variants, raced, strict=True)}
+    fastest = min(variants, key=lambda variant: medians[variant.name])
+    return Ranking(fastest, medians)
+
+
+def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
+    """The fastest exact trials of a layer with warm caches, each program once, that this version can still make."""
+    trials = [
+        trial
+        for trial in store.query(Trial, workload=workload.key, target=target.name)
+        if trial.outcome is Outcome.OK and cache_mode(trial.environment) == CacheMode.WARM
+    ]
+    programs: dict[str, Trial] = {}
+    for trial in sorted(trials, key=lambda trial: median(trial.measurement.times_s) if trial.measurement else 0.0):
+        programs.setdefault(trial.binary, trial)
+    return [choice for trial in programs.values() if (choice := _usable(trial, target))]
+
+
+def _usable(trial: Trial, target: Target) -> Choice | None:
+    candidate = trial.candidate
+    template, workload = template_named(candidate.template), parse_workload(candidate.workload)
+    if template.version != candidate.template_version or template.rejects(workload, target):
+        return None
+    if template.space(workload, target).fault(candidate.config):
+        return None
+    return Choice(template, dict(candidate.config), Source.NETWORK)
+
+
+def _name(choice: Choice) -> tuple[str, Mapping[str, int | str | bool]]:
+    return choice.template.name, choice.config
+
+
+def _variant(graph: Graph, target: Target, chosen: Chosen, name: str, folder: Path) -> Variant:
+    library = folder / f"{name.replace(' ', '-')}.so"
+    return Variant(name, chosen, compile_model(graph, target, chosen, library), library)
+
+
+def _profile(seat: Contestant, variant: Variant, folder: Path) -> Array:
+    """Median seconds of each call of a kernel [calls]."""
+    times = folder / "times.npz"
+    _load(seat, variant, folder, {"profile": RUNS, "times": str(times)})
+    medians: Array = np.median(read_arrays(times)[0], axis=1)
+    return medians
+
+
+def _load(seat: Contestant, variant: Variant, folder: Path, more: Mapping[str, object]) -> None:
+    files = {"samples": str(folder / "samples.npz"), "outputs": str(folder / "outputs.npz")}
+    if seat.load({"model": str(variant.library), **files, **more}) is None:
+        raise BenchError(f"{variant.name} failed: {seat.failure}")
+
+
+def _best_of_each(variants: Sequence[Variant], times_s: Sequence[Sequence[Array]]) -> dict[Workload, Choice]:
+    """Each layer's choice with the least time, over all its calls, by the medians of the rounds."""
+    totals: dict[Workload, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for index, (variant, rounds) in enumerate(zip(variants, times_s, strict=True)):
+        calls = [call for call in variant.program.calls if call.kernel]
+        for call, time_s in zip(calls, np.median(rounds, axis=0), strict=True):
+            if call.schedule:
+                totals[parse_workload(call.computes)][index] += float(time_s)
+    best = {}
+    for workload, by_variant in totals.items():
+        choice = variants[min(by_variant, key=lambda index: by_variant[index])].chosen.choose(workload)
+        best[workload] = choice if choice.source is Source.DEFAULT else replace(choice, source=Source.NETWORK)
+    return best
