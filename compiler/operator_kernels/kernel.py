@@ -50,8 +50,7 @@ def constant(name: str, array: Array) -> Any:
 def function_of(arguments: Sequence[Any], target: Target) -> Any:
     """The PrimFunc of tensors of TE, the last of them the output, its outer loops shared among the target's threads."""
     schedule = tvm.s_tir.Schedule(te.create_prim_func([*arguments]))
-    shared = math.prod(int(extent) for extent in arguments[-1].shape) >= LEAST_SHARED_VALUES
-    if target.threads > 1 and shared:
+    if is_worth_threads(arguments[-1].shape, target):
         for block in schedule.get_child_blocks(schedule.get_sblock("root")):
             # Images of one batch have their rows on the second axis.
             spatial = len(schedule.get(block).writes[0].region)
@@ -59,15 +58,29 @@ def function_of(arguments: Sequence[Any], target: Target) -> Any:
     return schedule.mod["main"]
 
 
+def is_worth_threads(shape: Sequence[Any], target: Target) -> bool:
+    """Whether a kernel with an output of this shape shares its loop among the target's threads."""
+    return target.threads > 1 and math.prod(int(extent) for extent in shape) >= LEAST_SHARED_VALUES
+
+
 def stored(value: Any, operator: Operator, output: Value) -> Any:
     """An int32 within the operator's bounds, as the output's type."""
     low, high = operator.clamp or RANGES[output.type]
-    return tirx.min(tirx.max(value, low), high).astype(TYPES[output.type])
+    return converted(tirx.min(tirx.max(value, low), high), TYPES[output.type])
+
+
+def converted(value: Any, dtype: str) -> Any:
+    """A value, or each of a vector, as another type."""
+    return value.astype(vector_type(dtype, value.ty.dtype.lanes))
+
+
+def vector_type(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
 def nearest_even(value: Any) -> Any:
     """A float32 as the next int32, halves to even."""
-    return tirx.nearbyint(value).astype("int32")
+    return converted(tirx.nearbyint(value), "int32")
 
 
 def nearest_away(value: Any) -> Any:
@@ -80,4 +93,4 @@ def nearest_away(value: Any) -> Any:
 
 def rounded_alone(value: Any) -> Any:
     """A float32 that is rounded before anything is added to it: LLVM may fuse a product and a sum otherwise."""
-    return tirx.call_llvm_pure_intrin("float32", "llvm.arithmetic.fence", value)
+    return tirx.call_llvm_pure_intrin(vector_type("float32", value.ty.dtype.lanes), "llvm.arithmetic.fence", value)
