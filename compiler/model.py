@@ -29,4 +29,6 @@ def read_model(path: Path) -> Graph:
     """
     data = read_file(path, "a model", MOST_BYTES, ModelError)
     graph = READERS[path.suffix.lower()](data, re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS])
+    if not graph.outputs:
+        raise ModelError(f"{graph.name}: the model has no outputs")
     return with_fused_rules(graph)

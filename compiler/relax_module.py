@@ -48,6 +48,8 @@ def export(executable: Any, library: Path) -> None:
         link_objects(Path(output), [Path(name) for name in objects])
 
     link.object_format = "o"  # type: ignore[attr-defined]
+    # Asked for only where a model has no kernels, which know it.
+    link.get_target_triple = tvm.target.codegen.llvm_get_system_triple  # type: ignore[attr-defined]
     try:
         if library.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

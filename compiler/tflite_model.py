@@ -25,7 +25,7 @@ from schedules.numerics import RANGES
 
 IDENTIFIER = b"TFL3"
 MOST_TENSORS = MOST_OPERATORS = 100_000
-MOST_ELEMENTS = 1 << 31
+MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {
     0: "f32",
@@ -102,7 +102,7 @@ class _Reader:
         return without_unused(Graph(self._name, self._values, made, inputs, outputs))
 
     def _check_order(self, operators: Iterable[Operator], inputs: Iterable[str], outputs: Iterable[str]) -> None:
-        """Raise where an operator reads what is made later, or never, or where something is made twice."""
+        """Raise where something is read before it is made, or never made, or made twice."""
         known = {name for name, value in self._values.items() if value.constant is not None}
         known.update(inputs)
         for operator in operators:
@@ -116,6 +116,8 @@ class _Reader:
         for name in outputs:
             if name not in known:
                 raise self._error(f"its output `{clipped(name)}` is made by no operator")
+            if self._values[name].constant is not None:
+                raise self._error(f"its output `{clipped(name)}` is a constant")
 
     def _is_state(self, name: str) -> bool:
         """Whether a tensor keeps its values from one run to the next."""
@@ -143,6 +145,8 @@ class _Reader:
     def _value(self, index: int) -> Value:
         tensor, name = self._subgraph.Tensors(index), self._names[index]
         shape = tuple(int(extent) for extent in self._indices(tensor.ShapeAsNumpy()))
+        if len(shape) > MOST_AXES:
+            raise self._error(f"tensor `{clipped(name)}`: it must have at most {MOST_AXES} axes: {len(shape)}")
         if any(extent < 1 for extent in shape) or math.prod(shape) > MOST_ELEMENTS:
             raise self._error(f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}")
         code = tensor.Type()

@@ -11,19 +11,22 @@ import numpy.typing as npt
 import pytest
 from compiled import assert_exact
 from onnx_models import MODELS, input_data, quantized, values_of
-from onnx_operators import every_operator
+from onnx_operators import every_operator, feeds_of, operator_model
 from probes import host_target
 from shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
 from test_compiler_interpreter import NAMES
 from test_compiler_tflite import tensors_of
+from test_compiler_tflite_operators import LOWEST
+from tflite_models import DTYPES, Writer
 
 from compiler.about import read_about
 from compiler.compile import compile_model
 from compiler.compiled_model import CompiledModel
-from compiler.errors import CompiledModelError
+from compiler.errors import CompiledModelError, ModelError
 from compiler.model import read_model
 from compiler.onnx_reader.model import read_onnx
 from compiler.schedule_choice import Schedules, Source
+from compiler.tflite_model import read_tflite
 from results.best import BestSchedule
 from results.errors import ExportError
 from results.record import Candidate
@@ -128,6 +131,43 @@ def test_a_profile_has_every_call(small: Path) -> None:
     times = model.profile([np.zeros((1, 3, 8, 8), np.float32)], 3)
     assert [time.layers for time in times] == [tuple(call["layers"]) for call in model.about.calls if call["kernel"]]
     assert all(len(time.times_s) == 3 and min(time.times_s) > 0 for time in times)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 64, 70])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_averages_of_many_channels_at_a_time(channels: int, dtype: Any, native: Target, tmp_path: Path) -> None:
+    form, window = ((2, channels, 9, 7), 0.0213, 3), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]}
+    model = operator_model("AveragePool", [form], (0.0171, 5), dtype, count_include_pad=channels % 2, **window)
+    feeds = feeds_of([form], dtype)
+    ours = assert_exact(read_onnx(model.SerializeToString(), "pool"), native, feeds, tmp_path)
+    np.testing.assert_array_equal(ours["y"], values_of(model.SerializeToString(), ["y"], feeds)["y"])
+
+
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+def test_fixed_averages_of_many_channels(kind: str, native: Target, tmp_path: Path) -> None:
+    writer = Writer()
+    data, made = writer.input("x", kind, (2, 8, 8, 70), 0.1, 3), writer.tensor("y", kind, (2, 8, 8, 70), 0.1, 3)
+    window = {"filterHeight": 3, "filterWidth": 2, "strideH": 1, "strideW": 1}
+    writer.operator("AVERAGE_POOL_2D", [data], [made], "Pool2D", 2, **window)
+    low = LOWEST[kind]
+    image = np.random.default_rng(0).integers(low, low + 256, (2, 8, 8, 70)).astype(DTYPES[kind])
+    assert_exact(read_tflite(writer.model(made), "pool"), native, {"x": image}, tmp_path)
+
+
+def test_a_model_without_kernels(tmp_path: Path) -> None:
+    target, writer = host_target("generic"), Writer()
+    data, made = writer.input("x", "s8", (2, 6), 0.1, 0), writer.tensor("y", "s8", (3, 4), 0.1, 0)
+    writer.operator("RESHAPE", [data], [made], "Reshape", 1)
+    graph = read_tflite(writer.model(made), "shapes")
+    assert_exact(graph, target, {"x": np.arange(12, dtype=np.int8).reshape(2, 6)}, tmp_path)
+
+
+def test_a_model_without_outputs_is_refused(tmp_path: Path) -> None:
+    writer = Writer()
+    writer.input("x", "s8", (2, 6), 0.1, 0)
+    (tmp_path / "nothing.tflite").write_bytes(writer.model())
+    with pytest.raises(ModelError, match="nothing: the model has no outputs"):
+        read_model(tmp_path / "nothing.tflite")
 
 
 @pytest.mark.parametrize(

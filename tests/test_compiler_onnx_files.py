@@ -231,6 +231,7 @@ def renamed(model: Any) -> None:
         (dimension(2, 0), "the model's input `x` has an extent that is not positive: 0"),
         (dimension(2, -5), "the model's input `x` has an extent that is not positive: -5"),
         (dimension(0, 1 << 30), "`x` of shape [1073741824, 4, 5, 6] has over 2147483648 values"),
+        (constant("x.scale", np.ones([1] * 9)), "`x.scale` must have at most 8 axes: 9"),
         (dimension(2, 1 << 62), f"`x` of shape [1, 4, {1 << 62}, 6] has over 2147483648 values"),
         (lambda model: model.graph.input[0].type.tensor_type.ClearField("shape"), "the model's input `x` has no shape"),
         (lambda model: model.graph.input[0].ClearField("type"), "the model's input `x` has no shape"),

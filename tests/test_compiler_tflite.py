@@ -212,6 +212,8 @@ def as_float(model: Any) -> None:
             "shape must be positive, of at most 2^31 values: (1, 8, 0, 4)",
         ),
         (with_field("tensors.0.shape", [1 << 20, 1 << 20, 4, 4]), "its shape must be positive, of at most 2^31 values"),
+        (with_field("tensors.0.shape", [1] * 9), "tensor `tensor0`: it must have at most 8 axes: 9"),
+        (with_field("outputs", [1]), "its output `tensor1` is a constant"),
         (with_field("tensors.0.shape", [8, 8, 4]), "its data must have 4 axes: (8, 8, 4)"),
         (with_field("tensors.0.shape", [1, 8, 8, 5]), "5 channels can't be shared by filters of 4"),
         (with_field("tensors.1.buffer", 0), "its weights must be constant"),

@@ -113,3 +113,46 @@ def values_of(data: bytes, feeds: dict[str, Array], is_reference: bool = True) -
         interpreter.set_tensor(detail["index"], feeds[detail["name"]])
     interpreter.invoke()
     return {detail["name"]: interpreter.get_tensor(detail["index"]) for detail in interpreter.get_tensor_details()}
+
+
+def network() -> bytes:
+    """Layers with a residual addition, pools side by side, a table, a mean and a classifier."""
+    rng, writer = np.random.default_rng(0), Writer()
+
+    def layer(word: str, data: int, name: str, shape: Sequence[int], weights: Sequence[int], **fields: Any) -> int:
+        channels = weights[3] if word.startswith("DEPTHWISE") else weights[0]
+        weight = writer.constant(f"{name}.w", "s8", rng.integers(-127, 128, weights), 0.01)
+        bias = writer.constant(f"{name}.b", "s32", rng.integers(-500, 500, channels), 0.0005)
+        made = writer.tensor(name, "s8", shape, 0.05, -3)
+        options = {"CONV_2D": "Conv2D", "DEPTHWISE_CONV_2D": "DepthwiseConv2D", "FULLY_CONNECTED": "FullyConnected"}
+        writer.operator(word, [data, weight, bias], [made], options[word], **fields)
+        return made
+
+    def operator(
+        word: str, inputs: Sequence[int], name: str, shape: Sequence[int], *options: str, **fields: Any
+    ) -> int:
+        made = writer.tensor(name, "s8", shape, 0.05, -3)
+        writer.operator(word, inputs, [made], *options, **fields)
+        return made
+
+    image, half = (1, 8, 8, 6), (1, 4, 4, 6)
+    once, window = {"strideH": 1, "strideW": 1}, {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
+    data = writer.input("x", "s8", (1, 8, 8, 4), 0.05, -3)
+    data = layer("CONV_2D", data, "stem", image, (6, 3, 3, 4), fusedActivationFunction=1, **once)
+    deep = layer("DEPTHWISE_CONV_2D", data, "deep", image, (1, 3, 3, 6), depthMultiplier=1, **once)
+    data = operator("ADD", [layer("CONV_2D", deep, "body", image, (6, 1, 1, 6), **once), data], "sum", image, "Add")
+    pools = [operator(f"{word}_POOL_2D", [data], word, half, "Pool2D", **window) for word in ("MAX", "AVERAGE")]
+    data = operator("CONCATENATION", pools, "both", (1, 4, 4, 12), "Concatenation", axis=3)
+    data = operator(
+        "MUL",
+        [data, operator("HARD_SWISH", [data], "swish", (1, 4, 4, 12), version=1)],
+        "product",
+        (1, 4, 4, 12),
+        "Mul",
+    )
+    axes = writer.constant("axes", "s32", [1, 2])
+    data = operator("MEAN", [data, axes], "mean", (1, 12), "Reducer")
+    data = layer("FULLY_CONNECTED", data, "fc", (1, 10), (10, 12))
+    made = writer.tensor("y", "s8", (1, 10), 1 / 256, -128)
+    writer.operator("SOFTMAX", [data], [made], "Softmax", beta=1.0)
+    return writer.model(made)

@@ -10,7 +10,7 @@ from compiler.graph import ElementType
 from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 from compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 
-MAX_VALUES = 1 << 31
+MAX_VALUES, MAX_AXES = 1 << 31, 8
 # Inference reads no longer constant, such as the new shape of a Reshape.
 MAX_READ = 1024
 
@@ -39,6 +39,8 @@ def forms_of(
             if label and (index == 0 or label in read):
                 forms[label] = _checked(inferred.get(label), node, label, name)
     for label, (_, shape) in forms.items():
+        if len(shape) > MAX_AXES:
+            raise model_fault(name, f"{quoted(label)} must have at most {MAX_AXES} axes: {len(shape)}")
         if math.prod(shape) > MAX_VALUES:
             raise model_fault(name, f"{quoted(label)} of shape {list(shape)} has over {MAX_VALUES} values")
     return forms
