@@ -108,7 +108,7 @@ def test_layers_of_a_model_have_its_names() -> None:
     pytest.importorskip("tflite", reason="needs the extra `models`")
     shown = int8tune("layers", model_path(V2), "--target", "x86-avx512vnni", "--verbose")
     assert shown.err == f"{V2} on x86-avx512vnni: 53 layers, 31 distinct, 301M multiply-adds\n"
-    key = "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fixed.t-u8"
+    key = "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-u8"
     assert f"\n{key}\n    MobilenetV2/expanded_conv/depthwise/Relu6\n" in shown.out
 
 

@@ -140,7 +140,10 @@ def test_averages_of_many_channels_at_a_time(channels: int, dtype: Any, native: 
     model = operator_model("AveragePool", [form], (0.0171, 5), dtype, count_include_pad=channels % 2, **window)
     feeds = feeds_of([form], dtype)
     ours = assert_exact(read_onnx(model.SerializeToString(), "pool"), native, feeds, tmp_path)
-    np.testing.assert_array_equal(ours["y"], values_of(model.SerializeToString(), ["y"], feeds)["y"])
+    # Were stored values no outputs, ONNX Runtime would make u8 of s8 on x86-64: zero points 128 higher, to which it
+    # rounds sums that are ties by a hair.
+    theirs = values_of(model.SerializeToString(), ["q0", "yq", "y"], feeds)
+    np.testing.assert_array_equal(ours["y"], theirs["y"])
 
 
 @pytest.mark.parametrize("kind", ["u8", "s8"])

@@ -77,10 +77,10 @@ def bench(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
-    """Compare models or layers with ONNX Runtime, OpenVINO, oneDNN and LiteRT.
+    """Compare models or layers with other libraries.
 
-    Models (.tflite, .onnx) are compared whole, with the runtimes that read them; with --layers, and of all else, layers
-    are.
+    Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT. Models (.tflite, .onnx) are compared whole, with the runtimes
+    that read them; with --layers, and of all else, layers are.
 
     Each library runs in a process of its own and takes turns with the others, beside a loop that measures the peak.
     This one runs the best schedules in the records, or its defaults. The results are added to the records.

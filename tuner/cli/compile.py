@@ -50,10 +50,11 @@ def compile_(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
-    """Compile a quantized model into a shared library that needs TVM's runtime alone.
+    """Compile a quantized model into a shared library.
 
-    Its layers get the best schedules in the records, or their templates' defaults; with --rank, those that are fastest
-    beside their neighbours. It computes what the model's own runtime does: TFLite's reference kernels, or ONNX Runtime.
+    It needs TVM's runtime alone. Its layers get the best schedules in the records, or their templates' defaults; with
+    --rank, those that are fastest beside their neighbours. It computes what the model's own runtime does: TFLite's
+    reference kernels, or ONNX Runtime.
 
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
