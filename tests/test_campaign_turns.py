@@ -60,7 +60,8 @@ def measured(slot: Slot) -> Trial:
     if number < 50:
         return failed(slot.sequence, chosen=slot.candidate)
     scale = 2.0**-slot.task.task.index
-    return ok(slot.sequence, scale * 1e-5 * (1 + number / 500), chosen=slot.candidate)
+    trial = ok(slot.sequence, scale * 1e-5 * (1 + number / 500), chosen=slot.candidate)
+    return replace(trial, binary=slot.candidate.id)
 
 
 def play(turns: Turns, order: Order = lambda _: 0, most: int = 10**9) -> dict[int, Trial]:

@@ -29,7 +29,7 @@ def records(target: Target, choice: Choice, key: str, version: int) -> list[Tria
     """One trial per config of a layer, each slower than the one before; the first failed."""
     configs = list(choice.template.space(parse_workload(key), target))[:8]
     chosen = [Candidate(key, target.name, choice.template.name, version, config) for config in configs]
-    trials = [ok(index, 1e-6 * (index + 1), chosen=each) for index, each in enumerate(chosen)]
+    trials = [replace(ok(index, 1e-6 * (index + 1), chosen=each), binary=each.id) for index, each in enumerate(chosen)]
     return [failed(0, chosen=chosen[0]), *trials[1:]]
 
 

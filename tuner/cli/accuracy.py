@@ -51,7 +51,7 @@ def accuracy(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
-    """Compare a compiled model's outputs with those of the model's own runtime.
+    """Compare a compiled model with its own runtime.
 
     That is LiteRT with its reference kernels, or ONNX Runtime. Differences are in quantization steps of each output.
 
