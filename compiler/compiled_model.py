@@ -12,12 +12,11 @@ import numpy as np
 
 from compiler.about import read_about
 from compiler.errors import CompiledModelError
+from compiler.graph import DTYPES
 from compiler.program import Array
 from compiler.strict_json import clipped, printable
 from rpc.capabilities import usable_features
 from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
-
-DTYPES = {"f32": np.float32, "u8": np.uint8, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64}
 
 
 @dataclass(frozen=True, slots=True)

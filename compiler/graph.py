@@ -19,6 +19,18 @@ from schedules.numerics import RoundingRule
 
 ElementType = Literal["u8", "s8", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
 
+DTYPES: dict[str, type[np.generic]] = {
+    "u8": np.uint8,
+    "s8": np.int8,
+    "s16": np.int16,
+    "s32": np.int32,
+    "s64": np.int64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "bool": np.bool_,
+}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantization:

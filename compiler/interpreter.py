@@ -8,23 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.errors import ModelError
-from compiler.graph import Graph, Kind, Operator
+from compiler.graph import DTYPES, Graph, Kind, Operator
 from compiler.operators import FAMILIES
 from compiler.operators.base import Array
 from compiler.quantized_layers import quantized_layers
 from compiler.strict_json import clipped
-
-DTYPES = {
-    "u8": np.uint8,
-    "s8": np.int8,
-    "s16": np.int16,
-    "s32": np.int32,
-    "s64": np.int64,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "bool": np.bool_,
-}
 
 
 # Scales of a file may be anything: what is beyond binary32 is saturated where it is rounded.

@@ -18,12 +18,12 @@ from tvm import relax
 
 from compiler.graph import Value
 from compiler.linker import link_objects
+from compiler.operator_kernels.kernel import TYPES
 from compiler.program import Call, Program
 from results.errors import ExportError
 from schedules.lowering import compile_function
 from schedules.target import Target
 
-DTYPES = {"f32": "float32", "u8": "uint8", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64"}
 MAIN, ABOUT = "main", "about"
 
 
@@ -86,4 +86,4 @@ def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
 
 
 def _type(value: Value) -> Any:
-    return relax.TensorType(value.shape, DTYPES[value.type])
+    return relax.TensorType(value.shape, TYPES[value.type])

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator, Value
+from compiler.graph import DTYPES, Graph, Operator, Value
 from compiler.program import Array
 from schedules.numerics import RANGES
 from schedules.target import Target
 
-TYPES = {"f32": "float32", "u8": "uint8", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64"}
+TYPES = {name: np.dtype(dtype).name for name, dtype in DTYPES.items()}
+"""TVM's names of a graph's element types."""
+
 # Values that are worth a thread's start and its end, which take about a microsecond.
 LEAST_SHARED_VALUES = 1 << 15
 # Values of a vector, where the last axis is made of such: four bytes each before they are stored.

@@ -71,13 +71,7 @@ class PeerRunner:
 
     def mean_s(self, calls: int) -> float:
         assert self._layer is not None
-        run = self._layer.run
-        for _ in range(1 + calls // WARMING_SHARE):
-            run()
-        started = time.perf_counter()
-        for _ in range(calls):
-            run()
-        return (time.perf_counter() - started) / calls
+        return mean_call_s(self._layer.run, calls)
 
 
 class KernelRunner:
@@ -111,6 +105,16 @@ class KernelRunner:
         assert self._kernel is not None
         self._kernel.mean_s(1 + calls // WARMING_SHARE)
         return self._kernel.mean_s(calls)
+
+
+def mean_call_s(run: Callable[[], None], calls: int) -> float:
+    """Seconds per call, averaged over `calls` calls after some that are not counted."""
+    for _ in range(1 + calls // WARMING_SHARE):
+        run()
+    started = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - started) / calls
 
 
 def differences(output: Array, expected: Array) -> tuple[int, int]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.graph import Graph, Kind, Value
-from compiler.interpreter import DTYPES
+from compiler.graph import DTYPES, Graph, Kind, Value
 from compiler.program import Array
 from compiler.strict_json import clipped, printable
 from schedules.numerics import RANGES

@@ -41,25 +41,30 @@ def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None
         NoPeersError: no runtime that reads the file is installed.
         BenchError: the compiled model failed.
     """
-    graph = model_of(check.model)
-    entries = [Entry(peer.name, peer, check.model) for peer in peers if check.model.suffix.lower() in peer.suffixes]
-    if unquantized is not None:
-        fits = [peer for peer in peers if unquantized.suffix.lower() in peer.suffixes]
-        for peer in fits:
+    graph, entries = model_of(check.model), _entries(check.model, peers, unquantized)
+    reference = REFERENCES[check.model.suffix.lower()]
+    judges = [] if missing_distributions(reference.requires) else [Entry(reference.name, reference, check.model)]
+    _, building = measuring_and_build_cores(check.threads)
+    with bound_to(building), seats_of(check, graph, [*judges, *entries]) as (own, *others):
+        compared = None
+        for judge in others[: len(judges)]:
+            if not own.contestant.failure and not judge.contestant.failure:
+                compared = tuple(differences(graph, own.outputs, judge.outputs))
+            judge.contestant.close()
+        results = race([own, *others[len(judges) :]], timing)
+    return ModelBench(graph.name, check.threads, tuple(results), compared)
+
+
+def _entries(model: Path, peers: Sequence[Runtime], unquantized: Path | None) -> list[Entry]:
+    """The runtimes that read the files."""
+    entries = [Entry(peer.name, peer, model) for peer in peers if model.suffix.lower() in peer.suffixes]
+    for peer in peers:
+        if unquantized is not None and unquantized.suffix.lower() in peer.suffixes:
             runtime = UNQUANTIZED.get(peer.name, peer)
             entries.append(Entry(f"{peer.name}, fp32", runtime, unquantized, takes_numbers=True))
     if not entries:
-        raise NoPeersError(f"no runtime that reads {check.model.suffix} is installed")
-    reference = REFERENCES[check.model.suffix.lower()]
-    judge = [] if missing_distributions(reference.requires) else [Entry(reference.name, reference, check.model)]
-    _, building = measuring_and_build_cores(check.threads)
-    with bound_to(building), seats_of(check, graph, [*judge, *entries]) as (own, *others):
-        compared = None
-        if judge and not own.contestant.failure and not others[0].contestant.failure:
-            compared = tuple(differences(graph, own.outputs, others[0].outputs))
-        others[0].contestant.close() if judge else None
-        results = race([own, *others[len(judge) :]], timing)
-    return ModelBench(graph.name, check.threads, tuple(results), compared)
+        raise NoPeersError(f"no runtime that reads {model.suffix} is installed")
+    return entries
 
 
 def runtimes_named(names: Sequence[str] | None) -> tuple[Runtime, ...]:

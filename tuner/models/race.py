@@ -40,7 +40,6 @@ class Result:
 
     Attributes:
         times_s: seconds per run of the model, one value per round; empty if it failed.
-        outputs: for each sample, as `tuner.models.worker` has them; empty if it failed.
         ratio: its time over the first entry's; None if one of them failed, and for the first.
         failure: why there is nothing else.
     """
@@ -48,7 +47,6 @@ class Result:
     entry: Entry
     version: str
     times_s: tuple[float, ...] = ()
-    outputs: tuple[Array, ...] = ()
     ratio: Speedup | None = None
     failure: str = ""
 
@@ -59,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """An entry's process, and what its model gave for the samples."""
+    """An entry's process, and what its model gave for the samples, as `tuner.models.worker` has it."""
 
     entry: Entry
     contestant: Contestant
@@ -103,4 +101,4 @@ def _result(seat: Seat, times_s: tuple[float, ...], own_s: tuple[float, ...], is
     if contestant.failure:
         return Result(seat.entry, contestant.version, failure=contestant.failure)
     ratio = None if is_first else ratio_interval(times_s, own_s)
-    return Result(seat.entry, contestant.version, times_s, seat.outputs, ratio)
+    return Result(seat.entry, contestant.version, times_s, ratio)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from rpc.fields import Fields, integer, text
-from tuner.bench.worker import WARMING_SHARE, Options, run_contestant
+from tuner.bench.worker import Options, mean_call_s, run_contestant
 from tuner.models.arrays import read_arrays, write_arrays
 from tuner.models.runtimes import RUNTIMES, Compiled, LoadedModel, Runtime
 
@@ -58,13 +57,7 @@ class ModelRunner:
 
     def mean_s(self, calls: int) -> float:
         assert self._model is not None
-        run = self._model.run
-        for _ in range(1 + calls // WARMING_SHARE):
-            run()
-        started = time.perf_counter()
-        for _ in range(calls):
-            run()
-        return (time.perf_counter() - started) / calls
+        return mean_call_s(self._model.run, calls)
 
 
 def _runner(options: Options) -> ModelRunner:
