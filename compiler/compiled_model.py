@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,6 +76,8 @@ class CompiledModel:
             reason = printable(clipped(str(error).strip().splitlines()[-1])) if str(error).strip() else ""
             raise CompiledModelError(f"{self._library}: no compiled model: {reason}") from None
         self._require_cpu()
+        # TVM would bind the thread that runs the model, and so the program it is part of, to a core.
+        os.environ.setdefault("TVM_BIND_THREADS", "0")
         tvm.get_global_func("runtime.config_threadpool")(1, self.about.threads)
         self._main = machine["main"]
 

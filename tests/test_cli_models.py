@@ -14,7 +14,6 @@ from test_cli_errors import assert_failed
 from compiler.compiled_model import CompiledModel
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
-pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(scope="module")

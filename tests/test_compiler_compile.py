@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,9 @@ def test_other_targets(target: str, tmp_path: Path) -> None:
 def test_two_threads(native: Target, tmp_path: Path) -> None:
     model = every_operator()
     file = quantized(model, tmp_path, *FORMS["u8s8.c"])
-    threads = replace(native, name=f"{native.name}-t2", threads=2)
+    threads, cores = replace(native, name=f"{native.name}-t2", threads=2), os.sched_getaffinity(0)
     assert_exact(read_onnx(file, "net"), threads, {"x": input_data(model, 9)}, tmp_path)
+    assert os.sched_getaffinity(0) == cores
 
 
 def test_a_best_log_decides(native: Target) -> None:
