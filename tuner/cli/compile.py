@@ -90,7 +90,8 @@ def _say_summary(program: Program, target: Target, output: Path) -> None:
     counts = Counter(call.schedule.get("source", "") for call in program.calls if call.kernel)
     others = counts.pop("", 0)
     sources = ", ".join(f"{count} by {source}" for source, count in sorted(counts.items()))
-    say(f"{program.graph.name}: {sum(counts.values())} layers ({sources}), {others} other operators, for {target.name}")
+    layers = f"{sum(counts.values())} layers ({sources})" if sources else "no layers"
+    say(f"{program.graph.name}: {layers}, {others} other operators, for {target.name}")
     say(f"written  {output} ({output.stat().st_size / 2**20:.1f} MiB)")
 
 
