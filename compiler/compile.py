@@ -13,7 +13,7 @@ from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph, Kind, Operator
 from compiler.layer_call import layer_arguments, schedule_of
 from compiler.operator_kernels.registry import KERNELS
-from compiler.program import Array, Call, Program, steps_of
+from compiler.program import Array, Call, Program, Step, steps_of
 from compiler.quantized_layers import ModelLayer
 from compiler.relax_module import build_executable, export
 from compiler.schedule_choice import Choice, Chooser
@@ -23,8 +23,8 @@ from schedules.template import Kernel
 from schedules.workload import Workload
 
 
-def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path) -> Program:
-    """Write the compiled model of a graph.
+def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path) -> str:
+    """Write the compiled model of a graph; what it says of itself (`compiler.about`).
 
     Raises:
         ModelError: an operator that nothing computes; the message names it.
@@ -32,8 +32,9 @@ def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Pat
         ExportError: the file can't be written.
     """
     program = program_of(graph, target, schedules)
-    export(build_executable(program, target, about_text(program, target)), library)
-    return program
+    about = about_text(program, target)
+    export(build_executable(program, target, about), library)
+    return about
 
 
 def all_values(graph: Graph) -> Graph:
@@ -63,7 +64,7 @@ class _Writer:
         self._names: Counter[str] = Counter()
         self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
 
-    def call(self, step: ModelLayer | Operator) -> Call:
+    def call(self, step: Step) -> Call:
         return self._layer(step) if isinstance(step, ModelLayer) else self._operator(step)
 
     def _layer(self, layer: ModelLayer) -> Call:
@@ -97,6 +98,6 @@ class _Writer:
         return name
 
 
-def _output(step: ModelLayer | Operator) -> str:
+def _output(step: Step) -> str:
     operator = step if isinstance(step, Operator) else step.addition or step.operator
     return operator.outputs[0]

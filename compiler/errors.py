@@ -5,7 +5,8 @@ CompilerError
 ├── LayerTableError      a layer table that can't be read, or has faults
 ├── ModelError           a model that can't be read, or has something that is not supported
 ├── CompiledModelError   a compiled model that can't be loaded, or can't run here or on these values
-└── NoLinkerError        nothing is there to link kernels with
+├── NoLinkerError        nothing is there to link kernels with
+└── CompilerDiedError    the process that compiled a model ended before it was done
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class CompiledModelError(CompilerError):
 
 class NoLinkerError(CompilerError):
     """Nothing is there to link kernels with."""
+
+
+class CompilerDiedError(CompilerError):
+    """The process that compiled a model ended before it was done."""
 
 
 class LayerTableError(CompilerError):

@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from compiler.fused_rounding import FusedRounding, Staircase, fused_rounding
-from compiler.fused_sum import FusedSum, fused_sum
+from compiler.fused_rounding import ROUNDING, FusedRounding, Staircase, fused_rounding
+from compiler.fused_sum import SUM, FusedSum, fused_sum
 from compiler.graph import Graph, Kind, Operator
-from compiler.layer_operands import addition_operands, layer_operands
+from compiler.layer_operands import addition_operands, known_operands
 from compiler.operators.base import every_stored, zero_point_of
 from compiler.quantized_layers import ModelLayer, quantized_layers
 from schedules.errors import OperandError
 from schedules.numerics import RANGES
-from schedules.operands import DTYPES, Operands
-
-ROUNDING, SUM = "fused_rounding", "fused_sum"
-"""Attributes of operators of the rule `fused`: those of layers, and those of additions."""
+from schedules.operands import Operands
 
 
 def with_fused_rules(graph: Graph) -> Graph:
@@ -49,7 +46,7 @@ def _fused_layer(graph: Graph, layer: ModelLayer) -> dict[int, Operator]:
         added = _fused_addition(graph, layer.addition, layer.operator.outputs[0], layer.residual)
         if not added:
             return {}
-    found = fused_rounding(_staircase(layer, _operands(graph, layer)))
+    found = fused_rounding(_staircase(layer, known_operands(graph, layer)))
     return {} if found is None else {id(layer.operator): _with(layer.operator, ROUNDING, found), **added}
 
 
@@ -66,13 +63,6 @@ def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> d
 def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:
     attributes: Mapping[str, Any] = {**operator.attributes, name: value}
     return replace(operator, rule="fused", attributes=attributes)
-
-
-def _operands(graph: Graph, layer: ModelLayer) -> Operands:
-    numerics = layer.workload.numerics
-    data = np.zeros(layer.workload.data_shape, DTYPES[numerics.data])
-    added = np.zeros(layer.workload.output_shape, DTYPES[numerics.residual.data]) if numerics.residual else None
-    return layer_operands(graph, layer, data, added)
 
 
 def _staircase(layer: ModelLayer, operands: Operands) -> Staircase:

@@ -19,12 +19,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from schedules.operands import FloatArray, IntArray
+from schedules.operands import FUSED_SCALE_LIMIT, FloatArray, IntArray
 from schedules.reference import scale_fixed_point
 
 LongArray = npt.NDArray[np.int64]
 Choice = tuple[int, tuple[int, int], float]
 INT32 = np.iinfo(np.int32)
+
+ROUNDING = "fused_rounding"
+"""The attribute of layers of the rule `fused` that has their `FusedRounding`."""
 
 # Scales tried, in units in the last place from the exact one; how many thresholds may lie beyond the lower and upper
 # end of an offset's interval; and places within that.
@@ -38,7 +41,6 @@ FEW, ENOUGH = 9, 27
 OFFSET_UNIT = 2.0**-40
 # With larger shifts a threshold times 2^31 does not fit 63 bits.
 MOST_SHIFT = 22
-MOST_SCALE = 1 - 2.0**-20
 # Where more channels are wrong with the exact scale's neighbour, some will be with all others.
 MOST_STUBBORN = 0.25
 # What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
@@ -148,7 +150,7 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
 def _is_simple(stairs: Staircase) -> bool:
     shifts_right = (stairs.shift <= 0) & (stairs.shift >= -MOST_SHIFT)
     no_sum_wraps = (stairs.least > INT32.min) & (stairs.most <= INT32.max)
-    return bool((shifts_right & no_sum_wraps & (stairs.multiplier > 0) & (stairs.scale < MOST_SCALE)).all())
+    return bool((shifts_right & no_sum_wraps & (stairs.multiplier > 0) & (stairs.scale < FUSED_SCALE_LIMIT)).all())
 
 
 def _points(stairs: Staircase) -> _Points:
@@ -182,7 +184,7 @@ def _try(
     low, high = _offsets(points.stairs, points.thresholds, scale, outside)
     offset = np.clip(np.rint((low + (high - low) * share) / OFFSET_UNIT) * OFFSET_UNIT, 0, 1).astype(np.float32)
     exception, another, count = _exceptions(points, scale, offset)
-    better = (count < wrong[places]) & (scale < MOST_SCALE)
+    better = (count < wrong[places]) & (scale < FUSED_SCALE_LIMIT)
     at = places[better]
     wrong[at], found.scale[at], found.offset[at] = count[better], scale[better], offset[better]
     found.exception[at], found.exception_offset[at] = exception[better], another[better]

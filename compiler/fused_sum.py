@@ -21,6 +21,10 @@ CONSTANT_STEPS = tuple(sorted(range(-8, 9), key=abs))
 CONSTANT_UNIT = 2.0**-18
 
 
+SUM = "fused_sum"
+"""The attribute of additions of the rule `fused` that has their `FusedSum`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedSum:
     """What the rule `fused` adds with: float32 [2] and [1], as `schedules.operands.Addend` has them."""

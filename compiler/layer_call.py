@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from compiler.graph import Graph
-from compiler.layer_operands import layer_operands
+from compiler.layer_operands import known_operands
 from compiler.program import Array
 from compiler.quantized_layers import ModelLayer
 from compiler.schedule_choice import Choice
 from schedules.arguments import kernel_inputs
-from schedules.operands import DTYPES
 from schedules.template import Kernel
 
 
@@ -23,11 +20,7 @@ def layer_arguments(graph: Graph, layer: ModelLayer, kernel: Kernel) -> tuple[st
     Raises:
         ModelError: a scale of the model is out of the range of its rounding rule.
     """
-    workload, residual = layer.workload, layer.workload.numerics.residual
-    # What is only known at run time plays no part in the constants.
-    data = np.zeros(workload.data_shape, DTYPES[workload.numerics.data])
-    added = np.zeros(workload.output_shape, DTYPES[residual.data]) if residual else None
-    inputs = kernel_inputs(workload, kernel, layer_operands(graph, layer, data, added))
+    inputs = kernel_inputs(layer.workload, kernel, known_operands(graph, layer))
     constants = inputs[1:5]
     return (layer.operator.inputs[0], *constants, *((layer.residual,) if layer.residual else ()))
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import ModelError
-from compiler.fused_rounding import FusedRounding
+from compiler.fused_rounding import ROUNDING, FusedRounding
+from compiler.fused_sum import SUM
 from compiler.graph import Graph, Operator, Quantization, Value
 from compiler.quantized_layers import ModelLayer
 from schedules.errors import OperandError
@@ -52,12 +53,24 @@ def layer_operands(graph: Graph, layer: ModelLayer, data: ByteArray, residual: B
         raise ModelError(f"{graph.name}: layer `{layer.names[0]}`: {error}") from None
 
 
+def known_operands(graph: Graph, layer: ModelLayer) -> Operands:
+    """What is known of a layer before it runs: its operands, with zeros as data and residual.
+
+    Raises:
+        ModelError: a scale of the model is out of the range of its rounding rule.
+    """
+    workload, residual = layer.workload, layer.workload.numerics.residual
+    data = np.zeros(workload.data_shape, DTYPES[workload.numerics.data])
+    added = np.zeros(workload.output_shape, DTYPES[residual.data]) if residual else None
+    return layer_operands(graph, layer, data, added)
+
+
 def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> dict[str, Any]:
     if layer.operator.rule == "float":
         # As ONNX Runtime computes it, in binary32 throughout.
         return {"scale": _scale(data) * _scale(weight) / _scale(output)}
     if layer.operator.rule == "fused":
-        rounding: FusedRounding = layer.operator.attributes["fused_rounding"]
+        rounding: FusedRounding = layer.operator.attributes[ROUNDING]
         return rounding.operands()
     # As TFLite's PopulateConvolutionQuantizationParams: uint8 layers and dense ones have the product in binary32.
     if layer.workload.numerics.data == "u8" or (isinstance(layer.workload, Dense) and len(_scale(weight)) == 1):
@@ -91,7 +104,7 @@ def addition_operands(addition: Operator, own: Value, other: Value, total: Value
     if addition.rule == "float":
         factors = {"ratio": np.concatenate([own_scale, other_scale]) / sum_scale}
     elif addition.rule == "fused":
-        found = addition.attributes["fused_sum"]
+        found = addition.attributes[SUM]
         factors = {"ratio": found.ratio, "constant": found.constant}
     else:
         multiplier, shift = quantize_addition(float(own_scale[0]), float(other_scale[0]), float(sum_scale[0]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from compiler.errors import ModelError
+from compiler.fused_rounding import ROUNDING
 from compiler.graph import Graph, Kind, Operator, Value
 from compiler.network import Layer, Network
 from compiler.strict_json import clipped
@@ -158,7 +159,7 @@ def _numerics(graph: Graph, operator: Operator, data: Value, weight: Value, outp
 
 
 def _requantize(operator: Operator, per_channel: bool) -> Requantize:
-    rounding = operator.attributes.get("fused_rounding")
+    rounding = operator.attributes.get(ROUNDING)
     return Requantize(operator.rule, per_channel, rounding is not None and rounding.has_exceptions)
 
 

@@ -5,9 +5,6 @@ Kernels are compiled one by one, as `schedules.lowering` has them compiled when 
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from compiler.graph import Value
 from compiler.linker import link_objects
 from compiler.operator_kernels.kernel import TYPES
 from compiler.program import Call, Program
-from results.errors import ExportError
+from compiler.replacing import replaced
 from schedules.lowering import compile_function
 from schedules.target import Target
 
@@ -50,15 +47,8 @@ def export(executable: Any, library: Path) -> None:
     link.object_format = "o"  # type: ignore[attr-defined]
     # Asked for only where a model has no kernels, which know it.
     link.get_target_triple = tvm.target.codegen.llvm_get_system_triple  # type: ignore[attr-defined]
-    try:
-        if library.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryDirectory(dir=library.parent, prefix=f".{library.name}.") as folder:
-            made = Path(folder) / "model.so"
-            executable.export_library(str(made), fcompile=link, workspace_dir=folder)
-            made.replace(library)
-    except OSError as error:
-        raise ExportError(f"the file can't be written ({error.strerror}): {library}") from error
+    with replaced(library) as made:
+        executable.export_library(str(made), fcompile=link, workspace_dir=str(made.parent))
 
 
 def _module(program: Program, about: str) -> Any:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from results.best import BestSchedule
+from results.record import Candidate
+from schedules.errors import UnknownTemplateError
 from schedules.numerics import Numerics
 from schedules.registry import template_for, template_named
 from schedules.space import Config
@@ -82,16 +84,21 @@ class Schedules:
             (Source.LOG, self._exact.get(workload)),
             (Source.SAME_FORM, self._of_form.get(_form(workload))),
         ):
-            if best and (choice := self._usable(workload, best, source)):
+            if best and (choice := usable(best.candidate, workload, self._target, source)):
                 return choice
         template = template_for(workload, self._target)
         return Choice(template, dict(template.space(workload, self._target).default), Source.DEFAULT)
 
-    def _usable(self, workload: Workload, best: BestSchedule, source: Source) -> Choice | None:
-        template, config = template_named(best.candidate.template), best.candidate.config
-        if template.rejects(workload, self._target) or template.space(workload, self._target).fault(config):
-            return None
-        return Choice(template, dict(config), source)
+
+def usable(candidate: Candidate, workload: Workload, target: Target, source: Source) -> Choice | None:
+    """A candidate's schedule for a workload; None where this version has no template that makes it."""
+    try:
+        template = template_named(candidate.template, candidate.template_version)
+    except UnknownTemplateError:
+        return None
+    if template.rejects(workload, target) or template.space(workload, target).fault(candidate.config):
+        return None
+    return Choice(template, dict(candidate.config), source)
 
 
 def _form(workload: Workload) -> Workload:

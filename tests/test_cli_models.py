@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_program import int8tune
+from cli_program import end, int8tune, start
 from onnx_models import MODELS, quantized
 from test_cli_errors import assert_failed
 
@@ -85,3 +87,21 @@ def test_samples_must_fit(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "small.npy", np.zeros((2, 4, 9, 10), np.float32))
     ended = int8tune("accuracy", model, "--samples", tmp_path / "small.npy", cwd=tmp_path)
     assert_failed(ended, 1, r".*input `x` needs float32 \(samples, 3, 4, 6, 6\): float32 \(2, 4, 9, 10\)")
+
+
+@pytest.mark.parametrize("command", ["compile {model} -o {folder}/model.so", "accuracy {model}", "bench {model}"])
+def test_ctrl_c_ends_at_once_and_leaves_nothing(model: Path, tmp_path: Path, command: str) -> None:
+    words = command.format(model=model, folder=tmp_path).split()
+    process = start(*words, "--results", tmp_path / "results")
+    wait_for_child(process.pid)
+    ended = end(process, signal.SIGINT, limit_s=5)
+    assert (ended.code, ended.out, ended.err.split()) == (130, "", ["interrupted"])
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def wait_for_child(pid: int) -> None:
+    """Wait until a program has started another process."""
+    deadline = time.monotonic() + 30
+    while not Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

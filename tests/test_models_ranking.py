@@ -63,6 +63,17 @@ def test_schedules_of_another_version_take_no_part(tmp_path: Path) -> None:
     assert candidates(store, graph, target)[workload] == [default]
 
 
+def test_schedules_of_templates_that_are_gone_take_no_part(tmp_path: Path) -> None:
+    target = host_target("generic")
+    graph = read_onnx(quantized(MODELS["concat"](), tmp_path, "u8", "s8", True), "net")
+    workload = quantized_layers(graph)[0].workload
+    default = Schedules(target).choose(workload)
+    gone = Candidate(workload.key, target.name, "generic.gone", 1, default.config)
+    store = MemoryStore()
+    store.append([campaign(), ok(0, 1e-6, chosen=gone)])
+    assert candidates(store, graph, target)[workload] == [default]
+
+
 def test_the_fastest_set_stays(native: Target, tmp_path: Path) -> None:
     graph = read_onnx(quantized(MODELS["separable"](), tmp_path, "u8", "s8", True), "net")
     choices = {}

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from compiler.file_layout import FROM_FILE, TO_FILE
 from compiler.graph import Kind, Operator, Value
 
-# The file's axis of each of a moved value's axes, and the other way round.
-MOVED, BACK = (0, 2, 3, 1), (0, 3, 1, 2)
 IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
 # These have operators for values of any layout on both sides.
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.OTHER)
@@ -40,7 +39,7 @@ class _Layout:
         self._file_values = values
         self.images = _images(values, operators)
         self.values = {
-            name: replace(value, shape=tuple(value.shape[axis] for axis in MOVED)) if name in self.images else value
+            name: replace(value, shape=tuple(value.shape[axis] for axis in FROM_FILE)) if name in self.images else value
             for name, value in values.items()
         }
 
@@ -64,21 +63,21 @@ class _Layout:
             return
         if not self._is_in_order(source):
             source = self._insert(source)
-            yield self._transposition(operator, operator.inputs[0], source, BACK)
+            yield self._transposition(operator, operator.inputs[0], source, TO_FILE)
         if self._is_in_order(made):
             yield replace(operator, inputs=(source,))
             return
         middle = self._insert(made)
         yield replace(operator, inputs=(source,), outputs=(middle,))
-        yield self._transposition(operator, middle, made, MOVED)
+        yield self._transposition(operator, middle, made, FROM_FILE)
 
     def _transposed(self, operator: Operator) -> Operator:
         """Its permutation in the graph's axes; one that changes nothing is a reshape."""
         (source,), (made,) = operator.inputs, operator.outputs
         order = operator.attributes["permutation"]
         rank = range(len(order))
-        places = BACK if source in self.images else rank
-        order = tuple(places[order[axis]] for axis in (MOVED if made in self.images else rank))
+        places = TO_FILE if source in self.images else rank
+        order = tuple(places[order[axis]] for axis in (FROM_FILE if made in self.images else rank))
         if order == tuple(rank):
             return replace(operator, kind=Kind.RESHAPE, attributes={})
         return replace(operator, attributes={"permutation": order})
@@ -104,8 +103,8 @@ class _Layout:
 
     def _keeps_order(self, mean: Operator) -> bool:
         """Whether the axes that a mean keeps are in one order in the file and in the graph."""
-        kept = [axis for axis in MOVED if axis not in mean.attributes["axes"]]
-        return mean.outputs[0] in self.images or (self._rank(mean.outputs[0]) < len(MOVED) and kept == sorted(kept))
+        kept = [axis for axis in FROM_FILE if axis not in mean.attributes["axes"]]
+        return mean.outputs[0] in self.images or (self._rank(mean.outputs[0]) < len(FROM_FILE) and kept == sorted(kept))
 
     def _in_file_order(self, operator: Operator) -> Iterator[Operator]:
         """The operator as the file has it, between transpositions."""
@@ -113,23 +112,23 @@ class _Layout:
         for name in operator.inputs:
             inserted = self._insert(name) if name in self.images else name
             if inserted != name:
-                yield self._transposition(operator, name, inserted, BACK)
+                yield self._transposition(operator, name, inserted, TO_FILE)
             inputs.append(inserted)
         if made not in self.images:
             yield replace(operator, inputs=tuple(inputs))
             return
         middle = self._insert(made)
         yield replace(operator, inputs=tuple(inputs), outputs=(middle,))
-        yield self._transposition(operator, middle, made, MOVED)
+        yield self._transposition(operator, middle, made, FROM_FILE)
 
     def _with_constants(self, operator: Operator) -> Operator:
         """The operator with its constants as images: axes of extent 1 in front, then moved."""
-        names = []
+        names, is_joined = [], operator.kind in (Kind.MULTIPLY, Kind.CONCAT)
         for name in operator.inputs:
             constant = self.values[name].constant
-            if constant is not None and constant.ndim <= len(MOVED) and operator.kind in (Kind.MULTIPLY, Kind.CONCAT):
-                wide = constant.reshape((1,) * (len(MOVED) - constant.ndim) + constant.shape)
-                array = np.ascontiguousarray(wide.transpose(MOVED))
+            if is_joined and constant is not None and constant.ndim <= len(FROM_FILE):
+                wide = constant.reshape((1,) * (len(FROM_FILE) - constant.ndim) + constant.shape)
+                array = np.ascontiguousarray(wide.transpose(FROM_FILE))
                 value = replace(self.values[name], name=self._unused(name), shape=array.shape, constant=array)
                 self.values[value.name] = value
                 name = value.name
@@ -181,13 +180,13 @@ def _attributes_moved(operator: Operator) -> dict[str, object]:
     """Attributes of an operator on images, for its moved values."""
     at = dict(operator.attributes)
     if operator.kind is Kind.MEAN:
-        at["axes"] = tuple(sorted(BACK[axis] for axis in at["axes"]))
+        at["axes"] = tuple(sorted(TO_FILE[axis] for axis in at["axes"]))
     if "axis" in at:
-        at["axis"] = BACK[at["axis"]]
+        at["axis"] = TO_FILE[at["axis"]]
     if operator.kind in (Kind.PAD, Kind.SLICE):
         for name in ("padding", "begin", "end", "strides"):
             if name in at:
-                at[name] = tuple(at[name][axis] for axis in MOVED)
+                at[name] = tuple(at[name][axis] for axis in FROM_FILE)
     return at
 
 
@@ -199,7 +198,7 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
         names = [
             name
             for name in (*operator.inputs, *operator.outputs)
-            if len(values[name].shape) == len(MOVED) and values[name].constant is None
+            if len(values[name].shape) == len(FROM_FILE) and values[name].constant is None
         ]
         if operator.kind in IMAGES:
             is_image.update(names)
@@ -208,14 +207,14 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
         elif operator.kind is Kind.TRANSPOSE:
             # From or to [N, H, W, C] in the file itself.
             order = operator.attributes["permutation"]
-            is_last.update({BACK: operator.inputs, MOVED: operator.outputs}.get(order, ()))
+            is_last.update({TO_FILE: operator.inputs, FROM_FILE: operator.outputs}.get(order, ()))
         if operator.kind not in (*BETWEEN, Kind.DENSE):
             groups.join(names)
     images, last = ({groups.of(name) for name in names} for names in (is_image, is_last))
     return frozenset(
         name
         for name, value in values.items()
-        if len(value.shape) == len(MOVED)
+        if len(value.shape) == len(FROM_FILE)
         and value.constant is None
         and (groups.of(name) in images or groups.of(name) not in last)
     )

@@ -64,8 +64,10 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
 
 
 def _with_border(operator: Operator, data: Value, value: Any, border: Any) -> Any:
-    """The values that are added, with a border of zeros, in memory: no product is fused with a sum, and no sum asks
-    where it is."""
+    """The values that are added, with a border of zeros.
+
+    They are in memory: no product is fused with a sum then, and no sum asks where it is.
+    """
     top, left, bottom, right = operator.attributes["padding"]
     batch, height, width, channels = data.shape
 

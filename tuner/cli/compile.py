@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +21,8 @@ from tuner.cli.options import (
 from tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from compiler.about import About
     from compiler.graph import Graph
-    from compiler.program import Call, Program
     from compiler.schedule_choice import Chooser
     from schedules.target import Target
 
@@ -58,8 +59,8 @@ def compile_(
 
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
-    from compiler.compile import compile_model
     from compiler.model import read_model
+    from tuner.models.compiling import compile_apart
     from tuner.models.schedules import device_target, schedules_for
 
     if ranked and log is not None:
@@ -67,13 +68,14 @@ def compile_(
     graph = read_model(model)
     chosen = device_target(target, threads)
     schedules = _ranked(graph, chosen, results) if ranked else schedules_for(chosen, results, log)
-    program = compile_model(graph, chosen, schedules, output)
+    about = compile_apart(graph, chosen, schedules, output)
     if form is Format.JSON:
-        emit_json(_as_dict(program, chosen, output))
+        calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
+        emit_json({"model": about.model, "target": about.target, "library": str(output), "calls": calls})
         return
     if verbose:
-        emit(aligned([("computes", "schedule", "layers"), *map(_cells, program.calls)], numbers=()))
-    _say_summary(program, chosen, output)
+        emit(aligned([("computes", "schedule", "layers"), *map(_cells, about.calls)], numbers=()))
+    _say_summary(about, output)
 
 
 def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
@@ -86,23 +88,15 @@ def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
     return ranking.best.chosen
 
 
-def _say_summary(program: Program, target: Target, output: Path) -> None:
-    counts = Counter(call.schedule.get("source", "") for call in program.calls if call.kernel)
+def _say_summary(about: About, output: Path) -> None:
+    counts = Counter(call["schedule"].get("source", "") for call in about.calls if call["kernel"])
     others = counts.pop("", 0)
     sources = ", ".join(f"{count} by {source}" for source, count in sorted(counts.items()))
     layers = f"{sum(counts.values())} layers ({sources})" if sources else "no layers"
-    say(f"{program.graph.name}: {layers}, {others} other operators, for {target.name}")
+    say(f"{about.model}: {layers}, {others} other operators, for {about.target}")
     say(f"written  {output} ({output.stat().st_size / 2**20:.1f} MiB)")
 
 
-def _cells(call: Call) -> tuple[str, str, str]:
-    schedule = f"{call.schedule['template']}, {call.schedule['source']}" if call.schedule else ""
-    return call.computes, schedule, "; ".join(call.layers)
-
-
-def _as_dict(program: Program, target: Target, output: Path) -> dict[str, Any]:
-    calls = [
-        {"layers": call.layers, "computes": call.computes, "schedule": call.schedule, "output": call.output}
-        for call in program.calls
-    ]
-    return {"model": program.graph.name, "target": target.name, "library": str(output), "calls": calls}
+def _cells(call: Mapping[str, Any]) -> tuple[str, str, str]:
+    schedule = f"{call['schedule']['template']}, {call['schedule']['source']}" if call["schedule"] else ""
+    return call["computes"], schedule, "; ".join(call["layers"])

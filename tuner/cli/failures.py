@@ -11,6 +11,7 @@ import typer
 
 from compiler.errors import (
     CompiledModelError,
+    CompilerDiedError,
     CompilerError,
     LayerTableError,
     ModelError,
@@ -77,6 +78,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
     ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),
+    CompilerDiedError: Failure(FAILED, "report it with the model; until then: int8tune compile --target generic"),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
     WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
     ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),

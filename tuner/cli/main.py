@@ -14,13 +14,14 @@ from tuner.cli.bench import bench
 from tuner.cli.best import best
 from tuner.cli.compile import compile_
 from tuner.cli.devices import check
-from tuner.cli.failures import explain
+from tuner.cli.failures import INTERRUPTED, explain
 from tuner.cli.lab import export, lab
 from tuner.cli.layers import layers
 from tuner.cli.options import Invocation
-from tuner.cli.output import emit
+from tuner.cli.output import emit, say
 from tuner.cli.plan import plan
 from tuner.cli.report import report
+from tuner.cli.stopping import Interruption, interrupt_on_ctrl_c
 from tuner.cli.suggest import suggest
 from tuner.cli.templates import list_templates, show_template
 from tuner.cli.tune import tune
@@ -29,6 +30,7 @@ NAME = "int8tune"
 
 
 def main() -> None:
+    interrupt_on_ctrl_c()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -38,6 +40,9 @@ def run(arguments: list[str]) -> int:
     try:
         command = get_command(make_program())
         code = command.main(arguments or ["--help"], prog_name=NAME, standalone_mode=False, obj=invocation)
+    except Interruption:
+        say("interrupted")
+        return INTERRUPTED
     except Exception as error:
         return explain(error, debug=invocation.debug)
     return code if isinstance(code, int) else 0

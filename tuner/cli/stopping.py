@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the first asks for a clean end, the second ends the program at once."""
+"""Ctrl-C and SIGTERM.
+
+Commands that record what they do enter a `StopRequest`: the first signal asks for a clean end, the second ends the
+program at once. Ctrl-C ends all others by an exception.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from tuner.cli.failures import INTERRUPTED
 
@@ -15,6 +19,19 @@ STOPPING = "stopping after the measurement under way, Ctrl-C again stops at once
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = b"\r\x1b[?25h\n"
 _Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class Interruption(BaseException):
+    """Ctrl-C, in a command that has no `StopRequest`. No `KeyboardInterrupt`, which the parser would end in silence."""
+
+
+def interrupt_on_ctrl_c() -> None:
+    """From now on SIGINT raises an `Interruption`."""
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Interruption
 
 
 class StopRequest:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.compile import all_values, compile_model
+from compiler.compile import all_values
 from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph, Value
 from compiler.interpreter import run_reference
@@ -22,6 +22,7 @@ from tuner.errors import BenchError, NoPeersError
 from tuner.folders import work_folder
 from tuner.models.accuracy import Difference, differences
 from tuner.models.arrays import random_samples, read_samples
+from tuner.models.compiling import compile_apart
 from tuner.models.race import Entry, Seat, seats
 from tuner.models.runtimes import OWN, REFERENCES
 from tuner.models.schedules import device_target, schedules_for
@@ -122,7 +123,7 @@ def seats_of(check: Check, graph: Graph, others: Sequence[Entry]) -> Iterator[li
     cores, _ = measuring_and_build_cores(check.threads)
     with work_folder(check.results, "models") as folder:
         library = folder / "model.so"
-        compile_model(graph, target, schedules_for(target, check.results, check.log), library)
+        compile_apart(graph, target, schedules_for(target, check.results, check.log), library)
         entries = [Entry(OWN.name, OWN, library), *others]
         with seats(entries, cores, lambda entry: _as_it_takes(entry, graph, arrays), folder) as taken:
             yield taken

@@ -16,25 +16,26 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.compile import compile_model
+from compiler.about import About
 from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph
-from compiler.program import Array, Program
+from compiler.program import Array
 from compiler.quantized_layers import quantized_layers
-from compiler.schedule_choice import Choice, Chosen, Schedules, Source
+from compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
 from results.base import Store
 from results.record import CacheMode, Outcome, Trial, cache_mode
 from results.stats import median
 from rpc.request import Timing
 from rpc.timing import time_in_turn
-from schedules.registry import template_named
 from schedules.target import Target
 from schedules.workload import Workload, parse_workload
 from tuner.bench.contestant import Contestant, Contestants
+from tuner.campaign.task import median_s
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchError
 from tuner.folders import STORE_FILE, work_folder
 from tuner.models.arrays import random_samples, read_arrays, write_arrays
+from tuner.models.compiling import compile_apart
 from tuner.models.race import WORKER
 from tuner.models.runtimes import OWN
 from tuner.publish import open_records
@@ -52,7 +53,7 @@ class Variant:
 
     name: str
     chosen: Chosen
-    program: Program
+    about: About
     library: Path
 
 
@@ -75,7 +76,7 @@ def candidates(store: Store | None, graph: Graph, target: Target) -> dict[Worklo
     for layer in quantized_layers(graph):
         default = Schedules(target).choose(layer.workload)
         rivals = [] if store is None else _fastest(store, layer.workload, target)
-        others = [choice for choice in rivals if (choice.template.name, choice.config) != _name(default)]
+        others = [choice for choice in rivals if choice != replace(default, source=Source.NETWORK)]
         found[layer.workload] = [default, *others[:MOST_RIVALS]]
     return found
 
@@ -145,28 +146,15 @@ def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
         if trial.outcome is Outcome.OK and cache_mode(trial.environment) == CacheMode.WARM
     ]
     programs: dict[str, Trial] = {}
-    for trial in sorted(trials, key=lambda trial: median(trial.measurement.times_s) if trial.measurement else 0.0):
+    for trial in sorted(trials, key=median_s):
         programs.setdefault(trial.binary, trial)
-    return [choice for trial in programs.values() if (choice := _usable(trial, target))]
-
-
-def _usable(trial: Trial, target: Target) -> Choice | None:
-    candidate = trial.candidate
-    template, workload = template_named(candidate.template), parse_workload(candidate.workload)
-    if template.version != candidate.template_version or template.rejects(workload, target):
-        return None
-    if template.space(workload, target).fault(candidate.config):
-        return None
-    return Choice(template, dict(candidate.config), Source.NETWORK)
-
-
-def _name(choice: Choice) -> tuple[str, Mapping[str, int | str | bool]]:
-    return choice.template.name, choice.config
+    choices = (usable(trial.candidate, workload, target, Source.NETWORK) for trial in programs.values())
+    return [choice for choice in choices if choice is not None]
 
 
 def _variant(graph: Graph, target: Target, chosen: Chosen, name: str, folder: Path) -> Variant:
     library = folder / f"{name.replace(' ', '-')}.so"
-    return Variant(name, chosen, compile_model(graph, target, chosen, library), library)
+    return Variant(name, chosen, compile_apart(graph, target, chosen, library), library)
 
 
 def _profile(seat: Contestant, variant: Variant, folder: Path) -> Array:
@@ -187,12 +175,9 @@ def _best_of_each(variants: Sequence[Variant], times_s: Sequence[Sequence[Array]
     """Each layer's choice with the least time, over all its calls, by the medians of the rounds."""
     totals: dict[Workload, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for index, (variant, rounds) in enumerate(zip(variants, times_s, strict=True)):
-        calls = [call for call in variant.program.calls if call.kernel]
+        calls = [call for call in variant.about.calls if call["kernel"]]
         for call, time_s in zip(calls, np.median(rounds, axis=0), strict=True):
-            if call.schedule:
-                totals[parse_workload(call.computes)][index] += float(time_s)
-    best = {}
-    for workload, by_variant in totals.items():
-        choice = variants[min(by_variant, key=lambda index: by_variant[index])].chosen.choose(workload)
-        best[workload] = choice if choice.source is Source.DEFAULT else replace(choice, source=Source.NETWORK)
-    return best
+            if call["schedule"]:
+                totals[parse_workload(call["computes"])][index] += float(time_s)
+    fastest = {workload: min(by_variant, key=by_variant.__getitem__) for workload, by_variant in totals.items()}
+    return {workload: variants[index].chosen.choose(workload) for workload, index in fastest.items()}

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from compiler.program import Array
-
-ERRORS_ONLY = 3
-OPENVINO_OPTIONS = {"NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
+from tuner.bench.peers.onnxruntime import session_of
+from tuner.bench.peers.openvino import OPTIONS
 
 
 class LoadedModel(Protocol):
@@ -95,13 +94,7 @@ class OnnxRuntime:
     suffixes = (".onnx",)
 
     def load(self, path: Path, threads: int) -> LoadedModel:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = ERRORS_ONLY
-        return _Session(onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]))
+        return _Session(session_of(str(path), threads))
 
 
 class _Session:
@@ -140,7 +133,7 @@ class OpenVino:
         import openvino
 
         core = openvino.Core()
-        options = {**OPENVINO_OPTIONS, "INFERENCE_NUM_THREADS": threads}
+        options = {**OPTIONS, "INFERENCE_NUM_THREADS": threads}
         if self.precision is not None:
             options["INFERENCE_PRECISION_HINT"] = self.precision
         return _Request(core.compile_model(core.read_model(str(path)), "CPU", options))

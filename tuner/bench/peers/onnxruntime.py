@@ -33,15 +33,19 @@ class OnnxRuntime:
         return str(onnxruntime.__version__)
 
     def load(self, workload: Workload, operands: Operands, threads: int) -> LoadedLayer:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = ERRORS_ONLY
-        model = layer_model(workload, operands, channels_last=True)
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = session_of(layer_model(workload, operands, channels_last=True), threads)
         return _Layer(session, workload, operands.data)
+
+
+def session_of(model: bytes | str, threads: int) -> Any:
+    """A session on CPUs of a model, or of the file of that path, with so many threads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = ERRORS_ONLY
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 class _Layer:
