@@ -74,7 +74,7 @@ def test_runtimes_take_turns(model: Path, tmp_path: Path) -> None:
         ("compile {model} -o x.so --log {folder}/no.jsonl", "no such best log: .*no.jsonl"),
         ("accuracy {model} --samples {folder}/no.npz", ".*no.npz: No such file or directory"),
         ("accuracy {model} --samples {model}", ".*quantized.onnx: no array of NumPy's"),
-        ("bench {model} --against tensorflow", "unknown runtime `tensorflow`, known: onnxruntime, openvino, litert"),
+        ("bench {model} --against tensorflow", "unknown runtime `tensorflow`, known: onnxruntime, openvino, litert, tvm"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(model: Path, tmp_path: Path, options: str, message: str) -> None:
