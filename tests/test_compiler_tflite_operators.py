@@ -183,7 +183,7 @@ def test_a_split_is_slices(kind: str) -> None:
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.3])
 @pytest.mark.parametrize("beta", [1.0, 0.7])
 def test_softmax(kind: str, scale: float, beta: float) -> None:
-    for shape in ((50, 37), (1, 2, 3, 1001), (4, 1)):
+    for shape in ((20_000, 37), (1, 2, 3, 1001), (4, 1)):
         data, output = (kind, shape, scale, LOWEST[kind] + 100), (kind, shape, 1 / 256, LOWEST[kind])
         operator = exact_one("SOFTMAX", data, output, "Softmax", version=2, beta=beta)
         assert operator.attributes["beta"] == pytest.approx(beta)
