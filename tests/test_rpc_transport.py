@@ -1,4 +1,4 @@
-"""What every transport does: the contract, for the local device and for the fake one."""
+"""What every transport does: the contract, for the local device, an agent, and the fake device."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from boards import board, install
 from rpc_kernels import Kernels, build_kernels
 
 from results.record import Outcome
@@ -18,6 +20,7 @@ from rpc.fake import FakeTransport
 from rpc.local import LocalTransport
 from rpc.protocol import reply_from_json, reply_to_json
 from rpc.request import Capabilities, Program, Reply, Request
+from rpc.ssh import AgentTransport
 
 pytestmark = pytest.mark.alone
 
@@ -96,6 +99,14 @@ class TestLocalTransport(TransportContract):
     @pytest.fixture
     def new(self, kernels: Kernels) -> Iterator[Transport]:  # noqa: ARG002
         transport = LocalTransport()
+        yield transport
+        transport.close()
+
+
+class TestAgentTransport(TransportContract):
+    @pytest.fixture
+    def new(self, kernels: Kernels, tmp_path: Path) -> Iterator[Transport]:  # noqa: ARG002
+        transport = AgentTransport(board(), [str(install(tmp_path / "board"))])
         yield transport
         transport.close()
 
