@@ -12,15 +12,13 @@ import socket
 import time
 
 from rpc import framing, processes
-from rpc.agent_bundle import is_of_this_version
-from rpc.agent_link import AgentLink, Stream
 from rpc.board_capabilities import capabilities_of
 from rpc.board_cases import BoardCases
+from rpc.board_connection import connect
 from rpc.board_session import BoardBench, measure_on_board
 from rpc.board_way import Way, way_from_json
-from rpc.errors import DeviceLostError, DeviceStartError, NotProvisionedError, ProtocolError
+from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
 from rpc.fields import Fields, integer
-from rpc.pipe_stream import PipeStream
 from rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
 from rpc.request import Capabilities, Reply, Request
 from rpc.server import VERSION, guard_against_orphanhood
@@ -113,47 +111,11 @@ class BoardServer:
     def _connect(self) -> BoardBench:
         """The link to the agent, made if there is none."""
         if self._bench is None:
-            deadline = time.monotonic() + self._way.board.limits.connect_s
-            try:
-                link = AgentLink(self._stream(deadline))
-                about = self._greet(link, deadline)
-            except (DeviceLostError, TimeoutError) as error:
-                raise NotProvisionedError(f"no agent answers on `{self._way.board.name}`: {error}") from error
+            limits = self._way.board.limits
+            link, about = connect(self._way, time.monotonic() + limits.connect_s)
+            self._bench = BoardBench(link, self._cases, limits.transfer_s)
             self._capabilities = capabilities_of(self._way.board, about)
-            self._bench = BoardBench(link, self._cases, self._way.board.limits.transfer_s)
         return self._bench
-
-    def _greet(self, link: AgentLink, deadline: float) -> dict[str, str]:
-        board = self._way.board
-        settings = {
-            "cores": ",".join(map(str, board.cores)),
-            "threads": board.threads,
-            "memory_bytes": board.limits.memory_bytes,
-            "disk_bytes": board.limits.disk_bytes,
-        }
-        try:
-            about = link.greet(settings, deadline)
-            bundle = about.get("bundle", "")
-            if not is_of_this_version(bundle, about.get("architecture", "")):
-                raise NotProvisionedError(
-                    f"`{board.name}` has the agent of another version: {bundle[:60] or 'unknown'}"
-                )
-            return about
-        except BaseException:
-            link.close()
-            raise
-
-    def _stream(self, deadline: float) -> Stream:
-        if self._way.command:
-            return PipeStream(self._way.command)
-        from rpc.ssh_connection import SshConnection
-
-        connection = SshConnection.open(self._way.board, deadline)
-        try:
-            return connection.start(self._way.agent_command, deadline)
-        except BaseException:
-            connection.close()
-            raise
 
 
 if __name__ == "__main__":

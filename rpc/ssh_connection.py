@@ -150,7 +150,7 @@ class SshStream:
     def receive(self, deadline: float) -> bytes:
         self._limit(deadline)
         try:
-            data = self._channel.recv(_CHUNK)
+            data = bytes(self._channel.recv(_CHUNK))
         except TimeoutError:
             raise
         except OSError as error:
@@ -200,7 +200,7 @@ def shown_key(board: Board, deadline: float) -> str:
     """
     transport = _handshake(board, None, deadline)
     try:
-        key: Any = transport.get_remote_server_key()
+        key = transport.get_remote_server_key()
         return f"{key.get_name()} {base64.b64encode(key.asbytes()).decode()}"
     finally:
         transport.close()
@@ -221,6 +221,7 @@ def _handshake(board: Board, known: dict[str, bytes] | None, deadline: float) ->
     except OSError as error:
         raise DeviceStartError(f"{place} can't be reached: {_words(error)}") from error
     try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(sock)
         transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = left_s
         if known:
@@ -243,26 +244,38 @@ def _handshake(board: Board, known: dict[str, bytes] | None, deadline: float) ->
     return transport
 
 
+def public_key_of(board: Board) -> str:
+    """The public half of the user's key, as a line of text.
+
+    Raises:
+        LoginError: the key can't be used.
+    """
+    key = _user_key(board)
+    return f"{key.get_name()} {key.get_base64()}"
+
+
 def _log_in(board: Board, transport: paramiko.Transport, deadline: float) -> None:
     paramiko = _paramiko()
-    assert board.key_file is not None
-    try:
-        key = paramiko.PKey.from_path(board.key_file)
-    except paramiko.PasswordRequiredException as error:
-        raise LoginError(f"the key has a passphrase, and nobody is asked for it: {board.key_file}") from error
-    except (paramiko.SSHException, OSError, ValueError, TypeError, paramiko.UnknownKeyType) as error:
-        # A key's passphrase and its damage are told apart by the words of another library.
-        if "assword" in str(error):
-            raise LoginError(f"the key has a passphrase, and nobody is asked for it: {board.key_file}") from error
-        raise LoginError(f"not a private key: {board.key_file}") from error
+    key = _user_key(board)
     transport.auth_timeout = max(0.1, deadline - time.monotonic())
+    where = f"{board.user}@{board.address}:{board.port}"
     try:
         transport.auth_publickey(board.user, key)
     except (paramiko.SSHException, EOFError, OSError) as error:
-        where = f"{board.user}@{board.address}:{board.port}"
         raise LoginError(f"{where} does not take the key {board.key_file}: {_words(error)}") from error
     if not transport.is_authenticated():
-        raise LoginError(f"{board.user}@{board.address}:{board.port} wants more than the key {board.key_file}")
+        raise LoginError(f"{where} wants more than the key {board.key_file}")
+
+
+def _user_key(board: Board) -> Any:
+    paramiko = _paramiko()
+    try:
+        return paramiko.PKey.from_path(board.key_file)
+    except (paramiko.SSHException, paramiko.UnknownKeyType, OSError, ValueError, TypeError) as error:
+        # That a key has a passphrase is told by several libraries, each in its own way.
+        if isinstance(error, paramiko.PasswordRequiredException) or "assword" in str(error):
+            raise LoginError(f"the key has a passphrase, and nobody is asked for it: {board.key_file}") from error
+        raise LoginError(f"not a private key: {board.key_file}") from error
 
 
 def _paramiko() -> Any:
