@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from rpc.errors import UnknownBoardError
+from rpc.errors import InventoryError, UnknownBoardError
 from rpc.toml_file import Faults, Table, read_toml, shown
 
 MOST_BOARDS = 10_000
@@ -360,6 +360,21 @@ def _host_key(table: Table, home: Path) -> str:
     elif path.stat().st_size > 1 << 20:
         table.fault("host_key", f"must have at most {1 << 20} bytes: {path}")
     return str(path)
+
+
+def replace_host_key(inventory: Inventory, board: Board, host_key: str) -> None:
+    """Write another host key of a board into the inventory's file.
+
+    Raises:
+        InventoryError: the known key does not stand in that file.
+    """
+    text = inventory.source.read_text(encoding="utf-8")
+    if not is_public_key(board.host_key) or text.count(board.host_key) != 1:
+        where = board.host_key if not is_public_key(board.host_key) else str(inventory.source)
+        raise InventoryError(f"the host key of `{board.name}` is not replaced, do it by hand in {where}: {host_key}")
+    partial = inventory.source.with_name(f"{inventory.source.name}.partial")
+    partial.write_text(text.replace(board.host_key, host_key), encoding="utf-8")
+    partial.replace(inventory.source)
 
 
 def is_public_key(host_key: str) -> bool:

@@ -192,18 +192,21 @@ def known_keys(board: Board) -> dict[str, bytes]:
     return {str(kind): bytes(entries[kind].asbytes()) for kind in entries}
 
 
-def shown_key(board: Board, deadline: float) -> str:
-    """The host key that a board shows, as a line of text; nobody logs in.
+def shown_key_with(board: Board, wanted: str) -> str:
+    """The host key that a board shows, as a line of text, if it has this fingerprint; nobody logs in.
 
     Raises:
+        HostKeyError: it has another one.
         DeviceStartError: nobody answers there, or no sshd does.
     """
-    transport = _handshake(board, None, deadline)
+    transport = _handshake(board, None, time.monotonic() + board.limits.connect_s)
     try:
         key = transport.get_remote_server_key()
-        return f"{key.get_name()} {base64.b64encode(key.asbytes()).decode()}"
     finally:
         transport.close()
+    if (shown := fingerprint(key.asbytes())) != wanted:
+        raise HostKeyError(f"`{board.name}` shows a host key with another fingerprint than {wanted[:80]}: {shown}")
+    return f"{key.get_name()} {base64.b64encode(key.asbytes()).decode()}"
 
 
 def fingerprint(blob: bytes) -> str:
