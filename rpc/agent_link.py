@@ -125,15 +125,21 @@ class AgentLink:
         raise SessionEndedError(self._ended.how, self._ended.errors)
 
     def end_session(self, deadline: float) -> None:
-        """End the session, if it has not ended, and all that it started."""
+        """End the session, if it has not ended, and all that it started.
+
+        Raises:
+            DeviceLostError: the agent did not say in time that it has.
+        """
         if self._ended is not None:
             return
         self._say(b"C", b"", deadline)
-        while True:
-            kind, body = self._next(deadline, b"de")
+        while self._ended is None:
+            try:
+                kind, body = self._next(deadline, b"de")
+            except TimeoutError as error:
+                raise DeviceLostError("the board's agent did not end a session") from error
             if kind == b"e":
                 self._ended = _session_end(body)
-                return
 
     def ping(self, deadline: float) -> None:
         """Have a sign of life of the agent, and give it one: it leaves where the host is silent for 20 s."""

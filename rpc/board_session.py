@@ -118,20 +118,27 @@ class _BoardSession:
         self._salts = itertools.count()
 
     def run(self) -> Reply:
+        """A session is ended whatever came of it; only with a link that is lost, nobody waits for that."""
         try:
-            self._calls.begin()
-            self._check_probe()
-            self._load_and_verify()
-            timed, timings = self._time()
-            for program in range(len(self._programs)):
-                self._put_run(program, 0)
-            self._calls.flush()
-            for program in range(len(self._programs)):
-                self._judge(program, 0, " after timing")
-        finally:
+            timed, timings = self._measure()
+        except FailedError:
             self._link.end_session(time.monotonic() + _END_LIMIT_S)
+            raise
+        self._link.end_session(time.monotonic() + _END_LIMIT_S)
         state = self._link.state(time.monotonic() + _END_LIMIT_S)
         return Reply(Outcome.OK, timed.times_s, timed.calls_per_repeat, _observed(timed, timings, state))
+
+    def _measure(self) -> tuple[Timed, int]:
+        self._calls.begin()
+        self._check_probe()
+        self._load_and_verify()
+        timed = self._time()
+        for program in range(len(self._programs)):
+            self._put_run(program, 0)
+        self._calls.flush()
+        for program in range(len(self._programs)):
+            self._judge(program, 0, " after timing")
+        return timed
 
     def _check_probe(self) -> None:
         """What goes wrong before any candidate has run is no candidate's fault."""

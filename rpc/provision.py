@@ -43,7 +43,7 @@ class Provisioned:
     """What provisioning did.
 
     Attributes:
-        change: `installed`, `upgraded`, or `unchanged`.
+        change: `installed`, `upgraded`, `repaired` or `unchanged`.
         key_line: for the board's `authorized_keys`: it lets the key start the agent and nothing else.
     """
 
@@ -74,7 +74,7 @@ def provision(board: Board, cache: Path, upgrade: bool, say: Callable[[str], Non
         change, bundle, sent = "unchanged", found.bundle, 0
         if not _is_whole(connection, board, found, architecture):
             made = _install(connection, board, architecture, cache, say)
-            change = "installed" if found.state == "absent" else "upgraded"
+            change = _change(found, architecture)
             bundle, sent = made.name, made.size_bytes
         folder = found.folder
         key_line = f'restrict,command="{folder}/{LAUNCHER}" {public_key_of(board)}'
@@ -139,6 +139,12 @@ def _check_replaceable(board: Board, found: Found, architecture: str, upgrade: b
         raise ProvisionError(f"there is something that int8tune did not make: {found.folder} on `{board.name}`")
     if found.state == "ours" and not is_of_this_version(found.bundle, architecture) and not upgrade:
         raise ProvisionError(f"`{board.name}` has the agent of another version: {found.bundle[:60]}, add --upgrade")
+
+
+def _change(found: Found, architecture: str) -> str:
+    if found.state == "absent":
+        return "installed"
+    return "repaired" if is_of_this_version(found.bundle, architecture) else "upgraded"
 
 
 def _is_whole(connection: SshConnection, board: Board, found: Found, architecture: str) -> bool:

@@ -60,6 +60,9 @@ KERNEL(good)
 KERNEL(segfault, *(volatile int*)8 = 0)
 KERNEL(aborts, fputs("first line\nsecond \033[31mline", stderr); abort())
 KERNEL(traps, __builtin_trap())
+#ifdef __aarch64__
+KERNEL(dot_product, __asm__ volatile(".inst 0x4e809400" ::: "v0"))  // sdot v0.4s, v0.16b, v0.16b
+#endif
 KERNEL(leaves, exit(0))
 KERNEL(hangs, for (;;) {})
 KERNEL(prints, for (int i = 0; i < 2000; ++i) puts("{\"done\": {}}"); fflush(stdout))

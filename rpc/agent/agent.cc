@@ -54,6 +54,7 @@ double Now() {
 }
 
 int child_ended[2];
+bool adopts_orphans = false;  // QEMU's user mode, and Linux before 3.4, let nobody
 
 void OnChild(int) {
   int saved = errno;
@@ -112,21 +113,24 @@ int EndChildren(double limit_s) {
   }
 }
 
-// Ends what an agent that was killed has left: processes that were started with the folder's mark.
-void EndMarked(const std::string& folder, double limit_s) {
+// Ends what hangs elsewhere in the tree: processes that were started with the folder's mark; how many are left.
+int EndMarked(const std::string& folder, double limit_s) {
   std::string mark = kMark + folder;
   double deadline = Now() + limit_s;
-  for (bool found = true; found && Now() < deadline; usleep(1000)) {
-    found = false;
+  int found = 1;
+  for (; found && Now() < deadline; usleep(1000)) {
+    found = 0;
     for (int pid : Processes()) {
       if (pid == getpid()) continue;
       std::string environment = ReadAll("/proc/" + std::to_string(pid) + "/environ");
       std::string whole = std::string(1, '\0') + environment;
       if (whole.find(std::string(1, '\0') + mark + std::string(1, '\0')) == std::string::npos) continue;
       Kill(pid);
-      found = true;
+      ++found;
     }
+    if (!found) break;
   }
+  return found;
 }
 
 int RemoveEntry(const char* path, const struct stat*, int, FTW*) {
@@ -403,6 +407,7 @@ std::string Agent::HowItEnded(int status) const {
 void Agent::EndSession(const std::string& how) {
   Kill(child_.pid);
   int left = EndChildren(kEndLimitS);
+  if (!adopts_orphans) left += EndMarked(folder_, kEndLimitS);
   std::string tail;
   if (child_.errors >= 0) {
     struct stat status;
@@ -515,6 +520,7 @@ bool Agent::Flush() {
 void Agent::Leave(const std::string& why) {
   if (child_.pid) Kill(child_.pid);
   EndChildren(kEndLimitS);
+  if (!adopts_orphans) EndMarked(folder_, kEndLimitS);
   RemoveTree(folder_ + "/work");
   if (!why.empty()) {
     Say('x', why);
@@ -577,7 +583,7 @@ int main(int count, char** arguments) {
   int in = MoveAway(0), out = MoveAway(1);
   std::string folder = arguments[1];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  adopts_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
   if (!Lock(folder)) Refuse(out, "another agent is at work here: process " + FirstLine(folder + "/lock"));
   EndMarked(folder, kEndLimitS);
   mkdir((folder + "/cases").c_str(), 0700);
