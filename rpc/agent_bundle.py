@@ -83,7 +83,7 @@ def compilers(architecture: str) -> tuple[tuple[str, ...], ...]:
         found.append((*zig, "-target", f"{architecture}-linux-gnu.{_OLDEST_GLIBC}"))
     if not found:
         wanted = " or ".join(f"`{name}`" for name in names)
-        raise ProvisionError(f"no C++ compiler for {architecture} is here: neither {wanted} nor the package `ziglang`")
+        raise ProvisionError(f"no C++ compiler for {architecture} is here: neither {wanted} nor pip's `ziglang`")
     return tuple(found)
 
 

@@ -146,10 +146,9 @@ class _BoardSession:
             return
         try:
             self._put_load(self._probe, 0)
-            self._calls.flush()
-            self._loaded(self._probe, "in the probe")
             self._calls.put("calls", 0, _PROBE_REPEAT_S, math.inf)
             self._calls.flush()
+            self._loaded(self._probe, "in the probe")
             self._probe_calls, _ = self._calls.calls("in the probe")
         except FailedError as error:
             raise FailedError(Outcome.DEVICE_LOST, "ProbeFailed", str(error)) from error
@@ -159,12 +158,11 @@ class _BoardSession:
         places = [(index, case) for index, loaded in enumerate(self._programs) for case in range(len(loaded.cases))]
         for index, loaded in enumerate(self._programs):
             self._put_load(loaded, self._first + index)
-        self._calls.flush()
-        for loaded in self._programs:
-            self._loaded(loaded, "while loading")
         for place in places:
             self._put_run(*place)
         self._calls.flush()
+        for loaded in self._programs:
+            self._loaded(loaded, "while loading")
         for left, place in zip(reversed(range(len(places))), places, strict=True):
             self._judge(*place, runs_to_come=left)
 

@@ -152,9 +152,8 @@ def _is_whole(connection: SshConnection, board: Board, found: Found, architectur
     if found.state != "ours" or not is_of_this_version(found.bundle, architecture):
         return False
     folder = shlex.quote(board.folder)
-    out = _shell(
-        connection, f"cd {folder} && cat {LAUNCHER} && sha256sum -c --quiet sums >/dev/null 2>&1 && echo whole"
-    )
+    check = "if sha256sum -c sums >/dev/null 2>&1; then echo whole; fi"
+    out = _shell(connection, f"cd {folder} && cat {LAUNCHER} && {check}")
     return out == f"{launcher(board.emulator)}whole\n"
 
 
@@ -169,8 +168,8 @@ def _install(
         _upload(connection, board, bundle)
         try:
             _try_agent(connection, board, architecture)
-        except ProvisionError:
-            if place + 1 == len(candidates):
+        except ProvisionError as error:
+            if "GLIBC_" not in str(error) or place + 1 == len(candidates):
                 _shell(connection, f"rm -rf -- {shlex.quote(board.folder)}.new")
                 raise
             say(f"`{board.name}` has an older C library: compiling for that, which takes a minute the first time")

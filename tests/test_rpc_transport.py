@@ -1,4 +1,4 @@
-"""What every transport does: the contract, for the local device, an agent, and the fake device."""
+"""What every transport does: the contract, for the local device, an agent, the same by SSH, and the fake device."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boards import board, install
+from boards import CACHE, board, board_behind, install
 from rpc_kernels import Kernels, build_kernels
+from sshd import running_sshd
 
 from results.record import Outcome
 from rpc.base import Transport
 from rpc.errors import DeviceLostError
 from rpc.fake import FakeTransport
+from rpc.inventory import Board
 from rpc.local import LocalTransport
 from rpc.protocol import reply_from_json, reply_to_json
+from rpc.provision import provision
 from rpc.request import Capabilities, Program, Reply, Request
 from rpc.ssh import AgentTransport
 
@@ -107,6 +110,22 @@ class TestAgentTransport(TransportContract):
     @pytest.fixture
     def new(self, kernels: Kernels, tmp_path: Path) -> Iterator[Transport]:  # noqa: ARG002
         transport = AgentTransport(board(), [str(install(tmp_path / "board"))])
+        yield transport
+        transport.close()
+
+
+class TestSshTransport(TransportContract):
+    @pytest.fixture(scope="class")
+    def provisioned(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
+        folder = tmp_path_factory.mktemp("ssh")
+        with running_sshd(folder / "sshd") as sshd:
+            board = board_behind(sshd, "x86", folder / "board")
+            provision(board, CACHE, upgrade=False, say=print)
+            yield board
+
+    @pytest.fixture
+    def new(self, kernels: Kernels, provisioned: Board) -> Iterator[Transport]:  # noqa: ARG002
+        transport = AgentTransport(provisioned)
         yield transport
         transport.close()
 
