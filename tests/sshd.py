@@ -1,6 +1,8 @@
-"""A real sshd on loopback, for boards behind it: keys of its own, a high port, no PAM. `python -m tests.sshd FOLDER`.
+"""A real sshd on loopback, for boards behind it: keys of its own, a high port, no PAM.
 
-What it needs: OpenSSH's `sshd` and `ssh-keygen`. Nothing of the machine's own configuration is read or written.
+`python -m tests.sshd FOLDER` starts one until it is interrupted, and writes `FOLDER/farm.toml` with two boards: this
+machine, and a Cortex-A53. What it needs: OpenSSH's `sshd` and `ssh-keygen`. Nothing of the machine's own configuration
+is read or written.
 """
 
 from __future__ import annotations
@@ -125,8 +127,34 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("sshd does not listen")
 
 
+_FARM = """
+[[boards]]
+name = "here"
+{way}
+folder = "{folder}/here"
+cores = [0]
+
+[[boards]]
+name = "a53"
+{way}
+folder = "{folder}/a53"
+cores = [{other}]
+architecture = "aarch64"
+emulator = "qemu-aarch64-static -cpu cortex-a53 -L /usr/aarch64-linux-gnu"
+timing = "none"
+"""
+
+
+def farm_toml(sshd: Sshd) -> str:
+    """An inventory of this machine and a Cortex-A53, each on a core of its own."""
+    way = f'transport = "ssh"\naddress = "127.0.0.1"\nport = {sshd.port}\nuser = "{sshd.user}"\n'
+    way += f'key_file = "{sshd.user_key}"\nhost_key = "{sshd.host_key}"'
+    return _FARM.format(way=way, folder=sshd.folder, other=(os.cpu_count() or 2) - 1).lstrip()
+
+
 if __name__ == "__main__":
-    with running_sshd(Path(sys.argv[1])) as served:
-        print(f'address = "127.0.0.1"\nport = {served.port}\nuser = "{served.user}"')
-        print(f'key_file = "{served.user_key}"\nhost_key = "{served.host_key}"', flush=True)
-        served.process.wait()
+    with running_sshd(Path(sys.argv[1]).resolve()) as served:
+        (served.folder / "farm.toml").write_text(farm_toml(served))
+        print(served.folder / "farm.toml", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            served.process.wait()

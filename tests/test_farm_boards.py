@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,8 +22,10 @@ from sshd import Sshd, running_sshd
 
 from compiler.linker import link_module
 from results.record import Outcome
+from rpc.board_way import Way, way_to_json
 from rpc.errors import NotProvisionedError
 from rpc.inventory import Board
+from rpc.protocol import request_to_json
 from rpc.provision import provision
 from rpc.request import Program, Reply, Request, Timing
 from rpc.ssh import AgentTransport
@@ -37,6 +42,16 @@ LAYERS = (
     "dwconv2d-s8s8-1x7x7x16-k3x3x1-s2-p1-fixed.c-s8",
     "dense-u8u8-1x40-o10-s32",
 )
+
+TUNER = """
+import json, sys
+from rpc.board_way import way_from_json
+from rpc.protocol import request_from_json
+from rpc.ssh import AgentTransport
+message = json.loads(sys.argv[1])
+with AgentTransport(way_from_json("way", message["way"]).board) as transport:
+    transport.run(request_from_json(message["request"]))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,13 @@ def test_good_kernel_may_print_and_leave_processes(ready: Ready, entry: str) -> 
     assert marked(ready.board.folder) == [agent]
 
 
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # QEMU leaves it to the machine how much memory there is
+def test_memory_has_a_limit(ready: Ready) -> None:
+    reply = ready.run("hoards")
+    assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "Crash"), reply.error
+    assert ready.run("good").outcome is Outcome.OK
+
+
 @pytest.mark.parametrize("ready", ["a53"], indirect=True)
 def test_instruction_that_the_cpu_lacks_is_one_failed_run(ready: Ready) -> None:
     reply = ready.run("dot_product")
@@ -215,6 +237,25 @@ def test_orphans_of_a_killed_agent_are_ended_by_the_next(ready: Ready) -> None:
     assert ready.run("daemonizes_and_kills_server").outcome is Outcome.DEVICE_LOST
     assert ready.run("good").outcome is Outcome.OK
     assert marked(ready.board.folder) == [ready.agent]
+
+
+def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
+    """Neither on the host nor on the board, not even what a kernel has started."""
+    ready.transport.close()
+    request = request_to_json(ready.kernels.request("daemonizes_and_hangs", run_limit_s=60.0))
+    message = json.dumps({"way": way_to_json(Way(ready.board)), "request": request})
+    with subprocess.Popen([sys.executable, "-c", TUNER, message]) as tuner:
+        deadline = time.monotonic() + 30
+        while len(marked(ready.board.folder)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        started = {*psutil.Process(tuner.pid).children(recursive=True), *marked(ready.board.folder)}
+        assert len(started) >= 4
+        tuner.kill()
+    # What hangs elsewhere in the tree is ended by the next agent.
+    ready.transport.start()
+    _, alive = psutil.wait_procs(started, 5)
+    assert not alive
+    assert ready.run("good").outcome is Outcome.OK
 
 
 def test_a_board_has_one_host(ready: Ready) -> None:

@@ -33,6 +33,15 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
     return build_kernels(tmp_path_factory.mktemp("kernels"))
 
 
+@pytest.fixture(scope="module")
+def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
+    folder = tmp_path_factory.mktemp("ssh")
+    with running_sshd(folder / "sshd") as sshd:
+        board = board_behind(sshd, "x86", folder / "board")
+        provision(board, CACHE, upgrade=False, say=print)
+        yield board
+
+
 class TransportContract(ABC):
     """A subclass gives `new`: a transport that is not started, and closes it."""
 
@@ -115,14 +124,6 @@ class TestAgentTransport(TransportContract):
 
 
 class TestSshTransport(TransportContract):
-    @pytest.fixture(scope="class")
-    def provisioned(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
-        folder = tmp_path_factory.mktemp("ssh")
-        with running_sshd(folder / "sshd") as sshd:
-            board = board_behind(sshd, "x86", folder / "board")
-            provision(board, CACHE, upgrade=False, say=print)
-            yield board
-
     @pytest.fixture
     def new(self, kernels: Kernels, provisioned: Board) -> Iterator[Transport]:  # noqa: ARG002
         transport = AgentTransport(provisioned)
