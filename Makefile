@@ -68,9 +68,9 @@ $(VENV)/installed-peers: pyproject.toml $(VENV)/installed
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,models,lab,dask]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,models,lab,dask,farm]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers,models,lab,dask]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers,models,lab,dask,farm]'
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -14,21 +15,37 @@ from compiler.errors import NoLinkerError
 from rpc import processes
 
 LINKERS = ("ld", "ld.lld", "ld.bfd", "ld.gold")
+ANY_LINKER = "ld.lld"
+"""Links for every architecture."""
+
+# The field `e_machine` of ELF's header, at byte 18.
+_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64"}
 # Without symbols, and without a page of padding for each segment: half the size.
 OPTIONS = ("-shared", "-s", "-z", "max-page-size=4096")
 LIMIT_S = 20.0
 
 
-def find_linker() -> str:
-    """Path of the first linker that is installed.
+def find_linker(architecture: str = "") -> str:
+    """Path of the first linker that is installed, for this machine's objects or those of another architecture.
 
     Raises:
         NoLinkerError: there is none.
     """
-    for name in LINKERS:
+    is_foreign = architecture not in ("", platform.machine())
+    names = (f"{architecture}-linux-gnu-ld", ANY_LINKER) if is_foreign else LINKERS
+    for name in names:
         if path := shutil.which(name):
             return path
-    raise NoLinkerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(LINKERS)}")
+    if is_foreign:
+        raise NoLinkerError(f"no linker for kernels of {architecture}, looked for: {', '.join(names)}")
+    raise NoLinkerError(f"no C compiler to link kernels with, looked for its linker: {', '.join(names)}")
+
+
+def architecture_of(compiled: Path) -> str:
+    """What machine an object file is for; empty where that is not known here."""
+    with compiled.open("rb") as file:
+        head = file.read(20)
+    return _MACHINES.get(int.from_bytes(head[18:20], "little"), "") if head[:4] == b"\x7fELF" else ""
 
 
 def link_module(module: Any, library: Path) -> None:
@@ -58,7 +75,7 @@ def link_objects(output: Path, objects: Sequence[Path]) -> None:
         if os.getppid() != parent:
             os._exit(1)
 
-    command = [find_linker(), *OPTIONS, "-o", str(output), *map(str, objects)]
+    command = [find_linker(architecture_of(objects[0])), *OPTIONS, "-o", str(output), *map(str, objects)]
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

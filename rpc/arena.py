@@ -43,9 +43,8 @@ class Arena:
 
     def fault(self, expected: NDArray[Any], salt: int) -> Fault | None:
         """Compare with `expected` bit for bit, after `prepare` with the same salt and a run."""
-        return self._guard_fault(expected.nbytes, salt) or _value_fault(
-            self.view(expected.shape, expected.dtype), expected
-        )
+        output = self.view(expected.shape, expected.dtype)
+        return self._guard_fault(expected.nbytes, salt) or value_fault(output, expected)
 
     def _guard_fault(self, output_bytes: int, salt: int) -> Fault | None:
         before, _, after = self._zones(output_bytes)
@@ -55,8 +54,7 @@ class Arena:
         )
         if offsets.size == 0:
             return None
-        text = f"bytes written outside of the {output_bytes} of the output: {offsets.size}, first at byte {offsets[0]}"
-        return Fault("OutOfBounds", text)
+        return guard_fault(output_bytes, offsets.size, int(offsets[0]))
 
     def _zones(self, output_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
         end = GUARD_BYTES + output_bytes
@@ -69,7 +67,14 @@ def _guard(salt: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return pattern[:GUARD_BYTES], pattern[GUARD_BYTES:]
 
 
-def _value_fault(got: NDArray[Any], expected: NDArray[Any]) -> Fault | None:
+def guard_fault(output_bytes: int, changed: int, first: int) -> Fault:
+    """What is wrong where so many bytes of the guard zones changed."""
+    text = f"bytes written outside of the {output_bytes} of the output: {changed}, first at byte {first}"
+    return Fault("OutOfBounds", text)
+
+
+def value_fault(got: NDArray[Any], expected: NDArray[Any]) -> Fault | None:
+    """Where an output differs from the expected one of its shape and type, bit for bit."""
     bits = f"u{expected.dtype.itemsize}"
     wrong = np.flatnonzero(got.reshape(-1).view(bits) != expected.reshape(-1).view(bits))
     if wrong.size == 0:

@@ -11,7 +11,8 @@ class Transport(Protocol):
     """A way to run kernels on one device.
 
     A transport is used by one thread at a time. A candidate that crashes or hangs is a `Reply`; `run` raises nothing
-    for it and is ready for the next request. It returns at the latest `request.run_limit_s` + 5 s after it was called.
+    for it and is ready for the next request. It returns at the latest `request.run_limit_s` + 5 s after it was called,
+    or, where it has to connect or to send cases first, so much later as its limits for that allow.
     """
 
     def start(self) -> Capabilities:

@@ -2,8 +2,15 @@
 
 RpcError
 ├── DeviceStartError     the device's server did not start or did not greet in time
+│   ├── HostKeyError         the board shows another host key than the one that is known, or none is known
+│   ├── LoginError           the board does not take the user's key, or the key can't be used
+│   └── NotProvisionedError  the board has no agent, or another one than this version's
 ├── DeviceLostError      the server ended, or stopped answering
 │   └── LeftoverError        a process that a session started could not be ended
+├── SessionEndedError    a board's session ended before it answered
+├── ProvisionError       a board can't be provisioned or released
+├── InventoryError       an inventory can't be read, or has faults; a line for each
+├── UnknownBoardError    the inventory has no board of this name
 └── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
 """
 
@@ -16,12 +23,45 @@ class DeviceStartError(RpcError):
     """The device's server did not start or did not greet in time."""
 
 
+class HostKeyError(DeviceStartError):
+    """The board shows another host key than the one that is known, or none is known."""
+
+
+class LoginError(DeviceStartError):
+    """The board does not take the user's key, or the key can't be used."""
+
+
+class NotProvisionedError(DeviceStartError):
+    """The board has no agent, or another one than this version's."""
+
+
 class DeviceLostError(RpcError):
     """The server ended, or stopped answering."""
 
 
 class LeftoverError(DeviceLostError):
     """A process that a session started could not be ended."""
+
+
+class SessionEndedError(RpcError):
+    """A board's session ended before it answered: `how` is the agent's word for it, `errors` what it wrote last."""
+
+    def __init__(self, how: str, errors: str) -> None:
+        super().__init__(how)
+        self.how = how
+        self.errors = errors
+
+
+class ProvisionError(RpcError):
+    """A board can't be provisioned or released."""
+
+
+class InventoryError(RpcError):
+    """An inventory can't be read, or has faults; a line for each."""
+
+
+class UnknownBoardError(RpcError):
+    """The inventory has no board of this name."""
 
 
 class ProtocolError(RpcError):

@@ -104,6 +104,11 @@ class Reply:
     error: str = ""
     run_s: float = 0.0
 
+    @classmethod
+    def lost(cls, error: Exception, run_s: float) -> Reply:
+        """The answer where the device was lost."""
+        return cls(Outcome.DEVICE_LOST, error_class=type(error).__name__, error=str(error), run_s=run_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:

@@ -48,7 +48,7 @@ class Options:
 
 def main() -> None:
     options = _parse()
-    _guard_against_orphanhood(options.parent)
+    guard_against_orphanhood(options.parent)
     if options.core is not None:
         _bind(options.core)
     processes.adopt_orphans()
@@ -108,7 +108,7 @@ def _wait_for_request(sock: socket.socket, parent: int) -> None:
             raise DeviceLostError("the process that started this one ended")
 
 
-def _guard_against_orphanhood(parent: int) -> None:
+def guard_against_orphanhood(parent: int) -> None:
     """End when the parent ends, even where others hold the socket open.
 
     The signal is SIGCONT, so that it reaches a stopped server too; it also comes when only a thread of the parent ends.

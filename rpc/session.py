@@ -45,7 +45,7 @@ class FailedError(Exception):
     def __init__(self, outcome: Outcome, error_class: str, error: str) -> None:
         super().__init__(error)
         self.outcome = outcome
-        self.error_class = error_class
+        self.error_class = error_class[:_LONGEST_CLASS]
 
 
 def measure(request: Request, bench: Bench, arrived_at: float) -> Reply:
@@ -63,9 +63,9 @@ def measure(request: Request, bench: Bench, arrived_at: float) -> Reply:
         with contextlib.closing(Child(Worker(job).serve, bench.memory_limit_bytes)) as child:
             reply = _Session(request, job, child, bench).run()
     except CaseError as error:
-        reply = Reply(Outcome.DEVICE_LOST, error_class="CaseUnreadable", error=_one_line(str(error)))
+        reply = Reply(Outcome.DEVICE_LOST, error_class="CaseUnreadable", error=one_line(str(error)))
     except FailedError as error:
-        reply = Reply(error.outcome, error_class=error.error_class, error=_one_line(str(error)))
+        reply = Reply(error.outcome, error_class=error.error_class, error=one_line(str(error)))
     return dataclasses.replace(reply, run_s=time.monotonic() - arrived_at)
 
 
@@ -149,7 +149,7 @@ class _Session:
             raise FailedError(Outcome.RUN_FAILED, "Crash", f"{place}: {error}") from error
         except ProtocolError as error:
             raise FailedError(Outcome.RUN_FAILED, "BadAnswer", f"{place}: {error}") from error
-        raise FailedError(Outcome.RUN_FAILED, error_class[:_LONGEST_CLASS], f"{place}: {error_text}")
+        raise FailedError(Outcome.RUN_FAILED, error_class, f"{place}: {error_text}")
 
 
 def _job(request: Request, deadline: float) -> Job:
@@ -159,6 +159,6 @@ def _job(request: Request, deadline: float) -> Job:
     return Job(programs, probe, request.timing, Arena(max(outputs)), deadline)
 
 
-def _one_line(message: str) -> str:
+def one_line(message: str) -> str:
     """Printable, on one line, and not too long."""
     return " ".join("".join(char if char.isprintable() else " " for char in message).split())[:_LONGEST_ERROR]

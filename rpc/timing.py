@@ -11,7 +11,7 @@ from results.stats import is_settled
 from rpc.request import Timing
 
 # Below this the clock's own steps and overhead would show in a repeat.
-_SHORTEST_REPEAT_S = 1e-5
+SHORTEST_REPEAT_S = 1e-5
 _LARGEST_STEP = 100
 _HEADROOM = 1.1
 # A call that takes so many times the limit at which a program is given up is timed alone.
@@ -70,7 +70,7 @@ def calls_that_fill(kernel: Timeable, min_repeat_s: float, slow_s: float = math.
 
     A kernel of which one call takes longer than `slow_s` is called once.
     """
-    target_s = max(min_repeat_s, _SHORTEST_REPEAT_S)
+    target_s = max(min_repeat_s, SHORTEST_REPEAT_S)
     calls = 1
     while (taken_s := min(_taken_s(kernel, calls), _taken_s(kernel, calls))) < target_s:
         if calls == 1 and taken_s > slow_s:
@@ -85,17 +85,37 @@ def time_in_turn(kernels: Sequence[Timeable], timing: Timing) -> tuple[tuple[tup
 
     The kernels take turns repeat by repeat, in the other order every other round, so that what drifts, drifts for all.
     """
-    slow_s = math.inf if timing.give_up_s is None else _SLOW * timing.give_up_s
-    calls = tuple(calls_that_fill(kernel, timing.min_repeat_s, slow_s) for kernel in kernels)
+    calls = tuple(calls_that_fill(kernel, timing.min_repeat_s, slow_call_s(timing)) for kernel in kernels)
     times_s: list[list[float]] = [[] for _ in kernels]
     order = list(range(len(kernels)))
-    for done in range(1, timing.repeats + 1):
+    for _ in range(timing.repeats):
         for index in order:
             times_s[index].append(kernels[index].mean_s(calls[index]))
         order.reverse()
-        if done >= timing.fewest and (_is_hopeless(times_s, timing) or _is_settled(times_s, timing)):
+        if is_over(times_s, timing):
             break
     return tuple(tuple(values) for values in times_s), calls
+
+
+def slow_call_s(timing: Timing) -> float:
+    """A call that takes longer is timed alone."""
+    return math.inf if timing.give_up_s is None else _SLOW * timing.give_up_s
+
+
+def is_over(times_s: Sequence[Sequence[float]], timing: Timing) -> bool:
+    """Whether more repeats would tell nothing new."""
+    if len(times_s[0]) < timing.fewest:
+        return False
+    return _is_hopeless(times_s, timing) or _is_settled(times_s, timing)
+
+
+def next_look(done: int, timing: Timing) -> int:
+    """The next number of repeats after which timing may be over."""
+    if done < timing.fewest:
+        return timing.fewest
+    if timing.min_gain is None:  # what was not hopeless once never is
+        return timing.repeats
+    return min(done + _LOOK_EVERY - (done - timing.fewest) % _LOOK_EVERY, timing.repeats)
 
 
 def _is_hopeless(times_s: Sequence[Sequence[float]], timing: Timing) -> bool:

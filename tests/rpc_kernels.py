@@ -60,6 +60,9 @@ KERNEL(good)
 KERNEL(segfault, *(volatile int*)8 = 0)
 KERNEL(aborts, fputs("first line\nsecond \033[31mline", stderr); abort())
 KERNEL(traps, __builtin_trap())
+#ifdef __aarch64__
+KERNEL(dot_product, __asm__ volatile(".inst 0x4e809400" ::: "v0"))  // sdot v0.4s, v0.16b, v0.16b
+#endif
 KERNEL(leaves, exit(0))
 KERNEL(hangs, for (;;) {})
 KERNEL(prints, for (int i = 0; i < 2000; ++i) puts("{\"done\": {}}"); fflush(stdout))
@@ -105,12 +108,12 @@ class Kernels:
         return Request(programs, timing, run_limit_s, self.program(probe) if probe else None)
 
 
-def build_kernels(folder: Path) -> Kernels:
+def build_kernels(folder: Path, compiler: str = "cc") -> Kernels:
     source, library = folder / "kernels.c", folder / "kernels.so"
     source.write_text(_SOURCE, encoding="utf-8")
     includes = (tvm_ffi.libinfo.find_include_path(), tvm_ffi.libinfo.find_dlpack_include_path())
     options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", *(f"-I{path}" for path in includes)]
-    subprocess.run(["cc", *options, "-o", str(library), str(source)], check=True, timeout=60)
+    subprocess.run([compiler, *options, "-o", str(library), str(source)], check=True, timeout=60)
     return Kernels(library, sha256_of(library), tuple(write_case(folder, index) for index in range(3)))
 
 

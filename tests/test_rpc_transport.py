@@ -1,4 +1,4 @@
-"""What every transport does: the contract, for the local device and for the fake one."""
+"""What every transport does: the contract, for the local device, an agent, the same by SSH, and the fake device."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from boards import CACHE, board, board_behind, install
 from rpc_kernels import Kernels, build_kernels
+from sshd import running_sshd
 
 from results.record import Outcome
 from rpc.base import Transport
 from rpc.errors import DeviceLostError
 from rpc.fake import FakeTransport
+from rpc.inventory import Board
 from rpc.local import LocalTransport
 from rpc.protocol import reply_from_json, reply_to_json
+from rpc.provision import provision
 from rpc.request import Capabilities, Program, Reply, Request
+from rpc.ssh import AgentTransport
 
 pytestmark = pytest.mark.alone
 
@@ -25,6 +31,15 @@ pytestmark = pytest.mark.alone
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
     return build_kernels(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(scope="module")
+def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
+    folder = tmp_path_factory.mktemp("ssh")
+    with running_sshd(folder / "sshd") as sshd:
+        board = board_behind(sshd, "x86", folder / "board")
+        provision(board, CACHE, upgrade=False, say=print)
+        yield board
 
 
 class TransportContract(ABC):
@@ -96,6 +111,22 @@ class TestLocalTransport(TransportContract):
     @pytest.fixture
     def new(self, kernels: Kernels) -> Iterator[Transport]:  # noqa: ARG002
         transport = LocalTransport()
+        yield transport
+        transport.close()
+
+
+class TestAgentTransport(TransportContract):
+    @pytest.fixture
+    def new(self, kernels: Kernels, tmp_path: Path) -> Iterator[Transport]:  # noqa: ARG002
+        transport = AgentTransport(board(), [str(install(tmp_path / "board"))])
+        yield transport
+        transport.close()
+
+
+class TestSshTransport(TransportContract):
+    @pytest.fixture
+    def new(self, kernels: Kernels, provisioned: Board) -> Iterator[Transport]:  # noqa: ARG002
+        transport = AgentTransport(provisioned)
         yield transport
         transport.close()
 

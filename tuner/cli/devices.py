@@ -1,8 +1,11 @@
-"""`int8tune devices check`"""
+"""`int8tune devices`: this machine and the boards of an inventory."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tuner.cli.options import DebugOption, Format, FormatOption, TargetOption
 from tuner.cli.output import aligned, emit, emit_json, say
@@ -10,7 +13,9 @@ from tuner.cli.plan import cores_in_words
 
 if TYPE_CHECKING:
     from results.record import DeviceCheck
+    from rpc.inventory import Board, Inventory
     from rpc.request import Capabilities
+    from tuner.board_check import BoardCheck
 
 # Of all CPU features, those that decide how fast int8 can be.
 INT8_FEATURES = (
@@ -28,13 +33,104 @@ INT8_FEATURES = (
 )
 
 
-def check(target: TargetOption = None, form: FormatOption = Format.TABLE, _debug: DebugOption = False) -> None:
-    """Measure what one core can do.
+BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="A board's name in the inventory.")]
+InventoryOption = Annotated[
+    Path, typer.Option("--inventory", metavar="FILE", help="The boards: see docs/farm.md.", show_default=True)
+]
+DEFAULT_INVENTORY = Path("farm.toml")
+
+
+def list_(
+    inventory: InventoryOption = DEFAULT_INVENTORY, form: FormatOption = Format.TABLE, _debug: DebugOption = False
+) -> None:
+    """The boards of an inventory. None of them is touched.
+
+    Example: int8tune devices list --inventory farm.toml
+    """
+    boards = _read(inventory).boards
+    if form is Format.JSON:
+        emit_json([_board_fields(board) for board in boards])
+        return
+    header = ("board", "transport", "address", "target", "cores", "timing", "tags")
+    emit(aligned([header, *(tuple(map(str, _board_fields(board).values())) for board in boards)]))
+
+
+def provision(
+    board: BoardArgument,
+    inventory: InventoryOption = DEFAULT_INVENTORY,
+    upgrade: Annotated[bool, typer.Option("--upgrade", help="Replace the agent of another version.")] = False,
+    _debug: DebugOption = False,
+) -> None:
+    """Make a board ready: put the agent there, in one folder, without root.
+
+    Example: int8tune devices provision a53
+    """
+    from rpc.agent_bundle import default_cache
+    from rpc.provision import provision as provision_board
+
+    done = provision_board(_ssh_board(inventory, board), default_cache(), upgrade, say)
+    emit(
+        aligned(
+            [
+                ("board", board),
+                ("agent", f"{done.change}, {done.bundle}"),
+                ("folder", done.folder),
+                ("took", f"{done.took_s:.1f} s, {done.sent_bytes / 1e6:.1f} MB sent"),
+            ]
+        )
+    )
+    say("a key that may start the agent and do nothing else has this line in the board's authorized_keys:")
+    say(done.key_line)
+
+
+def release(board: BoardArgument, inventory: InventoryOption = DEFAULT_INVENTORY, _debug: DebugOption = False) -> None:
+    """End a board's agent and remove everything that provisioning put there.
+
+    Example: int8tune devices release a53
+    """
+    from rpc.provision import release as release_board
+
+    was_there = release_board(_ssh_board(inventory, board))
+    emit(f"{board}: {'released' if was_there else 'nothing was there'}")
+
+
+def trust(
+    board: BoardArgument,
+    fingerprint: Annotated[str, typer.Argument(metavar="FINGERPRINT", help="Of the new host key: SHA256:...")],
+    inventory: InventoryOption = DEFAULT_INVENTORY,
+    _debug: DebugOption = False,
+) -> None:
+    """Accept another host key of a board that was set up anew, if it is the one with this fingerprint.
+
+    Example: int8tune devices trust a53 SHA256:Gm2m0eJp2oUX8e0lYyB0pZ1bQ7iDq1V3n0o1yqk1F0s
+    """
+    from rpc.inventory import replace_host_key
+    from rpc.ssh_connection import shown_key_with
+
+    known = _read(inventory)
+    chosen = _ssh_board(inventory, board)
+    replace_host_key(known, chosen, shown_key_with(chosen, fingerprint))
+    emit(f"{board}: host key {fingerprint} is the known one now")
+
+
+def check(
+    board: Annotated[
+        str | None, typer.Argument(metavar="[BOARD]", help="A board of the inventory; this machine if left out.")
+    ] = None,
+    inventory: InventoryOption = DEFAULT_INVENTORY,
+    target: TargetOption = None,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Measure what one core can do, here or on a board.
 
     Its int8 peak, how fast it reads from each level of memory, and the noise.
 
     Example: int8tune devices check --format json
     """
+    if board is not None:
+        _check_board(inventory, board, target, form)
+        return
     from compiler.linker import find_linker
     from tuner.cores import measuring_and_build_cores
     from tuner.device_check import measure_device
@@ -49,13 +145,76 @@ def check(target: TargetOption = None, form: FormatOption = Format.TABLE, _debug
         emit_json({**_measured(measured), "features": features, **cores})
         return
     cores_text = cores_in_words(measuring, building)
-    emit(aligned([*_about(device, measured, features, cores_text), *_speeds(measured)]))
+    emit(aligned([*_about(device, measured.target, features, cores_text), *_speeds(measured)]))
 
 
-def _about(device: Capabilities, measured: DeviceCheck, features: list[str], cores: str) -> list[tuple[str, str]]:
+def _check_board(inventory: Path, name: str, target: str | None, form: Format) -> None:
+    from tuner.board_check import check_board
+
+    board = _ssh_board(inventory, name)
+    say("building and running the canary, this takes some seconds")
+    found = check_board(board, target or board.target or None)
+    features = [feature for feature in INT8_FEATURES if feature in found.device.features]
+    if form is Format.JSON:
+        emit_json(_board_check(found, features))
+        return
+    rows = [
+        ("board", board.name),
+        *_about(found.device, found.target, features, ", ".join(map(str, found.device.cores))),
+    ]
+    rows += [(name, value) for name, value in found.state.items() if value]
+    rows.append(("canary", "exact"))
+    emit(aligned([*rows, *(_speeds(found.measured) if found.measured else [("times", "none: see `timing`")])]))
+
+
+def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
+    return {
+        "board": found.board,
+        "architecture": found.device.architecture,
+        "cpu": found.device.cpu,
+        "target": found.target,
+        "features": features,
+        "cores": list(found.device.cores),
+        "state": dict(found.state),
+        "canary": "exact",
+        "measured": _measured(found.measured) if found.measured else None,
+    }
+
+
+def _read(inventory: Path) -> Inventory:
+    from rpc.inventory import read_inventory
+    from schedules.target import PROFILES
+
+    return read_inventory(inventory, [profile.name for profile in PROFILES])
+
+
+def _ssh_board(inventory: Path, name: str) -> Board:
+    from rpc.errors import ProvisionError
+    from rpc.inventory import TransportKind
+
+    board = _read(inventory).board(name)
+    if board.transport is not TransportKind.SSH:
+        raise ProvisionError(f"`{name}` must be a board with transport `ssh`: {board.transport.value}")
+    return board
+
+
+def _board_fields(board: Board) -> dict[str, Any]:
+    address = f"{board.user}@{board.address}:{board.port}" if board.user else board.address or "-"
+    return {
+        "board": board.name,
+        "transport": board.transport.value,
+        "address": address,
+        "target": board.target or "best",
+        "cores": ",".join(map(str, board.cores)) or "all",
+        "timing": board.timing.value,
+        "tags": ",".join(sorted(board.tags)) or "-",
+    }
+
+
+def _about(device: Capabilities, target: str, features: list[str], cores: str) -> list[tuple[str, str]]:
     return [
         ("cpu", f"{device.cpu} ({device.architecture})"),
-        ("target", measured.target),
+        ("target", target),
         ("features", " ".join(features) or "none that matter"),
         ("cores", cores),
         ("governor", device.environment.get("governor", "unknown")),

@@ -28,7 +28,17 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from rpc.errors import DeviceLostError, DeviceStartError, RpcError
+from rpc.errors import (
+    DeviceLostError,
+    DeviceStartError,
+    HostKeyError,
+    InventoryError,
+    LoginError,
+    NotProvisionedError,
+    ProvisionError,
+    RpcError,
+    UnknownBoardError,
+)
 from schedules.errors import (
     ConfigError,
     ScheduleError,
@@ -113,7 +123,13 @@ FAILURES: dict[type[BaseException], Failure] = {
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
+    HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
+    LoginError: Failure(NO_DEVICE, "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"),
+    NotProvisionedError: Failure(NO_DEVICE, "make it ready: int8tune devices provision BOARD --upgrade"),
+    ProvisionError: Failure(FAILED, "see what a board needs: docs/farm.md"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
+    InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),
+    UnknownBoardError: Failure(USAGE, "see the boards: int8tune devices list"),
     RpcError: Failure(FAILED, "check the device: int8tune devices check"),
     OSError: Failure(FAILED, "check the path and its permissions: ls -ld PATH"),
 }

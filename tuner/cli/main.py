@@ -13,7 +13,7 @@ from tuner.cli.accuracy import accuracy
 from tuner.cli.bench import bench
 from tuner.cli.best import best
 from tuner.cli.compile import compile_
-from tuner.cli.devices import check
+from tuner.cli.devices import check, list_, provision, release, trust
 from tuner.cli.failures import INTERRUPTED, explain
 from tuner.cli.lab import export, lab
 from tuner.cli.layers import layers
@@ -62,8 +62,12 @@ def make_program() -> typer.Typer:
     results.command("best")(best)
     results.command("suggest")(suggest)
     results.command("export")(export)
-    devices = _group("The machine that kernels are measured on.")
+    devices = _group("The machines that kernels are measured on.")
+    devices.command("list")(list_)
     devices.command("check")(check)
+    devices.command("provision")(provision)
+    devices.command("release")(release)
+    devices.command("trust")(trust)
     for name, group in (("templates", templates), ("results", results), ("devices", devices)):
         program.add_typer(group, name=name)
     return program

@@ -1,0 +1,600 @@
+// The board's agent: it speaks with one host over its standard streams, opens no port, and forks a process per session.
+//
+// A message is a byte that says what it is, four bytes of length (little-endian), and that many bytes. Between two messages
+// `open` and `ended`, the bytes of `data` are those of TVM's session protocol. The agent runs no kernel itself.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "machine.h"
+#include "session.h"
+#include "sha256.h"
+
+namespace int8tune {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr size_t kLongestMessage = 4 << 20;
+constexpr size_t kMostToSession = 128 << 20;
+constexpr size_t kMostToHost = 4 << 20;
+constexpr size_t kChunk = 256 << 10;
+constexpr size_t kLongestTail = 300;
+constexpr rlim_t kLargestLibrary = 64 << 20;
+constexpr double kHostSilenceS = 20;
+constexpr double kEndLimitS = 3;
+constexpr double kLongestSessionS = 86400;
+const char kMark[] = "INT8TUNE_AGENT=";
+
+double Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+int child_ended[2];
+bool adopts_orphans = false;  // QEMU's user mode, and Linux before 3.4, let nobody
+
+void OnChild(int) {
+  int saved = errno;
+  ssize_t written = write(child_ended[1], "", 1);
+  (void)written;
+  errno = saved;
+}
+
+std::vector<int> Processes() {
+  std::vector<int> pids;
+  DIR* folder = opendir("/proc");
+  if (!folder) return pids;
+  while (dirent* entry = readdir(folder)) {
+    if (int pid = atoi(entry->d_name)) pids.push_back(pid);
+  }
+  closedir(folder);
+  return pids;
+}
+
+std::string ReadAll(const std::string& path) {
+  std::string text;
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char chunk[4096];
+  ssize_t got;
+  while (file >= 0 && (got = read(file, chunk, sizeof chunk)) > 0) text.append(chunk, size_t(got));
+  if (file >= 0) close(file);
+  return text;
+}
+
+// proc(5): the state and the parent follow the command's name, which ends with the last bracket.
+bool IsMyChild(int pid) {
+  std::string stat = ReadAll("/proc/" + std::to_string(pid) + "/stat");
+  size_t bracket = stat.rfind(')');
+  return bracket != std::string::npos && bracket + 4 < stat.size() && atoi(stat.c_str() + bracket + 4) == getpid();
+}
+
+void Kill(int pid) {
+  kill(-pid, SIGKILL);
+  kill(pid, SIGKILL);
+}
+
+// Ends every child, and those that come up as orphans meanwhile; how many are left.
+int EndChildren(double limit_s) {
+  double deadline = Now() + limit_s;
+  for (;;) {
+    int pid;
+    while ((pid = waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (pid < 0 && errno == ECHILD) return 0;
+    int left = 0;
+    for (int candidate : Processes()) {
+      if (IsMyChild(candidate)) Kill(candidate), ++left;
+    }
+    if (Now() > deadline) return std::max(left, 1);
+    usleep(1000);
+  }
+}
+
+// Ends what hangs elsewhere in the tree: processes that were started with the folder's mark; how many are left.
+int EndMarked(const std::string& folder, double limit_s) {
+  std::string mark = kMark + folder;
+  double deadline = Now() + limit_s;
+  int found = 1;
+  for (; found && Now() < deadline; usleep(1000)) {
+    found = 0;
+    for (int pid : Processes()) {
+      if (pid == getpid()) continue;
+      std::string environment = ReadAll("/proc/" + std::to_string(pid) + "/environ");
+      std::string whole = std::string(1, '\0') + environment;
+      if (whole.find(std::string(1, '\0') + mark + std::string(1, '\0')) == std::string::npos) continue;
+      Kill(pid);
+      ++found;
+    }
+    if (!found) break;
+  }
+  return found;
+}
+
+int RemoveEntry(const char* path, const struct stat*, int, FTW*) {
+  remove(path);
+  return 0;
+}
+
+void RemoveTree(const std::string& path) { nftw(path.c_str(), RemoveEntry, 16, FTW_DEPTH | FTW_PHYS); }
+
+struct Settings {
+  std::vector<int> cores;
+  uint64_t memory_bytes = 512 << 20;
+  uint64_t disk_bytes = 1 << 30;
+};
+
+struct Child {
+  int pid = 0;
+  int socket = -1;
+  int errors = -1;
+  double deadline = 0;
+  bool ended = false;
+  int status = 0;
+  std::string to_session;
+};
+
+class Agent {
+ public:
+  Agent(std::string folder, int in, int out) : folder_(std::move(folder)), in_(in), out_(out) {}
+
+  int Serve();
+
+ private:
+  void Receive();
+  void Handle(char kind, const std::string& body);
+  void Greet(const std::string& body);
+  void Open(const std::string& body);
+  [[noreturn]] void Live(int socket, int errors, int parent, double seconds);
+  void Missing(const std::string& body);
+  void Upload(const std::string& body);
+  void MakeRoom(uint64_t needed);
+  void FromSession();
+  void ToSession();
+  void EndSession(const std::string& how);
+  void Say(char kind, const std::string& body);
+  bool Flush();
+  [[noreturn]] void Leave(const std::string& why);
+  int TimeLeftMs() const;
+  std::string HowItEnded(int status) const;
+
+  std::string folder_;
+  int in_, out_;
+  std::string received_, to_host_;
+  double heard_ = Now();
+  bool greeted_ = false;
+  Settings settings_;
+  Child child_;
+  int sessions_ = 0;
+  std::string part_;
+};
+
+std::map<std::string, std::string> Pairs(const std::string& text) {
+  std::map<std::string, std::string> pairs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    size_t equals = line.find('=');
+    if (equals != std::string::npos) pairs[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+  return pairs;
+}
+
+int Agent::Serve() {
+  for (;;) {
+    pollfd waits[4] = {{in_, POLLIN, 0}, {out_, 0, 0}, {child_ended[0], POLLIN, 0}, {child_.socket, 0, 0}};
+    if (!to_host_.empty()) waits[1].events |= POLLOUT;
+    if (to_host_.size() < kMostToHost) waits[3].events |= POLLIN;
+    if (!child_.to_session.empty()) waits[3].events |= POLLOUT;
+    if (poll(waits, 4, TimeLeftMs()) < 0 && errno != EINTR) Leave("poll failed");
+    if (waits[0].revents) Receive();
+    if (waits[1].revents & (POLLERR | POLLHUP)) Leave("");
+    if (waits[2].revents) {
+      char seen[64];
+      while (read(child_ended[0], seen, sizeof seen) > 0) {
+      }
+      int pid, status;
+      while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == child_.pid) child_.ended = true, child_.status = status;
+      }
+    }
+    if (child_.pid && (waits[3].revents & (POLLIN | POLLHUP | POLLERR))) FromSession();
+    if (child_.pid && child_.ended) {
+      FromSession();
+      if (child_.pid) EndSession(HowItEnded(child_.status));
+    }
+    if (child_.pid && (waits[3].revents & POLLOUT)) ToSession();
+    if (child_.pid && Now() > child_.deadline) EndSession("deadline");
+    if (!Flush()) Leave("");
+    if (Now() - heard_ > kHostSilenceS) Leave("the host was silent");
+  }
+}
+
+int Agent::TimeLeftMs() const {
+  double until = heard_ + kHostSilenceS;
+  if (child_.pid) until = std::min(until, child_.deadline);
+  return int(std::max(0.0, std::min((until - Now()) * 1000 + 1, 60000.0)));
+}
+
+void Agent::Receive() {
+  char chunk[1 << 16];
+  ssize_t got = read(in_, chunk, sizeof chunk);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) Leave("");
+  heard_ = Now();
+  received_.append(chunk, size_t(got));
+  size_t place = 0;
+  while (received_.size() - place >= 5) {
+    uint32_t length;
+    memcpy(&length, received_.data() + place + 1, sizeof length);
+    if (length > kLongestMessage) Leave("a message is too long");
+    if (received_.size() - place - 5 < length) break;
+    char kind = received_[place];
+    std::string body = received_.substr(place + 5, length);
+    place += 5 + length;
+    Handle(kind, body);
+  }
+  received_.erase(0, place);
+}
+
+void Agent::Handle(char kind, const std::string& body) {
+  if (!greeted_ && kind != 'H') Leave("the first message must be a greeting");
+  switch (kind) {
+    case 'H':
+      return Greet(body);
+    case 'P':
+      return Say('p', body);
+    case 'I':
+      return Say('i', StateOfMachine(folder_));
+    case 'O':
+      return Open(body);
+    case 'D':
+      if (child_.pid) child_.to_session += body;
+      if (child_.to_session.size() > kMostToSession) EndSession("too much was sent");
+      if (child_.pid) ToSession();
+      return;
+    case 'C':
+      if (child_.pid) EndSession("closed");
+      return;
+    case 'Q':
+      return Missing(body);
+    case 'U':
+      return Upload(body);
+    default:
+      Leave("unknown message");
+  }
+}
+
+void Agent::Greet(const std::string& body) {
+  auto pairs = Pairs(body);
+  if (atoi(pairs["version"].c_str()) != kVersion) Leave("version " + std::to_string(kVersion) + " of the agent is another one");
+  std::istringstream cores(pairs["cores"]);
+  for (std::string core; std::getline(cores, core, ',');) settings_.cores.push_back(atoi(core.c_str()));
+  if (!settings_.cores.empty()) {
+    for (int core : settings_.cores) {  // a set of cores is taken if one of them exists
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(core, &one);
+      if (sched_setaffinity(0, sizeof one, &one) != 0) Leave("core can't be used here: " + std::to_string(core));
+    }
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int core : settings_.cores) CPU_SET(core, &all);
+    sched_setaffinity(0, sizeof all, &all);
+  }
+  setenv("TVM_NUM_THREADS", pairs["threads"].empty() ? "1" : pairs["threads"].c_str(), 1);
+  setenv("TVM_BIND_THREADS", "0", 1);  // TVM would bind its threads to cores of its own choice
+  settings_.memory_bytes = strtoull(pairs["memory_bytes"].c_str(), nullptr, 10);
+  settings_.disk_bytes = strtoull(pairs["disk_bytes"].c_str(), nullptr, 10);
+  greeted_ = true;
+  Say('h', "version=" + std::to_string(kVersion) + "\npid=" + std::to_string(getpid()) + "\nbundle=" +
+               FirstLine(folder_ + "/bundle") + "\n" + AboutMachine() + StateOfMachine(folder_));
+}
+
+void Agent::Open(const std::string& body) {
+  if (child_.pid) Leave("a session is open already");
+  auto pairs = Pairs(body);
+  double seconds = std::min(atof(pairs["run_ms"].c_str()) / 1000, kLongestSessionS);
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) Leave("no socket left");
+  int errors = int(syscall(SYS_memfd_create, "stderr", 1u));
+  std::string work = folder_ + "/work";
+  RemoveTree(work);
+  mkdir(work.c_str(), 0700);
+  int parent = getpid();
+  int pid = fork();
+  if (pid < 0) Leave("no process left");
+  if (pid == 0) Live(pair[1], errors, parent, seconds);
+  close(pair[1]);
+  fcntl(pair[0], F_SETFL, O_NONBLOCK);
+  child_ = Child();
+  child_.pid = pid;
+  child_.socket = pair[0];
+  child_.errors = errors;
+  child_.deadline = Now() + seconds;
+  ++sessions_;
+}
+
+void LimitTo(int limit, rlim_t value) {
+  rlimit known;
+  if (getrlimit(__rlimit_resource_t(limit), &known) != 0) return;
+  value = known.rlim_max == RLIM_INFINITY ? value : std::min(value, known.rlim_max);
+  known = {value, value};
+  setrlimit(__rlimit_resource_t(limit), &known);
+}
+
+// The session's whole life. It has no descriptor of the agent's but its own socket.
+void Agent::Live(int socket, int errors, int parent, double seconds) {
+  setsid();
+  // TVM's own handler of a segmentation fault takes a third of a second to look for a backtrace.
+  for (int number : {SIGSEGV, SIGABRT, SIGCHLD, SIGPIPE}) signal(number, SIG_DFL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  int null = open("/dev/null", O_RDWR);
+  dup2(null, 0);
+  dup2(null, 1);
+  dup2(errors >= 0 ? errors : null, 2);
+  dup2(socket, 3);
+  for (int descriptor = 4; descriptor < 256; ++descriptor) close(descriptor);
+  LimitTo(RLIMIT_CORE, 0);
+  LimitTo(RLIMIT_FSIZE, kLargestLibrary);
+  LimitTo(RLIMIT_CPU, rlim_t(seconds * double(std::max<size_t>(settings_.cores.size(), 64))) + 10);
+  long pages = atol(ReadAll("/proc/self/statm").c_str());
+  LimitTo(RLIMIT_AS, rlim_t(pages) * rlim_t(sysconf(_SC_PAGESIZE)) + settings_.memory_bytes);
+  int score = open("/proc/self/oom_score_adj", O_WRONLY);
+  if (score >= 0 && write(score, "1000", 4) > 0) close(score);
+  std::string work = folder_ + "/work";
+  if (chdir(work.c_str()) != 0) _exit(1);
+  ServeSession(3, folder_ + "/cases", work);
+  _exit(1);
+}
+
+void Agent::FromSession() {
+  std::string chunk(kChunk, '\0');
+  for (;;) {
+    ssize_t got = recv(child_.socket, &chunk[0], chunk.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      Say('d', chunk.substr(0, size_t(got)));
+      if (to_host_.size() >= kMostToHost) return;
+      continue;
+    }
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    // How it ended is known a moment after its socket is closed.
+    int status = 0;
+    for (int waited = 0; waited < 1000 && !child_.ended; ++waited) {
+      if (waitpid(child_.pid, &status, WNOHANG) == child_.pid) child_.ended = true, child_.status = status;
+      if (!child_.ended) usleep(1000);
+    }
+    return EndSession(child_.ended ? HowItEnded(child_.status) : "closed its connection");
+  }
+}
+
+void Agent::ToSession() {
+  while (!child_.to_session.empty()) {
+    ssize_t sent = send(child_.socket, child_.to_session.data(), child_.to_session.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent <= 0) return;
+    child_.to_session.erase(0, size_t(sent));
+  }
+}
+
+std::string Agent::HowItEnded(int status) const {
+  if (WIFEXITED(status)) return "exited " + std::to_string(WEXITSTATUS(status));
+  return "signal " + std::to_string(WTERMSIG(status));
+}
+
+// Ends the session and all that it started, good or not, and says how it ended.
+void Agent::EndSession(const std::string& how) {
+  Kill(child_.pid);
+  int left = EndChildren(kEndLimitS);
+  if (!adopts_orphans) left += EndMarked(folder_, kEndLimitS);
+  std::string tail;
+  if (child_.errors >= 0) {
+    struct stat status;
+    fstat(child_.errors, &status);
+    off_t start = std::max<off_t>(0, status.st_size - off_t(kLongestTail));
+    tail.resize(size_t(status.st_size - start));
+    ssize_t got = pread(child_.errors, &tail[0], tail.size(), start);
+    tail.resize(size_t(std::max<ssize_t>(got, 0)));
+    close(child_.errors);
+  }
+  close(child_.socket);
+  child_ = Child();
+  RemoveTree(folder_ + "/work");
+  Say('e', "how=" + how + "\nleft=" + std::to_string(left) + "\n\n" + tail);
+  if (left) Leave("a process of a session could not be ended");
+}
+
+// The digests of those cases that are not here; a file that was changed since it was written is removed.
+void Agent::Missing(const std::string& body) {
+  std::string missing;
+  for (size_t place = 0; place + 32 <= body.size(); place += 32) {
+    std::string digest = body.substr(place, 32);
+    std::string path = folder_ + "/cases/" + Hex(reinterpret_cast<const uint8_t*>(digest.data()), 32);
+    std::string content = ReadAll(path);
+    Digest actual = Sha256Of(content.data(), content.size());
+    if (!content.empty() && memcmp(actual.data(), digest.data(), 32) == 0) {
+      utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+      continue;
+    }
+    unlink(path.c_str());
+    missing += digest;
+  }
+  Say('q', missing);
+}
+
+// A piece of a case: its digest, its whole size, and bytes that follow those sent before.
+void Agent::Upload(const std::string& body) {
+  if (body.size() < 40) Leave("a case can't be understood");
+  std::string digest = body.substr(0, 32);
+  uint64_t total;
+  memcpy(&total, body.data() + 32, sizeof total);
+  if (total > settings_.disk_bytes) Leave("a case is larger than the board's limit");
+  part_.append(body, 40, std::string::npos);
+  if (part_.size() < total) return;
+  std::string content;
+  content.swap(part_);
+  std::string answer = "\1the case was damaged on its way";
+  Digest actual = Sha256Of(content.data(), content.size());
+  if (content.size() == total && memcmp(actual.data(), digest.data(), 32) == 0) {
+    MakeRoom(total);
+    std::string path = folder_ + "/cases/" + Hex(actual.data(), 32), part = folder_ + "/cases/part";
+    unlink(part.c_str());
+    int file = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0400);
+    size_t done = 0;
+    while (file >= 0 && done < content.size()) {
+      ssize_t written = write(file, content.data() + done, content.size() - done);
+      if (written <= 0) break;
+      done += size_t(written);
+    }
+    int why = errno;
+    if (file >= 0 && close(file) == 0 && done == content.size() && rename(part.c_str(), path.c_str()) == 0) {
+      answer = std::string(1, '\0');
+    } else {
+      unlink(part.c_str());
+      answer = std::string("\1a case can't be written: ") + strerror(why);
+    }
+  }
+  Say('u', answer);
+}
+
+// Removes the cases that were used least recently until so many bytes fit.
+void Agent::MakeRoom(uint64_t needed) {
+  std::vector<std::pair<double, std::pair<std::string, uint64_t>>> files;
+  uint64_t used = needed;
+  std::string cases = folder_ + "/cases";
+  DIR* folder = opendir(cases.c_str());
+  if (!folder) return;
+  while (dirent* entry = readdir(folder)) {
+    struct stat status;
+    std::string path = cases + "/" + entry->d_name;
+    if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    used += uint64_t(status.st_size);
+    double when = double(status.st_mtim.tv_sec) + 1e-9 * double(status.st_mtim.tv_nsec);
+    files.push_back({when, {path, uint64_t(status.st_size)}});
+  }
+  closedir(folder);
+  std::sort(files.begin(), files.end());
+  for (size_t index = 0; index < files.size() && used > settings_.disk_bytes; ++index) {
+    unlink(files[index].second.first.c_str());
+    used -= files[index].second.second;
+  }
+}
+
+void Agent::Say(char kind, const std::string& body) {
+  uint32_t length = uint32_t(body.size());
+  to_host_ += kind;
+  to_host_.append(reinterpret_cast<char*>(&length), sizeof length);
+  to_host_ += body;
+}
+
+bool Agent::Flush() {
+  while (!to_host_.empty()) {
+    ssize_t written = write(out_, to_host_.data(), to_host_.size());
+    if (written < 0) return errno == EAGAIN || errno == EINTR;
+    to_host_.erase(0, size_t(written));
+  }
+  return true;
+}
+
+void Agent::Leave(const std::string& why) {
+  if (child_.pid) Kill(child_.pid);
+  EndChildren(kEndLimitS);
+  if (!adopts_orphans) EndMarked(folder_, kEndLimitS);
+  RemoveTree(folder_ + "/work");
+  if (!why.empty()) {
+    Say('x', why);
+    Flush();
+  }
+  _exit(why.empty() ? 0 : 1);
+}
+
+// One agent per folder. One that is stopped will never answer anybody: it is ended.
+bool Lock(const std::string& folder) {
+  std::string path = folder + "/lock";
+  int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  for (double deadline = Now() + 2; flock(file, LOCK_EX | LOCK_NB) != 0; usleep(20000)) {
+    int owner = atoi(FirstLine(path).c_str());
+    std::string stat = ReadAll("/proc/" + std::to_string(owner) + "/stat");
+    size_t bracket = stat.rfind(')');
+    if (owner > 1 && bracket != std::string::npos && bracket + 2 < stat.size() && stat[bracket + 2] == 'T') {
+      kill(owner, SIGKILL);
+    }
+    if (Now() > deadline) return false;
+  }
+  std::string pid = std::to_string(getpid()) + "\n";
+  return ftruncate(file, 0) == 0 && pwrite(file, pid.data(), pid.size(), 0) > 0;
+}
+
+void Refuse(int out, const std::string& why) {
+  uint32_t length = uint32_t(why.size());
+  std::string message = "x";
+  message.append(reinterpret_cast<char*>(&length), sizeof length);
+  message += why;
+  ssize_t written = write(out, message.data(), message.size());
+  (void)written;
+  _exit(1);
+}
+
+// Keeps the streams to the host where no kernel and no library finds them.
+int MoveAway(int descriptor) {
+  int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(null, descriptor);
+  close(null);
+  return moved;
+}
+
+}  // namespace
+}  // namespace int8tune
+
+int main(int count, char** arguments) {
+  using namespace int8tune;
+  if (count != 2) {
+    fprintf(stderr, "usage: agent FOLDER, or agent --about\n");
+    return 2;
+  }
+  if (strcmp(arguments[1], "--about") == 0) {
+    std::string about = AboutMachine();
+    fwrite(about.data(), 1, about.size(), stdout);
+    return 0;
+  }
+  int in = MoveAway(0), out = MoveAway(1);
+  std::string folder = arguments[1];
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  adopts_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+  if (!Lock(folder)) Refuse(out, "another agent is at work here: process " + FirstLine(folder + "/lock"));
+  EndMarked(folder, kEndLimitS);
+  mkdir((folder + "/cases").c_str(), 0700);
+  if (pipe2(child_ended, O_NONBLOCK | O_CLOEXEC) != 0) return 1;
+  signal(SIGPIPE, SIG_IGN);
+  struct sigaction action = {};
+  action.sa_handler = OnChild;
+  action.sa_flags = SA_RESTART | SA_NOCLDSTOP;
+  sigaction(SIGCHLD, &action, nullptr);
+  fcntl(in, F_SETFL, fcntl(in, F_GETFL) | O_NONBLOCK);
+  fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK);
+  if (!RegisterFunctions()) Refuse(out, "TVM's runtime can't be used here");
+  return Agent(folder, in, out).Serve();
+}

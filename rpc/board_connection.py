@@ -1,0 +1,52 @@
+"""From a way to a board to an agent that has greeted."""
+
+from __future__ import annotations
+
+from rpc.agent_bundle import is_of_this_version
+from rpc.agent_link import AgentLink, Stream
+from rpc.board_way import Way
+from rpc.errors import DeviceLostError, NotProvisionedError
+from rpc.pipe_stream import PipeStream
+
+
+def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
+    """A link to the board's agent, and what that says of its board.
+
+    Raises:
+        DeviceStartError: the board can't be reached, or is not the one that is known, or has no agent of this version.
+    """
+    board = way.board
+    settings = {
+        "cores": ",".join(map(str, board.cores)),
+        "threads": board.threads,
+        "memory_bytes": board.limits.memory_bytes,
+        "disk_bytes": board.limits.disk_bytes,
+    }
+    try:
+        link = AgentLink(_stream(way, deadline))
+        try:
+            about = link.greet(settings, deadline)
+            bundle = about.get("bundle", "")
+            if not is_of_this_version(bundle, about.get("architecture", "")):
+                raise NotProvisionedError(
+                    f"`{board.name}` has the agent of another version: {bundle[:60] or 'unknown'}"
+                )
+        except BaseException:
+            link.close()
+            raise
+    except (DeviceLostError, TimeoutError) as error:
+        raise NotProvisionedError(f"no agent answers on `{board.name}`: {error}") from error
+    return link, about
+
+
+def _stream(way: Way, deadline: float) -> Stream:
+    if way.command:
+        return PipeStream(way.command)
+    from rpc.ssh_connection import SshConnection
+
+    connection = SshConnection.open(way.board, deadline)
+    try:
+        return connection.start(way.agent_command, deadline)
+    except BaseException:
+        connection.close()
+        raise

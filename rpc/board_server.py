@@ -1,0 +1,122 @@
+"""The process that speaks with one board: `python -m rpc.board_server`, started by a transport.
+
+It holds the connection and the board's answers; if either misbehaves, it is killed, and nobody else has waited. It
+loads no TVM, runs no kernel and opens no port.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import socket
+import time
+
+from rpc import framing, processes
+from rpc.board_capabilities import capabilities_of
+from rpc.board_cases import BoardCases
+from rpc.board_connection import connect
+from rpc.board_session import BoardBench, measure_on_board
+from rpc.board_way import Way, way_from_json
+from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
+from rpc.fields import Fields, integer
+from rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
+from rpc.request import Capabilities, Reply, Request
+from rpc.server import VERSION, guard_against_orphanhood
+
+_SEND_LIMIT_S = 10.0
+# The agent leaves where the host is silent for 20 s.
+_PING_EVERY_S = 5.0
+_END_LIMIT_S = 3.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Speak with a board for the process that started this one.")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    guard_against_orphanhood(options.parent)
+    processes.adopt_orphans()
+    sock = socket.socket(fileno=options.fd)
+    server = None
+    try:
+        with contextlib.suppress(DeviceLostError):
+            message = Fields("", framing.receive(sock, time.monotonic() + _SEND_LIMIT_S), ("way",))
+            server = BoardServer(message.read("way", way_from_json), sock)
+            server.serve()
+    finally:
+        if server is not None:
+            server.close()
+        processes.end_children(_END_LIMIT_S)
+
+
+class BoardServer:
+    """Answers requests until the other side closes the connection. A link that broke is made anew by the next one."""
+
+    def __init__(self, way: Way, sock: socket.socket) -> None:
+        self._way = way
+        self._sock = sock
+        self._cases = BoardCases()
+        self._bench: BoardBench | None = None
+        self._capabilities: Capabilities | None = None
+
+    def serve(self) -> None:
+        """Greet, then answer requests.
+
+        Raises:
+            DeviceLostError: the other side closed the connection.
+        """
+        try:
+            self._connect()
+        except DeviceStartError as error:
+            self._send({"failed": {"kind": type(error).__name__, "error": str(error)}})
+            return
+        assert self._capabilities is not None
+        self._send({"version": VERSION, "capabilities": capabilities_to_json(self._capabilities)})
+        while True:
+            self._wait_for_request()
+            arrived_at = time.monotonic()
+            envelope = Fields("", framing.receive(self._sock, arrived_at + _SEND_LIMIT_S), ("serial", "request"))
+            answer: dict[str, object] = {"serial": envelope.read("serial", integer(0, 1 << 62))}
+            try:
+                request = envelope.read("request", lambda _, value: request_from_json(value))
+                answer |= {"reply": reply_to_json(self._measure(request, arrived_at))}
+            except ProtocolError as error:
+                answer |= {"refused": str(error)}
+            self._send(answer)
+
+    def close(self) -> None:
+        if self._bench is not None:
+            self._bench.link.close()
+            self._bench = None
+
+    def _send(self, message: dict[str, object]) -> None:
+        framing.send(self._sock, message, time.monotonic() + _SEND_LIMIT_S)
+
+    def _wait_for_request(self) -> None:
+        while not framing.wait_readable([self._sock.fileno()], time.monotonic() + _PING_EVERY_S):
+            if self._bench is not None:
+                try:
+                    self._bench.link.ping(time.monotonic() + _PING_EVERY_S)
+                except DeviceLostError:
+                    self.close()
+
+    def _measure(self, request: Request, arrived_at: float) -> Reply:
+        try:
+            bench = self._connect()
+            return measure_on_board(request, bench, arrived_at)
+        except (DeviceLostError, DeviceStartError) as error:
+            self.close()
+            return Reply.lost(error, time.monotonic() - arrived_at)
+
+    def _connect(self) -> BoardBench:
+        """The link to the agent, made if there is none."""
+        if self._bench is None:
+            limits = self._way.board.limits
+            link, about = connect(self._way, time.monotonic() + limits.connect_s)
+            self._bench = BoardBench(link, self._cases, limits.transfer_s)
+            self._capabilities = capabilities_of(self._way.board, about)
+        return self._bench
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""One request on a board behind an agent: its cases sent, its programs verified by digests, timed, verified again.
+
+It goes as on this machine (`rpc.session`), in few round trips: what depends on no answer is sent at once. What the
+board says is checked: outputs by digests of the oracle's, which the board does not know, times by their form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from results.record import Outcome
+from rpc.agent_link import AgentLink
+from rpc.arena import Fault, guard_fault, value_fault
+from rpc.board_calls import BoardCalls, Ran
+from rpc.board_cases import BoardCase, BoardCases, content
+from rpc.board_timing import BoardTiming
+from rpc.cases import CaseError
+from rpc.protocol import Timed
+from rpc.request import Program, Reply, Request
+from rpc.session import MOST_TIMINGS, FailedError, one_line
+
+# After the board's own limit: its word that a session was late comes first.
+_PATIENCE_S = 3.0
+_END_LIMIT_S = 8.0
+_PROBE_REPEAT_S = 0.001
+_LARGEST_OBSERVED = 1e12
+
+
+@dataclasses.dataclass(slots=True)
+class BoardBench:
+    """What all sessions with one agent have in common.
+
+    Attributes:
+        there: digests of the cases that are on the board.
+        transfer_limit_s: to send the cases of a request that are not.
+    """
+
+    link: AgentLink
+    cases: BoardCases
+    transfer_limit_s: float
+    there: set[bytes] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loaded:
+    """A program with what a session sends of it."""
+
+    program: Program
+    cases: tuple[BoardCase, ...]
+    library: bytes
+
+
+def measure_on_board(request: Request, bench: BoardBench, arrived_at: float) -> Reply:
+    """Run one request in a session of its own, of which nothing is left on the board when this returns.
+
+    The error classes are those of `rpc.session.measure`, and `CaseMissing`, `NoRoom`: the board's fault.
+
+    Raises:
+        DeviceLostError: the board is silent or gone, or its agent left.
+    """
+    try:
+        programs = [_load(program, bench.cases) for program in request.programs]
+        probe = _load(request.probe, bench.cases) if request.probe else None
+        _send_cases([*programs, *filter(None, [probe])], bench)
+        reply = _BoardSession(request, programs, probe, bench.link).run()
+    except CaseError as error:
+        reply = Reply(Outcome.DEVICE_LOST, error_class="CaseUnreadable", error=one_line(str(error)))
+    except FailedError as error:
+        if error.outcome is Outcome.DEVICE_LOST:
+            bench.there.clear()
+        reply = Reply(error.outcome, error_class=error.error_class, error=one_line(str(error)))
+    return dataclasses.replace(reply, run_s=time.monotonic() - arrived_at)
+
+
+def _load(program: Program, cases: BoardCases) -> Loaded:
+    """The library as it is now: whether it is the one that was built is the board's to see."""
+    try:
+        library = Path(program.library).read_bytes()
+    except OSError as error:
+        raise FailedError(Outcome.RUN_FAILED, type(error).__name__, f"while loading: {error}") from error
+    return Loaded(program, cases.read(program), library)
+
+
+def _send_cases(programs: Sequence[Loaded], bench: BoardBench) -> None:
+    """Put those cases on the board that are not there."""
+    deadline = time.monotonic() + bench.transfer_limit_s
+    arrays = {
+        digest: array
+        for loaded in programs
+        for case in loaded.cases
+        for digest, array in zip(case.inputs, case.arrays.inputs, strict=True)
+        if digest not in bench.there
+    }
+    if not arrays:
+        return
+    for digest in bench.link.missing(arrays, deadline):
+        bench.link.upload(digest, content(arrays[digest]), deadline)
+    bench.there.update(arrays)
+
+
+class _BoardSession:
+    def __init__(self, request: Request, programs: Sequence[Loaded], probe: Loaded | None, link: AgentLink) -> None:
+        self._request = request
+        self._programs = programs
+        self._probe = probe
+        # The board numbers programs as they are loaded: the probe, if there is one, is 0.
+        self._first = 0 if probe is None else 1
+        self._probe_calls = 0
+        self._link = link
+        self._calls = BoardCalls(link, request.run_limit_s, time.monotonic() + request.run_limit_s + _PATIENCE_S)
+        self._salts = itertools.count()
+
+    def run(self) -> Reply:
+        """A session is ended whatever came of it; only with a link that is lost, nobody waits for that."""
+        try:
+            timed, timings = self._measure()
+        except FailedError:
+            self._link.end_session(time.monotonic() + _END_LIMIT_S)
+            raise
+        self._link.end_session(time.monotonic() + _END_LIMIT_S)
+        state = self._link.state(time.monotonic() + _END_LIMIT_S)
+        return Reply(Outcome.OK, timed.times_s, timed.calls_per_repeat, _observed(timed, timings, state))
+
+    def _measure(self) -> tuple[Timed, int]:
+        self._calls.begin()
+        self._check_probe()
+        self._load_and_verify()
+        timed = self._time()
+        for program in range(len(self._programs)):
+            self._put_run(program, 0)
+        self._calls.flush()
+        for program in range(len(self._programs)):
+            self._judge(program, 0, " after timing")
+        return timed
+
+    def _check_probe(self) -> None:
+        """What goes wrong before any candidate has run is no candidate's fault."""
+        if self._probe is None:
+            return
+        try:
+            self._put_load(self._probe, 0)
+            self._calls.put("calls", 0, _PROBE_REPEAT_S, math.inf)
+            self._calls.flush()
+            self._loaded(self._probe, "in the probe")
+            self._probe_calls, _ = self._calls.calls("in the probe")
+        except FailedError as error:
+            raise FailedError(Outcome.DEVICE_LOST, "ProbeFailed", str(error)) from error
+
+    def _load_and_verify(self) -> None:
+        """Everything is sent at once and judged in order."""
+        places = [(index, case) for index, loaded in enumerate(self._programs) for case in range(len(loaded.cases))]
+        for index, loaded in enumerate(self._programs):
+            self._put_load(loaded, self._first + index)
+        for place in places:
+            self._put_run(*place)
+        self._calls.flush()
+        for loaded in self._programs:
+            self._loaded(loaded, "while loading")
+        for left, place in zip(reversed(range(len(places))), places, strict=True):
+            self._judge(*place, runs_to_come=left)
+
+    def _put_load(self, loaded: Loaded, index: int) -> None:
+        program = loaded.program
+        self._calls.put("load", loaded.library, program.sha256, program.entry)
+        for case in loaded.cases:
+            self._calls.put("add_case", index, len(case.inputs), case.description)
+        self._calls.put("set_cold", index, 0 if loaded is self._probe else self._request.timing.cold_bytes)
+
+    def _loaded(self, loaded: Loaded, place: str) -> None:
+        for _ in range(len(loaded.cases) + 2):
+            self._calls.done(place)
+
+    def _put_run(self, program: int, case: int) -> None:
+        self._calls.put("run", self._first + program, case, next(self._salts))
+
+    def _judge(self, program: int, case: int, when: str = "", runs_to_come: int = 0) -> None:
+        place = f"case {case}{when}" if len(self._programs) == 1 else f"program {program}, case {case}{when}"
+        expected = self._programs[program].cases[case]
+        ran = self._calls.ran(f"in {place}")
+        if ran.changed:
+            fault = guard_fault(expected.arrays.expected.nbytes, ran.changed, ran.first)
+        elif ran.digest != expected.expected:
+            fault = self._value_fault(program, case, ran, runs_to_come)
+        else:
+            return
+        raise FailedError(Outcome.WRONG_ANSWER, fault.error_class, f"{place}: {fault.text}")
+
+    def _value_fault(self, program: int, case: int, ran: Ran, runs_to_come: int) -> Fault:
+        """Which values differ; other runs may have overwritten them, and are made good for then."""
+        unknown = Fault("WrongValues", "values differ, and could not be looked at")
+        expected = self._programs[program].cases[case].arrays.expected
+        try:
+            if runs_to_come:
+                for _ in range(runs_to_come):
+                    self._calls.ran("in another case")
+                self._put_run(program, case)
+                self._calls.flush()
+                ran = self._calls.ran("in the same case")
+            self._calls.put("output")
+            self._calls.flush()
+            output = np.frombuffer(self._calls.output(ran, "its output"), expected.dtype)
+        except FailedError:
+            return unknown
+        if output.size != expected.size:
+            return unknown
+        return value_fault(output.reshape(expected.shape), expected) or Fault(
+            "WrongValues", "values differ, and did not when it ran again"
+        )
+
+    def _time(self) -> tuple[Timed, int]:
+        """The steadiest of as many timings as it takes until the device is steady, and how many those were."""
+        most_drift = self._request.timing.most_drift
+        timings = [self._time_once()]
+        while most_drift is not None and timings[-1].drift > most_drift and len(timings) < MOST_TIMINGS:
+            timings.append(self._time_once())
+        return min(timings, key=lambda timed: timed.drift), len(timings)
+
+    def _time_once(self) -> Timed:
+        return BoardTiming(self._calls, self._request, self._first, self._probe_calls).run()
+
+
+def _observed(timed: Timed, timings: int, state: Mapping[str, str]) -> dict[str, float]:
+    khz = _number(state.get("frequency_khz", ""))
+    observed = {
+        "load_1min": _number(state.get("load", "").partition(" ")[0]),
+        "frequency_hz": None if khz is None else khz * 1e3,
+        "probe_before_s": timed.probe_before_s,
+        "probe_after_s": timed.probe_after_s,
+        "timings": float(timings),
+        "interrupted": float(timed.void),
+    }
+    return {name: value for name, value in observed.items() if value is not None}
+
+
+def _number(written: str) -> float | None:
+    """A number that a board wrote; None where it is none, or has an impossible size."""
+    try:
+        value = float(written)
+    except ValueError:
+        return None
+    return value if 0 <= value < _LARGEST_OBSERVED else None

@@ -1,0 +1,80 @@
+"""An agent on this machine, started without SSH, as `rpc.agent_link.Stream`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import IO
+
+from rpc import processes
+from rpc.errors import DeviceLostError, DeviceStartError
+
+_CHUNK = 1 << 16
+_END_LIMIT_S = 2.0
+_LONGEST_TAIL = 300
+
+
+class PipeStream:
+    """A process and the socket that is its standard input and output."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Raises: DeviceStartError."""
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._sock, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._stderr, start_new_session=True
+                )
+            except OSError as error:
+                raise DeviceStartError(f"an agent can't be started: {command[0]}: {error.strerror}") from error
+
+    def send(self, data: bytes, deadline: float) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._wait(select.POLLOUT, deadline)
+            try:
+                rest = rest[self._sock.send(rest, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+
+    def receive(self, deadline: float) -> bytes:
+        self._wait(select.POLLIN, deadline)
+        try:
+            data = self._sock.recv(_CHUNK)
+        except OSError as error:
+            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+        if not data:
+            raise DeviceLostError("the board's agent ended")
+        return data
+
+    def close(self) -> None:
+        """Let it end by itself, as it does where its host is gone, and kill it if it does not."""
+        self._sock.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_LIMIT_S)
+        if self._process.poll() is None:
+            processes.kill(self._process.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_LIMIT_S)
+        self._stderr.close()
+
+    def last_words(self) -> str:
+        size = os.fstat(self._stderr.fileno()).st_size
+        tail = os.pread(self._stderr.fileno(), _LONGEST_TAIL, max(0, size - _LONGEST_TAIL))
+        lines = tail.decode(errors="replace").strip().splitlines() or [""]
+        return "".join(char for char in lines[-1] if char.isprintable())
+
+    def _wait(self, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._sock, event)
+        if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000) + 1)):
+            raise TimeoutError

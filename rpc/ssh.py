@@ -1,0 +1,32 @@
+"""Boards behind an agent as devices: over SSH, or, for tests, over a pipe on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rpc.board_way import Way, way_to_json
+from rpc.inventory import Board
+from rpc.resident import ResidentTransport, ServerProcess
+
+# What a request takes beyond its own limit where its link holds: to be sent, and to be ended on both sides.
+_GRACE_S = 4.0
+
+
+class AgentTransport(ResidentTransport):
+    """Runs kernels on a board, with a process of this machine that speaks with the board and with nobody else.
+
+    What a request may take is its own limit and, where they are needed, those to connect and to send its cases.
+    """
+
+    def __init__(self, board: Board, command: Sequence[str] = ()) -> None:
+        """`command`: starts the agent on this machine, without SSH."""
+        limits = board.limits
+        super().__init__(f"board `{board.name}`", limits.connect_s + _GRACE_S, _GRACE_S)
+        self._way = Way(board, tuple(command))
+
+    @property
+    def patience_s(self) -> float:
+        return self._way.board.limits.connect_s + self._way.board.limits.transfer_s
+
+    def new_server(self) -> ServerProcess:
+        return ServerProcess(self._device, "rpc.board_server", introduction={"way": way_to_json(self._way)})

@@ -1,0 +1,95 @@
+"""Boards for the tests: an agent's folder on this machine, and a real sshd on loopback in front of such folders."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import platform
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from sshd import Sshd
+
+from rpc.agent_bundle import MARK, Bundle, compilers, launcher, make_bundle
+from rpc.errors import ProvisionError
+from rpc.inventory import Board, Limits, TimingKind, TransportKind
+
+CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "int8tune"
+LIMITS = Limits(connect_s=10.0, transfer_s=10.0, memory_bytes=1 << 30)
+
+
+A53 = ("qemu-aarch64-static", "-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu")
+CROSS_COMPILER = "aarch64-linux-gnu-gcc"
+
+
+def board(name: str = "here") -> Board:
+    return Board(name=name, transport=TransportKind.SSH, address="127.0.0.1", limits=LIMITS)
+
+
+def board_behind(sshd: Sshd, name: str, folder: Path) -> Board:
+    """A board of this machine's own kind."""
+    return replace(
+        board(name),
+        port=sshd.port,
+        user=sshd.user,
+        key_file=sshd.user_key,
+        host_key=sshd.host_key,
+        folder=str(folder),
+    )
+
+
+def a53_behind(sshd: Sshd, folder: Path) -> Board:
+    """A Cortex-A53, as QEMU's user mode has it; its times are no measurements."""
+    plain = board_behind(sshd, "a53", folder)
+    return replace(plain, emulator=A53, architecture="aarch64", timing=TimingKind.NONE)
+
+
+def why_no_a53() -> str:
+    """Why there is none here; empty if there is one."""
+    missing = [name for name in (A53[0], CROSS_COMPILER) if not shutil.which(name)]
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+def marked(folder: str) -> list[psutil.Process]:
+    """All processes that agents of a folder started, wherever they hang in the tree."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process.environ().get(MARK) == folder:
+                found.append(process)
+    return found
+
+
+def listeners() -> set[str]:
+    """What listens on TCP and UDP ports of this machine."""
+    found = set()
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        found |= {f"{name} {line.split()[1]}" for line in lines if "udp" in name or line.split()[3] == "0A"}
+    return found
+
+
+@functools.cache
+def bundle_for(architecture: str) -> Bundle:
+    """Made once for all runs; skips the test where no compiler of this machine makes such code."""
+    try:
+        command = compilers(architecture)[0]
+    except ProvisionError as error:
+        pytest.skip(str(error))
+    return make_bundle(architecture, CACHE, command)
+
+
+def install(folder: Path) -> Path:
+    """An agent's folder of this machine, without SSH; what starts it."""
+    bundle = bundle_for(platform.machine())
+    folder.mkdir()
+    for file in bundle.files:
+        shutil.copy(bundle.folder / file, folder / file)
+    (folder / "agent").chmod(0o700)
+    (folder / "bundle").write_text(bundle.name + "\n")
+    (folder / "run").write_text(launcher())
+    (folder / "run").chmod(0o700)
+    return folder / "run"

@@ -1,0 +1,293 @@
+"""Boards behind a real sshd on loopback: this machine, and a Cortex-A53 as QEMU has it. Bad kernels, lost boards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import psutil
+import pytest
+from boards import CACHE, CROSS_COMPILER, a53_behind, board_behind, listeners, marked, why_no_a53
+from rpc_kernels import BRIEF, Kernels, build_kernels, sha256_of
+from sshd import Sshd, running_sshd
+
+from compiler.linker import link_module
+from results.record import Outcome
+from rpc.board_way import Way, way_to_json
+from rpc.errors import NotProvisionedError
+from rpc.inventory import Board
+from rpc.protocol import request_to_json
+from rpc.provision import provision
+from rpc.request import Program, Reply, Request, Timing
+from rpc.ssh import AgentTransport
+from schedules.lowering import compile_function
+from schedules.registry import template_for
+from schedules.target import target_for
+from schedules.workload import parse_workload
+from tuner.verify import write_cases, write_suite
+
+pytestmark = pytest.mark.alone
+
+LAYERS = (
+    "conv2d-u8s8-1x6x6x16-k3x3x16-s1-p1-float.c-u8",
+    "dwconv2d-s8s8-1x7x7x16-k3x3x1-s2-p1-fixed.c-s8",
+    "dense-u8u8-1x40-o10-s32",
+)
+
+TUNER = """
+import json, sys
+from rpc.board_way import way_from_json
+from rpc.protocol import request_from_json
+from rpc.ssh import AgentTransport
+message = json.loads(sys.argv[1])
+with AgentTransport(way_from_json("way", message["way"]).board) as transport:
+    transport.run(request_from_json(message["request"]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A provisioned board, started, with kernels that run on it."""
+
+    board: Board
+    transport: AgentTransport
+    kernels: Kernels
+
+    def run(self, entry: str, run_limit_s: float = 10.0) -> Reply:
+        return self.transport.run(self.kernels.request(entry, run_limit_s=run_limit_s))
+
+    @property
+    def agent(self) -> psutil.Process:
+        """The resident one; sessions are its children."""
+        found = marked(self.board.folder)
+        (agent,) = [process for process in found if process.ppid() not in {other.pid for other in found}]
+        return agent
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["x86", "a53"])
+def ready(request: pytest.FixtureRequest, sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
+    if request.param == "a53" and (why := why_no_a53()):
+        pytest.skip(f"no Cortex-A53: {why}")
+    folder = tmp_path_factory.mktemp(request.param) / "board"
+    is_a53 = request.param == "a53"
+    board = a53_behind(sshd, folder) if is_a53 else board_behind(sshd, "x86", folder)
+    before = listeners()
+    provision(board, CACHE, upgrade=False, say=print)
+    kernels = build_kernels(tmp_path_factory.mktemp("kernels"), CROSS_COMPILER if is_a53 else "cc")
+    with AgentTransport(board) as transport:
+        ready = Ready(board, transport, kernels)
+        assert ready.run("good").outcome is Outcome.OK
+        assert listeners() == before
+        yield ready
+    deadline = time.monotonic() + 5
+    while marked(board.folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert marked(board.folder) == []
+    assert listeners() == before
+
+
+BAD = {
+    "segfault": (Outcome.RUN_FAILED, "Crash", "in case 0: killed by SIGSEGV"),
+    "aborts": (Outcome.RUN_FAILED, "Crash", "in case 0: killed by SIGABRT: first line second"),
+    "leaves": (Outcome.RUN_FAILED, "Crash", "in case 0: exited with status 0 before it answered"),
+    "raises": (Outcome.RUN_FAILED, "ValueError", "in case 0: no such shape"),
+    "hangs": (Outcome.RUN_TIMEOUT, "Timeout", "not done within 1 s: stopped in case 0"),
+    "daemonizes_and_hangs": (Outcome.RUN_TIMEOUT, "Timeout", "not done within 1 s: stopped in case 0"),
+    "floods": (Outcome.RUN_FAILED, "Crash", "in case 0: killed by SIGXFSZ"),
+    "makes_noise": (Outcome.RUN_FAILED, "BadAnswer", "in case 0: "),
+    "past_end": (Outcome.WRONG_ANSWER, "OutOfBounds", "case 0: bytes written outside of the 256 of the output: 1,"),
+    "before_start": (Outcome.WRONG_ANSWER, "OutOfBounds", "first at byte -3"),
+    "does_nothing": (Outcome.WRONG_ANSWER, "WrongValues", "case 0: 25"),
+    "skips_last": (Outcome.WRONG_ANSWER, "WrongValues", "case 0: 1 of 256 values differ, first at (3, 7, 7)"),
+    "wrong_value": (Outcome.WRONG_ANSWER, "WrongValues", "case 0: 1 of 256 values differ, first at (2, 0, 1)"),
+    "idle_later": (Outcome.WRONG_ANSWER, "WrongValues", "case 0 after timing: "),
+    "no_such_entry": (Outcome.RUN_FAILED, "AttributeError", "while loading: Module has no function 'no_such_entry'"),
+}
+
+
+@pytest.mark.parametrize("entry", BAD)
+def test_bad_kernel_costs_its_session_only(ready: Ready, entry: str) -> None:
+    agent = ready.agent
+    outcome, error_class, words = BAD[entry]
+    began = time.monotonic()
+    reply = ready.run(entry, run_limit_s=1.0 if "hangs" in entry else 10.0)
+    if "hangs" in entry:
+        assert time.monotonic() - began < 1 + 1
+    assert (reply.outcome, reply.error_class) == (outcome, error_class), reply.error
+    assert words in reply.error
+    assert marked(ready.board.folder) == [agent]
+    assert not (Path(ready.board.folder) / "work").exists()
+    assert ready.run("good").outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("entry", ["good", "prints", "daemonizes"])
+def test_good_kernel_may_print_and_leave_processes(ready: Ready, entry: str) -> None:
+    agent = ready.agent
+    reply = ready.run(entry)
+    assert reply.outcome is Outcome.OK, reply.error
+    assert marked(ready.board.folder) == [agent]
+
+
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # QEMU leaves it to the machine how much memory there is
+def test_memory_has_a_limit(ready: Ready) -> None:
+    reply = ready.run("hoards")
+    assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "Crash"), reply.error
+    assert ready.run("good").outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("ready", ["a53"], indirect=True)
+def test_instruction_that_the_cpu_lacks_is_one_failed_run(ready: Ready) -> None:
+    reply = ready.run("dot_product")
+    assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "Crash")
+    assert "in case 0: killed by SIGILL" in reply.error
+    assert ready.run("good").outcome is Outcome.OK
+
+
+def test_what_the_board_says_of_itself(ready: Ready) -> None:
+    device = ready.transport.start()
+    if ready.board.architecture == "aarch64":
+        assert (device.architecture, device.llvm_cpu) == ("aarch64", "cortex-a53")
+        assert {"asimd", "crc32"} <= device.features
+        assert "asimddp" not in device.features
+        assert device.environment["timing"] == "none"
+        assert device.cache_bytes == {}
+    else:
+        assert device.architecture == "x86_64"
+        assert "sse2" in device.features
+        assert device.environment["timing"] == "measured"
+
+
+@pytest.mark.parametrize("key", LAYERS)
+def test_kernel_of_a_template_is_exact(ready: Ready, key: str, tmp_path: Path) -> None:
+    device = ready.transport.start()
+    workload = parse_workload(key)
+    target = target_for(device.features, device.llvm_cpu, device.llvm_triple, "generic")
+    template = template_for(workload, target)
+    kernel = template.apply(workload, target, template.space(workload, target).default)
+    link_module(compile_function(kernel.function, target).mod, tmp_path / "kernel.so")
+    write_suite(workload, tmp_path / "suite")
+    cases = write_cases(workload, kernel, tmp_path / "suite", tmp_path)
+    program = Program(str(tmp_path / "kernel.so"), sha256_of(tmp_path / "kernel.so"), "main", cases)
+    reply = ready.transport.run(Request((program,), BRIEF, 60.0))
+    assert reply.outcome is Outcome.OK, reply.error
+    # The same kernel with the cases in another order has other answers.
+    shuffled = tuple(replace(case, expected=other.expected) for case, other in itertools.pairwise(cases))
+    reply = ready.transport.run(Request((replace(program, cases=shuffled),), BRIEF, 60.0))
+    assert reply.outcome is Outcome.WRONG_ANSWER
+
+
+def test_changed_library_is_not_loaded(ready: Ready, tmp_path: Path) -> None:
+    whole = ready.kernels.library.read_bytes()
+    for place in (0, len(whole) // 2, len(whole) - 1):
+        changed = tmp_path / f"{place}.so"
+        changed.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        program = replace(ready.kernels.program("segfault"), library=str(changed))
+        reply = ready.transport.run(replace(ready.kernels.request("good"), programs=(program,)))
+        assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "HashMismatch")
+
+
+def test_cases_are_sent_once_and_again_where_they_are_gone(ready: Ready) -> None:
+    assert ready.run("good").outcome is Outcome.OK
+    cases = Path(ready.board.folder) / "cases"
+    there = {path.name: path.stat().st_mtime_ns for path in cases.iterdir()}
+    assert len(there) >= 3
+    assert ready.run("good").outcome is Outcome.OK
+    assert {path.name: path.stat().st_mtime_ns for path in cases.iterdir()} == there
+    for path in cases.iterdir():
+        path.unlink()
+    lost = ready.run("good")
+    assert (lost.outcome, lost.error_class) == (Outcome.DEVICE_LOST, "CaseMissing")
+    assert ready.run("good").outcome is Outcome.OK
+
+
+def test_killed_agent_is_a_lost_device_and_the_next_is_served(ready: Ready) -> None:
+    reply, took_s = _disturbed(ready, signal.SIGKILL)
+    assert reply.outcome is Outcome.DEVICE_LOST
+    assert took_s < 2
+    assert ready.run("good").outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # it takes 12 seconds
+def test_frozen_agent_is_noticed(ready: Ready) -> None:
+    frozen = ready.agent
+    reply, took_s = _disturbed(ready, signal.SIGSTOP)
+    assert reply.outcome is Outcome.DEVICE_LOST
+    assert "silent for 12 s" in reply.error
+    assert took_s < 15
+    assert ready.run("good").outcome is Outcome.OK
+    assert frozen not in marked(ready.board.folder)
+
+
+def test_orphans_of_a_killed_agent_are_ended_by_the_next(ready: Ready) -> None:
+    assert ready.run("daemonizes_and_kills_server").outcome is Outcome.DEVICE_LOST
+    assert ready.run("good").outcome is Outcome.OK
+    assert marked(ready.board.folder) == [ready.agent]
+
+
+def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
+    """Neither on the host nor on the board, not even what a kernel has started."""
+    ready.transport.close()
+    request = request_to_json(ready.kernels.request("daemonizes_and_hangs", run_limit_s=60.0))
+    message = json.dumps({"way": way_to_json(Way(ready.board)), "request": request})
+    with subprocess.Popen([sys.executable, "-c", TUNER, message]) as tuner:
+        deadline = time.monotonic() + 30
+        while len(marked(ready.board.folder)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        started = {*psutil.Process(tuner.pid).children(recursive=True), *marked(ready.board.folder)}
+        assert len(started) >= 4
+        tuner.kill()
+    # What hangs elsewhere in the tree is ended by the next agent.
+    ready.transport.start()
+    _, alive = psutil.wait_procs(started, 5)
+    assert not alive
+    assert ready.run("good").outcome is Outcome.OK
+
+
+def test_a_board_has_one_host(ready: Ready) -> None:
+    assert ready.run("good").outcome is Outcome.OK
+    with pytest.raises(NotProvisionedError, match=f"another agent is at work here: process {ready.agent.pid}"):
+        AgentTransport(ready.board).start()
+
+
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # an emulator's times are no measurements
+def test_a_trial_takes_little_more_than_its_kernels(ready: Ready) -> None:
+    request = ready.kernels.request("takes_a_while", timing=Timing(repeats=3, min_repeat_s=0.001))
+    own_s = 0.002 * (len(request.programs[0].cases) + 1 + 2 * (3 + 2))
+    times_s = []
+    for _ in range(15):
+        began = time.monotonic()
+        assert ready.transport.run(request).outcome is Outcome.OK
+        times_s.append(time.monotonic() - began - own_s)
+    print(f"over the kernel's own time: median {median(times_s) * 1e3:.1f} ms, least {min(times_s) * 1e3:.1f} ms")
+    assert min(times_s) < 0.03
+
+
+def _disturbed(ready: Ready, number: signal.Signals) -> tuple[Reply, float]:
+    """What becomes of a session whose agent gets a signal, and how long after that."""
+    assert ready.run("good").outcome is Outcome.OK
+    sent_at = []
+
+    def disturb() -> None:
+        ready.agent.send_signal(number)
+        sent_at.append(time.monotonic())
+
+    timer = threading.Timer(0.5, disturb)
+    timer.start()
+    reply = ready.run("hangs", run_limit_s=40.0)
+    timer.join(5)
+    return reply, time.monotonic() - sent_at[0]
