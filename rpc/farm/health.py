@@ -56,6 +56,7 @@ class Health:
             return True
         if exact and run.healthy and not run.slow:
             run.slow = True
+            self._evidence.void(run, fault, blames=False)
             self.check(run, suspect=True, cause=fault)
         else:
             self.quarantine(run, fault)
