@@ -1,7 +1,7 @@
 """What the scheduler hears of, and what it asks for.
 
-Events come in with the time; a `Decision` goes out. Its entries are written to the journal before any of its commands
-is carried out.
+Events come in with the time; a `Decision` goes out. Its entries are written to the journal, all or none, before any of
+its commands is carried out.
 """
 
 from __future__ import annotations

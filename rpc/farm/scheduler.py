@@ -31,8 +31,8 @@ from rpc.farm.waits import Key, Wait
 class Scheduler:
     """Decides which board measures which trial, and what comes of it.
 
-    The caller writes a decision's entries to the journal before it carries out its commands, and calls `handle` again
-    at `next_s` at the latest. Events that are there already come before a `Tick`. After a crash, a new scheduler with
+    The caller writes a decision's entries to the journal, all or none, before it carries out its commands, and calls
+    `handle` again at `next_s` at the latest. Events that are there already come before a `Tick`. After a crash, a new scheduler with
     the journal's ledger goes on: what boards had at that moment is measured again, nothing else.
     """
 

@@ -96,7 +96,7 @@ class Kill:
     """The coordinator dies, and another one starts later.
 
     Attributes:
-        after_steps: of entries written and commands carried out, all coordinators' together.
+        after_steps: of all coordinators together; before and after entries are written, and each command, is one.
     """
 
     after_steps: int

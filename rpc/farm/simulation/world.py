@@ -155,12 +155,15 @@ class SimulatedFarm:
             self._deliver(Tick())
 
     def _carry_out(self, entries: Iterable[Entry], commands: Iterable[Command]) -> bool:
-        """Write entries, then carry out commands; whether the coordinator lived until the end."""
+        """Write entries, all or none, then carry out commands; whether the coordinator lived until the end."""
+        entries = tuple(entries)
+        if entries and self._dies():
+            return False
+        self.journal += entries
         for entry in entries:
-            self.journal.append(entry)
             self._watch(self.now_s, entry)
-            if self._dies():
-                return False
+        if entries and self._dies():
+            return False
         for command in commands:
             self._watch(self.now_s, command)
             if isinstance(command, PowerCycle):
