@@ -64,6 +64,10 @@ class Queues:
         """Trials that wait for a board of this target with these tags."""
         return [trial.id for trial in self._queued.values() if (trial.target, trial.tags) == (target, tags)]
 
+    def length(self, campaign: str) -> int:
+        """How many trials of a campaign wait."""
+        return sum(lines[campaign].waiting for lines in self._lines.values() if campaign in lines)
+
     def open(self, campaign: str, priority: float) -> None:
         least = 1 / MOST_PRIORITY
         self._weights[campaign] = min(priority, MOST_PRIORITY) if priority > least else least

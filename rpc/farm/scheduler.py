@@ -55,6 +55,10 @@ class Scheduler:
         """When `handle` is to be called, if nothing happens before; None: only then."""
         return self._desk.waits.next_s()
 
+    def waiting(self, campaign: str) -> int:
+        """How many of a campaign's trials wait for a board."""
+        return self._desk.queues.length(campaign)
+
     def status(self) -> list[Status]:
         """What each board is doing."""
         return self._desk.status()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from rpc.farm.simulation.values import Behaviour, Candidate, Fault, FaultKind, Kill, SimulatedBoard
-from rpc.farm.simulation.world import SimulatedFarm, Watcher, trials_of
-from rpc.farm.values import Board, Campaign, Limits, Rules, Verdict
+from rpc.farm.simulation.values import Candidate, Fault, FaultKind, Kill, SimulatedBoard
+from rpc.farm.simulation.world import SchedulerMaker, SimulatedFarm, Watcher, trials_of
+from rpc.farm.values import Board, Campaign, Rules, Verdict
 
 _BAD = (Verdict.WRONG, Verdict.CRASHED, Verdict.TIMED_OUT)
 
@@ -56,21 +57,46 @@ def nemesis_farm(
     kills: int = 2,
     bad: float = 0.15,
     rules: Rules | None = None,
-) -> tuple[SimulatedFarm, dict[Campaign, list[Candidate]]]:
+    make_scheduler: SchedulerMaker | None = None,
+) -> tuple[SimulatedFarm, list[Candidate]]:
     """A farm of two campaigns to which everything happens that can happen."""
     rng = np.random.default_rng(seed)
-    limits = Limits(silence_s=12.0)
     names = [f"board{number}" for number in range(boards)]
     specs = [
-        SimulatedBoard(Board(name, "t", limits=limits, canary_s=0.1, power_cycle=bool(rng.random() < 0.5)), Behaviour())
-        for name in names
+        SimulatedBoard(Board(name, "t", _tags(number), canary_s=0.1, power_cycle=bool(rng.random() < 0.5)))
+        for number, name in enumerate(names)
     ]
     work: dict[Campaign, list[Candidate]] = {}
     for name, priority in (("a", 1.0), ("b", 3.0)):
         campaign = Campaign(name, priority)
-        work[campaign] = random_candidates(campaign, "t", trials // 2, rng, bad=bad)
+        work[campaign] = [_varied(c, rng) for c in random_candidates(campaign, "t", trials // 2, rng, bad=bad)]
     plan = random_faults(names, rng, count=faults, within_s=4.0)
     dying = [Kill(int(rng.integers(1, 12 * trials)), float(rng.choice([0.1, 2.0, 8.0]))) for _ in range(kills)]
-    usual = rules or Rules(canary_every=4)
-    farm = SimulatedFarm(specs, work, seed=seed, rules=usual, faults=plan, kills=dying, depth=6, watch=watch)
-    return farm, work
+    farm = SimulatedFarm(
+        specs,
+        work,
+        seed=seed,
+        rules=rules or Rules(canary_every=4),
+        faults=plan,
+        kills=dying,
+        depth=4,
+        watch=watch,
+        make_scheduler=make_scheduler,
+    )
+    return farm, [candidate for candidates in work.values() for candidate in candidates]
+
+
+def _tags(number: int) -> frozenset[str]:
+    """Every board but the first has a tag."""
+    return frozenset({"big"} if number else ())
+
+
+def _varied(candidate: Candidate, rng: np.random.Generator) -> Candidate:
+    """Some trials want a tag, some are built later, some of these never."""
+    chance = rng.random()
+    if chance < 0.2:
+        return replace(candidate, trial=replace(candidate.trial, tags=_tags(1)))
+    if chance < 0.4:
+        verdict = Verdict.BUILD_FAILED if chance < 0.25 else candidate.verdict
+        return replace(candidate, trial=replace(candidate.trial, built=False), verdict=verdict)
+    return candidate

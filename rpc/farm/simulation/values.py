@@ -45,11 +45,16 @@ class SimulatedBoard:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A trial whose end is known: what a healthy board finds, and how long its kernel keeps that board busy."""
+    """A trial whose end is known: what a healthy board finds, and how long its kernel keeps that board busy.
+
+    Attributes:
+        build_s: after which its program is there, where it is not there from the beginning.
+    """
 
     trial: Trial
     verdict: Verdict = Verdict.OK
     seconds: float = 0.2
+    build_s: float = 0.5
 
 
 class FaultKind(StrEnum):

@@ -11,6 +11,7 @@ import numpy as np
 
 from rpc.farm.entries import Entry
 from rpc.farm.events import (
+    Built,
     CanaryAnswered,
     Command,
     Event,
@@ -24,7 +25,7 @@ from rpc.farm.ledger import Ledger
 from rpc.farm.scheduler import Scheduler
 from rpc.farm.simulation.device import Device
 from rpc.farm.simulation.values import Candidate, Fault, Kill, SimulatedBoard
-from rpc.farm.values import Campaign, Rules, Trial
+from rpc.farm.values import Campaign, Rules, Trial, Verdict
 
 Line = Mapping[str, Any]
 Watcher = Callable[[float, Event | Entry | Command | Fault | Kill], None]
@@ -60,7 +61,7 @@ class SimulatedFarm:
     ) -> None:
         """
         Args:
-            depth: how many trials each campaign has open at a time; None: four for each board.
+            depth: how many trials of each campaign wait for a board; None: two for each board.
             watch: is told everything that happens, in order.
         """
         self.now_s = 0.0
@@ -73,7 +74,7 @@ class SimulatedFarm:
         self._watch = watch
         self._campaigns = {campaign: list(candidates) for campaign, candidates in campaigns.items()}
         self._next: dict[Campaign, int] = {}
-        self._depth = depth or 4 * len(boards)
+        self._depth = depth or 2 * len(boards)
         specs = [spec.board for spec in boards]
         rules = rules or Rules()
         self._make = make_scheduler or (lambda ledger, jitter: Scheduler(specs, rules, jitter, ledger))
@@ -185,22 +186,22 @@ class SimulatedFarm:
         return True
 
     def _submit(self) -> None:
-        """Keep as many trials of each campaign open as it wants."""
+        """Let as many trials of each campaign wait as it wants."""
         for campaign, candidates in self._campaigns.items():
             while (scheduler := self.scheduler) and self._next[campaign] < len(candidates):
-                trial = candidates[self._next[campaign]].trial
-                if not scheduler.ledger.knows(trial):
-                    if self._open_trials(scheduler, campaign) >= self._depth:
-                        break
-                    self._next[campaign] += 1
-                    self._deliver(Submit(trial))
-                else:
-                    self._next[campaign] += 1
+                candidate = candidates[self._next[campaign]]
+                known = scheduler.ledger.knows(candidate.trial)
+                if not known and scheduler.waiting(campaign.name) >= self._depth:
+                    break
+                self._next[campaign] += 1
+                if not known:
+                    self._deliver(Submit(candidate.trial))
+                if not candidate.trial.built:
+                    self.later(candidate.build_s, partial(self._deliver, self._built(candidate)))
 
-    def _open_trials(self, scheduler: Scheduler, campaign: Campaign) -> int:
-        """Submitted ones less those that are concluded."""
-        known = self._next[campaign]
-        return known - len(scheduler.ledger.done.get(campaign.name, ()))
+    def _built(self, candidate: Candidate) -> Built:
+        failed = candidate.verdict is Verdict.BUILD_FAILED
+        return Built(candidate.trial.id, "it does not compile" if failed else "")
 
     # Faults
 
