@@ -28,7 +28,7 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from rpc.errors import DeviceLostError, DeviceStartError, RpcError
+from rpc.errors import DeviceLostError, DeviceStartError, InventoryError, RpcError, UnknownBoardError
 from schedules.errors import (
     ConfigError,
     ScheduleError,
@@ -114,6 +114,8 @@ FAILURES: dict[type[BaseException], Failure] = {
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
+    InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),
+    UnknownBoardError: Failure(USAGE, "see the boards: int8tune devices list"),
     RpcError: Failure(FAILED, "check the device: int8tune devices check"),
     OSError: Failure(FAILED, "check the path and its permissions: ls -ld PATH"),
 }
