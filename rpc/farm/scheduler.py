@@ -230,7 +230,7 @@ class Scheduler:
     def _offer(self, run: BoardRun) -> None:
         """Give a healthy board that has no session what it should do next."""
         desk, name = self._desk, run.board.name
-        if run.since_canary >= desk.rules.canary_every:
+        if run.since_canary >= run.board.canary_every:
             self._health.check(run, suspect=False)
             return
         trial = desk.queues.take(run.board, lambda trial: self._evidence.may_have(run, trial))

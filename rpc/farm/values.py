@@ -70,6 +70,7 @@ class Board:
 
     Attributes:
         canary_s: what the canary kernel takes on it; None: what it takes the first time.
+        canary_every: trials from one canary to the next at most.
         power_cycle: whether it can be switched off and on again.
     """
 
@@ -78,6 +79,7 @@ class Board:
     tags: frozenset[str] = frozenset()
     limits: Limits = Limits()
     canary_s: float | None = None
+    canary_every: int = 50
     power_cycle: bool = False
 
 
@@ -112,7 +114,6 @@ class Rules:
     """By what the scheduler decides.
 
     Attributes:
-        canary_every: trials of a board from one canary to the next at most.
         canary_tolerance: by which share a canary may be slower or faster than it was known to be.
         canary_limit_s: the canary's own limit.
         idle_s: a board without work for so long has its last results confirmed by a canary.
@@ -132,7 +133,6 @@ class Rules:
         power_cycle_after: looks in vain after which a board is switched off and on.
     """
 
-    canary_every: int = 20
     canary_tolerance: float = 0.1
     canary_limit_s: float = 5.0
     idle_s: float = 1.0

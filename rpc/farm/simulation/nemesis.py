@@ -63,7 +63,9 @@ def nemesis_farm(
     rng = np.random.default_rng(seed)
     names = [f"board{number}" for number in range(boards)]
     specs = [
-        SimulatedBoard(Board(name, "t", _tags(number), canary_s=0.1, power_cycle=bool(rng.random() < 0.5)))
+        SimulatedBoard(
+            Board(name, "t", _tags(number), canary_s=0.1, canary_every=4, power_cycle=bool(rng.random() < 0.5))
+        )
         for number, name in enumerate(names)
     ]
     work: dict[Campaign, list[Candidate]] = {}
@@ -76,7 +78,7 @@ def nemesis_farm(
         specs,
         work,
         seed=seed,
-        rules=rules or Rules(canary_every=4),
+        rules=rules,
         faults=plan,
         kills=dying,
         depth=4,

@@ -19,7 +19,7 @@ class Behaviour:
         connect_s: from the start of a session until it takes files.
         transfer_s: until they are there.
         session_s: what a session takes beside its kernel.
-        canary_s: what the canary takes in all, and per call, on a board of speed 1.
+        canary_s: what the canary takes on a board of speed 1.
         heartbeat_s: how often it says that it is there.
         reboot_s: how long it is away when it is switched off and on.
     """
