@@ -124,17 +124,18 @@ class Evidence:
             self._desk.note(Blamed(answer.fence, answer.board, trial.id, answer.verdict))
             self.queue(trial.id)
             return
-        agreed = any(blame.board != answer.board for blame in dossier.blames)
+        accusers = {blame.board for blame in dossier.blames}
         self._conclude(dossier, answer)
-        if agreed:
-            self._pardon(trial.id)
+        self._pardon(trial.id, accusers, answer.board)
 
-    def _pardon(self, trial: str) -> None:
-        """Two boards agree: that it failed says nothing about any board."""
-        for run in self._desk.boards.values():
-            if trial in run.streak:
-                run.streak.remove(trial)
-                self.pardoned.append(run)
+    def _pardon(self, trial: str, accusers: set[str], board: str) -> None:
+        """Where two boards agree, that it failed says nothing about either."""
+        runs = [run for run in self._desk.boards.values() if trial in run.streak]
+        if {*accusers, *(run.board.name for run in runs)} <= {board}:
+            return
+        for run in runs:
+            run.streak.remove(trial)
+            self.pardoned.append(run)
 
     def _needs_second(self, run: BoardRun, verdict: Verdict) -> bool:
         return verdict is not Verdict.TIMED_OUT or len(self._recent(run, run.timeouts)) > _FORGIVEN_TIMEOUTS

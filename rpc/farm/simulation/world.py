@@ -57,12 +57,14 @@ class SimulatedFarm:
         kills: Iterable[Kill] = (),
         depth: int | None = None,
         watch: Watcher = lambda now_s, what: None,
+        keep_journal: bool = True,
         make_scheduler: SchedulerMaker | None = None,
     ) -> None:
         """
         Args:
             depth: how many trials of each campaign wait for a board; None: two for each board.
             watch: is told everything that happens, in order.
+            keep_journal: whether coordinators may die; without a journal, long runs need no more memory than short ones.
         """
         self.now_s = 0.0
         self.journal: list[Entry] = []
@@ -72,6 +74,7 @@ class SimulatedFarm:
         self._steps = 0
         self._kills = sorted(kills, key=lambda kill: kill.after_steps)
         self._watch = watch
+        self._keeps_journal = keep_journal
         self._campaigns = {campaign: list(candidates) for campaign, candidates in campaigns.items()}
         self._next: dict[Campaign, int] = {}
         self._depth = depth or 2 * len(boards)
@@ -160,7 +163,8 @@ class SimulatedFarm:
         entries = tuple(entries)
         if entries and self._dies():
             return False
-        self.journal += entries
+        if self._keeps_journal:
+            self.journal += entries
         for entry in entries:
             self._watch(self.now_s, entry)
         if entries and self._dies():
