@@ -1,7 +1,7 @@
 """What happened in a simulated farm, as lines of plain values, and a checker that knows nothing of the scheduler.
 
-The checker reads the log from its beginning and says what must not have happened. It has the rules' numbers and the names of
-verdicts, no more: what the scheduler believes does not matter to it, only what came in and what went out.
+The checker reads the log from its beginning and says what must not have happened. It has the rules' numbers and the
+names of verdicts, no more: what the scheduler believes does not matter to it, only what came in and what went out.
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ class _Board:
 
     Attributes:
         must_check: why its next lease has to be the canary's; empty: it need not.
-        good_at: the number of the log's line with its last good canary.
-        bad_at: that of its last bad one, or of its last quarantine.
+        pending: fences of answers that wait for a canary.
     """
 
     lease: int = 0
     must_check: str = "it is new"
     since_canary: int = 0
-    good_at: int = -1
-    bad_at: int = -1
+    pending: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -80,12 +78,13 @@ class Checker:
         self._of_trial: dict[str, int] = {}
         self._attempts: dict[str, int] = defaultdict(int)
         self._failures: dict[str, int] = defaultdict(int)
-        self._taken: dict[int, tuple[int, Line]] = {}
+        self._taken: dict[int, Line] = {}
+        self._trusted: set[int] = set()
         self._heard: dict[int, Line] = {}
         self._last_fence = 0
         self._now_s = 0.0
         self._number = 0
-        self._undone: tuple[_Board, int] | None = None
+        self._undone: tuple[_Board, list[int]] | None = None
         self._pending_refusals: set[tuple[str, int]] = set()
 
     def read(self, lines: Iterable[Line]) -> list[str]:
@@ -136,20 +135,22 @@ class Checker:
         board.lease = 0
         most = 1 + self.tolerance
         if line["exact"] and self.canary_s / most <= line["seconds"] <= self.canary_s * most:
-            board.good_at, board.since_canary, board.must_check = self._number, 0, ""
+            self._trusted.update(board.pending)
+            board.since_canary, board.must_check = 0, ""
         else:
-            self._undone = board, board.bad_at
-            board.bad_at, board.must_check = self._number, "its canary was bad"
+            self._undone = board, board.pending
+            board.must_check = "its canary was bad"
+        board.pending = []
 
     def _on_refused(self, line: Line) -> None:
         self._pending_refusals.discard((line["board"], line["fence"]))
         if line["fence"] in self._leases and self._boards[line["board"]].lease == line["fence"]:
             self._say(line, "a valid lease was refused")
 
-    def _on_kill(self, line: Line) -> None:
+    def _on_kill(self, _line: Line) -> None:
         """What was not written was not heard."""
         if self._undone:
-            board, board.bad_at = self._undone
+            board, board.pending = self._undone
         self._pending_refusals.clear()
         for board in self._boards.values():
             board.lease, board.must_check = 0, "the coordinator is new"
@@ -210,14 +211,15 @@ class Checker:
         answer = self._heard.get(fence)
         if answer is None or (answer["trial"], answer["verdict"]) != (trial, line["verdict"]):
             self._say(line, f"its board answered {answer}")
-        self._taken[fence] = (self._number, line)
+        self._taken[fence] = line
+        self._boards[lease.board].pending.append(fence)
 
     def _on_turned(self, line: Line) -> None:
         if line["state"] in ("quarantined", "lost"):
             board = self._boards[line["board"]]
             board.must_check = f"it was {line['state']}"
             if line["state"] == "quarantined":
-                board.bad_at = self._number
+                board.pending = []
             if board.lease in self._leases and not self._leases[board.lease].trial:
                 del self._leases[board.lease]
                 board.lease = 0
@@ -241,16 +243,8 @@ class Checker:
 
     def _check_answer(self, line: Line, trial: str) -> None:
         """A verdict is what a board answered under a valid lease, and that board's next canary was good."""
-        taken_at, taken = self._taken.get(line["fence"], (0, {}))
+        taken = self._taken.get(line["fence"], {})
         if (taken.get("trial"), taken.get("verdict"), taken.get("board")) != (trial, line["verdict"], line["board"]):
             self._say(line, f"the lease's answer was {taken}")
-            return
-        board = self._boards[line["board"]]
-        if board.good_at < taken_at and line["verdict"] not in BAD:
-            self._say(line, "no good canary followed")
-        if taken_at < board.bad_at and not self._was_good_between(line, taken_at, board):
-            self._say(line, "its board was found to be sick after it")
-
-    def _was_good_between(self, line: Line, taken_at: int, board: _Board) -> bool:
-        """A blamed trial may end with its first failure when it was tried too often; a good canary followed that."""
-        return line["verdict"] in BAD and self._attempts[line["trial"]] > 1
+        elif line["fence"] not in self._trusted:
+            self._say(line, "no good canary followed the answer, or a bad one did")

@@ -1,7 +1,7 @@
 """The farm's promises for long, in a simulated farm: `make farm-nemesis`.
 
-Plays as many random farms as there are seeds, each checked by its event log, then a farm of 64 boards, and prints what came of
-it. The exit code is 1 where a promise was broken.
+Plays as many random farms as there are seeds, each checked by its event log, then a farm of 64 boards, and prints what
+came of it. The exit code is 1 where a promise was broken.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import farm_promises as promises  # noqa: E402
-import numpy as np  # noqa: E402
-from farm_log import Checker, Log  # noqa: E402
-from test_farm_promises import keep_up  # noqa: E402
+import farm_promises as promises
+import numpy as np
+from farm_log import Checker, Log
+from test_farm_promises import keep_up
 
-from rpc.farm.simulation.nemesis import nemesis_farm  # noqa: E402
+from rpc.farm.simulation.nemesis import nemesis_farm
 
 CHUNK = 500
 

@@ -14,7 +14,7 @@ from rpc.farm.entries import Issued, entry_from_json, entry_to_json
 from rpc.farm.ledger import Ledger
 from rpc.farm.scheduler import Scheduler
 from rpc.farm.simulation.nemesis import nemesis_farm, random_candidates, random_faults
-from rpc.farm.simulation.values import Behaviour, Candidate, Fault, FaultKind, Kill, SimulatedBoard
+from rpc.farm.simulation.values import Candidate, Fault, FaultKind, Kill, SimulatedBoard
 from rpc.farm.simulation.world import SimulatedFarm, trials_of
 from rpc.farm.values import Board, Campaign, Rules, Verdict
 
@@ -39,7 +39,9 @@ def farm_of(
 
 
 def candidates(campaign: str, count: int, seed: int = 0, **options: Any) -> dict[Campaign, list[Candidate]]:
-    return {Campaign(campaign): random_candidates(Campaign(campaign), "t", count, np.random.default_rng(seed), **options)}
+    return {
+        Campaign(campaign): random_candidates(Campaign(campaign), "t", count, np.random.default_rng(seed), **options)
+    }
 
 
 def concluded(log: Log) -> dict[str, Line]:
@@ -87,7 +89,9 @@ def hung_kernels() -> list[str]:
         work = candidates("well", 4000, bad=0.0) | ({Campaign("hung", 10.0): extra} if extra else {})
         farm = farm_of(4, work, log)
         farm.run(100.0)
-        rates.append(sum(l["kind"] == "Returned" and l["board"] != "b0" and l["verdict"] == "ok" for l in log.lines))
+        rates.append(
+            sum(line["kind"] == "Returned" and line["board"] != "b0" and line["verdict"] == "ok" for line in log.lines)
+        )
         issued = {line["fence"]: line["t"] for line in log.lines if line["kind"] == "Issued"}
         over = [line for line in log.lines if line["kind"] == "Returned" and line["verdict"] == "timed-out"]
         broken += [f"too long: {line}" for line in over if line["t"] - issued[line["fence"]] > limit_s + 1]
@@ -114,15 +118,14 @@ def _notice(lines: Sequence[Line], at_s: float) -> list[str]:
         return []
     trial = issued[-1]["trial"]
     after = [line for line in lines if line["t"] >= at_s]
-    noticed = [l for l in after if l["kind"] == "Returned" and l["trial"] == trial]
-    again = [l for l in after if l["kind"] == "Issued" and l["trial"] == trial and l["board"] != "b1"]
-    off = [l for l in after if l["kind"] == "Turned" and l["board"] == "b1" and l["state"] == "lost"]
-    late = [
+    noticed = [line for line in after if line["kind"] == "Returned" and line["trial"] == trial]
+    again = [line for line in after if line["kind"] == "Issued" and line["trial"] == trial and line["board"] != "b1"]
+    off = [line for line in after if line["kind"] == "Turned" and line["board"] == "b1" and line["state"] == "lost"]
+    return [
         f"{name} after {found[0]['t'] - at_s:.1f} s" if found else f"never {name}"
         for name, found, most_s in (("noticed", noticed, 15), ("on another board", again, 20), ("off", off, 15))
         if not found or found[0]["t"] - at_s > most_s
     ]
-    return late
 
 
 def killed_coordinators(steps: range, trials: int = 40) -> list[str]:
@@ -331,7 +334,7 @@ def jumping_clock(seed: int) -> list[str]:
 
 def journal_survives_json(seed: int) -> list[str]:
     """A coordinator that is rebuilt from a journal that was a file knows the same."""
-    farm, _ = nemesis_farm(seed, lambda now_s, what: None)
+    farm, _ = nemesis_farm(seed, lambda _now_s, _what: None)
     broken = finish(farm)
     again = [entry_from_json(entry_to_json(entry)) for entry in farm.journal]
     fences = [entry.fence for entry in again if isinstance(entry, Issued)]
@@ -343,5 +346,3 @@ def guilty_share(lines: Sequence[Line]) -> float:
     """The share of concluded trials that failed."""
     ends = [line for line in lines if line["kind"] == "Concluded"]
     return sum(line["verdict"] in BAD for line in ends) / len(ends)
-
-

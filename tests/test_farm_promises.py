@@ -1,4 +1,4 @@
-"""The farm's promises, played in a simulated farm: docs/reliability.md. `python -m tests.farm_nemesis` plays them for long."""
+"""The farm's promises, played in a simulated farm: docs/reliability.md. `make farm-nemesis` plays them for long."""
 
 from __future__ import annotations
 
@@ -84,7 +84,11 @@ def test_the_checker_finds_what_was_tampered_with() -> None:
     for lines in (
         [line for line in log.lines if line is not end],
         [*log.lines, end],
-        [*log.lines[:place], end | {"verdict": "wrong" if end["verdict"] != "wrong" else "ok"}, *log.lines[place + 1 :]],
+        [
+            *log.lines[:place],
+            end | {"verdict": "wrong" if end["verdict"] != "wrong" else "ok"},
+            *log.lines[place + 1 :],
+        ],
         [*log.lines, issued | {"t": log.lines[-1]["t"]}],
     ):
         assert Checker().read(lines)

@@ -19,8 +19,8 @@ from rpc.farm.entries import Entry, entry_from_json, entry_to_json
 from rpc.farm.events import (
     Answered,
     Built,
-    Cancel,
     CanaryAnswered,
+    Cancel,
     Check,
     Close,
     Command,
@@ -550,7 +550,9 @@ def test_an_answer_of_a_board_that_is_gone_is_measured_again() -> None:
     assert again.answer("b") == "x"
 
 
-@pytest.mark.parametrize("value", [{}, {"kind": "Nothing"}, {"kind": "Issued"}, {"kind": "Turned", "board": "a", "state": "x", "cause": ""}])
+@pytest.mark.parametrize(
+    "value", [{}, {"kind": "Nothing"}, {"kind": "Issued"}, {"kind": "Turned", "board": "a", "state": "x", "cause": ""}]
+)
 def test_what_is_no_entry_is_refused(value: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="no entry of a farm's journal"):
         entry_from_json(value)

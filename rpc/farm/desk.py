@@ -115,9 +115,7 @@ class Desk:
     def matching(self, target: str, tags: frozenset[str]) -> list[BoardRun]:
         """Healthy boards that could measure such trials."""
         return [
-            run
-            for run in self.boards.values()
-            if run.healthy and run.board.target == target and tags <= run.board.tags
+            run for run in self.boards.values() if run.healthy and run.board.target == target and tags <= run.board.tags
         ]
 
     def watch_demand(self, target: str, tags: frozenset[str]) -> None:

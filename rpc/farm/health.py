@@ -80,9 +80,7 @@ class Health:
         """Take a board off that can't be reached; its last answers wait for it a while."""
         self._take_off(run, State.LOST, cause)
         if run.unconfirmed and self._desk.waits.due_s(Wait.CONFIRMATION, run.board.name) is None:
-            self._desk.waits.set(
-                Wait.CONFIRMATION, run.board.name, self._desk.now_s + self._desk.rules.confirmation_s
-            )
+            self._desk.waits.set(Wait.CONFIRMATION, run.board.name, self._desk.now_s + self._desk.rules.confirmation_s)
         self._plan_next(run, self._desk.rules.lost_delay_s, grows=True)
 
     def _take_off(self, run: BoardRun, state: State, cause: str) -> None:

@@ -32,8 +32,8 @@ class Scheduler:
     """Decides which board measures which trial, and what comes of it.
 
     The caller writes a decision's entries to the journal, all or none, before it carries out its commands, and calls
-    `handle` again at `next_s` at the latest. Events that are there already come before a `Tick`. After a crash, a new scheduler with
-    the journal's ledger goes on: what boards had at that moment is measured again, nothing else.
+    `handle` again at `next_s` at the latest. Events that are there already come before a `Tick`. After a crash, a new
+    scheduler with the journal's ledger goes on: what boards had at that moment is measured again, nothing else.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from rpc.errors import DeviceLostError, DeviceStartError, InventoryError, RpcError, UnknownBoardError
+from rpc.errors import DeviceLostError, DeviceStartError, InventoryError, JournalError, RpcError, UnknownBoardError
 from schedules.errors import (
     ConfigError,
     ScheduleError,
@@ -115,6 +115,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),
+    JournalError: Failure(FAILED, "move the file away; what is recorded stays, what was under way is measured again"),
     UnknownBoardError: Failure(USAGE, "see the boards: int8tune devices list"),
     RpcError: Failure(FAILED, "check the device: int8tune devices check"),
     OSError: Failure(FAILED, "check the path and its permissions: ls -ld PATH"),

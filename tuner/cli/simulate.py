@@ -99,7 +99,9 @@ def _boards(report: FarmReport) -> str:
 
 
 def _waits(waits: tuple[Waiting, ...] | Any) -> str:
-    rows = [(w.name, f"{w.count:,}", *(f"{s:.3f}" for s in (w.mean_s, w.median_s, w.p99_s, w.longest_s))) for w in waits]
+    rows = [
+        (w.name, f"{w.count:,}", *(f"{s:.3f}" for s in (w.mean_s, w.median_s, w.p99_s, w.longest_s))) for w in waits
+    ]
     head = ("waited for", "times", "mean s", "median s", "99 % s", "longest s")
     return aligned([head, *rows], numbers=(1, 2, 3, 4, 5))
 

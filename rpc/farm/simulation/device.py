@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rpc.farm.events import Answered, Cancel, CanaryAnswered, Check, Dropped, Event, Heard, Reached, Start
+from rpc.farm.events import Answered, CanaryAnswered, Cancel, Check, Dropped, Event, Heard, Reached, Start
 from rpc.farm.simulation.values import Candidate, Fault, FaultKind, SimulatedBoard
 from rpc.farm.values import Phase, Verdict
 

@@ -56,7 +56,7 @@ class SimulatedFarm:
         faults: Iterable[Fault] = (),
         kills: Iterable[Kill] = (),
         depth: int | None = None,
-        watch: Watcher = lambda now_s, what: None,
+        watch: Watcher = lambda _now_s, _what: None,
         keep_journal: bool = True,
         make_scheduler: SchedulerMaker | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class SimulatedFarm:
         Args:
             depth: how many trials of each campaign wait for a board; None: two for each board.
             watch: is told everything that happens, in order.
-            keep_journal: whether coordinators may die; without a journal, long runs need no more memory than short ones.
+            keep_journal: whether coordinators may die; without it, long runs need no more memory than short ones.
         """
         self.now_s = 0.0
         self.journal: list[Entry] = []
