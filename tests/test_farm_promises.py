@@ -28,6 +28,7 @@ def test_a_hung_kernel_costs_its_board_its_limit_and_the_others_nothing() -> Non
 
 def test_a_dead_board_is_noticed_and_its_candidate_measured_elsewhere() -> None:
     assert promises.dead_boards() == []
+    assert promises.boards_gone_for_good() == []
 
 
 def test_the_coordinator_may_die_at_any_step() -> None:

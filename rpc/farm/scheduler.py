@@ -276,7 +276,8 @@ class Scheduler:
             case Wait.QUEUE | Wait.BUILD:
                 self._expire_trial(wait, str(owner))
             case Wait.BOARD:
-                target, tags = owner  # type: ignore[misc]
+                assert isinstance(owner, tuple)
+                target, tags = owner
                 for trial in self._desk.queues.waiting(target, tags):
                     limit_s = self._desk.rules.board_s
                     cause = f"no board of {target} that has {sorted(tags) or 'any tags'} was healthy for {limit_s:g} s"

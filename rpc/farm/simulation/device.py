@@ -52,7 +52,7 @@ class Device:
         self._held_out: list[Callable[[], None]] = []
         self._held_in: list[Callable[[], None]] = []
         self._slow_canaries: set[int] = set()
-        self._slowness_shown = False
+        self._slowness_shown = self._slow_until_shown = False
         clock.later(self._rng.random() * self.behaviour.heartbeat_s, self._beat)
 
     @property
@@ -67,28 +67,32 @@ class Device:
             return
         self._faults[fault.kind] = fault
         if fault.kind is FaultKind.SLOW:
-            self._slowness_shown = False
+            self._slowness_shown = self._slow_until_shown = False
         elif fault.kind is FaultKind.UNPLUG:
             self._session += 1
         elif fault.kind is FaultKind.CRASH:
             self._crash()
 
-    def end(self, fault: Fault) -> bool:
-        """Whether the fault is over; slowness stays until a canary has shown it, as a core that stays too hot does."""
+    def end(self, fault: Fault) -> None:
+        """The fault's time is over. Slowness stays until a canary has shown it, as that of a core that gets too hot."""
         if self._faults.get(fault.kind) is not fault:
-            return True
+            return
         if fault.kind is FaultKind.SLOW and not self._slowness_shown:
-            return False
+            self._slow_until_shown = True
+            return
         del self._faults[fault.kind]
         if fault.kind is FaultKind.FREEZE:
             held, self._held_out, self._held_in = [*self._held_out, *self._held_in], [], []
             for action in held:
                 action()
-        return True
 
     def canary_was_heard(self, fence: int) -> None:
         """The coordinator has taken this canary's answer, and will remember it."""
-        self._slowness_shown = self._slowness_shown or fence in self._slow_canaries
+        if fence not in self._slow_canaries:
+            return
+        self._slowness_shown = True
+        if self._slow_until_shown:
+            self._faults.pop(FaultKind.SLOW, None)
 
     def power_cycle(self) -> None:
         """Off and on again: it is away for a while, and well afterwards."""
@@ -97,7 +101,7 @@ class Device:
         self._held_out, self._held_in = [], []
         away = Fault(FaultKind.UNPLUG, self.board.name, self._clock.now_s, self.behaviour.reboot_s)
         self.begin(away)
-        self._clock.later(self.behaviour.reboot_s, lambda: (self.end(away), None)[1])
+        self._clock.later(self.behaviour.reboot_s, lambda: self.end(away))
 
     def _crash(self) -> None:
         fence, self._fence = self._fence, 0
@@ -150,7 +154,7 @@ class Device:
         verdict, slow = candidate.verdict, self._slow()
         seconds = candidate.seconds * self.behaviour.speed * slow * self._noise() + self.behaviour.session_s
         if verdict is Verdict.OK and self._happens(FaultKind.FLAKY):
-            verdict = Verdict.CRASHED
+            verdict = Verdict.CRASHED if self._rng.random() < 0.5 else Verdict.WRONG
         if verdict is Verdict.OK and self._happens(FaultKind.CORRUPT):
             verdict = Verdict.WRONG
         if verdict is Verdict.TIMED_OUT or self._happens(FaultKind.HANGS) or seconds > trial.run_limit_s:

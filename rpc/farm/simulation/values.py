@@ -62,8 +62,8 @@ class FaultKind(StrEnum):
 
     `CRASH`: its agent dies, connections are refused for a while. `FREEZE`: it stands still, then goes on and answers
     late. `UNPLUG`: it is gone, silently. `SLOW`: times are multiplied, until a canary showed it. `FLAKY`: candidates
-    crash now and then. `HANGS`: candidates time out now and then. `CORRUPT`: values are wrong now and then, the
-    canary's, too. `LOSSY`: messages are lost or come twice. `STRANGE`: it answers for another candidate.
+    crash or are wrong now and then. `HANGS`: candidates time out now and then. `CORRUPT`: values are wrong now and
+    then, the canary's, too. `LOSSY`: messages are lost or come twice. `STRANGE`: it answers for another candidate.
     """
 
     CRASH = "crash"

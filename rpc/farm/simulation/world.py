@@ -31,9 +31,6 @@ Line = Mapping[str, Any]
 Watcher = Callable[[float, Event | Entry | Command | Fault | Kill], None]
 SchedulerMaker = Callable[[Ledger | None, Callable[[], float]], Scheduler]
 
-# A fault that may not end yet is looked at again after this.
-_LOOK_AGAIN_S = 1.0
-
 
 class SimulatedFarm:
     """Runs campaigns on simulated boards until each trial has its final state.
@@ -198,8 +195,7 @@ class SimulatedFarm:
                 if not known and scheduler.waiting(campaign.name) >= self._depth:
                     break
                 self._next[campaign] += 1
-                if not known:
-                    self._deliver(Submit(candidate.trial))
+                self._deliver(Submit(candidate.trial))
                 if not candidate.trial.built:
                     self.later(candidate.build_s, partial(self._deliver, self._built(candidate)))
 
@@ -212,11 +208,7 @@ class SimulatedFarm:
     def _begin_fault(self, fault: Fault) -> None:
         self._watch(self.now_s, fault)
         self.devices[fault.board].begin(fault)
-        self.later(fault.lasts_s, partial(self._end_fault, fault))
-
-    def _end_fault(self, fault: Fault) -> None:
-        if not self.devices[fault.board].end(fault):
-            self.later(_LOOK_AGAIN_S, partial(self._end_fault, fault))
+        self.later(fault.lasts_s, partial(self.devices[fault.board].end, fault))
 
 
 def trials_of(campaign: str, target: str, count: int, **fields: Any) -> list[Trial]:
