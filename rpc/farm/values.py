@@ -136,7 +136,7 @@ class Rules:
     canary_tolerance: float = 0.1
     canary_limit_s: float = 5.0
     idle_s: float = 1.0
-    confirmation_s: float = 120.0
+    confirmation_s: float = 30.0
     streak: int = 3
     false_alarms: int = 2
     window: int = 50

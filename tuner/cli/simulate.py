@@ -49,7 +49,7 @@ def simulate(
     from rpc.farm.simulation.scenario import simulate as run
     from rpc.inventory import read_inventory
 
-    _check("--boards", boards or 1, MOST_BOARDS)
+    _check("--boards", 1 if boards is None else boards, MOST_BOARDS)
     _check("--trials", trials, MOST_TRIALS)
     _check("--campaigns", campaigns, MOST_CAMPAIGNS)
     if not 0 <= seed < 1 << 63:
