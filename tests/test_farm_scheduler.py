@@ -288,6 +288,17 @@ def test_a_lost_board_that_is_heard_is_asked_for_a_canary() -> None:
     assert hand.state("a") is State.READY
 
 
+def test_a_board_that_is_heard_but_takes_no_session_is_not_asked_all_the_time() -> None:
+    hand = ready(board("a"))
+    hand.wait(12.1)
+    for _ in range(100):
+        hand.tell(Heard("a"))
+        if "a" in hand.sessions:
+            hand.drop("a", "connection refused")
+        hand.wait(0.1)
+    assert sum(isinstance(command, Check) for command in hand.ordered) < 10
+
+
 def test_nothing_waits_for_a_board_for_ever() -> None:
     hand = ready(board("a", limits=Limits(silence_s=None)), rules=Rules(board_s=100.0))
     hand.trials(trial("x"), trial("never", tags=frozenset({"none"})))

@@ -39,6 +39,7 @@ class BoardRun:
         offences: how often it was taken off, or looked at in vain, since it was last forgiven.
         good: canaries that were good in a row.
         slow: whether the last canary's time was wrong.
+        silent: whether it was lost because it was not heard.
         off_for_streak: whether it is off because of candidates that failed in a row.
     """
 
@@ -57,6 +58,7 @@ class BoardRun:
     offences: int = 0
     good: int = 0
     slow: bool = False
+    silent: bool = False
     off_for_streak: bool = False
 
 

@@ -42,8 +42,8 @@ class Health:
         self._listen(run)
 
     def heard(self, run: BoardRun) -> None:
-        """A board that is there; one that was lost is looked at now."""
-        if run.state is State.LOST:
+        """A board that is there; one that was lost for its silence is looked at now."""
+        if run.state is State.LOST and run.silent:
             self.check(run, suspect=False, cause="heard again")
         elif self._desk.waits.due_s(Wait.SILENCE, run.board.name) is not None:
             self._listen(run)
@@ -76,8 +76,9 @@ class Health:
         # Where no other board could say whether these candidates are guilty, the next look is always soon.
         self._plan_next(run, self._desk.rules.first_delay_s, grows=not run.off_for_streak or self._has_peers(run))
 
-    def lose(self, run: BoardRun, cause: str) -> None:
+    def lose(self, run: BoardRun, cause: str, *, silent: bool = False) -> None:
         """Take a board off that can't be reached; its last answers wait for it a while."""
+        run.silent = silent
         self._take_off(run, State.LOST, cause)
         if run.unconfirmed and self._desk.waits.due_s(Wait.CONFIRMATION, run.board.name) is None:
             self._desk.waits.set(Wait.CONFIRMATION, run.board.name, self._desk.now_s + self._desk.rules.confirmation_s)

@@ -301,7 +301,7 @@ class Scheduler:
                     waited_s = self._desk.now_s - run.lease.began_s
                     self._drop(run, run.lease, f"{run.lease.phase}: no answer after {waited_s:.1f} s")
             case Wait.SILENCE:
-                self._health.lose(run, f"it was not heard for {run.board.limits.silence_s:g} s")
+                self._health.lose(run, f"it was not heard for {run.board.limits.silence_s:g} s", silent=True)
             case Wait.COOLDOWN:
                 self._offer(run)
             case Wait.NEXT_CHECK:
