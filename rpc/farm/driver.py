@@ -77,6 +77,7 @@ class FarmDriver:
         write: Callable[[Sequence[Entry], Replies], None] = lambda _entries, _replies: None,
         replies: Mapping[str, Mapping[int, Reply]] | None = None,
         power_cycle: Callable[[str], None] = lambda _board: None,
+        notify: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
@@ -84,16 +85,18 @@ class FarmDriver:
             write: adds entries to the journal, all or none, and the replies that they are about.
             replies: those of the journal that the scheduler goes on from.
             power_cycle: switches a board off and on; it returns at once.
+            notify: called from any thread when there is something for `take`.
         """
         self._scheduler = scheduler
-        self._events: queue.SimpleQueue[tuple[Event, Reply | None] | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[Event, Reply | None]] = queue.SimpleQueue()
         self._requests: dict[str, Request] = {}
         self._replies: Replies = {trial: dict(said) for trial, said in (replies or {}).items()}
         self._endings: list[Ending] = []
         self._write = write
+        self._notify = notify
         self._power_cycle = power_cycle
         self._boards = {
-            name: _BoardThread(name, transport, canary, self._requests, self._events.put)
+            name: _BoardThread(name, transport, canary, self._requests, self._say)
             for name, transport in transports.items()
         }
         self._carry_out(scheduler.start(time.monotonic()))
@@ -107,23 +110,25 @@ class FarmDriver:
         self._requests[trial.id] = request
         self._handle(Submit(trial))
 
+    def waiting(self, campaign: str) -> int:
+        """How many of a campaign's trials wait for a board."""
+        return self._scheduler.waiting(campaign)
+
     def take(self, limit_s: float) -> list[Ending]:
         """Trials that are concluded, after waiting for at most `limit_s` for one."""
         until_s = time.monotonic() + limit_s
-        while not self._endings:
-            now_s = time.monotonic()
+        while True:
             due_s = self._scheduler.next_s
             wake_s = until_s if due_s is None else min(until_s, due_s)
-            said = self._next(max(0.0, wake_s - now_s))
-            if said is None and time.monotonic() >= until_s:
+            said = self._next(0.0 if self._endings else max(0.0, wake_s - time.monotonic()))
+            if said is not None:
+                self._handle(*said)
+            elif due_s is not None and due_s <= time.monotonic():
+                self._handle(Tick())
+            elif self._endings or time.monotonic() >= until_s:
                 break
-            self._handle(*(said or (Tick(), None)))
         endings, self._endings = self._endings, []
         return endings
-
-    def wake(self) -> None:
-        """Let `take` look up. The one method that any thread may call."""
-        self._events.put(None)
 
     def close(self) -> None:
         """End all sessions and the transports."""
@@ -131,6 +136,10 @@ class FarmDriver:
             board.end()
         for board in self._boards.values():
             board.join(_CLOSE_S)
+
+    def _say(self, said: tuple[Event, Reply | None]) -> None:
+        self._events.put(said)
+        self._notify()
 
     def _next(self, limit_s: float) -> tuple[Event, Reply | None] | None:
         try:
