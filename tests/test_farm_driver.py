@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import resource
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import rpc.farm
 from results.record import Outcome
 from rpc.base import Transport
 from rpc.errors import DeviceLostError, DeviceStartError, JournalError
@@ -278,3 +280,14 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path) -> None:
     journal.write(ENTRIES[1:])
     journal.close()
     assert entries_of(path) == list(ENTRIES)
+
+
+def test_the_farm_goes_by_the_clock_that_nobody_sets() -> None:
+    """Promise 18: no deadline looks at the time of day."""
+    used = set()
+    for path in Path(rpc.farm.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime")), path
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
+                used.add(node.attr)
+    assert used == {"monotonic"}
