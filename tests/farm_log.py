@@ -218,8 +218,7 @@ class Checker:
         if line["state"] in ("quarantined", "lost"):
             board = self._boards[line["board"]]
             board.must_check = f"it was {line['state']}"
-            if line["state"] == "quarantined":
-                board.pending = []
+            board.pending = []
             if board.lease in self._leases and not self._leases[board.lease].trial:
                 del self._leases[board.lease]
                 board.lease = 0

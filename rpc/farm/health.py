@@ -77,11 +77,14 @@ class Health:
         self._plan_next(run, self._desk.rules.first_delay_s, grows=not run.off_for_streak or self._has_peers(run))
 
     def lose(self, run: BoardRun, cause: str, *, silent: bool = False) -> None:
-        """Take a board off that can't be reached; its last answers wait for it a while."""
+        """Take a board off that can't be reached.
+
+        When it comes back it may have been restarted, and well because of that: a good canary then says nothing of
+        what it answered before.
+        """
         run.silent = silent
         self._take_off(run, State.LOST, cause)
-        if run.unconfirmed and self._desk.waits.due_s(Wait.CONFIRMATION, run.board.name) is None:
-            self._desk.waits.set(Wait.CONFIRMATION, run.board.name, self._desk.now_s + self._desk.rules.confirmation_s)
+        self._evidence.void(run, cause, blames=False)
         self._plan_next(run, self._desk.rules.lost_delay_s, grows=True)
 
     def _take_off(self, run: BoardRun, state: State, cause: str) -> None:
@@ -118,7 +121,6 @@ class Health:
             run.good += 1
             run.offences = 0 if run.good >= desk.rules.forgive_after else run.offences
         run.healthy, run.slow, run.since_canary = True, False, 0
-        desk.waits.drop(Wait.CONFIRMATION, name)
         for target, tags in desk.queues.demand:
             if target == run.board.target and tags <= run.board.tags:
                 desk.waits.drop(Wait.BOARD, (target, tags))

@@ -309,5 +309,3 @@ class Scheduler:
             case Wait.IDLE:
                 if run.state is State.READY and run.unconfirmed:
                     self._health.check(run, suspect=False)
-            case Wait.CONFIRMATION:
-                self._evidence.void(run, "its board could not be asked for a canary", blames=False)

@@ -117,7 +117,6 @@ class Rules:
         canary_tolerance: by which share a canary may be slower or faster than it was known to be.
         canary_limit_s: the canary's own limit.
         idle_s: a board without work for so long has its last results confirmed by a canary.
-        confirmation_s: results of a board that can't be asked for a canary are measured again after this.
         streak: as many different candidates failing in a row take a board off.
         false_alarms: as many candidates that failed on a board and were right on others take it off ...
         window: ... where this many of its trials lie between them at most.
@@ -136,7 +135,6 @@ class Rules:
     canary_tolerance: float = 0.1
     canary_limit_s: float = 5.0
     idle_s: float = 1.0
-    confirmation_s: float = 30.0
     streak: int = 3
     false_alarms: int = 2
     window: int = 50

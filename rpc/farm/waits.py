@@ -15,7 +15,6 @@ class Wait(StrEnum):
     COOLDOWN = "cooldown"
     NEXT_CHECK = "next check"
     IDLE = "idle"
-    CONFIRMATION = "confirmation"
     BUILD = "build"
     QUEUE = "queue"
     BOARD = "board"
