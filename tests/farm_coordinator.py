@@ -56,10 +56,8 @@ def main(journal_path: str, sessions_path: str, trials: int, boards: int) -> Non
     devices = {name: Noting(name, sessions) for name in names}
     driver = FarmDriver(devices, scheduler, CANARY, journal.write, journal.replies)
     driver.tell(Open(Campaign("c")))
-    for number in range(trials):
-        trial = Trial(f"t{number}", "c", "t", run_limit_s=5.0)
-        if trial.id not in ledger.done["c"]:
-            driver.submit(trial, Request((), Timing(), number + 1.0))
+    wanted = [Trial(f"t{number}", "c", "t", run_limit_s=5.0) for number in range(trials)]
+    driver.submit(*((trial, Request((), Timing(), int(trial.id[1:]) + 1.0)) for trial in wanted))
     until_s = time.monotonic() + LIMIT_S
     while scheduler.ledger.open and time.monotonic() < until_s:
         for ending in driver.take(0.2):

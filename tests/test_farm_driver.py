@@ -93,7 +93,7 @@ class Farm:
     def submit(self, count: int, run_limit_s: float = 5.0) -> None:
         for number in range(count):
             request = Request((), Timing(), number + 1.0)
-            self.driver.submit(Trial(f"t{number}", "c", "t", run_limit_s=run_limit_s), request)
+            self.driver.submit((Trial(f"t{number}", "c", "t", run_limit_s=run_limit_s), request))
 
     def collect(self, count: int) -> dict[str, Ending]:
         ends: dict[str, Ending] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -36,6 +37,9 @@ from rpc.request import Reply, Request
 Replies = dict[str, dict[int, Reply]]
 """By trial and fence."""
 
+Said = tuple[Event, Reply | None]
+"""What a board's thread says; the reply where it is an answer."""
+
 VERDICTS = {
     Outcome.OK: Verdict.OK,
     Outcome.WRONG_ANSWER: Verdict.WRONG,
@@ -44,6 +48,7 @@ VERDICTS = {
 }
 # What a closed board may take to end: a transport that is cancelled returns at once.
 _CLOSE_S = 10.0
+_MOST_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class FarmDriver:
             notify: called from any thread when there is something for `take`.
         """
         self._scheduler = scheduler
-        self._events: queue.SimpleQueue[tuple[Event, Reply | None]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Said] = queue.SimpleQueue()
         self._requests: dict[str, Request] = {}
         self._replies: Replies = {trial: dict(said) for trial, said in (replies or {}).items()}
         self._endings: list[Ending] = []
@@ -103,12 +108,15 @@ class FarmDriver:
 
     def tell(self, event: Event) -> None:
         """Let the scheduler know of something that did not come from a board."""
-        self._handle(event)
+        self._handle([(event, None)])
 
-    def submit(self, trial: Trial, request: Request) -> None:
-        """Have a trial measured. A campaign that goes on submits what it wants again; nothing is measured twice."""
-        self._requests[trial.id] = request
-        self._handle(Submit(trial))
+    def submit(self, *work: tuple[Trial, Request]) -> None:
+        """Have trials measured. A campaign that goes on submits what it wants again; nothing is measured twice."""
+        self._requests.update((trial.id, request) for trial, request in work)
+        self._handle([(Submit(trial), None) for trial, _ in work])
+        for trial, _ in work:
+            if trial.id not in self._scheduler.ledger.open:
+                self._requests.pop(trial.id, None)
 
     def waiting(self, campaign: str) -> int:
         """How many of a campaign's trials wait for a board."""
@@ -121,10 +129,10 @@ class FarmDriver:
             due_s = self._scheduler.next_s
             wake_s = until_s if due_s is None else min(until_s, due_s)
             said = self._next(0.0 if self._endings else max(0.0, wake_s - time.monotonic()))
-            if said is not None:
-                self._handle(*said)
+            if said:
+                self._handle(said)
             elif due_s is not None and due_s <= time.monotonic():
-                self._handle(Tick())
+                self._handle([(Tick(), None)])
             elif self._endings or time.monotonic() >= until_s:
                 break
         endings, self._endings = self._endings, []
@@ -137,25 +145,34 @@ class FarmDriver:
         for board in self._boards.values():
             board.join(_CLOSE_S)
 
-    def _say(self, said: tuple[Event, Reply | None]) -> None:
+    def _say(self, said: Said) -> None:
         self._events.put(said)
         self._notify()
 
-    def _next(self, limit_s: float) -> tuple[Event, Reply | None] | None:
-        try:
-            return self._events.get(timeout=limit_s) if limit_s else self._events.get_nowait()
-        except queue.Empty:
-            return None
+    def _next(self, limit_s: float) -> list[Said]:
+        """All that was said, after waiting for at most `limit_s` for something."""
+        said: list[Said] = []
+        with contextlib.suppress(queue.Empty):
+            said.append(self._events.get(timeout=limit_s) if limit_s else self._events.get_nowait())
+            while len(said) < _MOST_AT_ONCE:
+                said.append(self._events.get_nowait())
+        return said
 
-    def _handle(self, event: Event, reply: Reply | None = None) -> None:
-        """What happened comes before the time that has passed: a driver that was held up expires nothing early."""
-        if isinstance(event, Answered) and reply:
-            self._replies.setdefault(event.trial, {})[event.fence] = reply
-        decision = self._scheduler.handle(time.monotonic(), event)
-        for command in decision.commands:
-            if isinstance(command, Refused) and isinstance(event, Answered):
+    def _handle(self, said: Sequence[Said]) -> None:
+        """Let the scheduler decide on all of it; it is written in one go, as what is written waits for the disk.
+
+        What happened comes before the time that has passed: a driver that was held up expires nothing early.
+        """
+        decisions = []
+        for event, reply in said:
+            if isinstance(event, Answered) and reply:
+                self._replies.setdefault(event.trial, {})[event.fence] = reply
+            decision = self._scheduler.handle(time.monotonic(), event)
+            if isinstance(event, Answered) and any(isinstance(command, Refused) for command in decision.commands):
                 del self._replies[event.trial][event.fence]
-        self._carry_out(decision)
+            decisions.append(decision)
+        entries = tuple(entry for decision in decisions for entry in decision.entries)
+        self._carry_out(Decision(entries, tuple(command for decision in decisions for command in decision.commands)))
 
     def _carry_out(self, decision: Decision) -> None:
         if decision.entries:
@@ -192,7 +209,7 @@ class _BoardThread:
         transport: Transport,
         canary: Request,
         requests: Mapping[str, Request],
-        say: Callable[[tuple[Event, Reply | None]], None],
+        say: Callable[[Said], None],
     ) -> None:
         self._name = name
         self._transport = transport
@@ -243,7 +260,7 @@ class _BoardThread:
                     self._running = 0
         self._transport.close()
 
-    def _run(self, order: Start | Check) -> tuple[Event, Reply | None]:
+    def _run(self, order: Start | Check) -> Said:
         name, fence = self._name, order.fence
         request = self._requests.get(order.trial.id) if isinstance(order, Start) else self._canary
         if request is None:

@@ -114,7 +114,7 @@ class Boards(Generic[T]):
         self._serial += 1
         trial = Trial(str(self._serial), self._target, self._target, run_limit_s=request.run_limit_s)
         self._purposes[trial.id] = purpose
-        self._driver.submit(trial, request)
+        self._driver.submit((trial, request))
 
     def _notify(self) -> None:
         if not self._closed:
