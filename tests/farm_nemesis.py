@@ -85,12 +85,13 @@ def _print_promises() -> list[str]:
     """What needs no seeds by the thousand, with more of them than in the tests."""
     broken = []
     checks = {
-        "hung kernels": promises.hung_kernels,
-        "dead boards": promises.dead_boards,
-        "coordinator killed at each of 1,000 steps": lambda: promises.killed_coordinators(range(1, 1001), trials=120),
+        "hung kernels": lambda: promises.hung_kernels(print),
+        "dead boards": lambda: promises.dead_boards(print),
+        "boards gone for good": promises.boards_gone_for_good,
+        "killed coordinators": lambda: promises.killed_coordinators(range(1, 1001), trials=120, say=print),
         "infra faults, 50 seeds": lambda: promises.infra_faults(range(50)),
-        "sick boards, 50 seeds": lambda: promises.sick_boards(range(50)),
-        "shares": promises.fairness,
+        "sick boards, 50 seeds": lambda: promises.sick_boards(range(50), print),
+        "shares": lambda: promises.fairness(print),
         "clock set back, 20 seeds": lambda: [text for seed in range(20) for text in promises.jumping_clock(seed)],
     }
     for name, check in checks.items():
