@@ -26,7 +26,7 @@ from tuner.campaign.surroundings import Purpose
 from tuner.errors import DeviceGoneError
 
 PROBE = Program("probe.so", "0" * 64, "probe", ())
-TRIALS = 14
+TRIALS = 10
 SESSION_S = 0.2
 
 
@@ -139,7 +139,7 @@ def test_four_boards_measure_four_times_what_one_does(generic: Target) -> None:
             {f"b{number}": board for number, board in enumerate(boards)}, generic.name, PROBE, random.Random(0).random
         )
         workload = parse_workload(SMALL)
-        wanted, started, taken = 15 * count, 0, 0
+        wanted, started, taken = 10 * count, 0, 0
         until_s = time.monotonic() + 30
         while taken < wanted and time.monotonic() < until_s:
             while farm.idle and started < wanted:

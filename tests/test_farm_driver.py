@@ -121,18 +121,6 @@ def farms() -> Iterator[Callable[..., Farm]]:
     assert threading.active_count() == before
 
 
-@pytest.mark.alone
-def test_four_boards_measure_what_four_boards_can(farms: Callable[..., Farm]) -> None:
-    """Kernels of 200 ms: at least 3.8 times what one board measures, each from its first session to its last."""
-    rates = []
-    for count in (1, 4):
-        boards = [Kernels(0.2) for _ in range(count)]
-        farms(*boards).measure(10 * count)
-        rates.append(sum(len(board.spans) / (board.spans[-1][1] - board.spans[0][0]) for board in boards))
-    print(f"one board {rates[0]:.2f}, four boards {rates[1]:.2f} sessions a second")
-    assert rates[1] >= 3.8 * rates[0], rates
-
-
 def test_each_trial_has_its_own_reply(farms: Callable[..., Farm]) -> None:
     ends = farms(Kernels(), Kernels(), Kernels()).measure(60)
     assert {trial: end.reply.times_s[0][0] for trial, end in ends.items() if end.reply} == {
