@@ -6,8 +6,8 @@ RpcError
 │   └── LeftoverError        a process that a session started could not be ended
 ├── InventoryError       an inventory can't be read, or has faults; a line for each
 ├── UnknownBoardError    the inventory has no board of this name
-├── JournalError         a farm's journal is damaged
-└── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
+├── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
+└── JournalError         a farm's journal is damaged
 """
 
 
@@ -35,9 +35,9 @@ class UnknownBoardError(RpcError):
     """The inventory has no board of this name."""
 
 
-class JournalError(RpcError):
-    """A farm's journal is damaged."""
-
-
 class ProtocolError(RpcError):
     """A message that is too long, no JSON, or has a field of the wrong form."""
+
+
+class JournalError(RpcError):
+    """A farm's journal is damaged."""
