@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,17 @@ from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_
 from results.memory import MemoryStore
 from results.record import Duel, Outcome, Trial
 from rpc.fake import FakeTransport
+from rpc.local import LocalTransport
 from rpc.request import Program, Reply, Request
 from schedules.target import Target
 from schedules.workload import parse_workload
-from tuner.campaign.boards import Boards
+from tuner.build.pool import BuildPool
+from tuner.campaign.boards import RULES, Boards
 from tuner.campaign.loop import Ending
 from tuner.campaign.plan import make_plan
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.surroundings import Purpose
+from tuner.device_check import build_probes
 from tuner.errors import DeviceGoneError
 
 PROBE = Program("probe.so", "0" * 64, "probe", ())
@@ -127,6 +132,27 @@ def test_a_campaign_whose_boards_are_all_gone_says_so(generic: Target, tmp_path:
 
     with pytest.raises(DeviceGoneError, match="the cable is out"):
         run([FakeBoard(0.0, lost), FakeBoard(0.0, lost)], generic, tmp_path)
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_two_real_devices(generic: Target, tmp_path: Path) -> None:
+    """Each core as a device, with real kernels and a real canary."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    with BuildPool([], cores[0], tmp_path / "probes.log") as pool:
+        probe = build_probes(pool, generic, tmp_path, {}).peak_program
+    network = network_of(SMALL, SMALL_DEPTHWISE)
+    store, spec = MemoryStore(), CampaignSpec("c", network, "grid", trials_per_task=TRIALS)
+    # Builds go on beside these devices, so their times mean little here.
+    rules = replace(RULES, canary_tolerance=3.0)
+    devices = {f"core{core}": LocalTransport([core]) for core in cores}
+    farm: Boards[Purpose] = Boards(devices, generic.name, probe, random.Random(0).random, rules=rules)
+    with campaign_loop(spec, make_plan(network, generic), store, tmp_path, measuring_with=farm) as loop:
+        assert loop.run() is Ending.FINISHED
+    trials = trials_of(store, spec)
+    assert {trial.outcome for trial in trials} == {Outcome.OK}
+    assert {trial.environment["board"] for trial in trials} == devices.keys()
 
 
 @pytest.mark.alone

@@ -24,8 +24,9 @@ CANARY_TIMING = Timing(repeats=5, min_repeat_s=0.002)
 CANARY_LIMIT_S = 10.0
 # A transport returns at the latest 5 s after a request's own limit; it starts its server within the first phase.
 LIMITS = Limits(connect_s=60.0, grace_s=6.0, silence_s=None, total_s=3600.0)
-# The campaign's next turn waits for answers to be confirmed: no board is idle for long before its canary.
-RULES = Rules(idle_s=0.05, canary_limit_s=CANARY_LIMIT_S)
+# The campaign's next turn waits for answers to be confirmed: no board is idle for long before its canary. Sessions
+# watch their own device for drift, so a canary looks for what is more than that.
+RULES = Rules(idle_s=0.05, canary_limit_s=CANARY_LIMIT_S, canary_tolerance=0.2)
 # Trials that wait for a board: enough that none of them waits for the next one to be sent.
 WAITING_PER_BOARD = 1
 
@@ -49,6 +50,7 @@ class Boards(Generic[T]):
         session_limit_s: float = SESSION_LIMIT_S,
         cold_bytes: int = 0,
         canary_every: int = 50,
+        rules: Rules = RULES,
     ) -> None:
         """
         Args:
@@ -67,7 +69,7 @@ class Boards(Generic[T]):
         self._closed = False
         self._serial = 0
         boards = [Board(name, target, limits=LIMITS, canary_every=canary_every) for name in transports]
-        scheduler = Scheduler(boards, RULES, jitter)
+        scheduler = Scheduler(boards, rules, jitter)
         canary = Request((probe,), CANARY_TIMING, CANARY_LIMIT_S)
         self._driver = FarmDriver(transports, scheduler, canary, notify=self._notify)
         self._driver.tell(Open(Campaign(self._target)))
