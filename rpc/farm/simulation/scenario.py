@@ -11,11 +11,12 @@ import numpy as np
 
 from rpc import inventory
 from rpc.errors import InventoryError
+from rpc.farm.boards import scheduled
 from rpc.farm.simulation.accounting import Accounting, FarmReport
 from rpc.farm.simulation.nemesis import random_candidates
 from rpc.farm.simulation.values import Behaviour, Candidate, Fault, FaultKind, SimulatedBoard
 from rpc.farm.simulation.world import SimulatedFarm
-from rpc.farm.values import Board, Campaign, Limits, Rules
+from rpc.farm.values import Board, Campaign, Rules
 
 _BEHAVIOUR = tuple(field.name for field in fields(Behaviour))
 _PER_HOUR = {f"{kind}_per_h": kind for kind in FaultKind}
@@ -63,24 +64,6 @@ def simulate(farm: inventory.Inventory, work: Work, *, boards: int | None = None
     simulated = SimulatedFarm(specs, campaigns, seed=seed, rules=Rules(), faults=faults, watch=accounting)
     simulated.run()
     return accounting.report(simulated.now_s)
-
-
-def scheduled(board: inventory.Board) -> Board:
-    """What the scheduler needs to know of a board."""
-    limits = Limits(
-        connect_s=board.limits.connect_s,
-        transfer_s=board.limits.transfer_s,
-        total_s=board.limits.total_s,
-        cooldown_s=board.cooldown_s,
-    )
-    return Board(
-        board.name,
-        board.target,
-        board.tags,
-        limits,
-        canary_every=board.canary_every,
-        power_cycle=bool(board.power_cycle),
-    )
 
 
 def _board(board: inventory.Board) -> Board:
