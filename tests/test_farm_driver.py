@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import errno
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from results.record import Outcome
 from rpc.base import Transport
 from rpc.errors import DeviceLostError, DeviceStartError, JournalError
 from rpc.fake import FakeTransport
-from rpc.farm.driver import Ending, FarmDriver
+from rpc.farm.driver import Ending, FarmDriver, Replies
 from rpc.farm.entries import Entry, Opened, Submitted
 from rpc.farm.events import Open
 from rpc.farm.journal import JournalFile
@@ -127,6 +128,36 @@ def test_each_trial_has_its_own_reply(farms: Callable[..., Farm]) -> None:
         f"t{number}": (number + 1.0) / 1000 for number in range(60)
     }
     assert {end.verdict for end in ends.values()} == {Verdict.OK}
+
+
+def test_a_full_disk_stops_the_farm_until_there_is_room(tmp_path: Path) -> None:
+    """Promise 15: an error each time that it is tried, and nothing is lost or measured twice when there is room."""
+    journal, boards = JournalFile(tmp_path / "journal"), [Kernels(), Kernels()]
+    calls = iter(range(10_000))
+
+    def write(entries: Sequence[Entry], replies: Replies) -> None:
+        if 5 <= next(calls) % 20 < 12:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        journal.write(entries, replies)
+
+    scheduler = Scheduler([Board(f"b{n}", "t", limits=LIMITS, canary_s=0.001) for n in range(2)], RULES, lambda: 0.0)
+    driver = FarmDriver({f"b{n}": board for n, board in enumerate(boards)}, scheduler, CANARY, write)
+    driver.tell(Open(Campaign("c")))
+    driver.submit(*((Trial(f"t{n}", "c", "t"), Request((), Timing(), n + 1.0)) for n in range(60)))
+    ends: list[str] = []
+    errors = 0
+    until_s = time.monotonic() + LIMIT_S
+    while len(ends) < 60 and time.monotonic() < until_s:
+        try:
+            ends += [ending.trial for ending in driver.take(0.1)]
+        except OSError:
+            errors += 1
+    driver.close()
+    journal.close()
+    assert errors > 5
+    assert sorted(ends) == sorted(f"t{n}" for n in range(60))
+    assert sum(len(board.spans) for board in boards) == 60
+    assert Ledger.of(entries_of(tmp_path / "journal")).done["c"].keys() == set(ends)
 
 
 def test_a_kernel_that_hangs_costs_its_board_its_limit(farms: Callable[..., Farm]) -> None:

@@ -97,6 +97,7 @@ class FarmDriver:
         self._requests: dict[str, Request] = {}
         self._replies: Replies = {trial: dict(said) for trial, said in (replies or {}).items()}
         self._endings: list[Ending] = []
+        self._decided: list[Decision] = []
         self._write = write
         self._notify = notify
         self._power_cycle = power_cycle
@@ -104,7 +105,7 @@ class FarmDriver:
             name: _BoardThread(name, transport, canary, self._requests, self._say)
             for name, transport in transports.items()
         }
-        self._carry_out(scheduler.start(time.monotonic()))
+        self._carry_out([scheduler.start(time.monotonic())])
 
     def tell(self, event: Event) -> None:
         """Let the scheduler know of something that did not come from a board."""
@@ -123,7 +124,13 @@ class FarmDriver:
         return self._scheduler.waiting(campaign)
 
     def take(self, limit_s: float) -> list[Ending]:
-        """Trials that are concluded, after waiting for at most `limit_s` for one."""
+        """Trials that are concluded, after waiting for at most `limit_s` for one.
+
+        Raises:
+            OSError: the journal can't be written. Nothing is lost by that: `take` can be called again.
+        """
+        if self._decided:
+            self._carry_out([])
         until_s = time.monotonic() + limit_s
         while True:
             due_s = self._scheduler.next_s
@@ -171,18 +178,22 @@ class FarmDriver:
             if isinstance(event, Answered) and any(isinstance(command, Refused) for command in decision.commands):
                 del self._replies[event.trial][event.fence]
             decisions.append(decision)
-        entries = tuple(entry for decision in decisions for entry in decision.entries)
-        self._carry_out(Decision(entries, tuple(command for decision in decisions for command in decision.commands)))
+        self._carry_out(decisions)
 
-    def _carry_out(self, decision: Decision) -> None:
-        if decision.entries:
-            self._write(decision.entries, self._said_in(decision.entries))
-        for entry in decision.entries:
+    def _carry_out(self, decisions: Sequence[Decision]) -> None:
+        """Write what was decided, then do it. What can't be written is kept, and tried again the next time."""
+        self._decided += decisions
+        entries = [entry for decision in self._decided for entry in decision.entries]
+        if entries:
+            self._write(entries, self._said_in(entries))
+        commands = [command for decision in self._decided for command in decision.commands]
+        self._decided = []
+        for entry in entries:
             if isinstance(entry, Concluded):
                 self._requests.pop(entry.trial, None)
                 reply = self._replies.pop(entry.trial, {}).get(entry.fence)
                 self._endings.append(Ending(entry.trial, entry.verdict, entry.board, entry.cause, reply))
-        for command in decision.commands:
+        for command in commands:
             self._order(command)
 
     def _said_in(self, entries: Sequence[Entry]) -> Replies:
