@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Tests that nothing disturbs run beside each other, one on each core; those marked `alone` follow.
 BESIDE = -n logical --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format soak noise clean
+.PHONY: help tune bench test test-slow check format soak noise farm-nemesis clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make noise                        what campaigns choose while another process keeps the machine busy"
+	@echo "make farm-nemesis                 100,000 random farms in which everything goes wrong (ten minutes)"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
@@ -49,6 +50,9 @@ soak: $(VENV)/installed-test
 
 noise: $(VENV)/installed-test
 	$(BIN)/python -m tests.noise
+
+farm-nemesis: $(VENV)/installed-test
+	$(BIN)/python -m tests.farm_nemesis
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

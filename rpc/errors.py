@@ -11,7 +11,8 @@ RpcError
 ├── ProvisionError       a board can't be provisioned or released
 ├── InventoryError       an inventory can't be read, or has faults; a line for each
 ├── UnknownBoardError    the inventory has no board of this name
-└── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
+├── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
+└── JournalError         a farm's journal is damaged
 """
 
 
@@ -66,3 +67,7 @@ class UnknownBoardError(RpcError):
 
 class ProtocolError(RpcError):
     """A message that is too long, no JSON, or has a field of the wrong form."""
+
+
+class JournalError(RpcError):
+    """A farm's journal is damaged."""

@@ -42,8 +42,8 @@ def reply_to_json(reply: Reply) -> dict[str, object]:
     return {name: getattr(reply, name) for name in _names(Reply)} | {"observed": dict(reply.observed)}
 
 
-def reply_from_json(message: object, request: Request) -> Reply:
-    """The answer to `request`, with times for each of its programs if and only if it is `ok`."""
+def reply_from_json(message: object, request: Request | None) -> Reply:
+    """The answer to `request`, with times for each of its programs if and only if it is `ok`; None: to any request."""
     fields = Fields("", message, _names(Reply))
     reply = Reply(
         outcome=fields.read("outcome", _outcome),
@@ -54,7 +54,8 @@ def reply_from_json(message: object, request: Request) -> Reply:
         error=fields.read("error", line),
         run_s=fields.read("run_s", number(0, 2 * LONGEST_RUN_S)),
     )
-    _check_counts(reply.times_s, reply.calls_per_repeat, request if reply.outcome is Outcome.OK else None)
+    if request is not None:
+        _check_counts(reply.times_s, reply.calls_per_repeat, request if reply.outcome is Outcome.OK else None)
     return reply
 
 

@@ -15,7 +15,7 @@ from schedules.workload import parse_workload
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Silence
 from tuner.campaign.loop import CampaignLoop
-from tuner.campaign.measuring import Device
+from tuner.campaign.measuring import Device, Measuring
 from tuner.campaign.plan import Task
 from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec
@@ -41,21 +41,23 @@ def campaign_loop(
     *,
     server: str = "tuner.build.server",
     transport: Transport | None = None,
+    measuring_with: Measuring[Purpose] | None = None,
     build_limit_s: float = 20.0,
     session_limit_s: float = 10.0,
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> Iterator[CampaignLoop]:
     measuring, building = measuring_and_build_cores()
     with ExitStack() as stack:
-        transport = transport or LocalTransport(measuring)
-        stack.callback(transport.close)
-        transport.start()
+        if measuring_with is None:
+            transport = transport or LocalTransport(measuring)
+            stack.callback(transport.close)
+            transport.start()
+            measuring_with = Device(transport, None, session_limit_s)
+        stack.callback(measuring_with.close)
         pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log", server))
-        device: Device[Purpose] = Device(transport, None, session_limit_s)
-        stack.callback(device.close)
         store.append([spec.as_record("local", tasks[0].target)])
         workshop = Workshop(pool, folder, build_limit_s)
-        around = Surroundings(store, workshop, device, "local", {"cpu": "test"}, Silence(), stop_requested)
+        around = Surroundings(store, workshop, measuring_with, "local", {"cpu": "test"}, Silence(), stop_requested)
         yield CampaignLoop(spec, make_search(spec, tasks, store), around)
 
 

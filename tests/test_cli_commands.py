@@ -28,6 +28,7 @@ COMMANDS = (
     "results suggest",
     "results export",
     "lab",
+    "simulate",
     "devices check",
 )
 SHOW = ("templates", "show", "generic.direct", "--target", "generic", "--workload", CONV)

@@ -79,7 +79,7 @@ class Duels:
             b=rival.id,
             a_times_s=reply.times_s[0],
             b_times_s=reply.times_s[index],
-            environment=self._around.environment,
+            environment=self._around.environment_now,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 

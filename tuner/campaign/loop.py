@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -129,12 +130,13 @@ class CampaignLoop:
     # Measuring
 
     def _feed_device(self) -> None:
-        if not self._around.device.idle:
-            return
-        self._around.workshop.hush(bool(self._for_device))
-        if not self._for_device:
-            return
-        purpose = self._for_device.popleft()
+        device = self._around.device
+        if device.idle and device.shares_cores:
+            self._around.workshop.hush(bool(self._for_device))
+        while device.idle and self._for_device:
+            self._start(self._for_device.popleft())
+
+    def _start(self, purpose: Purpose) -> None:
         if isinstance(purpose, Match):
             programs = tuple(purpose.programs[candidate.id] for candidate in purpose.candidates)
             self._around.device.start_duels(purpose, purpose.run.task.workload, programs)
@@ -175,15 +177,24 @@ class CampaignLoop:
         measurement = None
         if reply.outcome is Outcome.OK:
             measurement = Measurement(reply.times_s[0], reply.calls_per_repeat[0], reply.observed)
-        return self._append(slot, built, reply, measurement, reused_from="")
+        around = self._around
+        environment = around.environment_now if built.outcome is Outcome.OK else around.environment
+        return self._append(slot, built, reply, measurement, environment)
 
     def _record_twin(self, slot: Slot, built: Built, twin: Trial) -> None:
         """The same code was measured for another candidate: its result is this one's, too."""
         reply = Reply(twin.outcome, error_class=twin.error_class, error=twin.error)
-        self._append(slot, built, reply, twin.measurement, reused_from=twin.reused_from or twin.candidate.id)
+        reused_from = twin.reused_from or twin.candidate.id
+        self._append(slot, built, reply, twin.measurement, twin.environment, reused_from)
 
     def _append(
-        self, slot: Slot, built: Built, reply: Reply, measurement: Measurement | None, reused_from: str
+        self,
+        slot: Slot,
+        built: Built,
+        reply: Reply,
+        measurement: Measurement | None,
+        environment: Mapping[str, str],
+        reused_from: str = "",
     ) -> Trial:
         trial = Trial(
             campaign=self._spec.name,
@@ -192,7 +203,7 @@ class CampaignLoop:
             outcome=reply.outcome,
             measurement=measurement,
             device=self._around.device_name,
-            environment=self._around.environment,
+            environment=environment,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             build_s=built.build_s,
             run_s=reply.run_s,
@@ -223,8 +234,9 @@ class CampaignLoop:
     # Ending
 
     def _wind_up(self, ending: Ending) -> Ending:
-        """Record what the device is measuring just now, unless it takes long."""
-        if taken := self._around.device.take(WIND_UP_S):
+        """Record what is being measured just now, unless it takes long."""
+        until_s = time.monotonic() + WIND_UP_S
+        while taken := self._around.device.take(max(0.0, until_s - time.monotonic())):
             self._finish(*taken)
         return ending
 

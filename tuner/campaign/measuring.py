@@ -6,7 +6,7 @@ import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rpc.base import Transport
 from rpc.request import Capabilities, Program, Reply, Request, Timing
@@ -30,6 +30,42 @@ SLOWEST_FACTOR = 50
 MOST_SLOW_CALLS = 40
 # Twice its size, as caches don't always replace what was used longest ago.
 COLD_OVER_CACHE = 2
+
+
+class Measuring(Protocol[T]):
+    """What a campaign measures with: a device, or several boards."""
+
+    @property
+    def shares_cores(self) -> bool:
+        """Whether builds have to make way where it measures."""
+
+    @property
+    def board(self) -> str:
+        """Which board gave the reply that was taken last; empty where there is only one."""
+
+    @property
+    def done(self) -> int:
+        """A descriptor that can be read once a reply is there, until it is taken."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether something more can be started."""
+
+    def start_trial(self, purpose: T, workload: Workload, program: Program, best_s: float | None) -> None:
+        """Have a candidate measured; `take` has the reply when it is there.
+
+        Args:
+            best_s: seconds per call of the best so far, beyond which a candidate is given up; None at first.
+        """
+
+    def start_duels(self, purpose: T, workload: Workload, programs: tuple[Program, ...]) -> None:
+        """Have a task's default and its contenders timed in turn."""
+
+    def take(self, limit_s: float) -> tuple[T, Reply] | None:
+        """A reply and what it was for, if one comes within `limit_s`."""
+
+    def close(self) -> None:
+        """Give up what is under way."""
 
 
 @dataclass
@@ -61,22 +97,21 @@ class Device(Generic[T]):
     def idle(self) -> bool:
         return self._running is None
 
-    def start_trial(self, purpose: T, workload: Workload, program: Program, best_s: float | None) -> None:
-        """Send a candidate to the device; `take` has the reply when it is there.
+    @property
+    def shares_cores(self) -> bool:
+        return True
 
-        Args:
-            best_s: seconds per call of the best so far, beyond which a candidate is given up; None at first.
-        """
-        timing = TRIAL_TIMING if best_s is None else replace(TRIAL_TIMING, give_up_s=GIVE_UP * best_s)
-        self._start(purpose, (program,), timing, calls_limit_s(workload, best_s))
+    @property
+    def board(self) -> str:
+        return ""
+
+    def start_trial(self, purpose: T, workload: Workload, program: Program, best_s: float | None) -> None:
+        self._start(purpose, trial_request(self, workload, program, best_s))
 
     def start_duels(self, purpose: T, workload: Workload, programs: tuple[Program, ...]) -> None:
-        """Send a task's default and its contenders to the device, to be timed in turn."""
-        self._start(purpose, programs, DUEL_TIMING, len(programs) * calls_limit_s(workload, None))
+        self._start(purpose, duel_request(self, workload, programs))
 
-    def _start(self, purpose: T, programs: tuple[Program, ...], timing: Timing, calls_s: float) -> None:
-        timing = replace(timing, cold_bytes=self.cold_bytes)
-        request = Request(programs, timing, self.session_limit_s + calls_s, self.probe)
+    def _start(self, purpose: T, request: Request) -> None:
         future = self._thread.submit(self.transport.run, request)
         self._running = purpose, future
         future.add_done_callback(lambda _: os.eventfd_write(self._done, 1))
@@ -101,6 +136,38 @@ class Device(Generic[T]):
             self.transport.cancel()
         self._thread.shutdown(wait=True)
         os.close(self._done)
+
+
+class Sessions(Protocol):
+    """What all sessions of a campaign have in common."""
+
+    @property
+    def probe(self) -> Program | None:
+        """What the transport times before and after each request."""
+
+    @property
+    def session_limit_s(self) -> float:
+        """Of every session, beside the time that its calls need."""
+
+    @property
+    def cold_bytes(self) -> int:
+        """As `rpc.request.Timing` has it; 0 for warm caches."""
+
+
+def trial_request(sessions: Sessions, workload: Workload, program: Program, best_s: float | None) -> Request:
+    """What a device is asked of a candidate."""
+    timing = TRIAL_TIMING if best_s is None else replace(TRIAL_TIMING, give_up_s=GIVE_UP * best_s)
+    return _request(sessions, (program,), timing, calls_limit_s(workload, best_s))
+
+
+def duel_request(sessions: Sessions, workload: Workload, programs: tuple[Program, ...]) -> Request:
+    """What a device is asked of a task's default and its contenders."""
+    return _request(sessions, programs, DUEL_TIMING, len(programs) * calls_limit_s(workload, None))
+
+
+def _request(sessions: Sessions, programs: tuple[Program, ...], timing: Timing, calls_s: float) -> Request:
+    timing = replace(timing, cold_bytes=sessions.cold_bytes)
+    return Request(programs, timing, sessions.session_limit_s + calls_s, sessions.probe)
 
 
 def calls_limit_s(workload: Workload, best_s: float | None) -> float:

@@ -10,7 +10,7 @@ from results.record import Candidate
 from rpc.request import Program
 from tuner.build.job import Built
 from tuner.campaign.events import Listener
-from tuner.campaign.measuring import Device
+from tuner.campaign.measuring import Measuring
 from tuner.campaign.task import Slot, TaskRun
 from tuner.campaign.workshop import Workshop
 
@@ -38,8 +38,14 @@ class Surroundings:
 
     store: Store
     workshop: Workshop
-    device: Device[Purpose]
+    device: Measuring[Purpose]
     device_name: str
     environment: Mapping[str, str]
     listener: Listener
     stop_requested: Callable[[], bool]
+
+    @property
+    def environment_now(self) -> Mapping[str, str]:
+        """The environment of the reply that was taken last."""
+        board = self.device.board
+        return {**self.environment, "board": board} if board else self.environment

@@ -39,6 +39,7 @@ from rpc.errors import (
     RpcError,
     UnknownBoardError,
 )
+from rpc.errors import DeviceLostError, DeviceStartError, InventoryError, JournalError, RpcError, UnknownBoardError
 from schedules.errors import (
     ConfigError,
     ScheduleError,
@@ -129,6 +130,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     ProvisionError: Failure(FAILED, "see what a board needs: docs/farm.md"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),
+    JournalError: Failure(FAILED, "move the file away; what is recorded stays, what was under way is measured again"),
     UnknownBoardError: Failure(USAGE, "see the boards: int8tune devices list"),
     RpcError: Failure(FAILED, "check the device: int8tune devices check"),
     OSError: Failure(FAILED, "check the path and its permissions: ls -ld PATH"),

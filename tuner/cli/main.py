@@ -21,6 +21,7 @@ from tuner.cli.options import Invocation
 from tuner.cli.output import emit, say
 from tuner.cli.plan import plan
 from tuner.cli.report import report
+from tuner.cli.simulate import simulate
 from tuner.cli.stopping import Interruption, interrupt_on_ctrl_c
 from tuner.cli.suggest import suggest
 from tuner.cli.templates import list_templates, show_template
@@ -52,7 +53,7 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(add_completion=False, rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report, accuracy, bench, lab):
+    for command in (tune, plan, layers, report, accuracy, bench, lab, simulate):
         program.command()(command)
     program.command("compile")(compile_)
     templates = _group("The ways to compute a layer, and what they leave open.")

@@ -1,0 +1,150 @@
+"""Which board may be believed: canaries, quarantine, and the way back."""
+
+from __future__ import annotations
+
+import math
+
+from rpc.farm.desk import BoardRun, Desk
+from rpc.farm.entries import Calibrated
+from rpc.farm.events import PowerCycle
+from rpc.farm.evidence import Evidence
+from rpc.farm.values import Phase, State
+from rpc.farm.waits import Wait
+
+# What delays are spread by, so that boards that went off together don't come back together.
+_SPREAD = 0.1
+
+
+class Health:
+    """The state machine of boards.
+
+    ```
+    unknown -> checking -> ready <-> busy -> cooling -> ready
+                  |          ^         |
+                  v          |         v  (a fault, or silence)
+         quarantined, lost --+---- suspect -> quarantined, lost
+    ```
+
+    A board leaves `checking` and `suspect` by its canary only.
+    """
+
+    def __init__(self, desk: Desk, evidence: Evidence) -> None:
+        self._desk = desk
+        self._evidence = evidence
+
+    def check(self, run: BoardRun, *, suspect: bool, cause: str = "") -> None:
+        """Run the canary on a board that has no session."""
+        name = run.board.name
+        for wait in (Wait.IDLE, Wait.COOLDOWN, Wait.NEXT_CHECK):
+            self._desk.waits.drop(wait, name)
+        self._desk.turn(run, State.SUSPECT if suspect else State.CHECKING, cause)
+        self._desk.lease(run, None)
+        self._listen(run)
+
+    def heard(self, run: BoardRun) -> None:
+        """A board that is there; one that was lost for its silence is looked at now."""
+        if run.state is State.LOST and run.silent:
+            self.check(run, suspect=False, cause="heard again")
+        elif self._desk.waits.due_s(Wait.SILENCE, run.board.name) is not None:
+            self._listen(run)
+
+    def judge(self, run: BoardRun, exact: bool, seconds: float) -> bool:
+        """Take a canary's answer; whether the board may have work."""
+        fault = self._fault(run, exact, seconds)
+        if not fault:
+            self._recover(run, seconds)
+            return True
+        if exact and run.healthy and not run.slow:
+            run.slow = True
+            self._evidence.void(run, fault, blames=False)
+            self.check(run, suspect=True, cause=fault)
+        else:
+            self.quarantine(run, fault)
+        return False
+
+    def missed(self, run: BoardRun, phase: Phase, cause: str) -> None:
+        """There was no answer of the canary."""
+        if phase is Phase.RUN:
+            self.quarantine(run, f"no answer of the canary: {cause}")
+        else:
+            self.lose(run, cause)
+
+    def quarantine(self, run: BoardRun, cause: str, *, blames: bool = False) -> None:
+        """Take a board off that is not to be believed; what it answered since its last good canary is void."""
+        self._take_off(run, State.QUARANTINED, cause)
+        self._evidence.void(run, cause, blames=blames)
+        # Where no other board could say whether these candidates are guilty, the next look is always soon.
+        self._plan_next(run, self._desk.rules.first_delay_s, grows=not run.off_for_streak or self._has_peers(run))
+
+    def lose(self, run: BoardRun, cause: str, *, silent: bool = False) -> None:
+        """Take a board off that can't be reached.
+
+        When it comes back it may have been restarted, and well because of that: a good canary then says nothing of
+        what it answered before.
+        """
+        run.silent = silent
+        self._take_off(run, State.LOST, cause)
+        self._evidence.void(run, cause, blames=False)
+        self._plan_next(run, self._desk.rules.lost_delay_s, grows=True)
+
+    def _take_off(self, run: BoardRun, state: State, cause: str) -> None:
+        desk, name = self._desk, run.board.name
+        fence = run.lease.fence if run.lease else 0
+        trial = desk.end_lease(run, cancel=True)
+        run.healthy, run.slow, run.good, run.since_canary = False, False, 0, 0
+        for wait in (Wait.SILENCE, Wait.IDLE, Wait.COOLDOWN):
+            desk.waits.drop(wait, name)
+        desk.turn(run, state, cause)
+        if trial:
+            self._evidence.not_measured(run, fence, trial, cause, counts=state is State.LOST)
+        for target, tags in desk.queues.demand:
+            if target == run.board.target:
+                desk.watch_demand(target, tags)
+
+    def _plan_next(self, run: BoardRun, delay_s: float, *, grows: bool) -> None:
+        desk, rules = self._desk, self._desk.rules
+        delay_s = min(delay_s * 2.0 ** min(run.offences, 60), rules.longest_delay_s)
+        if run.board.power_cycle and run.offences >= rules.power_cycle_after:
+            desk.order(PowerCycle(run.board.name))
+        run.offences += grows
+        desk.waits.set(Wait.NEXT_CHECK, run.board.name, desk.now_s + delay_s * (1 + _SPREAD * desk.jitter()))
+
+    def _recover(self, run: BoardRun, seconds: float) -> None:
+        desk, name = self._desk, run.board.name
+        if self._known_s(run) is None:
+            desk.note(Calibrated(name, seconds))
+        if not run.healthy:
+            run.streak.clear()
+            run.accused.clear()
+            run.off_for_streak = False
+        if run.state is State.CHECKING and run.since_canary:
+            run.good += 1
+            run.offences = 0 if run.good >= desk.rules.forgive_after else run.offences
+        run.healthy, run.slow, run.since_canary = True, False, 0
+        for target, tags in desk.queues.demand:
+            if target == run.board.target and tags <= run.board.tags:
+                desk.waits.drop(Wait.BOARD, (target, tags))
+        self._evidence.confirm(run)
+
+    def _fault(self, run: BoardRun, exact: bool, seconds: float) -> str:
+        """What is wrong with a canary's answer; nothing where it is good."""
+        known_s, most = self._known_s(run), 1 + self._desk.rules.canary_tolerance
+        if not exact:
+            return "the canary's values were wrong"
+        if not (math.isfinite(seconds) and seconds > 0):
+            return f"the canary's time is no time: {seconds}"
+        if known_s is not None and not known_s / most <= seconds <= known_s * most:
+            return f"the canary took {seconds / known_s:.2f} times what it takes"
+        return ""
+
+    def _known_s(self, run: BoardRun) -> float | None:
+        known_s = run.board.canary_s
+        return self._desk.ledger.canaries_s.get(run.board.name) if known_s is None else known_s
+
+    def _has_peers(self, run: BoardRun) -> bool:
+        return bool(self._desk.matching(run.board.target, frozenset()))
+
+    def _listen(self, run: BoardRun) -> None:
+        silence_s = run.board.limits.silence_s
+        if silence_s is not None:
+            self._desk.waits.set(Wait.SILENCE, run.board.name, self._desk.now_s + silence_s)

@@ -1,0 +1,112 @@
+"""A journal in a file: a line for each decision, whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rpc.errors import JournalError, ProtocolError
+from rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
+from rpc.protocol import reply_from_json, reply_to_json
+from rpc.request import Reply
+
+_LONGEST_LINE = 1 << 24
+
+
+class JournalFile:
+    """Appends decisions. What `write` returned from is there after a crash, of the program or of the machine.
+
+    A line that was being written when the machine stopped is cut off when the file is opened again.
+
+    Attributes:
+        entries: what the file had when it was opened.
+        replies: by trial and fence, what boards had answered of trials that were not concluded then.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            JournalError: the file is damaged elsewhere than at its end.
+            OSError: it can't be read or written.
+        """
+        self.entries: list[Entry] = []
+        self.replies: dict[str, dict[int, Reply]] = {}
+        whole_bytes = 0
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, 0o600)
+        try:
+            with path.open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    if not self._read(number, line):
+                        self._check_last(number, lines.read(1))
+                        break
+                    whole_bytes += len(line)
+            os.ftruncate(self._file, whole_bytes)
+            os.fsync(self._file)
+            _sync_folder(path.parent)
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._end = whole_bytes
+
+    def write(self, entries: Sequence[Entry], replies: Mapping[str, Mapping[int, Reply]] | None = None) -> None:
+        """Add a decision's entries, all or none, and the replies that they are about.
+
+        Raises:
+            OSError: they could not be written; none of them is in the file.
+        """
+        if not entries:
+            return
+        said = [
+            [trial, fence, reply_to_json(reply)]
+            for trial, by_fence in (replies or {}).items()
+            for fence, reply in by_fence.items()
+        ]
+        value = {"entries": [entry_to_json(entry) for entry in entries], "replies": said}
+        text = json.dumps(value, separators=(",", ":")).encode()
+        line = b"%08x %s\n" % (zlib.crc32(text), text)
+        try:
+            written = 0
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, self._end)
+            raise
+        self._end += len(line)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _read(self, number: int, line: bytes) -> bool:
+        """Take in a line; whether its end and its checksum are there and right."""
+        checksum, _, text = line.rstrip(b"\n").partition(b" ")
+        if not line.endswith(b"\n") or len(line) > _LONGEST_LINE or checksum != b"%08x" % zlib.crc32(text):
+            return False
+        try:
+            value = json.loads(text)
+            entries = [entry_from_json(entry) for entry in value["entries"]]
+            for trial, fence, reply in value["replies"]:
+                self.replies.setdefault(trial, {})[fence] = reply_from_json(reply, None)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ProtocolError) as error:
+            raise JournalError(f"{self._path}:{number}: {error}") from error
+        self.entries += entries
+        for entry in entries:
+            if isinstance(entry, Concluded):
+                self.replies.pop(entry.trial, None)
+        return True
+
+    def _check_last(self, number: int, rest: bytes) -> None:
+        if rest:
+            raise JournalError(f"{self._path}:{number}: damaged, and lines follow it")
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,153 @@
+"""What is known for good: the journal's entries, added up. A coordinator that died is rebuilt from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from rpc.farm.entries import (
+    Blamed,
+    Calibrated,
+    Cleared,
+    Closed,
+    Concluded,
+    Entry,
+    Issued,
+    Opened,
+    ProgramBuilt,
+    Returned,
+    Submitted,
+    Turned,
+    Voided,
+)
+from rpc.farm.values import State, Trial, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a board answered of a trial."""
+
+    fence: int
+    board: str
+    verdict: Verdict
+    cause: str
+
+
+@dataclass(slots=True)
+class Dossier:
+    """A trial that is not concluded, and what was found out about it.
+
+    Attributes:
+        lease: under which a board has it now.
+        answer: of a board whose next canary decides what it is worth.
+        blames: failures after which the canary was good.
+        cleared_by: boards on which a blamed trial was right.
+        failures: how often it could not be measured.
+    """
+
+    trial: Trial
+    built: bool
+    lease: Issued | None = None
+    attempts: int = 0
+    failures: int = 0
+    answer: Answer | None = None
+    blames: list[Answer] = field(default_factory=list)
+    cleared_by: list[str] = field(default_factory=list)
+    failed_on: list[str] = field(default_factory=list)
+
+    @property
+    def avoid(self) -> set[str]:
+        """Boards that have had it: what they would say is no news."""
+        return {blame.board for blame in self.blames} | {*self.cleared_by} | {*self.failed_on}
+
+
+class Ledger:
+    """Adds up entries.
+
+    Attributes:
+        campaigns: priorities of those that are open.
+        open: trials that are not concluded, in the order they came.
+        done: verdicts of those that are, by campaign.
+        canaries_s: what the canary takes, by board.
+        states: each board's last state with its cause.
+        fence: the last that was given.
+    """
+
+    def __init__(self) -> None:
+        self.campaigns: dict[str, float] = {}
+        self.open: dict[str, Dossier] = {}
+        self.done: dict[str, dict[str, Verdict]] = {}
+        self.canaries_s: dict[str, float] = {}
+        self.states: dict[str, tuple[State, str]] = {}
+        self.fence = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Self:
+        ledger = cls()
+        for entry in entries:
+            ledger.add(entry)
+        return ledger
+
+    def knows(self, trial: Trial) -> bool:
+        return trial.id in self.open or trial.id in self.done.get(trial.campaign, ())
+
+    def add(self, entry: Entry) -> None:
+        """Take in one more entry."""
+        match entry:
+            case Issued():
+                self._issue(entry)
+            case Returned():
+                self._return(entry)
+            case Concluded(trial, verdict):
+                dossier = self.open.pop(trial)
+                self.done[dossier.trial.campaign][trial] = verdict
+            case Submitted(trial):
+                self.open[trial.id] = Dossier(trial, trial.built)
+            case Turned(board, state, cause):
+                self.states[board] = (state, cause)
+            case Calibrated(board, seconds):
+                self.canaries_s[board] = seconds
+            case ProgramBuilt(trial):
+                self.open[trial].built = True
+            case Opened(campaign):
+                self.campaigns[campaign.name] = campaign.priority
+                self.done.setdefault(campaign.name, {})
+            case Closed(campaign):
+                self._close(campaign)
+            case _:
+                self._weigh(entry)
+
+    def _issue(self, entry: Issued) -> None:
+        self.fence = max(self.fence, entry.fence)
+        if entry.trial:
+            dossier = self.open[entry.trial]
+            dossier.lease = entry
+            dossier.attempts = entry.attempt
+
+    def _return(self, entry: Returned) -> None:
+        if (dossier := self.open.get(entry.trial)) is None:
+            return
+        dossier.lease = None
+        if entry.verdict is not None:
+            dossier.answer = Answer(entry.fence, entry.board, entry.verdict, entry.cause)
+        elif entry.counts:
+            dossier.failures += 1
+            dossier.failed_on.append(entry.board)
+
+    def _weigh(self, entry: Voided | Blamed | Cleared) -> None:
+        dossier = self.open[entry.trial]
+        answer, dossier.answer = dossier.answer, None
+        if isinstance(entry, Blamed) and answer:
+            dossier.blames.append(answer)
+        elif isinstance(entry, Cleared):
+            dossier.cleared_by.append(entry.board)
+        elif isinstance(entry, Voided):
+            dossier.answer = answer if answer and answer.board != entry.board else None
+            dossier.blames = [blame for blame in dossier.blames if blame.board != entry.board]
+
+    def _close(self, campaign: str) -> None:
+        self.campaigns.pop(campaign, None)
+        self.done.pop(campaign, None)
+        for trial in [trial for trial, dossier in self.open.items() if dossier.trial.campaign == campaign]:
+            del self.open[trial]
