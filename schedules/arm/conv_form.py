@@ -1,0 +1,207 @@
+"""conv2d and dense on ARM: the form that the kernel is written for.
+
+A register tile covers `tile_columns` outputs of one row times `tile_channels` output channels. The last tile of an axis
+overlaps its neighbour: the same values are computed and stored twice, and no code for tails is needed. A layer with
+fewer channels than a tile has leaves the others zero.
+
+Products are summed in one of three ways:
+
+- `c2`, `c8`: two products of bytes share 16 bits before pairs of them are added to a sum of 32 (SMULL, SMLAL, SADALP).
+  The number is how many neighbouring taps of a channel stand beside each other in eight bytes. With two, four channels
+  do, and data is repeated for them; with eight, each channel has four sums, which are added in the end. That is exact
+  where no weight is -128: two of its products with -128 don't fit. So such weights are split in two addends, -127 and
+  -1. The second addends of a tile's weights are a part of their own, which is multiplied only where it is not all zero.
+- `wide`: weights of 16 bits, without their zero point, times data that is widened in registers (SMLAL by element).
+- `dot`: four products a lane (SDOT).
+
+The first and the last multiply s8 data; u8 data is copied and moved by -128.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.image import Image
+from schedules.space import Value
+
+LANES, HALF_BYTES, REGISTER_BYTES = 4, 8, 16
+PAIRED = {"c2": 2, "c8": 8}
+DOT_TAPS, WIDE_TAPS = 4, 8
+# A weight that is too small for two products in 16 bits, and what is left of it in the first part.
+SMALLEST_PAIRED = -127
+# In front of each tile's weights: how many parts of them follow beyond the first.
+HEADER_BYTES = 16
+
+
+@dataclass(frozen=True)
+class ConvForm:
+    """An image with its register tile; everything the kernel's writer needs.
+
+    Attributes:
+        products: how they are summed.
+        outer: `weights` keeps a tile's weights for the whole image, `image` takes all weights tile by tile; threads
+            share the outer loop.
+        unroll: steps of the reduction in one turn of the loop.
+    """
+
+    image: Image
+    tile_columns: int
+    tile_channels: int
+    products: str
+    outer: str
+    unroll: int
+    threads: int = 1
+
+    @property
+    def taps(self) -> int:
+        """Taps of a channel that are read together."""
+        return PAIRED.get(self.products, WIDE_TAPS if self.products == "wide" else DOT_TAPS)
+
+    @property
+    def is_paired(self) -> bool:
+        return self.products in PAIRED
+
+    @property
+    def data_offset(self) -> int:
+        return -128 if self.image.numerics.data == "u8" and self.products != "wide" else 0
+
+    @property
+    def words(self) -> int:
+        """Groups of `taps` that cover one run."""
+        return math.ceil(self.image.run_length / self.taps)
+
+    @property
+    def slack(self) -> int:
+        """Values that are read beyond a run."""
+        return self.words * self.taps - self.image.run_length
+
+    @property
+    def words_of_step(self) -> int:
+        """Words of a step of the reduction; the last step of a run may have fewer."""
+        return {"wide": 1, "dot": REGISTER_BYTES // DOT_TAPS}.get(self.products, 2)
+
+    @property
+    def word_bytes(self) -> int:
+        """Memory of the weights of one word."""
+        return self.tile_channels * self.taps * (2 if self.products == "wide" else 1)
+
+    @property
+    def run_bytes(self) -> int:
+        """Memory of a tile's weights of one run."""
+        taps = self.image.run_length if self.products == "wide" else self.words * self.taps
+        return taps * self.tile_channels * (2 if self.products == "wide" else 1)
+
+    @property
+    def part_bytes(self) -> int:
+        return self.image.window.kernel[0] * self.image.runs * self.run_bytes
+
+    @property
+    def tile_bytes(self) -> int:
+        return HEADER_BYTES + self.parts * self.part_bytes
+
+    @property
+    def parts(self) -> int:
+        return 2 if self.is_paired else 1
+
+    @property
+    def accumulators(self) -> int:
+        """Registers of sums of one column."""
+        return self.tile_channels * max(1, PAIRED.get(self.products, 2) // 2) // LANES
+
+    @property
+    def starts_with_bias(self) -> bool:
+        """Whether each lane of a register of sums is a channel's whole sum."""
+        return self.accumulators * LANES == self.tile_channels
+
+    @property
+    def copies(self) -> bool:
+        """Whether the kernel reads a copy of the image."""
+        return any(self.image.window.padding) or self.slack > 0 or self.data_offset != 0
+
+    @property
+    def tile_outputs(self) -> int:
+        """Output channels of one tile that exist."""
+        return min(self.tile_channels, self.image.group_outputs)
+
+    @property
+    def channel_tiles(self) -> int:
+        """Tiles of one group's output channels."""
+        return math.ceil(self.image.group_outputs / self.tile_outputs)
+
+    @property
+    def tiles_of_a_row(self) -> int:
+        return math.ceil(self.image.output[1] / self.tile_columns)
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        return np.ones((1, math.prod(self.image.window.kernel)), bool)
+
+    @cached_property
+    def channels(self) -> npt.NDArray[np.int64]:
+        """The output channel of each position: [groups * channel tiles * tile channels]."""
+        outputs = self.image.group_outputs
+        first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, outputs - self.tile_outputs)
+        within = np.minimum(first[:, None] + np.arange(self.tile_channels), outputs - 1)
+        return (np.arange(self.image.groups)[:, None, None] * outputs + within).reshape(-1)
+
+    @property
+    def weight_length(self) -> int:
+        return self.image.groups * self.channel_tiles * self.tile_bytes
+
+    def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:
+        """Weights [OC, KH, KW, C / groups] or [OC, K]: tiles, each of a header, kernel rows, runs, words, channels."""
+        values = weight.astype(np.int16) - np.int16(zero_point)
+        rows = values.reshape(self.image.out_channels, -1, self.image.run_length)
+        tiles = rows[self.channels].reshape(-1, self.tile_channels, *rows.shape[1:])
+        if self.products == "wide":
+            packed = np.ascontiguousarray(tiles.transpose(0, 2, 3, 1)).astype("<i2")
+            return _with_headers(packed.reshape(len(tiles), -1).view(np.int8), np.zeros(len(tiles), np.int8))
+        padded = np.pad(tiles, [(0, 0), (0, 0), (0, 0), (0, self.slack)])
+        words = self._in_order(padded.reshape(*tiles.shape[:2], self.image.window.kernel[0], -1, self.taps))
+        first = np.maximum(words, SMALLEST_PAIRED) if self.is_paired else words
+        parts = np.stack([first, words - first][: self.parts], axis=1).astype(np.int8)
+        return _with_headers(parts.reshape(len(tiles), -1), (words != first).any(axis=(1, 2)).astype(np.int8))
+
+    def _in_order(self, words: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+        """[tiles, channels, kernel rows, runs * words, taps] as [tiles, kernel rows, a row's weights].
+
+        Words follow each other, each with all channels. Where a register has two words of a channel, pairs of words do.
+        """
+        tiles, channels, rows, _ = words.shape[:4]
+        runs = words.reshape(tiles, channels, rows, -1, self.words, self.taps).transpose(0, 2, 3, 4, 1, 5)
+        if self.products != "c8":
+            return runs.reshape(tiles, rows, -1)
+        whole = self.words // 2 * 2
+        pairs = runs[:, :, :, :whole].reshape(*runs.shape[:3], whole // 2, 2, channels, self.taps)
+        parts = [pairs.swapaxes(4, 5), runs[:, :, :, whole:]]
+        return np.concatenate([part.reshape(*runs.shape[:3], -1) for part in parts], axis=3).reshape(tiles, rows, -1)
+
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        """Nothing is left of it: packed weights are without."""
+        return 0
+
+
+def _with_headers(tiles: npt.NDArray[np.int8], first_byte: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    headers = np.zeros((len(tiles), HEADER_BYTES), np.int8)
+    headers[:, 0] = first_byte
+    return np.concatenate([headers, tiles], axis=1).reshape(-1)
+
+
+def conv_form(image: Image, config: Mapping[str, Value], threads: int) -> ConvForm:
+    """The form of one config."""
+    return ConvForm(
+        image,
+        tile_columns=int(config["tile_columns"]),
+        tile_channels=int(config["tile_channels"]),
+        products=str(config["products"]),
+        outer=str(config["outer"]),
+        unroll=int(config["unroll"]),
+        threads=threads,
+    )

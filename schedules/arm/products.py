@@ -1,0 +1,230 @@
+"""The products of an ARM convolution: some steps of a reduction, for all sums of a tile.
+
+Small cores issue instructions in order, and a product is ready six cycles after it was begun. So instructions are in
+the order in which they are to run, and LLVM is kept from changing it: it would load everything first, for which there
+are too few registers. Operands are loaded a few instructions before they are needed; of each two instructions that
+depend on each other, some of others stand between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from schedules.arm.conv_form import DOT_TAPS, HALF_BYTES, LANES, REGISTER_BYTES, WIDE_TAPS, ConvForm
+from schedules.intrinsics import arm_vectors as arm
+from schedules.written.accumulators import Accumulators
+from schedules.written.image import ReadImage
+from schedules.written.rows import load_bytes
+
+# Of sums that are computed in turn: how many lie between the first instruction of one and its second, the second and
+# the third; and between the load of an operand and its first use.
+STAGE_DISTANCE, LOAD_DISTANCE = 2, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the reduction.
+
+    Attributes:
+        data_at: index in the image of the first value of the tile's first column.
+        weight_at: index of the first weight.
+        words: of `taps` values each.
+    """
+
+    data_at: Any
+    weight_at: Any
+    words: int
+    taps: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """What the three ways to multiply have in common."""
+
+    form: ConvForm
+    image: ReadImage
+    weight: Any
+    sums: Accumulators
+
+    @property
+    def columns(self) -> range:
+        return range(self.form.tile_columns)
+
+    def load(self, data_at: Any, column: int, width: int) -> Any:
+        """Bytes of the image, moved by a number of output columns."""
+        at = data_at + column * self.form.image.window.stride[1] * self.form.image.channels
+        return load_bytes(self.image.buffer, at, width)
+
+    def load_signed(self, data_at: Any, column: int, width: int) -> Any:
+        return T.Bind(T.reinterpret(self.load(data_at, column, width), dtype=f"int8x{width}"))
+
+    def load_repeated(self, data_at: Any, column: int, word: int, size: int) -> Any:
+        """A word of the image, repeated to so many bytes."""
+        taps = self.form.taps
+        return T.Bind(arm.broadcast_bytes(self.load(data_at + word * taps, column, taps), taps, size))
+
+    def load_weights(self, at: Any, index: int, size: int) -> Any:
+        return T.Bind(self.weight.vload([at + index * size], f"int8x{size}"))
+
+
+class _Operands:
+    """Values that are loaded where they are asked for first."""
+
+    def __init__(self, load: Any) -> None:
+        self._load = load
+        self._values: dict[Hashable, Any] = {}
+
+    def __getitem__(self, key: Hashable) -> Any:
+        if key not in self._values:
+            self._values[key] = self._load(key)
+        return self._values[key]
+
+    def prepare(self, keys: Iterable[Hashable]) -> None:
+        for key in keys:
+            self[key]
+
+
+class PairedProducts(_Products):
+    """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL, SADALP)."""
+
+    def emit(self, steps: Sequence[Step]) -> None:
+        operands = _Operands(lambda key: self._operand(steps, *key))
+        units = [
+            (index, register, column)
+            for index in range(len(steps))
+            for register in range(self.form.accumulators)
+            for column in self.columns
+        ]
+        products: dict[int, Any] = {}
+
+        def keys(unit: int) -> Iterable[Hashable]:
+            if unit < len(units):
+                index, register, column = units[unit]
+                yield ("weights", index, register)
+                yield ("data", index, column)
+
+        for ahead in range(LOAD_DISTANCE):
+            operands.prepare(keys(ahead))
+        for slot in range(len(units) + 2 * STAGE_DISTANCE):
+            operands.prepare(keys(slot + LOAD_DISTANCE))
+            for stage in range(3):
+                unit = slot - stage * STAGE_DISTANCE
+                if 0 <= unit < len(units):
+                    weights, data = (operands[key] for key in keys(unit))
+                    self._stage(stage, unit, units[unit], (weights, data), products)
+
+    def _stage(
+        self, stage: int, unit: int, place: tuple[int, int, int], operands: tuple[Any, Any], products: dict[int, Any]
+    ) -> None:
+        weights, data = operands
+        if stage == 0:
+            products[unit] = arm.bind_int16(arm.product_bytes(weights[0], data[0]))
+            arm.keep_order(products[unit])
+        elif stage == 1:
+            if len(weights) > 1:
+                products[unit] = arm.bind_int16(arm.add_products(products[unit], weights[1], data[1]))
+                arm.keep_order(products[unit])
+        else:
+            _, register, column = place
+            self.sums[column, register] = arm.add_pairs(self.sums[column, register], products.pop(unit))
+            arm.keep_order(self.sums[column, register])
+
+    def _operand(self, steps: Sequence[Step], kind: str, index: int, place: int) -> list[Any]:
+        """Eight bytes for each word of a step: of a register of weights, or of a column."""
+        step, form = steps[index], self.form
+        if form.products == "c8" and step.words > 1:
+            if kind == "data":
+                return _halves(self.load_signed(step.data_at, place, REGISTER_BYTES))
+            return _halves(self.load_weights(step.weight_at, place, REGISTER_BYTES))
+        words = range(step.words)
+        if kind == "data":
+            return [self.load_repeated(step.data_at, place, word, HALF_BYTES) for word in words]
+        return [self.load_weights(step.weight_at + word * form.word_bytes, place, HALF_BYTES) for word in words]
+
+
+def _halves(register: Any) -> list[Any]:
+    return [arm.half(register, high, "int8") for high in (0, 1)]
+
+
+class DotProducts(_Products):
+    """Four products a lane (SDOT): the words of a step are lanes of the data's register, or the only one."""
+
+    def emit(self, steps: Sequence[Step]) -> None:
+        operands = _Operands(lambda key: self._operand(steps, *key))
+        places = [(index, word) for index, step in enumerate(steps) for word in range(step.words)]
+
+        def keys(place: int) -> Iterable[Hashable]:
+            if place < len(places):
+                index, word = places[place]
+                yield from (("weights", index, word, register) for register in range(self.form.accumulators))
+                yield from (self._data_key(steps[index], index, word, column) for column in self.columns)
+
+        operands.prepare(keys(0))
+        for number, (index, word) in enumerate(places):
+            operands.prepare(keys(number + 1))
+            data = [operands[self._data_key(steps[index], index, word, column)] for column in self.columns]
+            if _fills_register(steps[index]):
+                order = [DOT_TAPS * word + tap for tap in range(DOT_TAPS)] * LANES
+                data = [T.Shuffle([value], order) for value in data]
+            for register in range(self.form.accumulators):
+                weights = operands["weights", index, word, register]
+                for column in self.columns:
+                    at = column, register
+                    self.sums[at] = arm.add_dot_products(self.sums[at], weights, data[column])
+                arm.keep_order(self.sums[0, register])
+
+    @staticmethod
+    def _data_key(step: Step, index: int, word: int, column: int) -> Hashable:
+        return "data", index, 0 if _fills_register(step) else word, column
+
+    def _operand(self, steps: Sequence[Step], kind: str, index: int, word: int, place: int) -> Any:
+        step = steps[index]
+        if kind == "weights":
+            return self.load_weights(step.weight_at + word * self.form.word_bytes, place, REGISTER_BYTES)
+        if _fills_register(step):
+            return self.load_signed(step.data_at, place, REGISTER_BYTES)
+        return self.load_repeated(step.data_at, place, word, REGISTER_BYTES)
+
+
+def _fills_register(step: Step) -> bool:
+    return step.words * step.taps == REGISTER_BYTES
+
+
+class WideProducts(_Products):
+    """Products of 16 bits, each tap an element of the data's register (SMLAL by element)."""
+
+    def emit(self, steps: Sequence[Step]) -> None:
+        operands = _Operands(lambda key: self._operand(steps, *key))
+        places = [(index, tap) for index, step in enumerate(steps) for tap in range(step.taps)]
+
+        def keys(place: int) -> Iterable[Hashable]:
+            if place < len(places):
+                index, tap = places[place]
+                yield from (("data", index, 0, column) for column in self.columns)
+                yield from (
+                    ("weights", index, tap, register) for register in range(self.form.tile_channels // WIDE_TAPS)
+                )
+
+        operands.prepare(keys(0))
+        for number, (index, tap) in enumerate(places):
+            operands.prepare(keys(number + 1))
+            for register in range(self.form.tile_channels // WIDE_TAPS):
+                weights = operands["weights", index, tap, register]
+                for column in self.columns:
+                    value = T.Shuffle([operands["data", index, 0, column]], [tap] * LANES)
+                    for high in (0, 1):
+                        at = column, 2 * register + high
+                        part = arm.half(weights, high, "int16")
+                        self.sums[at] = arm.add_wide_products(self.sums[at], part, value)
+                arm.keep_order(self.sums[0, 2 * register])
+
+    def _operand(self, steps: Sequence[Step], kind: str, index: int, tap: int, place: int) -> Any:
+        step = steps[index]
+        if kind == "data":
+            return arm.bind_int16(T.cast(self.load(step.data_at, place, WIDE_TAPS), f"int16x{WIDE_TAPS}"))
+        at = step.weight_at + tap * self.form.tile_channels * 2
+        return arm.bind_int16(T.reinterpret(self.load_weights(at, place, REGISTER_BYTES), dtype="int16x8"))
