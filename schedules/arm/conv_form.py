@@ -6,11 +6,12 @@ fewer channels than a tile has leaves the others zero.
 
 Products are summed in one of three ways:
 
-- `c2`, `c8`: two products of bytes share 16 bits before pairs of them are added to a sum of 32 (SMULL, SMLAL, SADALP).
-  The number is how many neighbouring taps of a channel stand beside each other in eight bytes. With two, four channels
-  do, and data is repeated for them; with eight, each channel has four sums, which are added in the end. That is exact
-  where no weight is -128: two of its products with -128 don't fit. So such weights are split in two addends, -127 and
-  -1. The second addends of a tile's weights are a part of their own, which is multiplied only where it is not all zero.
+- `c2`, `c8`: two products of bytes share 16 bits before pairs of them are added to a sum of 32 (SMULL, SMLAL2, SADALP).
+  A register of weights has four taps of four channels, or sixteen of one: so many neighbouring taps of a channel stand
+  beside each other in eight bytes. With two, data is repeated for the channels; with eight, each channel has four sums,
+  which are added in the end. That is exact where no weight is -128: two of its products with -128 don't fit. So such
+  weights are split in two addends, -127 and -1. The second addends of a tile's weights are a part of their own, which
+  is multiplied only where it is not all zero.
 - `wide`: weights of 16 bits, without their zero point, times data that is widened in registers (SMLAL by element).
 - `dot`: four products a lane (SDOT).
 
@@ -32,8 +33,9 @@ from schedules.image import Image
 from schedules.space import Value
 
 LANES, HALF_BYTES, REGISTER_BYTES = 4, 8, 16
-PAIRED = {"c2": 2, "c8": 8}
-DOT_TAPS, WIDE_TAPS = 4, 8
+# Taps of a channel that are read together, and how many such words are a step of the reduction.
+WORDS = {"c2": (4, 2), "c8": (8, 2), "wide": (8, 1), "dot": (4, 4)}
+PAIRED = ("c2", "c8")
 # A weight that is too small for two products in 16 bits, and what is left of it in the first part.
 SMALLEST_PAIRED = -127
 # In front of each tile's weights: how many parts of them follow beyond the first.
@@ -62,7 +64,7 @@ class ConvForm:
     @property
     def taps(self) -> int:
         """Taps of a channel that are read together."""
-        return PAIRED.get(self.products, WIDE_TAPS if self.products == "wide" else DOT_TAPS)
+        return WORDS[self.products][0]
 
     @property
     def is_paired(self) -> bool:
@@ -85,7 +87,7 @@ class ConvForm:
     @property
     def words_of_step(self) -> int:
         """Words of a step of the reduction; the last step of a run may have fewer."""
-        return {"wide": 1, "dot": REGISTER_BYTES // DOT_TAPS}.get(self.products, 2)
+        return WORDS[self.products][1]
 
     @property
     def word_bytes(self) -> int:
@@ -113,7 +115,7 @@ class ConvForm:
     @property
     def accumulators(self) -> int:
         """Registers of sums of one column."""
-        return self.tile_channels * max(1, PAIRED.get(self.products, 2) // 2) // LANES
+        return self.tile_channels if self.products == "c8" else self.tile_channels // LANES
 
     @property
     def starts_with_bias(self) -> bool:
@@ -172,11 +174,14 @@ class ConvForm:
     def _in_order(self, words: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """[tiles, channels, kernel rows, runs * words, taps] as [tiles, kernel rows, a row's weights].
 
-        Words follow each other, each with all channels. Where a register has two words of a channel, pairs of words do.
+        Words follow each other, each with all channels; pairs of words where a register has two words of a channel.
         """
         tiles, channels, rows, _ = words.shape[:4]
         runs = words.reshape(tiles, channels, rows, -1, self.words, self.taps).transpose(0, 2, 3, 4, 1, 5)
-        if self.products != "c8":
+        if self.products == "c2":
+            halves = runs.reshape(*runs.shape[:4], channels // LANES, LANES, 2, self.taps // 2)
+            return halves.swapaxes(5, 6).reshape(tiles, rows, -1)
+        if self.products == "dot":
             return runs.reshape(tiles, rows, -1)
         whole = self.words // 2 * 2
         pairs = runs[:, :, :, :whole].reshape(*runs.shape[:3], whole // 2, 2, channels, self.taps)

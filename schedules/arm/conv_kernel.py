@@ -9,7 +9,7 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.conv_form import HEADER_BYTES, LANES, WIDE_TAPS, ConvForm
+from schedules.arm.conv_form import HEADER_BYTES, LANES, ConvForm
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.image import read_image
 from schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
@@ -114,7 +114,7 @@ class _ConvWriter:
         """The products of a run: turns of whole steps in a loop, and what is left."""
         form = self.form
         whole, rest = divmod(form.words, form.words_of_step)
-        last = form.image.run_length % WIDE_TAPS if form.products == "wide" else 0
+        last = form.image.run_length % form.taps if form.products == "wide" else 0
         whole -= 1 if last else 0
         unroll = math.gcd(whole, form.unroll) if whole else 1
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from schedules.arm.conv_form import LANES, PAIRED, REGISTER_BYTES, WIDE_TAPS, ConvForm, conv_form
+from schedules.arm.conv_form import LANES, PAIRED, REGISTER_BYTES, ConvForm, conv_form
 from schedules.image import Image
 from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.tiles import tile_sizes
 
 MAX_TILE_COLUMNS = 8
-TILE_CHANNELS = (4, 5, 6, 8, 12, 16, 20, 24, 28, 32)
+TILE_CHANNELS = (4, 8, 12, 16, 20, 24, 32)
 REGISTERS = 32
 # Registers of products of 16 bits that are under way together, at least.
 MOVING_REGISTERS = 4
@@ -55,8 +56,8 @@ def _products(image: Image, has_dot: bool) -> tuple[str, ...]:
 
 
 def _tile_channels(image: Image) -> tuple[int, ...]:
-    """Whole registers of channels, none of them without any."""
-    needed = image.group_outputs
+    """Whole registers of sums, none of them without any channel."""
+    needed = math.ceil(image.group_outputs / LANES) * LANES
     return tuple(channels for channels in TILE_CHANNELS if channels <= needed)
 
 
@@ -71,7 +72,7 @@ def _registers(form: ConvForm) -> int:
 def turn_products(form: ConvForm) -> int:
     """Multiplications in one turn of the loop over steps."""
     per_step = form.words_of_step * form.tile_channels * form.taps * form.tile_columns
-    values = {"wide": LANES, "dot": REGISTER_BYTES}.get(form.products, WIDE_TAPS)
+    values = {"wide": LANES, "dot": REGISTER_BYTES}.get(form.products, REGISTER_BYTES // 2)
     return per_step // values * form.unroll
 
 

@@ -168,7 +168,8 @@ class Epilogue:
             T.Bind(buffer.vload([at + offset], f"{buffer.dtype}x{width}" if width > 1 else buffer.dtype))
             for offset, width in pieces(valid, arm.BYTES)
         ]
-        # Bytes that are not stored may have any value.
+        # Bytes that are not stored may have any value; a shuffle needs as many as it gives.
+        parts.append(T.broadcast(T.cast(0, buffer.dtype), arm.LANES))
         order = [*range(valid), *[0] * (count - valid)]
         places = [order[first : first + arm.LANES] for first in range(0, count, arm.LANES)]
         return [arm.bind_int32(T.cast(T.Shuffle(parts, place), "int32x4")) for place in places]

@@ -14,15 +14,17 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.conv_form import DOT_TAPS, HALF_BYTES, LANES, REGISTER_BYTES, WIDE_TAPS, ConvForm
+from schedules.arm.conv_form import HALF_BYTES, LANES, REGISTER_BYTES, ConvForm
 from schedules.intrinsics import arm_vectors as arm
 from schedules.written.accumulators import Accumulators
 from schedules.written.image import ReadImage
 from schedules.written.rows import load_bytes
 
 # Of sums that are computed in turn: how many lie between the first instruction of one and its second, the second and
-# the third; and between the load of an operand and its first use.
-STAGE_DISTANCE, LOAD_DISTANCE = 2, 2
+# the third.
+STAGE_DISTANCE = 2
+# How many such sums ahead of its use each kind of operand is made.
+DISTANCES = {"loaded": 6, "doubled": 4, "weights": 2, "data": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +91,45 @@ class _Operands:
 
 
 class PairedProducts(_Products):
-    """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL, SADALP)."""
+    """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL2, SADALP)."""
 
     def emit(self, steps: Sequence[Step]) -> None:
-        operands = _Operands(lambda key: self._operand(steps, *key))
+        operands = _Operands(lambda key: self._operand(steps, *key, operands))
         units = [
-            (index, register, column)
-            for index in range(len(steps))
+            (index, word, register, column)
+            for index, step in enumerate(steps)
+            for word in range(step.words if self.form.products == "c2" else 1)
             for register in range(self.form.accumulators)
             for column in self.columns
         ]
         products: dict[int, Any] = {}
-
-        def keys(unit: int) -> Iterable[Hashable]:
-            if unit < len(units):
-                index, register, column = units[unit]
-                yield ("weights", index, register)
-                yield ("data", index, column)
-
-        for ahead in range(LOAD_DISTANCE):
-            operands.prepare(keys(ahead))
+        for kind, distance in DISTANCES.items():
+            for unit in range(distance):
+                operands.prepare(self._keys(units, unit, kind))
         for slot in range(len(units) + 2 * STAGE_DISTANCE):
-            operands.prepare(keys(slot + LOAD_DISTANCE))
+            for kind, distance in DISTANCES.items():
+                operands.prepare(self._keys(units, slot + distance, kind))
             for stage in range(3):
                 unit = slot - stage * STAGE_DISTANCE
                 if 0 <= unit < len(units):
-                    weights, data = (operands[key] for key in keys(unit))
-                    self._stage(stage, unit, units[unit], (weights, data), products)
+                    index, word, register, column = units[unit]
+                    of_unit = operands["weights", index, word, register], operands["data", index, word, column]
+                    self._stage(stage, unit, (register, column), of_unit, products)
+
+    def _keys(self, units: Sequence[tuple[int, int, int, int]], unit: int, kind: str) -> Iterable[Hashable]:
+        """What has to be made of this kind for a sum, if there is such a sum."""
+        if unit >= len(units):
+            return
+        index, word, register, column = units[unit]
+        if kind == "weights":
+            yield kind, index, word, register
+        elif kind == "data":
+            yield kind, index, word, column
+        elif self.form.products == "c2":
+            yield kind, index, 0, column
 
     def _stage(
-        self, stage: int, unit: int, place: tuple[int, int, int], operands: tuple[Any, Any], products: dict[int, Any]
+        self, stage: int, unit: int, place: tuple[int, int], operands: tuple[Any, Any], products: dict[int, Any]
     ) -> None:
         weights, data = operands
         if stage == 0:
@@ -129,21 +140,42 @@ class PairedProducts(_Products):
                 products[unit] = arm.bind_int16(arm.add_products(products[unit], weights[1], data[1]))
                 arm.keep_order(products[unit])
         else:
-            _, register, column = place
+            register, column = place
             self.sums[column, register] = arm.add_pairs(self.sums[column, register], products.pop(unit))
             arm.keep_order(self.sums[column, register])
 
-    def _operand(self, steps: Sequence[Step], kind: str, index: int, place: int) -> list[Any]:
-        """Eight bytes for each word of a step: of a register of weights, or of a column."""
+    def _operand(self, steps: Sequence[Step], kind: str, index: int, word: int, place: int, made: _Operands) -> Any:
+        """What was loaded, or the two halves of a register; only one of them at the end of some runs."""
         step, form = steps[index], self.form
-        if form.products == "c8" and step.words > 1:
-            if kind == "data":
-                return _halves(self.load_signed(step.data_at, place, REGISTER_BYTES))
-            return _halves(self.load_weights(step.weight_at, place, REGISTER_BYTES))
-        words = range(step.words)
-        if kind == "data":
-            return [self.load_repeated(step.data_at, place, word, HALF_BYTES) for word in words]
-        return [self.load_weights(step.weight_at + word * form.word_bytes, place, HALF_BYTES) for word in words]
+        is_half = form.products == "c8" and step.words == 1
+        match kind:
+            case "loaded":
+                return T.Bind(T.reinterpret(self.load(step.data_at, place, _width(step)), dtype=_type(step, 16)))
+            case "doubled":
+                # Each pair of taps twice: (0, 1), (0, 1), (2, 3), (2, 3) and so on.
+                order, pairs = [at // 2 for at in range(_width(step))], made["loaded", index, 0, place]
+                value = T.Bind(T.reinterpret(T.Shuffle([pairs, pairs], order), dtype=f"int32x{_width(step) // 2}"))
+            case "weights":
+                size = HALF_BYTES if is_half else REGISTER_BYTES
+                value = self.load_weights(step.weight_at + word * form.word_bytes, place, size)
+                return [value] if is_half else _halves(value)
+            case _ if form.products == "c8":
+                value = self.load_signed(step.data_at, place, _width(step))
+                return [value] if is_half else _halves(value)
+            case _:
+                # A word's first pair of taps four times, then its second.
+                twice, order = made["doubled", index, 0, place], [2 * word + lane // 2 for lane in range(LANES)]
+                value = T.Bind(T.reinterpret(T.Shuffle([twice, twice], order), dtype="int8x16"))
+        arm.keep_order(value)
+        return value if kind == "doubled" else _halves(value)
+
+
+def _width(step: Step) -> int:
+    return step.words * step.taps
+
+
+def _type(step: Step, bits: int) -> str:
+    return f"int{bits}x{_width(step) * 8 // bits}"
 
 
 def _halves(register: Any) -> list[Any]:
@@ -168,7 +200,7 @@ class DotProducts(_Products):
             operands.prepare(keys(number + 1))
             data = [operands[self._data_key(steps[index], index, word, column)] for column in self.columns]
             if _fills_register(steps[index]):
-                order = [DOT_TAPS * word + tap for tap in range(DOT_TAPS)] * LANES
+                order = [self.form.taps * word + tap for tap in range(self.form.taps)] * LANES
                 data = [T.Shuffle([value], order) for value in data]
             for register in range(self.form.accumulators):
                 weights = operands["weights", index, word, register]
@@ -205,26 +237,29 @@ class WideProducts(_Products):
             if place < len(places):
                 index, tap = places[place]
                 yield from (("data", index, 0, column) for column in self.columns)
-                yield from (
-                    ("weights", index, tap, register) for register in range(self.form.tile_channels // WIDE_TAPS)
-                )
+                yield from (("weights", index, tap, first) for first in range(0, self.form.accumulators, self._at_once))
 
         operands.prepare(keys(0))
         for number, (index, tap) in enumerate(places):
             operands.prepare(keys(number + 1))
-            for register in range(self.form.tile_channels // WIDE_TAPS):
-                weights = operands["weights", index, tap, register]
+            for register in range(self.form.accumulators):
+                part = register % self._at_once
+                weights = operands["weights", index, tap, register - part][part]
                 for column in self.columns:
                     value = T.Shuffle([operands["data", index, 0, column]], [tap] * LANES)
-                    for high in (0, 1):
-                        at = column, 2 * register + high
-                        part = arm.half(weights, high, "int16")
-                        self.sums[at] = arm.add_wide_products(self.sums[at], part, value)
-                arm.keep_order(self.sums[0, 2 * register])
+                    total = self.sums[column, register]
+                    self.sums[column, register] = arm.add_wide_products(total, weights, value)
+                arm.keep_order(self.sums[0, register])
+
+    @property
+    def _at_once(self) -> int:
+        """Registers of sums whose weights are loaded together."""
+        return 2 if self.form.accumulators % 2 == 0 else 1
 
     def _operand(self, steps: Sequence[Step], kind: str, index: int, tap: int, place: int) -> Any:
         step = steps[index]
         if kind == "data":
-            return arm.bind_int16(T.cast(self.load(step.data_at, place, WIDE_TAPS), f"int16x{WIDE_TAPS}"))
-        at = step.weight_at + tap * self.form.tile_channels * 2
-        return arm.bind_int16(T.reinterpret(self.load_weights(at, place, REGISTER_BYTES), dtype="int16x8"))
+            return arm.bind_int16(T.cast(self.load(step.data_at, place, self.form.taps), f"int16x{self.form.taps}"))
+        at, size = step.weight_at + tap * self.form.tile_channels * 2 + place * HALF_BYTES, self._at_once * HALF_BYTES
+        loaded = T.Bind(T.reinterpret(self.load_weights(at, 0, size), dtype=f"int16x{size // 2}"))
+        return [arm.half(loaded, high, "int16") for high in (0, 1)] if self._at_once > 1 else [loaded]
