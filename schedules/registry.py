@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from schedules.arm.conv import ConvArm
+from schedules.arm.depthwise import DepthwiseArm
 from schedules.errors import UnknownTemplateError, WorkloadError
 from schedules.generic.depthwise import DepthwiseGeneric
 from schedules.generic.direct import DirectGeneric
@@ -24,6 +25,7 @@ TEMPLATES: tuple[Template, ...] = (
     ConvX86(),
     DepthwiseX86(),
     ConvArm(),
+    DepthwiseArm(),
     DirectGeneric(),
     DepthwiseGeneric(),
 )

@@ -9,9 +9,7 @@ Products are summed in one of three ways:
 - `c2`, `c8`: two products of bytes share 16 bits before pairs of them are added to a sum of 32 (SMULL, SMLAL2, SADALP).
   A register of weights has four taps of four channels, or sixteen of one: so many neighbouring taps of a channel stand
   beside each other in eight bytes. With two, data is repeated for the channels; with eight, each channel has four sums,
-  which are added in the end. That is exact where no weight is -128: two of its products with -128 don't fit. So such
-  weights are split in two addends, -127 and -1. The second addends of a tile's weights are a part of their own, which
-  is multiplied only where it is not all zero.
+  which are added in the end. Weights of -128 are split in two (`schedules.arm.tiling`).
 - `wide`: weights of 16 bits, without their zero point, times data that is widened in registers (SMLAL by element).
 - `dot`: four products a lane (SDOT).
 
@@ -29,17 +27,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
 
-LANES, HALF_BYTES, REGISTER_BYTES = 4, 8, 16
 # Taps of a channel that are read together, and how many such words are a step of the reduction.
 WORDS = {"c2": (4, 2), "c8": (8, 2), "wide": (8, 1), "dot": (4, 4)}
 PAIRED = ("c2", "c8")
-# A weight that is too small for two products in 16 bits, and what is left of it in the first part.
-SMALLEST_PAIRED = -127
-# In front of each tile's weights: how many parts of them follow beyond the first.
-HEADER_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -148,10 +142,7 @@ class ConvForm:
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
         """The output channel of each position: [groups * channel tiles * tile channels]."""
-        outputs = self.image.group_outputs
-        first = np.minimum(np.arange(self.channel_tiles) * self.tile_outputs, outputs - self.tile_outputs)
-        within = np.minimum(first[:, None] + np.arange(self.tile_channels), outputs - 1)
-        return (np.arange(self.image.groups)[:, None, None] * outputs + within).reshape(-1)
+        return tiled_channels(self.image.groups, self.image.group_outputs, self.tile_channels)
 
     @property
     def weight_length(self) -> int:
@@ -164,12 +155,12 @@ class ConvForm:
         tiles = rows[self.channels].reshape(-1, self.tile_channels, *rows.shape[1:])
         if self.products == "wide":
             packed = np.ascontiguousarray(tiles.transpose(0, 2, 3, 1)).astype("<i2")
-            return _with_headers(packed.reshape(len(tiles), -1).view(np.int8), np.zeros(len(tiles), np.int8))
+            return with_headers(packed.reshape(len(tiles), -1).view(np.int8), np.zeros(len(tiles), np.int8))
         padded = np.pad(tiles, [(0, 0), (0, 0), (0, 0), (0, self.slack)])
         words = self._in_order(padded.reshape(*tiles.shape[:2], self.image.window.kernel[0], -1, self.taps))
-        first = np.maximum(words, SMALLEST_PAIRED) if self.is_paired else words
-        parts = np.stack([first, words - first][: self.parts], axis=1).astype(np.int8)
-        return _with_headers(parts.reshape(len(tiles), -1), (words != first).any(axis=(1, 2)).astype(np.int8))
+        if self.is_paired:
+            return split_weights(words.reshape(len(tiles), -1))
+        return with_headers(words.reshape(len(tiles), -1).astype(np.int8), np.zeros(len(tiles), np.int8))
 
     def _in_order(self, words: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """[tiles, channels, kernel rows, runs * words, taps] as [tiles, kernel rows, a row's weights].
@@ -191,12 +182,6 @@ class ConvForm:
     def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
         """Nothing is left of it: packed weights are without."""
         return 0
-
-
-def _with_headers(tiles: npt.NDArray[np.int8], first_byte: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    headers = np.zeros((len(tiles), HEADER_BYTES), np.int8)
-    headers[:, 0] = first_byte
-    return np.concatenate([headers, tiles], axis=1).reshape(-1)
 
 
 def conv_form(image: Image, config: Mapping[str, Value], threads: int) -> ConvForm:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.conv_form import HEADER_BYTES, LANES, ConvForm
+from schedules.arm.conv_form import ConvForm
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.image import read_image
 from schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
+from schedules.arm.tile_loops import emit_tiles
+from schedules.arm.tiling import HEADER_BYTES, LANES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import Accumulators
-from schedules.written.rows import repeat, share
+from schedules.written.rows import repeat
 from schedules.written.signature import declare_arguments
 
 
@@ -44,30 +46,12 @@ class _ConvWriter:
         self.epilogue = Epilogue(self.problem.numerics, arguments)
         self.image = read_image(self.problem, arguments, form.slack, form.threads, form.copies, form.data_offset)
         channel_tiles, rows = self.problem.groups * form.channel_tiles, self.problem.batch * self.problem.output[0]
+        emit_tiles(form.outer == "weights", (channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
 
-        def row_of_tiles(k: Any, row: Any) -> None:
-            repeat(form.tiles_of_a_row, lambda index: self._tile(k, row, index))
+    def begin(self) -> None:
+        self.sums = Accumulators(self.form.tile_columns, self.form.accumulators, LANES)
 
-        def all_channels(row: Any, index: Any) -> None:
-            repeat(channel_tiles, lambda k: self._tile(k, row, index))
-
-        if form.outer == "weights":
-            self._share(channel_tiles, lambda k: repeat(rows, lambda row: row_of_tiles(k, row)))
-        elif rows > 1:
-            self._share(rows, lambda row: repeat(form.tiles_of_a_row, lambda index: all_channels(row, index)))
-        else:
-            self._share(form.tiles_of_a_row, lambda index: all_channels(0, index))
-
-    def _share(self, count: int, body: Callable[[Any], None]) -> None:
-        """The outer loop, whose turns threads share; sums are inside of it."""
-
-        def turn(index: Any) -> None:
-            self.sums = Accumulators(self.form.tile_columns, self.form.accumulators, LANES)
-            body(index)
-
-        share(count, self.form.threads, turn)
-
-    def _tile(self, k: Any, row: Any, index: Any) -> None:
+    def tile(self, k: Any, row: Any, index: Any) -> None:
         form, (height, width) = self.form, self.problem.output
         x = index * form.tile_columns
         if width % form.tile_columns:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.arm.conv_form import LANES, PAIRED, REGISTER_BYTES, ConvForm, conv_form
+from schedules.arm.conv_form import PAIRED, ConvForm, conv_form
+from schedules.arm.tiling import LANES, REGISTER_BYTES
 from schedules.image import Image
 from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
 from schedules.tiles import tile_sizes

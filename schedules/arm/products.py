@@ -1,29 +1,23 @@
-"""The products of an ARM convolution: some steps of a reduction, for all sums of a tile.
-
-Small cores issue instructions in order, and a product is ready six cycles after it was begun. So instructions are in
-the order in which they are to run, and LLVM is kept from changing it: it would load everything first, for which there
-are too few registers. Operands are loaded a few instructions before they are needed; of each two instructions that
-depend on each other, some of others stand between them.
-"""
+"""The products of an ARM convolution: some steps of a reduction, for all sums of a tile."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.conv_form import HALF_BYTES, LANES, REGISTER_BYTES, ConvForm
+from schedules.arm.conv_form import ConvForm
+from schedules.arm.pipeline import Values, pipeline
+from schedules.arm.tiling import HALF_BYTES, LANES, REGISTER_BYTES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.written.accumulators import Accumulators
 from schedules.written.image import ReadImage
 from schedules.written.rows import load_bytes
 
-# Of sums that are computed in turn: how many lie between the first instruction of one and its second, the second and
-# the third.
-STAGE_DISTANCE = 2
-# How many such sums ahead of its use each kind of operand is made.
+# How many sums ahead of its use each kind of operand is made.
 DISTANCES = {"loaded": 6, "doubled": 4, "weights": 2, "data": 2}
 
 
@@ -73,28 +67,11 @@ class _Products:
         return T.Bind(self.weight.vload([at + index * size], f"int8x{size}"))
 
 
-class _Operands:
-    """Values that are loaded where they are asked for first."""
-
-    def __init__(self, load: Any) -> None:
-        self._load = load
-        self._values: dict[Hashable, Any] = {}
-
-    def __getitem__(self, key: Hashable) -> Any:
-        if key not in self._values:
-            self._values[key] = self._load(key)
-        return self._values[key]
-
-    def prepare(self, keys: Iterable[Hashable]) -> None:
-        for key in keys:
-            self[key]
-
-
 class PairedProducts(_Products):
     """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL2, SADALP)."""
 
     def emit(self, steps: Sequence[Step]) -> None:
-        operands = _Operands(lambda key: self._operand(steps, *key, operands))
+        values = Values(lambda made, key: self._operand(steps, made, *key))
         units = [
             (index, word, register, column)
             for index, step in enumerate(steps)
@@ -103,23 +80,30 @@ class PairedProducts(_Products):
             for column in self.columns
         ]
         products: dict[int, Any] = {}
-        for kind, distance in DISTANCES.items():
-            for unit in range(distance):
-                operands.prepare(self._keys(units, unit, kind))
-        for slot in range(len(units) + 2 * STAGE_DISTANCE):
-            for kind, distance in DISTANCES.items():
-                operands.prepare(self._keys(units, slot + distance, kind))
-            for stage in range(3):
-                unit = slot - stage * STAGE_DISTANCE
-                if 0 <= unit < len(units):
-                    index, word, register, column = units[unit]
-                    of_unit = operands["weights", index, word, register], operands["data", index, word, column]
-                    self._stage(stage, unit, (register, column), of_unit, products)
 
-    def _keys(self, units: Sequence[tuple[int, int, int, int]], unit: int, kind: str) -> Iterable[Hashable]:
-        """What has to be made of this kind for a sum, if there is such a sum."""
-        if unit >= len(units):
-            return
+        def operands(unit: int, half: int) -> tuple[Any, Any]:
+            index, word, register, column = units[unit]
+            return values["weights", index, word, register][half], values["data", index, word, column][half]
+
+        def multiply(unit: int) -> None:
+            products[unit] = arm.bind_int16(arm.product_bytes(*operands(unit, 0)))
+            arm.keep_order(products[unit])
+
+        def multiply_second(unit: int) -> None:
+            if not self._is_half(steps[units[unit][0]]):
+                products[unit] = arm.bind_int16(arm.add_products(products[unit], *operands(unit, 1)))
+                arm.keep_order(products[unit])
+
+        def add(unit: int) -> None:
+            _, _, register, column = units[unit]
+            self.sums[column, register] = arm.add_pairs(self.sums[column, register], products.pop(unit))
+            arm.keep_order(self.sums[column, register])
+
+        ahead = [(distance, partial(self._keys, units, kind)) for kind, distance in DISTANCES.items()]
+        pipeline(len(units), values, ahead, (multiply, multiply_second, add))
+
+    def _keys(self, units: Sequence[tuple[int, int, int, int]], kind: str, unit: int) -> Iterable[Hashable]:
+        """What has to be made of this kind for a sum."""
         index, word, register, column = units[unit]
         if kind == "weights":
             yield kind, index, word, register
@@ -128,26 +112,10 @@ class PairedProducts(_Products):
         elif self.form.products == "c2":
             yield kind, index, 0, column
 
-    def _stage(
-        self, stage: int, unit: int, place: tuple[int, int], operands: tuple[Any, Any], products: dict[int, Any]
-    ) -> None:
-        weights, data = operands
-        if stage == 0:
-            products[unit] = arm.bind_int16(arm.product_bytes(weights[0], data[0]))
-            arm.keep_order(products[unit])
-        elif stage == 1:
-            if len(weights) > 1:
-                products[unit] = arm.bind_int16(arm.add_products(products[unit], weights[1], data[1]))
-                arm.keep_order(products[unit])
-        else:
-            register, column = place
-            self.sums[column, register] = arm.add_pairs(self.sums[column, register], products.pop(unit))
-            arm.keep_order(self.sums[column, register])
-
-    def _operand(self, steps: Sequence[Step], kind: str, index: int, word: int, place: int, made: _Operands) -> Any:
+    def _operand(self, steps: Sequence[Step], made: Values, kind: str, index: int, word: int, place: int) -> Any:
         """What was loaded, or the two halves of a register; only one of them at the end of some runs."""
         step, form = steps[index], self.form
-        is_half = form.products == "c8" and step.words == 1
+        is_half = self._is_half(step)
         match kind:
             case "loaded":
                 return T.Bind(T.reinterpret(self.load(step.data_at, place, _width(step)), dtype=_type(step, 16)))
@@ -169,6 +137,9 @@ class PairedProducts(_Products):
         arm.keep_order(value)
         return value if kind == "doubled" else _halves(value)
 
+    def _is_half(self, step: Step) -> bool:
+        return self.form.products == "c8" and step.words == 1
+
 
 def _width(step: Step) -> int:
     return step.words * step.taps
@@ -186,7 +157,7 @@ class DotProducts(_Products):
     """Four products a lane (SDOT): the words of a step are lanes of the data's register, or the only one."""
 
     def emit(self, steps: Sequence[Step]) -> None:
-        operands = _Operands(lambda key: self._operand(steps, *key))
+        operands = Values(lambda _, key: self._operand(steps, *key))
         places = [(index, word) for index, step in enumerate(steps) for word in range(step.words)]
 
         def keys(place: int) -> Iterable[Hashable]:
@@ -230,7 +201,7 @@ class WideProducts(_Products):
     """Products of 16 bits, each tap an element of the data's register (SMLAL by element)."""
 
     def emit(self, steps: Sequence[Step]) -> None:
-        operands = _Operands(lambda key: self._operand(steps, *key))
+        operands = Values(lambda _, key: self._operand(steps, *key))
         places = [(index, tap) for index, step in enumerate(steps) for tap in range(step.taps)]
 
         def keys(place: int) -> Iterable[Hashable]:

@@ -55,6 +55,11 @@ def add_wide_products(total: Any, left: Any, right: Any) -> Any:
     return wrapping_add(total, neon("smull", "int32x4", left, right), LANES, "int32")
 
 
+def add_widened(total: Any, values: Any) -> Any:
+    """int32x4 plus int16x4; it wraps (SADDW)."""
+    return wrapping_add(total, T.cast(values, "int32x4"), LANES, "int32")
+
+
 def add_dot_products(total: Any, left: Any, right: Any) -> Any:
     """int32x4 plus, in each lane, four products of s8 (SDOT)."""
     return neon("sdot", "int32x4", total, left, right)
