@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rpc.errors import EstimateError
+from rpc.mca.disassembly import FEATURES
 from rpc.mca.tools import run_tool
 
 TRIPLE = "aarch64-linux-gnu"
-# What kernels may use beyond a core's own instructions: its model knows them all the same.
-FEATURES = "+dotprod"
 _REGION = re.compile(r"^\[\d+\] Code Region - (\S+)$", re.MULTILINE)
 _CYCLES = re.compile(r"^Total Cycles:\s+(\d+)$", re.MULTILINE)
 MAX_CYCLES = 10**9

@@ -11,7 +11,10 @@ from rpc.mca.tools import run_tool
 
 # A kernel has some thousand instructions.
 MAX_INSTRUCTIONS = 200_000
-_LINE = re.compile(r"^\s*([0-9a-f]+):\s+([a-z][a-z0-9.]*)(?:\s+(.*))?$")
+# What kernels may use beyond the first version of the architecture.
+FEATURES = "+dotprod"
+UNKNOWN = "<unknown>"
+_LINE = re.compile(rf"^\s*([0-9a-f]+):\s+([a-z][a-z0-9.]*|{UNKNOWN})(?:\s+(.*))?$")
 _SYMBOL = re.compile(r"^([0-9a-f]+) <([^>]+)>:$")
 _TARGET = re.compile(r"(?:^|, )(?:0x)?([0-9a-f]+) <[^>]*>$")
 BRANCHES = frozenset({"b", "bl", "cbz", "cbnz", "tbz", "tbnz"})
@@ -54,7 +57,7 @@ def disassemble(library: Path, limit_s: float) -> Code:
     Raises:
         EstimateError: there is no llvm-objdump, or it can't read the file, or the code is too long.
     """
-    command = ["--disassemble", "--no-show-raw-insn", "-M", "no-aliases", str(library)]
+    command = ["--disassemble", "--no-show-raw-insn", f"--mattr={FEATURES}", "-M", "no-aliases", str(library)]
     return parse_disassembly(run_tool("llvm-objdump", command, "", limit_s))
 
 

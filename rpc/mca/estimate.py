@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rpc.errors import EstimateError
 from rpc.mca.cycles import cycles_of
-from rpc.mca.disassembly import Code, disassemble
+from rpc.mca.disassembly import UNKNOWN, Code, disassemble
 from rpc.mca.walk import OUTSIDE, Block, Walk, walk
 
 ENTRY_SYMBOL = "__tvm_ffi_main"
@@ -81,4 +81,7 @@ def _sum_up(walked: Walk, cpu: str, limit_s: float) -> Estimate:
 
 
 def _texts(block: Block) -> list[str]:
+    for instruction in block.instructions:
+        if instruction.mnemonic == UNKNOWN:
+            raise EstimateError(f"llvm-objdump does not know the instruction at {instruction.address:#x}")
     return [instruction.text for instruction in block.instructions]

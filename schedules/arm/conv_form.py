@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
+from schedules.arm.tiling import HEADER_BYTES, LANES, largest_share, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
 
@@ -110,6 +110,35 @@ class ConvForm:
     def accumulators(self) -> int:
         """Registers of sums of one column."""
         return self.tile_channels if self.products == "c8" else self.tile_channels // LANES
+
+    @property
+    def sums(self) -> int:
+        """Registers of sums of a tile."""
+        return self.tile_columns * self.accumulators
+
+    @property
+    def whole_steps(self) -> int:
+        """Steps of a run that have all their words, and these all their taps."""
+        if self.products == "wide":
+            return self.image.run_length // self.taps
+        return self.words // self.words_of_step
+
+    @property
+    def steps_of_turn(self) -> int:
+        """Steps in one turn of the loop over a run."""
+        return math.gcd(self.whole_steps, self.unroll) if self.whole_steps else 1
+
+    @property
+    def turns(self) -> int:
+        """Turns of the loop over a run, and what is left."""
+        left = self.words > self.whole_steps * self.words_of_step
+        return self.whole_steps // self.steps_of_turn + left
+
+    @property
+    def largest_share(self) -> int:
+        """Tiles of the thread that has most of them."""
+        rows, channel_tiles = self.image.batch * self.image.output[0], self.image.groups * self.channel_tiles
+        return largest_share(self.outer == "weights", self.threads, channel_tiles, rows, self.tiles_of_a_row)
 
     @property
     def starts_with_bias(self) -> bool:

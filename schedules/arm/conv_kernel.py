@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ from schedules.arm.conv_form import ConvForm
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.image import read_image
 from schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
-from schedules.arm.tile_loops import emit_tiles
-from schedules.arm.tiling import HEADER_BYTES, LANES
+from schedules.arm.tile_loops import emit_parts, emit_tiles
+from schedules.arm.tiling import LANES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import Accumulators
@@ -79,28 +78,22 @@ class _ConvWriter:
         pixel_at = (n * self.image.rows + y * window.stride[0]) * self.image.row_bytes
         pixel_at += x * window.stride[1] * problem.channels + self._group(k) * problem.group_channels
 
-        def rows(part: Any) -> None:
-            part_at = k * form.tile_bytes + HEADER_BYTES + part * form.part_bytes
-            repeat(window.kernel[0], lambda kh: repeat(problem.runs, lambda run: one_run(part_at, kh, run)))
+        def part(part_at: Any, zero: Any) -> None:
+            def run(kh: Any, index: Any) -> None:
+                data_at = pixel_at + zero + kh * window.dilation[0] * self.image.row_bytes
+                data_at += index * window.dilation[1] * problem.channels
+                self._run(data_at, part_at + (kh * problem.runs + index) * form.run_bytes)
 
-        def one_run(part_at: Any, kh: Any, run: Any) -> None:
-            data_at = pixel_at + kh * window.dilation[0] * self.image.row_bytes
-            data_at += run * window.dilation[1] * problem.channels
-            self._run(data_at, part_at + (kh * problem.runs + run) * form.run_bytes)
+            repeat(window.kernel[0], lambda kh: repeat(problem.runs, lambda index: run(kh, index)))
 
-        if not form.is_paired:
-            rows(0)
-            return
-        with T.serial(0, 1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32")) as part:
-            rows(part)
+        emit_parts(self.weight, k * form.tile_bytes, form.part_bytes, form.is_paired, part)
 
     def _run(self, data_at: Any, weight_at: Any) -> None:
         """The products of a run: turns of whole steps in a loop, and what is left."""
         form = self.form
-        whole, rest = divmod(form.words, form.words_of_step)
+        whole, unroll = form.whole_steps, form.steps_of_turn
         last = form.image.run_length % form.taps if form.products == "wide" else 0
-        whole -= 1 if last else 0
-        unroll = math.gcd(whole, form.unroll) if whole else 1
+        rest = 0 if last else form.words - whole * form.words_of_step
 
         def step(index: Any, words: int, taps: int) -> Step:
             first = index * form.words_of_step

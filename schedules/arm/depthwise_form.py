@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
+from schedules.arm.tiling import HEADER_BYTES, LANES, largest_share, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
 from schedules.workload import DepthwiseConv2d
@@ -71,6 +71,24 @@ class DepthwiseForm:
     def accumulators(self) -> int:
         """Registers of sums of one column."""
         return self.tile_channels // LANES
+
+    @property
+    def sums(self) -> int:
+        """Registers of sums of a tile."""
+        return self.tile_columns * self.accumulators
+
+    @property
+    def columns_read(self) -> int:
+        """Columns of the image that a tile reads."""
+        window = self.workload.window
+        span = (self.tile_columns - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1] + 1
+        return min(span, self.tile_columns * window.kernel[1])
+
+    @property
+    def largest_share(self) -> int:
+        """Tiles of the thread that has most of them."""
+        rows = self.workload.batch * self.output[0]
+        return largest_share(self.outer == "channels", self.threads, self.channel_tiles, rows, self.tiles_of_a_row)
 
     @property
     def taps(self) -> int:

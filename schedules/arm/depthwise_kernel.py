@@ -13,8 +13,8 @@ from schedules.arm.depthwise_form import DepthwiseForm
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.image import read_image
 from schedules.arm.pipeline import Values, pipeline
-from schedules.arm.tile_loops import emit_tiles
-from schedules.arm.tiling import HALF_BYTES, HEADER_BYTES, LANES
+from schedules.arm.tile_loops import emit_parts, emit_tiles
+from schedules.arm.tiling import HALF_BYTES, LANES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.written.accumulators import Accumulators
 from schedules.written.rows import load_bytes, repeat
@@ -84,20 +84,16 @@ class _DepthwiseWriter:
         at_once = 1 if form.loops_over_rows else kernel_rows
         taps = list(itertools.product(range(at_once), range(kernel_columns)))
 
-        def part(number: Any) -> None:
-            part_at = tile_at + HEADER_BYTES + number * form.part_bytes
+        def part(part_at: Any, zero: Any) -> None:
+            step = form.workload.window.dilation[0] * self.image.row_bytes
+            repeat(
+                kernel_rows // at_once,
+                lambda row: self._taps(
+                    taps, data_at + zero + row * step, part_at + row * (kernel_columns * form.tap_bytes)
+                ),
+            )
 
-            def rows(row: Any) -> None:
-                step = form.workload.window.dilation[0] * self.image.row_bytes
-                self._taps(taps, data_at + row * step, part_at + row * (kernel_columns * form.tap_bytes))
-
-            repeat(kernel_rows // at_once, rows)
-
-        if not form.is_paired:
-            part(0)
-            return
-        with T.serial(0, 1 + T.cast(T.reinterpret(self.weight[tile_at], dtype="uint8"), "int32")) as number:
-            part(number)
+        emit_parts(self.weight, tile_at, form.part_bytes, form.is_paired, part)
 
     def _taps(self, taps: Sequence[Tap], data_at: Any, weight_at: Any) -> None:
         values = Values(lambda _, key: self._operand(data_at, weight_at, *key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from schedules.arm.depthwise_form import DepthwiseForm, depthwise_form
@@ -11,8 +12,13 @@ from schedules.workload import DepthwiseConv2d
 
 MAX_TILE_COLUMNS = 8
 TILE_CHANNELS = (8, 16)
-# Registers of sums that leave enough of the 32 for operands and products.
-MOST_SUMS = 20
+# Registers of sums that leave enough of the 32 for operands and products; and how many leave plenty.
+MOST_SUMS, FEW_SUMS = 20, 16
+# What llvm-mca's model of a Cortex-A53 takes, roughly: for each register of data, each output, each tile; for each
+# register beyond those that sums and a row of data may take; and for so many sums.
+LOAD_CYCLES, OUTPUT_CYCLES, TILE_CYCLES = 3, 1.35, 50
+PLENTY, SPILL_CYCLES, CROWDED = 20, 18, 1.3
+COPY_CYCLES_PER_BYTE = 0.3
 
 
 def depthwise_space(workload: DepthwiseConv2d, threads: int) -> ConfigSpace:
@@ -30,9 +36,7 @@ def depthwise_space(workload: DepthwiseConv2d, threads: int) -> ConfigSpace:
         return depthwise_form(workload, config, threads)
 
     constraints = (
-        Constraint(
-            f"a tile has at most {MOST_SUMS} registers of sums", lambda config: _sums(form(config)) <= MOST_SUMS
-        ),
+        Constraint(f"a tile has at most {MOST_SUMS} registers of sums", lambda config: form(config).sums <= MOST_SUMS),
     )
     choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("channels",)}
     return ConfigSpace(
@@ -43,15 +47,37 @@ def depthwise_space(workload: DepthwiseConv2d, threads: int) -> ConfigSpace:
     )
 
 
-def _sums(form: DepthwiseForm) -> int:
-    return form.tile_columns * form.accumulators
-
-
 def estimated_cycles(form: DepthwiseForm) -> float:
-    """A rough count for an in-order core that issues one instruction of vectors a cycle."""
-    return 1.0
+    """A rough count for an in-order core, of the thread with the largest share."""
+    work, columns, eights = form.workload, form.tile_columns, form.tile_channels // 8
+    kernel_rows, loaded = work.window.kernel[0], form.columns_read
+    loads = kernel_rows * loaded * LOAD_CYCLES + form.taps
+    if form.is_paired:
+        products = columns * eights * (form.taps + 2 * math.ceil(form.taps / 2))
+    else:
+        products = columns * eights * 2 * form.taps
+        loads += kernel_rows * loaded * eights + form.taps * (eights - 1)
+    spilled = max(0, form.sums + loaded - PLENTY) * SPILL_CYCLES * kernel_rows / 3
+    tile = products + loads + spilled + OUTPUT_CYCLES * columns * form.tile_channels + TILE_CYCLES
+    if form.sums > FEW_SUMS:
+        tile *= CROWDED
+    copied = work.batch * work.height * work.width * work.channels * COPY_CYCLES_PER_BYTE if form.copies else 0
+    return tile * form.largest_share + copied / form.threads
 
 
 def _features(form: DepthwiseForm) -> dict[str, float]:
     """What a cost model can know before anything is built; bytes and counts, not times."""
-    return {"estimated_cycles": estimated_cycles(form)}
+    work = form.workload
+    tiles = form.tiles_of_a_row * form.channel_tiles * work.batch * form.output[0]
+    return {
+        "estimated_cycles": estimated_cycles(form),
+        "sums": form.sums,
+        "loads_per_output": form.columns_read * work.window.kernel[0] / form.tile_columns,
+        "waste": tiles * form.tile_columns * form.tile_channels / math.prod(work.output_shape),
+        "row_bytes": work.width * work.channels,
+        "image_bytes": work.batch * work.height * work.width * work.channels,
+        "tiles": tiles,
+        "channels_outer": float(form.outer == "channels"),
+        "copies": float(form.copies),
+        "widened": float(form.products == "wide"),
+    }

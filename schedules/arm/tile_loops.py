@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from tvm.script.ir_builder import tirx as T
+
+from schedules.arm.tiling import HEADER_BYTES
 from schedules.written.rows import repeat, share
 
 
@@ -44,3 +48,20 @@ def emit_tiles(channels_outside: bool, counts: tuple[int, int, int], threads: in
         share(rows, threads, of_row)
     else:
         share(tiles_of_a_row, threads, of_only_row)
+
+
+def emit_parts(weight: Any, tile_at: Any, part_bytes: int, is_split: bool, body: Callable[[Any, Any], None]) -> None:
+    """Emit the products of each part of a tile's weights: body(index of the part's first byte, zero).
+
+    That zero is to be added to the index of the data. It comes from the tile's header, another one for each part: LLVM
+    would load all data before the first part, for both, and has too few registers for it.
+    """
+    if not is_split:
+        body(tile_at + HEADER_BYTES, 0)
+        return
+
+    def from_header(index: Any) -> Any:
+        return T.cast(T.reinterpret(weight[tile_at + index], dtype="uint8"), "int32")
+
+    with T.serial(0, 1 + from_header(0)) as part:
+        body(tile_at + HEADER_BYTES + part * part_bytes, T.Bind(from_header(1 + part)))
