@@ -1,7 +1,7 @@
 /* Calls a kernel on cases from a file: `emulated_kernel LIBRARY CASES OUTPUTS`.
 
-   Each argument lies between pages that can't be touched, its end as near to one as alignment allows, so a kernel that
-   reads or writes outside of its arguments ends by SIGSEGV. What kernels take from TVM's runtime is here: memory, which
+   Each argument lies between pages that can't be touched, in turn its end as near to one as alignment allows and its
+   beginning at one, so a kernel that reads or writes outside of its arguments ends by SIGSEGV. What kernels take from TVM's runtime is here: memory, which
    is guarded, too, and threads, whose work is done in turn. */
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <tvm/ffi/c_api.h>
 
-enum { MOST_ARGUMENTS = 8, MOST_AXES = 4, ALIGNMENT = 64, PAGE = 1 << 16, THREADS = 3 };
+enum { MOST_ARGUMENTS = 8, MOST_AXES = 8, ALIGNMENT = 64, PAGE = 1 << 16, THREADS = 3 };
 
 typedef struct {
   void* sync_handle;
@@ -27,12 +27,14 @@ static void fail(const char* what) {
   exit(2);
 }
 
+static int at_begin = 0; /* whether memory begins behind a guard, and does not end before one */
+
 static void* guarded(size_t bytes) {
   size_t used = (bytes + PAGE - 1) / PAGE * PAGE;
   char* memory = mmap(NULL, used + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory + PAGE, used, PROT_READ | PROT_WRITE)) fail("no memory");
   memset(memory + PAGE, 0xA5, used);
-  return memory + PAGE + (used - bytes) / ALIGNMENT * ALIGNMENT;
+  return memory + PAGE + (at_begin ? 0 : (used - bytes) / ALIGNMENT * ALIGNMENT);
 }
 
 static void* allocate(int device_type, int device_id, uint64_t bytes, int code, int bits) {
@@ -95,6 +97,7 @@ int main(int count, char** words) {
     int64_t shapes[MOST_ARGUMENTS][MOST_AXES], strides[MOST_ARGUMENTS][MOST_AXES];
     TVMFFIAny arguments[MOST_ARGUMENTS], result = {0};
     size_t bytes = 0;
+    at_begin = index % 2;
     for (int32_t at = 0; at < head[1]; ++at) {
       bytes = read_argument(&tensors[at], shapes[at], strides[at], cases);
       memset(&arguments[at], 0, sizeof arguments[at]);

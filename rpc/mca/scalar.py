@@ -194,6 +194,8 @@ def _binary(mnemonic: str, parts: list[str]) -> Effect:
     def effect(state: State) -> None:
         a, b = left(state) & mask, right(state) & mask
         result = operate(a, b) & mask
+        if name == "and":
+            _note_steps(state, result, b + 1)
         if sets_flags:
             state.bits = bits
             state.left, state.right = (a, b) if name == "sub" else (a, -b & mask) if name == "add" else (result, 0)
@@ -260,7 +262,9 @@ def _high(mnemonic: str, parts: list[str]) -> Effect:
         left, right = a(state), b(state)
         if mnemonic == "smulh":
             left, right = to_signed(left, 64), to_signed(right, 64)
-        return _step(state, (left * right) >> 64)
+        product = left * right
+        _note_steps(state, product & MASK, 1 << 64)
+        return product >> 64
 
     return _set(target, value, bits)
 
@@ -275,16 +279,16 @@ def _divide(mnemonic: str, parts: list[str]) -> Effect:
             left, right = to_signed(left, bits), to_signed(right, bits)
         if right == 0:
             return 0
-        quotient = abs(left) // abs(right)
-        return _step(state, quotient if (left < 0) == (right < 0) else -quotient)
+        quotient, rest = divmod(abs(left), abs(right))
+        _note_steps(state, rest, abs(right))
+        return quotient if (left < 0) == (right < 0) else -quotient
 
     return _set(target, value, bits)
 
 
-def _step(state: State, value: int) -> int:
-    """A value that stays the same for a while: where it changes, turns of a loop are not alike."""
-    state.decisions.append(value << 70)
-    return value
+def _note_steps(state: State, rest: int, size: int) -> None:
+    """A result that stays the same, or goes on as before, until what was cut off reaches the size of a step."""
+    state.decisions += [size - rest, rest + 1]
 
 
 def _bit_field(mnemonic: str, parts: list[str]) -> Effect:
@@ -298,7 +302,10 @@ def _bit_field(mnemonic: str, parts: list[str]) -> Effect:
     mask = (1 << width) - 1
 
     def value(state: State) -> int:
-        field_value = (source(state) >> (rotate if last >= rotate else 0)) & mask
+        whole, low = source(state), rotate if last >= rotate else 0
+        if low:
+            _note_steps(state, whole & ((1 << low) - 1), 1 << low)
+        field_value = (whole >> low) & mask
         if kind == "s":
             return to_signed(field_value, width) << place
         if kind == "u":
@@ -321,7 +328,14 @@ def _as_bit_field_move(mnemonic: str, numbers: list[int], bits: int) -> tuple[st
 def _shift(mnemonic: str, parts: list[str]) -> Effect:
     target, bits = _target_of(parts[0])
     source, count = value_of([parts[1]], bits), value_of([parts[2]], bits)
-    return _set(target, lambda state: _modified(source(state), mnemonic, count(state) % bits, bits), bits)
+
+    def value(state: State) -> int:
+        whole, places = source(state), count(state) % bits
+        if mnemonic != "lsl":
+            _note_steps(state, whole & ((1 << places) - 1), 1 << places)
+        return _modified(whole, mnemonic, places, bits)
+
+    return _set(target, value, bits)
 
 
 def _extend(mnemonic: str, parts: list[str]) -> Effect:

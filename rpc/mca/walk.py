@@ -18,8 +18,8 @@ from rpc.mca.scalar import MASK, SP, Effect, State, effect_of, register_of, spli
 
 MAX_BLOCKS = 3_000_000
 STACK = 1 << 62
-# Where the function that was called first returns to.
-OUTSIDE = -1
+# Where the function that was called first returns to; what is behind the last instruction.
+OUTSIDE, NOWHERE = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def _blocks_of(instructions: Sequence[Instruction]) -> dict[int, Block]:
     collected: list[Instruction] = []
     for index, instruction in enumerate(instructions):
         collected.append(instruction)
-        following = instructions[index + 1].address if index + 1 < len(instructions) else OUTSIDE
-        if _branches(instruction) or following in starts or following == OUTSIDE:
+        following = instructions[index + 1].address if index + 1 < len(instructions) else NOWHERE
+        if _branches(instruction) or following in starts or following == NOWHERE:
             blocks[collected[0].address] = _block(tuple(collected), following)
             collected = []
     return blocks
@@ -119,7 +119,7 @@ class _Walker:
         while at != OUTSIDE:
             block = self._blocks.get(at)
             if block is None:
-                raise EstimateError(f"the code branches to where no instruction is: {at:#x}")
+                raise EstimateError("the code goes to where no instruction is" + (f": {at:#x}" if at >= 0 else ""))
             if 0 <= at <= last:
                 self._turn(at)
             elif at in self._turns:
@@ -146,7 +146,7 @@ class _Walker:
         if name == "bl":
             self._returns.append(block.following)
         taken = name in ("b", "bl") or self._takes(name, split_operands(end.operands))
-        target = end.target if end.target is not None else OUTSIDE
+        target = end.target if end.target is not None else NOWHERE
         if target == end.address and name == "bl":  # of an object that is not linked: it does not know the function
             self._returns.pop()
             self._call_outside()

@@ -28,7 +28,7 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from rpc.errors import DeviceLostError, DeviceStartError, RpcError
+from rpc.errors import DeviceLostError, DeviceStartError, EstimateError, RpcError
 from schedules.errors import (
     ConfigError,
     ScheduleError,
@@ -112,6 +112,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     BestLogError: Failure(FAILED, "write a new one: int8tune tune NETWORK ends with one"),
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
+    EstimateError: Failure(FAILED, "install LLVM's tools (Debian: apt install llvm), then run the same command again"),
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     RpcError: Failure(FAILED, "check the device: int8tune devices check"),
