@@ -3,7 +3,8 @@
 Each layer's kernels are compiled for aarch64, and llvm-mca's cycles of each piece of their code are multiplied by how
 often it runs. That is an estimate: its model knows no caches. Compared are the ARM templates' defaults with the generic
 template's, which LLVM vectorizes, and with TVM's own int8 intrinsic, the best of its tiles; layers that this does not
-take, depthwise ones, have none. `bound` is what the products alone take: three instructions for sixteen.
+take, depthwise ones, have none. The bound is what the products alone take: three instructions for sixteen. With
+`--samples N`, so many random configs of each layer are estimated, too, and the best of them compared with the default.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import numpy as np
 from stock_neon import stock_conv, tile_columns_of
 
 from compiler.network import load_network
@@ -47,6 +49,7 @@ class Row:
     own: float
     plain: float
     stock: float | None
+    sampled: float | None
 
     @property
     def kind(self) -> str:
@@ -92,7 +95,16 @@ def stock_cycles(workload: Workload) -> float | None:
     return min(cycles(stock_conv(image, columns), plain_target()) for columns in tile_columns_of(image))
 
 
-def rows(networks: tuple[str, ...]) -> Iterator[Row]:
+def sampled_cycles(template: Template, workload: Workload, count: int) -> float | None:
+    """The fewest of so many random configs."""
+    rng, target = np.random.default_rng(0), arm_target()
+    space = template.space(workload, target)
+    configs = [space.sample(rng) for _ in range(count)]
+    found = [cycles(template.apply(workload, target, config).function, target) for config in configs]
+    return min(found, default=None)
+
+
+def rows(networks: tuple[str, ...], samples: int) -> Iterator[Row]:
     """Each distinct layer once."""
     seen: set[str] = set()
     for layer in (layer for network in networks for layer in load_network(network).layers):
@@ -108,37 +120,44 @@ def rows(networks: tuple[str, ...]) -> Iterator[Row]:
             cycles(default_kernel(own, workload, arm_target()).function, arm_target()),
             cycles(default_kernel(plain, workload, plain_target()).function, plain_target()),
             stock_cycles(workload),
+            sampled_cycles(own, workload, samples),
         )
 
 
-def mean(ratios: list[float]) -> str:
-    return f"{math.exp(statistics.fmean(map(math.log, ratios))):.2f}" if ratios else "-"
+def mean(ratios: list[float]) -> float:
+    """The geometric mean; not a number where there are none."""
+    return math.exp(statistics.fmean(map(math.log, ratios))) if ratios else math.nan
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS)
-    networks = tuple(parser.parse_args().networks)
-    print(f"estimated cycles by llvm-mca of LLVM {llvm_version(tool('llvm-mca'))}, model {CPU}; not measured\n")
-    print("| layer | default | MACs/cycle | of bound | plain / own | intrinsic / own |\n|-|-|-|-|-|-|")
+    parser.add_argument("--samples", type=int, default=0)
+    arguments = parser.parse_args()
+    print(f"estimated cycles by llvm-mca of LLVM {llvm_version(tool('llvm-mca'))}, model {CPU}; nothing is measured\n")
+    print("| layer | default | MACs/cycle | of the bound | plain / own | intrinsic / own | own / best of samples |")
+    print("|-|-|-|-|-|-|-|")
     found = []
-    for row in rows(networks):
+    for row in rows(tuple(arguments.networks), arguments.samples):
         found.append(row)
-        stock = f"{row.stock / row.own:.2f}" if row.stock else "-"
-        rate, share = row.workload.macs / row.own, f"{row.share_of_bound:.0%}"
-        print(
-            f"| {row.workload.key} | {row.config} | {rate:.2f} | {share} | {row.plain / row.own:.2f} | {stock} |",
-            flush=True,
-        )
-    print("\n| layers | count | MACs/cycle | of bound | plain / own | intrinsic / own |\n|-|-|-|-|-|-|")
+        print(f"| {row.workload.key} | {row.config} | {figures([row])} |", flush=True)
+    print("\n| layers | count | MACs/cycle | of the bound | plain / own | intrinsic / own | own / best of samples |")
+    print("|-|-|-|-|-|-|-|")
     for kind in (*sorted({row.kind for row in found}), "all"):
         chosen = [row for row in found if kind in (row.kind, "all")]
-        stock_ratios = [row.stock / row.own for row in chosen if row.stock]
-        print(
-            f"| {kind} | {len(chosen)} | {mean([row.workload.macs / row.own for row in chosen])} "
-            f"| {mean([row.share_of_bound for row in chosen])} | {mean([row.plain / row.own for row in chosen])} "
-            f"| {mean(stock_ratios)} |"
-        )
+        print(f"| {kind} | {len(chosen)} | {figures(chosen)} |")
+
+
+def figures(chosen: list[Row]) -> str:
+    """Geometric means over some layers, `-` where no layer has the figure."""
+    columns = (
+        (".2f", [row.workload.macs / row.own for row in chosen]),
+        (".0%", [row.share_of_bound for row in chosen]),
+        (".2f", [row.plain / row.own for row in chosen]),
+        (".2f", [row.stock / row.own for row in chosen if row.stock]),
+        (".2f", [row.own / row.sampled for row in chosen if row.sampled]),
+    )
+    return " | ".join(format(mean(values), form) if values else "-" for form, values in columns)
 
 
 if __name__ == "__main__":
