@@ -89,6 +89,15 @@ CODE = {
         "movz x8, #3; bl 0x14 <g>; subs x8, x8, #1; b.ne 0x4 <f>; b 0x18 <h>; ret; ret",
         {0: 1, 4: 3, 20: 3},
     ),
+    "a bit that is tested": (
+        "movz x8, #0; movz x9, #0; add w9, w9, #1; tbz w9, #5, 0x8 <f>; add x8, x8, #1; subs xzr, x8, #20; "
+        "b.ne 0x4 <f>; ret",
+        {0: 1, 4: 20, 8: 640, 16: 20, 28: 1},
+    ),
+    "a negative number that grows to zero": (
+        "mov x8, #-5520; add x8, x8, #2; cbnz x8, 0x4 <f>; ret",
+        {0: 1, 4: 2760, 12: 1},
+    ),
     "divisions": (
         "movz x8, #0; movz x9, #10; udiv x10, x8, x9; cbz x10, 0x14 <f>; add x11, x11, #1; add x8, x8, #1; "
         "subs xzr, x8, #100; b.ne 0x8 <f>; ret",
@@ -107,8 +116,10 @@ def test_blocks_are_counted(name: str) -> None:
 def test_code_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rpc.mca.walk.MAX_BLOCKS", 5000)
     for text in ("b 0x0 <f>", "movz x0, #0\nadd x0, x0, #1\nb 0x4 <f>"):
-        with pytest.raises(EstimateError, match="too long to follow"):
+        with pytest.raises(EstimateError, match="does not end"):
             counts(text)
+    with pytest.raises(EstimateError, match="too long to follow"):
+        counts("movz x0, #3\nmadd x0, x0, x0, x0\nb 0x4 <f>")
 
 
 @pytest.mark.parametrize("text", ["add x0, x0, #1", "b.eq 0x1000 <f>\nret", "cbz xzr, 0x2 <f>\nret", "b.eq\nret"])

@@ -62,6 +62,10 @@ class State:
         self.decisions.append(difference)
         return _CONDITIONS[condition](difference)
 
+    def note_steps(self, rest: int, size: int) -> None:
+        """A result goes on as before until what is cut off from it reaches the size of a step, or falls below zero."""
+        self.decisions += [size - rest, rest + 1]
+
 
 # Of the difference of what was compared; overflow is of no use to a loop.
 _CONDITIONS: dict[str, Callable[[int], bool]] = {
@@ -195,7 +199,7 @@ def _binary(mnemonic: str, parts: list[str]) -> Effect:
         a, b = left(state) & mask, right(state) & mask
         result = operate(a, b) & mask
         if name == "and":
-            _note_steps(state, result, b + 1)
+            state.note_steps(result, b + 1)
         if sets_flags:
             state.bits = bits
             state.left, state.right = (a, b) if name == "sub" else (a, -b & mask) if name == "add" else (result, 0)
@@ -263,7 +267,7 @@ def _high(mnemonic: str, parts: list[str]) -> Effect:
         if mnemonic == "smulh":
             left, right = to_signed(left, 64), to_signed(right, 64)
         product = left * right
-        _note_steps(state, product & MASK, 1 << 64)
+        state.note_steps(product & MASK, 1 << 64)
         return product >> 64
 
     return _set(target, value, bits)
@@ -280,15 +284,10 @@ def _divide(mnemonic: str, parts: list[str]) -> Effect:
         if right == 0:
             return 0
         quotient, rest = divmod(abs(left), abs(right))
-        _note_steps(state, rest, abs(right))
+        state.note_steps(rest, abs(right))
         return quotient if (left < 0) == (right < 0) else -quotient
 
     return _set(target, value, bits)
-
-
-def _note_steps(state: State, rest: int, size: int) -> None:
-    """A result that stays the same, or goes on as before, until what was cut off reaches the size of a step."""
-    state.decisions += [size - rest, rest + 1]
 
 
 def _bit_field(mnemonic: str, parts: list[str]) -> Effect:
@@ -304,7 +303,7 @@ def _bit_field(mnemonic: str, parts: list[str]) -> Effect:
     def value(state: State) -> int:
         whole, low = source(state), rotate if last >= rotate else 0
         if low:
-            _note_steps(state, whole & ((1 << low) - 1), 1 << low)
+            state.note_steps(whole & ((1 << low) - 1), 1 << low)
         field_value = (whole >> low) & mask
         if kind == "s":
             return to_signed(field_value, width) << place
@@ -332,7 +331,7 @@ def _shift(mnemonic: str, parts: list[str]) -> Effect:
     def value(state: State) -> int:
         whole, places = source(state), count(state) % bits
         if mnemonic != "lsl":
-            _note_steps(state, whole & ((1 << places) - 1), 1 << places)
+            state.note_steps(whole & ((1 << places) - 1), 1 << places)
         return _modified(whole, mnemonic, places, bits)
 
     return _set(target, value, bits)

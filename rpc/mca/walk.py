@@ -20,6 +20,8 @@ MAX_BLOCKS = 3_000_000
 STACK = 1 << 62
 # Where the function that was called first returns to; what is behind the last instruction.
 OUTSIDE, NOWHERE = -1, -2
+# Turns of a loop that nothing decides about, or what moves away from a decision.
+FOR_EVER = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +168,14 @@ class _Walker:
         number, bits = found or (32, 64)
         value = state.registers[number] & ((1 << bits) - 1)
         if name in ("cbz", "cbnz"):
-            state.decisions.append(value)
+            state.decisions.append(to_signed(value, bits))
             return (value == 0) == (name == "cbz")
         bit = int(operands[1].lstrip("#"), 0)
-        is_set = bool(value >> bit & 1)
-        is_sign = bit == bits - 1
-        state.decisions.append(to_signed(value, bits) if is_sign else int(is_set) << 70)
-        return is_set == (name == "tbnz")
+        if bit == bits - 1:
+            state.decisions.append(to_signed(value, bits))
+        else:
+            state.note_steps(value & ((1 << bit) - 1), 1 << bit)
+        return bool(value >> bit & 1) == (name == "tbnz")
 
     def _turn(self, at: int) -> None:
         """A block is reached again from behind: skip further turns where the last two were alike."""
@@ -208,7 +211,10 @@ class _Walker:
         )
         if not _same_changes(*cells) or _difference(first, second) != _difference(second, third):
             return 0
-        return min((_turns_left(old, new) for old, new in zip(before, after, strict=True)), default=0)
+        left = min((_turns_left(old, new) for old, new in zip(before, after, strict=True)), default=FOR_EVER)
+        if left >= FOR_EVER:
+            raise EstimateError("the code has a loop that does not end")
+        return left
 
 
 def _same_changes(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
@@ -223,5 +229,5 @@ def _turns_left(old: int, new: int) -> int:
     """Turns for which a number that changes as it did keeps its sign and is not zero; many where it stays."""
     change = new - old
     if change == 0 or ((new > 0) == (change > 0) and new != 0):
-        return 1 << 40
+        return FOR_EVER
     return max(0, (abs(new) - 1) // abs(change) - 1) if new else 0
