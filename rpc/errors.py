@@ -12,7 +12,8 @@ RpcError
 ├── InventoryError       an inventory can't be read, or has faults; a line for each
 ├── UnknownBoardError    the inventory has no board of this name
 ├── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
-└── JournalError         a farm's journal is damaged
+├── JournalError         a farm's journal is damaged
+└── EstimateError        a kernel's cycles can't be estimated: a tool is missing, or the code is none it can follow
 """
 
 
@@ -71,3 +72,5 @@ class ProtocolError(RpcError):
 
 class JournalError(RpcError):
     """A farm's journal is damaged."""
+class EstimateError(RpcError):
+    """A kernel's cycles can't be estimated: a tool is missing, or the code is none that can be followed."""

@@ -96,7 +96,11 @@ def _with_residual(workload: Workload, operands: Operands, index: int, seed: int
 
 def _random(workload: Workload, rng: np.random.Generator) -> Operands:
     zero_points = [int(point + rng.integers(-20, 21)) for point in _middles(workload)]
-    terms = _Terms(*_random_tensors(workload, rng), *_allowed(workload, zero_points))
+    data, weight = _random_tensors(workload, rng)
+    if workload.numerics.weight == "s8" and not workload.numerics.weight_zero_point:
+        # Symmetric weights have no -128, and a kernel may be slower where they do.
+        weight = np.maximum(weight, np.int8(-127))
+    terms = _Terms(data, weight, *_allowed(workload, zero_points))
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=False)
 
 

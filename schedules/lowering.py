@@ -16,7 +16,8 @@ SIMPLIFIED = "int8tune.simplified"
 what they use more than once."""
 
 # Passes of TVM's pipeline that find nothing to do in such functions, and take half of a long one's compile time. Only
-# StorageRewrite would do something: drop the annotation that keeps sums on the stack (`schedules.x86.accumulators`).
+# StorageRewrite would do something: drop the annotation that keeps sums on the stack
+# (`schedules.written.accumulators`).
 _FOR_SCHEDULED_FUNCTIONS = (
     "s_tir.CompactBufferAllocation",
     "s_tir.HoistIfThenElse",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 
+from schedules.arm.conv import ConvArm
+from schedules.arm.depthwise import DepthwiseArm
 from schedules.errors import UnknownTemplateError, WorkloadError
 from schedules.generic.depthwise import DepthwiseGeneric
 from schedules.generic.direct import DirectGeneric
@@ -22,6 +24,8 @@ TEMPLATES: tuple[Template, ...] = (
     AmxX86(),
     ConvX86(),
     DepthwiseX86(),
+    ConvArm(),
+    DepthwiseArm(),
     DirectGeneric(),
     DepthwiseGeneric(),
 )

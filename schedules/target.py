@@ -69,6 +69,9 @@ PROFILES = (
     Profile("x86-avx512vnni", _V4 | {"avx512_vnni"}, "x86-64-v4", ("+avx512vnni",), 16, 32),
     Profile("x86-avxvnni", _V3 | {"avx_vnni"}, "x86-64-v3", ("+avxvnni",), 8, 16),
     Profile("x86-avx2", _V3, "x86-64-v3", (), 8, 16),
+    # LLVM's `generic` for aarch64 is Armv8.0 with Advanced SIMD, its instructions in an order for small cores.
+    Profile("arm-dotprod", frozenset({"asimd", "asimddp"}), "generic", ("+dotprod",), 4, 32),
+    Profile("arm-neon", frozenset({"asimd"}), "generic", (), 4, 32),
     Profile("generic", frozenset()),
 )
 _SUFFIX = re.compile(r"-t([2-9]|[1-9][0-9]{1,2})$")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tvm
+from emulated_arm import CPUS, is_native, run_kernel
 
 from rpc.tile_registers import allow_tile_registers
 from schedules.adversarial import adversarial_operands
@@ -44,25 +45,59 @@ class Built:
 
     def call(self, inputs: Sequence[Array], junk: Array) -> Array:
         """`run` with a kernel's own arguments."""
+        return self.calls([(*inputs, junk.reshape(self.kernel.output_shape))])[0]
+
+    def calls(self, cases: Sequence[Sequence[Array]]) -> list[Array]:
+        """The outputs for a kernel's own arguments, the last of which are written over."""
+        return [self._call(*case) for case in cases]
+
+    def _call(self, *inputs: Array) -> Array:
         arguments = [tvm.runtime.tensor(np.ascontiguousarray(values)) for values in inputs]
-        out = tvm.runtime.tensor(np.ascontiguousarray(junk.reshape(self.kernel.output_shape)))
-        self.entry(*arguments, out)
-        return np.asarray(out.numpy()).reshape(self.workload.output_shape)
+        self.entry(*arguments)
+        return np.asarray(arguments[-1].numpy()).reshape(self.workload.output_shape)
 
     def is_exact(self, operands: Operands) -> bool:
-        expected = reference(self.workload, operands)
-        # An output that is not written stays wrong, whatever it should be.
-        actual = self.run(operands, np.invert(expected))
-        return actual.dtype == DTYPES[self.workload.numerics.output] and np.array_equal(actual, expected)
+        return self._wrong([("", operands)]) == []
 
     def wrong_cases(self, seed: int = 0) -> list[str]:
         """The names of the adversarial cases in which an output differs from the oracle's."""
-        return [name for name, operands in adversarial_operands(self.workload, seed) if not self.is_exact(operands)]
+        return self._wrong(adversarial_operands(self.workload, seed))
+
+    def _wrong(self, cases: Sequence[tuple[str, Operands]]) -> list[str]:
+        expected = [reference(self.workload, operands) for _, operands in cases]
+        # An output that is not written stays wrong, whatever it should be.
+        actual = self.calls(
+            [
+                (
+                    *kernel_inputs(self.workload, self.kernel, operands),
+                    np.invert(wanted).reshape(self.kernel.output_shape),
+                )
+                for (_, operands), wanted in zip(cases, expected, strict=True)
+            ]
+        )
+        dtype = DTYPES[self.workload.numerics.output]
+        return [
+            name
+            for (name, _), given, wanted in zip(cases, actual, expected, strict=True)
+            if given.dtype != dtype or not np.array_equal(given, wanted)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated(Built):
+    """A kernel that was compiled for an ARM CPU, which this machine emulates."""
+
+    cpu: str
+
+    def calls(self, cases: Sequence[Sequence[Array]]) -> list[Array]:
+        return [out.reshape(self.workload.output_shape) for out in run_kernel(self.executable, self.cpu, cases)]
 
 
 def compile_kernel(workload: Workload, target: Target, kernel: Kernel) -> Built:
     allow_tile_registers()
     executable = compile_function(kernel.function, target)
+    if target.profile in CPUS and not is_native():
+        return Emulated(workload, kernel, executable, None, CPUS[target.profile])
     return Built(workload, kernel, executable, executable.jit()["main"])
 
 

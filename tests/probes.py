@@ -6,13 +6,15 @@ import functools
 from pathlib import Path
 
 import pytest
+from emulated_arm import is_native, missing
 
 from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 from schedules.errors import UnknownTargetError
 from schedules.target import PROFILES, Target, target_for
 from schedules.x86.registers import REGISTERS
 
-# Profiles with vector instructions of their own: x86-amx has those of x86-avx512vnni.
+ARM_PROFILES = ("arm-neon", "arm-dotprod")
+# x86 profiles with vector instructions of their own: x86-amx has those of x86-avx512vnni.
 VECTOR_PROFILES = tuple(profile for profile in REGISTERS if profile != "x86-amx")
 
 
@@ -33,8 +35,16 @@ def has_feature(name: str) -> bool:
 
 
 def host_target(profile: str | None = None) -> Target:
-    """The target of this machine, or the named profile of it; skips the test where the CPU can't run that."""
+    """The target of this machine, or the named profile of it; skips the test where the CPU can't run that.
+
+    A profile for ARM is one of an emulated machine where this is another; skips the test where none can be emulated.
+    """
     from tvm.target import codegen  # here, so that tests without TVM start fast
+
+    if profile in ARM_PROFILES and not is_native():
+        if reason := missing():
+            pytest.skip(reason)
+        return any_target(profile)
 
     try:
         return target_for(cpu_features(), codegen.llvm_get_system_cpu(), codegen.llvm_get_system_triple(), profile)
@@ -45,4 +55,6 @@ def host_target(profile: str | None = None) -> Target:
 def any_target(profile: str) -> Target:
     """A target of the profile as every machine has it: to schedule for, not to run on."""
     needs = next(known.needs for known in PROFILES if known.name == profile)
+    if profile in ARM_PROFILES:
+        return target_for(needs, "cortex-a53", "aarch64-linux-gnu", profile)
     return target_for(needs | {"avx2"}, "x86-64-v3", "x86_64-linux-gnu", profile)

@@ -72,7 +72,11 @@ def test_what_was_typed_is_checked_first(
 
 def test_a_target_must_be_known(table: Path, tmp_path: Path) -> None:
     ended = int8tune("tune", table, "--results", tmp_path / "results", "--target", "x87")
-    assert_failed(ended, 2, "unknown target `x87`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, generic")
+    assert_failed(
+        ended,
+        2,
+        "unknown target `x87`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, arm-dotprod, arm-neon, generic",
+    )
     assert not (tmp_path / "results").exists()
 
 

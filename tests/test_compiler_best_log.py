@@ -21,7 +21,7 @@ from schedules.target import Target, target_for, targets_named
 from schedules.workload import parse_workload
 
 VNNI = any_target("x86-avx512vnni")
-ARM = target_for({"asimd"}, "cortex-a76", "x")
+ARM = target_for({"asimd"}, "cortex-a76", "x", "generic")
 CONFIG = template_for(parse_workload(CONV), VNNI).space(parse_workload(CONV), VNNI).default
 
 
@@ -78,7 +78,8 @@ def test_every_fault_has_its_line(tmp_path: Path) -> None:
         ),
         (
             {"target": "sparc"},
-            "target: unknown target `sparc`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, generic",
+            "target: unknown target `sparc`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, arm-dotprod, "
+            "arm-neon, generic",
         ),
         ({"target": "generic-x86-64-v3"}, "template: x86.conv does not take this workload: needs target"),
     ],

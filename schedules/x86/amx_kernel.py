@@ -19,14 +19,14 @@ from schedules.intrinsics import x86_tiles as tiles
 from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
+from schedules.written.image import Portion, ReadImage, bordered_image, image_in_place
+from schedules.written.rows import divided, repeat
+from schedules.written.signature import declare_arguments
 from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
 from schedules.x86.amx_image import pixels_image, split_image
 from schedules.x86.epilogue import Epilogue
-from schedules.x86.image import Portion, ReadImage, bordered_image, image_in_place
 from schedules.x86.pending import PendingPlace
 from schedules.x86.registers import TAPS
-from schedules.x86.rows import divided, repeat
-from schedules.x86.signature import declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 from schedules.x86.window_sums import corrections
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from tvm.script.ir_builder import tirx as T
 
 from schedules.image import Image
+from schedules.written.image import ReadImage
 from schedules.x86.conv_form import BorderClasses
-from schedules.x86.image import ReadImage
 
 
 class BorderedForm(Protocol):

@@ -13,15 +13,15 @@ from tvm.script.ir_builder import tirx as T
 from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d, Dense
-from schedules.x86.accumulators import Accumulators
+from schedules.written.accumulators import Accumulators
+from schedules.written.image import copied_image, image_in_place
+from schedules.written.rows import load_bytes
+from schedules.written.signature import declare_arguments
 from schedules.x86.border import kernel_rows, row_class
 from schedules.x86.conv_form import ColumnTiles, ConvForm, largest_divisor
 from schedules.x86.epilogue import Epilogue
-from schedules.x86.image import copied_image, image_in_place
 from schedules.x86.pending import PendingTile
 from schedules.x86.registers import TAPS
-from schedules.x86.rows import load_bytes
-from schedules.x86.signature import declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 from schedules.x86.window_sums import corrections
 

@@ -7,11 +7,21 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import PAD_VALUE
+from schedules.written.image import ReadImage
+from schedules.written.rows import (
+    VECTOR_BYTES,
+    copy_row,
+    divided,
+    fill_row,
+    flip_signs,
+    load_bytes,
+    pieces,
+    repeat,
+    share,
+    store_vector,
+)
+from schedules.written.signature import Arguments
 from schedules.x86.depthwise_form import DepthwiseForm
-from schedules.x86.epilogue import pieces, store_vector
-from schedules.x86.image import ReadImage
-from schedules.x86.rows import VECTOR_BYTES, copy_row, divided, fill_row, flip_signs, load_bytes, repeat, share
-from schedules.x86.signature import Arguments
 
 
 def image_in_place(form: DepthwiseForm, arguments: Arguments) -> ReadImage:

@@ -9,8 +9,7 @@ residual is added to the four registers before they are packed (`schedules.x86.r
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -29,10 +28,11 @@ from schedules.arguments import (
 from schedules.epilogue import DTYPES, SIGN_BIT
 from schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
 from schedules.numerics import Numerics
+from schedules.written.rows import pieces, store_vector
+from schedules.written.signature import Arguments
 from schedules.x86.channels import PACKED_REGISTERS, register_groups
 from schedules.x86.fixed_point import fixed_point
 from schedules.x86.residual import ResidualAddition
-from schedules.x86.signature import Arguments
 
 # 2^16 in binary32: beyond any output, within int32.
 LARGE_BITS = 0x47800000
@@ -219,17 +219,3 @@ class Epilogue:
             for offset, width in pieces(valid, lanes):
                 wanted = order[offset : offset + width]
                 store_vector(self.arguments.out, pixel.at + offset, T.Shuffle(list(pixel.sums), wanted), width)
-
-
-def pieces(count: int, largest: int) -> Iterator[tuple[int, int]]:
-    """(offset, width) of the powers of two, up to `largest`, that cover `count` values."""
-    offset = 0
-    while offset < count:
-        width = min(largest, 1 << int(math.log2(count - offset)))
-        yield offset, width
-        offset += width
-
-
-def store_vector(buffer: Any, at: Any, value: Any, width: int) -> None:
-    """Store `width` values, one after the other."""
-    T.buffer_store(buffer, value, [T.ramp(at, 1, width) if width > 1 else at])

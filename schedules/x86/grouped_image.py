@@ -9,12 +9,11 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from schedules.image import Image
-from schedules.x86.epilogue import store_vector
+from schedules.written.image import ReadImage, copied_image
+from schedules.written.rows import VECTOR_BYTES, load_bytes, repeat, share, store_vector
+from schedules.written.signature import Arguments
 from schedules.x86.grouped_form import GroupWords
-from schedules.x86.image import ReadImage, copied_image
 from schedules.x86.registers import TAPS
-from schedules.x86.rows import VECTOR_BYTES, load_bytes, repeat, share
-from schedules.x86.signature import Arguments
 
 # Bytes that are packed at a time: a byte shuffle (PSHUFB) does not cross 128 bits.
 BLOCK_BYTES = 16

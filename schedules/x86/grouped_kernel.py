@@ -13,15 +13,15 @@ from schedules.arguments import WEIGHT_ZERO_POINT
 from schedules.intrinsics.x86_vectors import X86Vectors
 from schedules.scale_bounds import bounds_scales
 from schedules.workload import Conv2d
-from schedules.x86.accumulators import Accumulators
+from schedules.written.accumulators import Accumulators
+from schedules.written.image import ReadImage, copied_image, image_in_place
+from schedules.written.rows import flip_signs, load_bytes
+from schedules.written.signature import Arguments, declare_arguments
 from schedules.x86.border import kernel_rows, row_class
 from schedules.x86.epilogue import Epilogue
 from schedules.x86.grouped_form import GroupedForm
 from schedules.x86.grouped_image import packed_image
-from schedules.x86.image import ReadImage, copied_image, image_in_place
 from schedules.x86.registers import TAPS
-from schedules.x86.rows import flip_signs, load_bytes
-from schedules.x86.signature import Arguments, declare_arguments
 from schedules.x86.tile_loops import Tile, TileLoops
 
 

@@ -9,8 +9,8 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.intrinsics import x86_tiles as tiles
 from schedules.intrinsics.x86_vectors import X86Vectors
+from schedules.written.rows import share
 from schedules.x86.registers import Registers
-from schedules.x86.rows import share
 
 
 def write_peak(vectors: X86Vectors, registers: Registers, threads: int, chains: int, steps: int) -> Any:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from tvm.script.ir_builder import tirx as T
 
 from schedules.image import Image
+from schedules.written.rows import repeat, share
 from schedules.x86.conv_form import ColumnTiles
-from schedules.x86.rows import repeat, share
 
 
 @dataclass(frozen=True, slots=True)

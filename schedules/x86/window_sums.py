@@ -13,9 +13,8 @@ from tvm.script.ir_builder import tirx as T
 from schedules.arguments import WEIGHT_ZERO_POINT
 from schedules.image import Image
 from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.x86.epilogue import pieces
-from schedules.x86.image import ReadImage
-from schedules.x86.rows import VECTOR_BYTES, load_bytes, repeat, share
+from schedules.written.image import ReadImage
+from schedules.written.rows import VECTOR_BYTES, load_bytes, pieces, repeat, share
 
 
 def corrections(problem: Image, image: ReadImage, params: Any, vectors: X86Vectors, threads: int) -> Any:

@@ -31,15 +31,16 @@ from results.errors import (
 from rpc.errors import (
     DeviceLostError,
     DeviceStartError,
+    EstimateError,
     HostKeyError,
     InventoryError,
+    JournalError,
     LoginError,
     NotProvisionedError,
     ProvisionError,
     RpcError,
     UnknownBoardError,
 )
-from rpc.errors import DeviceLostError, DeviceStartError, InventoryError, JournalError, RpcError, UnknownBoardError
 from schedules.errors import (
     ConfigError,
     ScheduleError,
@@ -123,6 +124,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     BestLogError: Failure(FAILED, "write a new one: int8tune tune NETWORK ends with one"),
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
+    EstimateError: Failure(FAILED, "install LLVM's tools (Debian: apt install llvm), then run the same command again"),
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
     HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
     LoginError: Failure(NO_DEVICE, "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"),

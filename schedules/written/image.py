@@ -1,4 +1,4 @@
-"""The image that an x86 convolution reads: the kernel's data in place, or a copy of it with a border."""
+"""The image that a convolution reads: the kernel's data in place, or a copy of it with a border."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import PAD_VALUE
 from schedules.image import Image
-from schedules.x86.rows import VECTOR_BYTES, copy_row, fill_row, repeat, share
-from schedules.x86.signature import Arguments
+from schedules.written.rows import VECTOR_BYTES, copy_row, fill_row, repeat, share
+from schedules.written.signature import Arguments
 
 
 @dataclass(frozen=True, slots=True)

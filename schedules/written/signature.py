@@ -1,4 +1,4 @@
-"""The arguments of an x86 kernel, each of one axis, as `schedules.arguments` makes them."""
+"""The arguments of a kernel, each of one axis, as `schedules.arguments` makes them."""
 
 from __future__ import annotations
 

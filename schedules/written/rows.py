@@ -1,13 +1,12 @@
-"""Rows of bytes in x86 kernels: filled, copied, converted, in whole vectors."""
+"""Rows of bytes: filled, copied, converted, in whole vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
-
-from schedules.x86.epilogue import pieces, store_vector
 
 VECTOR_BYTES = 64
 
@@ -49,6 +48,20 @@ def fill_row(target: Any, at: Any, value: Any, count: int) -> None:
 def load_bytes(source: Any, at: Any, width: int) -> Any:
     """`width` bytes of a buffer, of its own type."""
     return source.vload([at], f"{source.dtype}x{width}") if width > 1 else source[at]
+
+
+def pieces(count: int, largest: int) -> Iterator[tuple[int, int]]:
+    """(offset, width) of the powers of two, up to `largest`, that cover `count` values."""
+    offset = 0
+    while offset < count:
+        width = min(largest, 1 << int(math.log2(count - offset)))
+        yield offset, width
+        offset += width
+
+
+def store_vector(buffer: Any, at: Any, value: Any, width: int) -> None:
+    """Store `width` values, one after the other."""
+    T.buffer_store(buffer, value, [T.ramp(at, 1, width) if width > 1 else at])
 
 
 def divided(index: Any, divisor: int) -> tuple[Any, Any]:

@@ -1,0 +1,1 @@
+"""Templates for ARM CPUs with Advanced SIMD, written register by register."""

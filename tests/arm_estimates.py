@@ -1,0 +1,164 @@
+"""Estimated cycles of a Cortex-A53 for the layers of networks: `python -m tests.arm_estimates [NETWORK ...]`.
+
+Each layer's kernels are compiled for aarch64, and llvm-mca's cycles of each piece of their code are multiplied by how
+often it runs. That is an estimate: its model knows no caches. Compared are the ARM templates' defaults with the generic
+template's, which LLVM vectorizes, and with TVM's own int8 intrinsic, the best of its tiles; layers that this does not
+take, depthwise ones, have none. The bound is what the products alone take: three instructions for sixteen. With
+`--samples N`, so many random configs of each layer are estimated, too, and the best of them compared with the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from stock_neon import stock_conv, tile_columns_of
+
+from compiler.network import load_network
+from rpc.mca.estimate import estimate_cycles
+from rpc.mca.tools import llvm_version, tool
+from schedules.image import image_of
+from schedules.lowering import compile_function
+from schedules.registry import template_for
+from schedules.target import Target, target_for
+from schedules.template import Kernel, Template
+from schedules.workload import Dense, DepthwiseConv2d, Workload
+
+CPU, TRIPLE = "cortex-a53", "aarch64-linux-gnu"
+NETWORKS = ("mobilenet_v1", "mobilenet_v2", "resnet18")
+# SMULL and SMLAL of eight products each, and SADALP, of which the core issues one a cycle.
+MACS_OF_BOUND = 16 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A layer's estimated cycles; `stock` where TVM's intrinsic takes the layer."""
+
+    workload: Workload
+    config: str
+    own: float
+    plain: float
+    stock: float | None
+    sampled: float | None
+
+    @property
+    def kind(self) -> str:
+        if isinstance(self.workload, DepthwiseConv2d):
+            return "depthwise"
+        if isinstance(self.workload, Dense):
+            return "dense"
+        if self.workload.in_channels < 8:
+            return "first"
+        return f"{'x'.join(map(str, self.workload.window.kernel))}"
+
+    @property
+    def share_of_bound(self) -> float:
+        return self.workload.macs / MACS_OF_BOUND / self.own
+
+
+def arm_target() -> Target:
+    return target_for({"asimd"}, CPU, TRIPLE, "arm-neon")
+
+
+def plain_target() -> Target:
+    return target_for({"asimd"}, CPU, TRIPLE, "generic")
+
+
+def cycles(function: Any, target: Target) -> float:
+    """Of a PrimFunc, compiled for the target."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder) / "kernel.o"
+        compile_function(function, target).mod.write_to_file(str(compiled))
+        return estimate_cycles(compiled, CPU).cycles
+
+
+def default_kernel(template: Template, workload: Workload, target: Target) -> Kernel:
+    return template.apply(workload, target, template.space(workload, target).default)
+
+
+def stock_cycles(workload: Workload) -> float | None:
+    """Of TVM's intrinsic with the best of its tiles; it multiplies s8 by s8."""
+    if isinstance(workload, DepthwiseConv2d):
+        return None
+    image = image_of(workload)
+    image = replace(image, numerics=replace(image.numerics, data="s8"))
+    return min(cycles(stock_conv(image, columns), plain_target()) for columns in tile_columns_of(image))
+
+
+def sampled_cycles(template: Template, workload: Workload, count: int) -> float | None:
+    """The fewest of so many random configs."""
+    rng, target = np.random.default_rng(0), arm_target()
+    space = template.space(workload, target)
+    configs = [space.sample(rng) for _ in range(count)]
+    found = [cycles(template.apply(workload, target, config).function, target) for config in configs]
+    return min(found, default=None)
+
+
+def rows(networks: tuple[str, ...], samples: int) -> Iterator[Row]:
+    """Each distinct layer once."""
+    seen: set[str] = set()
+    for layer in (layer for network in networks for layer in load_network(network).layers):
+        workload = layer.workload
+        if workload.key in seen:
+            continue
+        seen.add(workload.key)
+        own, plain = (template_for(workload, target) for target in (arm_target(), plain_target()))
+        config = own.space(workload, arm_target()).default
+        yield Row(
+            workload,
+            " ".join(str(value) for value in config.values()),
+            cycles(default_kernel(own, workload, arm_target()).function, arm_target()),
+            cycles(default_kernel(plain, workload, plain_target()).function, plain_target()),
+            stock_cycles(workload),
+            sampled_cycles(own, workload, samples),
+        )
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric mean; not a number where there are none."""
+    return math.exp(statistics.fmean(map(math.log, ratios))) if ratios else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=NETWORKS)
+    parser.add_argument("--samples", type=int, default=0)
+    arguments = parser.parse_args()
+    print(f"estimated cycles by llvm-mca of LLVM {llvm_version(tool('llvm-mca'))}, model {CPU}; nothing is measured\n")
+    print("| layer | default | MACs/cycle | of the bound | plain / own | intrinsic / own | own / best of samples |")
+    print("|-|-|-|-|-|-|-|")
+    found = []
+    for row in rows(tuple(arguments.networks), arguments.samples):
+        found.append(row)
+        print(f"| {row.workload.key} | {row.config} | {figures([row])} |", flush=True)
+    print("\n| layers | count | MACs/cycle | of the bound | plain / own | intrinsic / own | own / best of samples |")
+    print("|-|-|-|-|-|-|-|")
+    for kind in (*sorted({row.kind for row in found}), "all"):
+        chosen = [row for row in found if kind in (row.kind, "all")]
+        print(f"| {kind} | {len(chosen)} | {figures(chosen)} |")
+
+
+def figures(chosen: list[Row]) -> str:
+    """Geometric means over some layers, `-` where no layer has the figure."""
+    columns = (
+        (".2f", [row.workload.macs / row.own for row in chosen]),
+        (".0%", [row.share_of_bound for row in chosen]),
+        (".2f", [row.plain / row.own for row in chosen]),
+        (".2f", [row.stock / row.own for row in chosen if row.stock]),
+        (".2f", [row.own / row.sampled for row in chosen if row.sampled]),
+    )
+    return " | ".join(format(mean(values), form) if values else "-" for form, values in columns)
+
+
+if __name__ == "__main__":
+    main()
