@@ -72,5 +72,7 @@ class ProtocolError(RpcError):
 
 class JournalError(RpcError):
     """A farm's journal is damaged."""
+
+
 class EstimateError(RpcError):
     """A kernel's cycles can't be estimated: a tool is missing, or the code is none that can be followed."""
