@@ -68,9 +68,9 @@ class FakeBoard(FakeTransport):
 
 
 def run(
-    boards: list[FakeBoard], target: Target, folder: Path, strategy: str = "grid"
+    boards: list[FakeBoard], target: Target, folder: Path, strategy: str = "grid", keys: tuple[str, ...] = (SMALL,)
 ) -> tuple[MemoryStore, list[Trial]]:
-    network = network_of(SMALL, SMALL_DEPTHWISE)
+    network = network_of(*keys)
     store, spec = MemoryStore(), CampaignSpec("c", network, strategy, trials_per_task=TRIALS)
     farm: Boards[Purpose] = Boards(
         {f"board{number}": board for number, board in enumerate(boards)},
@@ -88,7 +88,7 @@ def run(
 @pytest.mark.parametrize("strategy", ["grid", "xgboost"])
 def test_a_campaign_on_three_boards(generic: Target, tmp_path: Path, strategy: str) -> None:
     boards = [FakeBoard(0.05) for _ in range(3)]
-    store, trials = run(boards, generic, tmp_path, strategy)
+    store, trials = run(boards, generic, tmp_path, strategy, (SMALL, SMALL_DEPTHWISE))
     assert {trial.outcome for trial in trials} == {Outcome.OK}
     assert len({trial.candidate.id for trial in trials}) == len(trials)
     measured = [trial for trial in trials if not trial.reused_from]
@@ -142,7 +142,7 @@ def test_two_real_devices(generic: Target, tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))[:2]
     with BuildPool([], cores[0], tmp_path / "probes.log") as pool:
         probe = build_probes(pool, generic, tmp_path, {}).peak_program
-    network = network_of(SMALL, SMALL_DEPTHWISE)
+    network = network_of(SMALL)
     store, spec = MemoryStore(), CampaignSpec("c", network, "grid", trials_per_task=TRIALS)
     # Builds go on beside these devices, so their times mean little here.
     rules = replace(RULES, canary_tolerance=3.0)
