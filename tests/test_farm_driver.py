@@ -171,12 +171,20 @@ def test_a_kernel_that_hangs_costs_its_board_its_limit(farms: Callable[..., Farm
 
 @pytest.mark.parametrize("error", [DeviceLostError("gone"), ValueError("a bug")])
 def test_a_transport_that_raises_loses_its_board_only(farms: Callable[..., Farm], error: Exception) -> None:
+    # A board that is alone gets a trial again and again.
+    other_runs = threading.Event()
+
     def fail(request: Request) -> Reply:
         if request is CANARY:
             return reply(request)
+        other_runs.wait(LIMIT_S)
         raise error
 
-    ends = farms(Kernels(answer=fail), Kernels()).measure(10)
+    def answer(request: Request) -> Reply:
+        other_runs.set()
+        return reply(request)
+
+    ends = farms(Kernels(answer=fail), Kernels(answer=answer)).measure(10)
     assert {(end.verdict, end.board) for end in ends.values()} == {(Verdict.OK, "b1")}
 
 
