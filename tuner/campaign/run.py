@@ -20,7 +20,7 @@ from tuner.build.cluster import ClusterPool
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
 from tuner.campaign.loop import CampaignLoop, Ending
-from tuner.campaign.measuring import Device, cold_bytes_of
+from tuner.campaign.measuring import Device, Measuring, cold_bytes_of
 from tuner.campaign.plan import Task, make_plan
 from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec, require_same
@@ -33,6 +33,27 @@ from tuner.folders import STORE_FILE, make_folder, work_folder
 from tuner.verify import SUITE_NAME
 
 DEVICE_NAME = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where a campaign measures and builds.
+
+    Attributes:
+        device: its name in the records.
+        transport: of the device, or of one of several that are alike.
+        measuring: makes what trials are sent to, of the probe and of `cold_bytes`.
+        building: cores that build whatever happens.
+        guest: the core that builds, too, while nothing is measured there.
+    """
+
+    device: str
+    transport: Transport
+    capabilities: Capabilities
+    target: Target
+    measuring: Callable[[Program, int], Measuring[Purpose]]
+    building: Sequence[int]
+    guest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +107,57 @@ def run_campaign(
         measuring, building = measuring_and_build_cores(threads)
         stack.enter_context(bound_to(building))
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile, threads)
+
+        def device(probe: Program, cold_bytes: int) -> Measuring[Purpose]:
+            return Device(transport, probe, cold_bytes=cold_bytes)
+
+        ground = Ground(DEVICE_NAME, transport, capabilities, target, device, building, measuring[-1])
+        return run_on(ground, spec, results, listener, stop_requested, build_cluster)
+
+
+def run_on(
+    ground: Ground,
+    spec: CampaignSpec,
+    results: Path,
+    listener: Listener,
+    stop_requested: Callable[[], bool],
+    build_cluster: str | None = None,
+) -> Outlet:
+    """Run or resume a campaign on what was started, which the caller closes.
+
+    Raises:
+        BuildPoolError: nothing is there to build with.
+        CampaignError: it can't start here, differs from what is stored under its name, or lost its device.
+        StoreError: the records can't be read or written.
+    """
+    with ExitStack() as stack:
+        target = ground.target
         tasks = make_plan(spec.network, target)
-        environment = environment_of(capabilities, target) | {"cache": spec.cache.value}
+        environment = environment_of(ground.capabilities, target) | {"cache": spec.cache.value}
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
-        _enter(store, spec, target, environment)
+        _enter(store, spec, ground.device, target, environment)
         search = make_search(spec, tasks, store)
         if search.nothing_left():
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
         log = folder / "build-server.log"
-        pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(building, measuring[-1], log)
+        pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
         stack.enter_context(pool)
-        probe = _probe(transport, pool, store, folder, capabilities, target, environment)
-        cold_bytes = cold_bytes_of(capabilities) if spec.cache is CacheMode.COLD else 0
-        device: Device[Purpose] = Device(transport, probe, cold_bytes=cold_bytes)
+        probe = _probe(ground, pool, store, folder, environment)
+        cold_bytes = cold_bytes_of(ground.capabilities) if spec.cache is CacheMode.COLD else 0
+        device = ground.measuring(probe, cold_bytes)
         stack.callback(device.close)
-        around = Surroundings(store, Workshop(pool, folder), device, DEVICE_NAME, environment, listener, stop_requested)
+        workshop = Workshop(pool, folder)
+        around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
         loop = CampaignLoop(spec, search, around)
         listener.progress(loop.progress())
         return Outlet(loop.run(), tasks, target, nothing_left=False)
 
 
-def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mapping[str, str]) -> None:
+def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, environment: Mapping[str, str]) -> None:
     """Write a new campaign down, or check that a stored one is the same on the same CPU."""
-    asked = spec.as_record(DEVICE_NAME, target)
+    asked = spec.as_record(device, target)
     stored = next(store.query(Campaign, campaign=spec.name), None)
     if stored is None:
         store.append([asked])
@@ -124,18 +171,10 @@ def _enter(store: Store, spec: CampaignSpec, target: Target, environment: Mappin
         raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {spec.cache}")
 
 
-def _probe(
-    transport: Transport,
-    pool: Pool,
-    store: Store,
-    folder: Path,
-    capabilities: Capabilities,
-    target: Target,
-    environment: Mapping[str, str],
-) -> Program:
+def _probe(ground: Ground, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]) -> Program:
     """The peak loop, as the probe of every trial; the device is checked with it where it was not checked before."""
-    known = any(store.query(DeviceCheck, device=DEVICE_NAME, target=target.name))
-    probes = build_probes(pool, target, folder, {} if known else read_sizes(capabilities))
+    known = any(store.query(DeviceCheck, device=ground.device, target=ground.target.name))
+    probes = build_probes(pool, ground.target, folder, {} if known else read_sizes(ground.capabilities))
     if not known:
-        store.append([check_device(transport, probes, DEVICE_NAME, target, environment)])
+        store.append([check_device(ground.transport, probes, ground.device, ground.target, environment)])
     return probes.peak_program

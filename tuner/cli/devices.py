@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import DebugOption, Format, FormatOption, TargetOption
+from tuner.cli.options import DEFAULT_INVENTORY, DebugOption, Format, FormatOption, InventoryOption, TargetOption
 from tuner.cli.output import aligned, emit, emit_json, say
 from tuner.cli.plan import cores_in_words
 
@@ -34,10 +34,6 @@ INT8_FEATURES = (
 
 
 BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="A board's name in the inventory.")]
-InventoryOption = Annotated[
-    Path, typer.Option("--inventory", metavar="FILE", help="The boards: see docs/farm.md.", show_default=True)
-]
-DEFAULT_INVENTORY = Path("farm.toml")
 
 
 def list_(

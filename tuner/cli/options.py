@@ -111,6 +111,10 @@ TargetOption = Annotated[
         help=f"Target profile: {', '.join(profile.name for profile in PROFILES)}; the best of this CPU if left out.",
     ),
 ]
+InventoryOption = Annotated[
+    Path, typer.Option("--inventory", metavar="FILE", help="The boards: see docs/farm.md.", show_default=True)
+]
+DEFAULT_INVENTORY = Path("farm.toml")
 ThreadsOption = Annotated[
     int, typer.Option("--threads", metavar="N", parser=whole_number, help="Cores that a kernel uses.")
 ]

@@ -11,10 +11,12 @@ import typer
 from results.record import CacheMode
 from tuner.cli.failures import INTERRUPTED
 from tuner.cli.options import (
+    DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     DebugOption,
     Format,
     FormatOption,
+    InventoryOption,
     Invocation,
     NetworkArgument,
     ResultsOption,
@@ -81,6 +83,12 @@ CacheOption = Annotated[
 ]
 
 
+DevicesOption = Annotated[
+    str | None,
+    typer.Option("--devices", metavar="NAMES", help="Boards of the inventory to measure on, separated by commas."),
+]
+
+
 def tune(
     context: typer.Context,
     network: NetworkArgument,
@@ -95,10 +103,12 @@ def tune(
     build_cluster: BuildClusterOption = None,
     cache: CacheOption = CacheMode.WARM,
     min_gain: MinGainOption = 0.005,
+    devices: DevicesOption = None,
+    inventory: InventoryOption = DEFAULT_INVENTORY,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
-    """Tune the layers of a network on this machine.
+    """Tune the layers of a network on this machine, or on boards.
 
     Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
 
@@ -110,6 +120,10 @@ def tune(
     layers = load_network(network)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
     command = shlex.join(["int8tune", *_arguments(context)])
+    if devices is not None and threads != 1:
+        raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")
+    if devices is not None:
+        return _tune_on_boards(spec, devices, inventory, target, results, build_cluster, form, command)
     return _tune(spec, target, threads, results, build_cluster, form, command)
 
 
@@ -122,26 +136,63 @@ def _tune(
     form: Format,
     command: str,
 ) -> int:
-    from results.report.text import as_dict, render_table
     from rpc.local import LocalTransport
     from tuner.campaign.loop import Ending
     from tuner.campaign.run import run_campaign
     from tuner.cli.live import make_display
     from tuner.cli.stopping import StopRequest
     from tuner.cores import measuring_and_build_cores
-    from tuner.publish import publish
 
     with StopRequest() as stop:
         with make_display(stop, spec.time_limit_s) as display:
             transport = LocalTransport(measuring_and_build_cores(threads)[0])
             outlet = run_campaign(spec, target, threads, transport, results, display, stop, build_cluster)
-        published = publish(results, spec.name)
-        if form is Format.JSON:
-            emit_json(as_dict(published.summary) | {"ending": outlet.ending.value})
-        else:
-            emit(render_table(published.summary, stdout_columns()))
-        _say_end(outlet, published, command)
+        _publish(spec, outlet, results, form, command)
     return INTERRUPTED if outlet.ending is Ending.INTERRUPTED else 0
+
+
+def _tune_on_boards(
+    spec: CampaignSpec,
+    devices: str,
+    inventory: Path,
+    profile: str | None,
+    results: Path,
+    build_cluster: str | None,
+    form: Format,
+    command: str,
+) -> int:
+    """A campaign for each target of the boards, one after the other."""
+    from rpc.inventory import read_inventory
+    from tuner.campaign.farm import grounds_of, spec_on
+    from tuner.campaign.loop import Ending
+    from tuner.campaign.run import run_on
+    from tuner.cli.live import make_display
+    from tuner.cli.stopping import StopRequest
+
+    known = read_inventory(inventory)
+    boards = [known.board(name) for name in dict.fromkeys(devices.split(","))]
+    with StopRequest() as stop, grounds_of(boards, profile) as grounds:
+        for ground in grounds:
+            own = spec_on(spec, ground, grounds)
+            with make_display(stop, own.time_limit_s) as display:
+                outlet = run_on(ground, own, results, display, stop, build_cluster)
+            _publish(own, outlet, results, form, command)
+            if outlet.ending is Ending.INTERRUPTED:
+                return INTERRUPTED
+    return 0
+
+
+def _publish(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format, command: str) -> None:
+    """Show what a campaign found, and write its report and best log."""
+    from results.report.text import as_dict, render_table
+    from tuner.publish import publish
+
+    published = publish(results, spec.name)
+    if form is Format.JSON:
+        emit_json(as_dict(published.summary) | {"ending": outlet.ending.value})
+    else:
+        emit(render_table(published.summary, stdout_columns()))
+    _say_end(outlet, published, command)
 
 
 def _say_end(outlet: Outlet, published: Publication, command: str) -> None:
