@@ -258,6 +258,7 @@ def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK
 
 
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
 def test_a_board_has_one_host(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK
     with pytest.raises(NotProvisionedError, match=f"another agent is at work here: process {ready.agent.pid}"):

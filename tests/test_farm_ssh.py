@@ -263,6 +263,7 @@ def test_an_agent_leaves_where_its_host_is_silent(provisioned: Board) -> None:
     link, _ = connect(Way(provisioned), soon())
     try:
         link.open(600.0, soon())
+        link.state(soon())  # answered after the session was begun
         assert len(marked(provisioned.folder)) == 2
         deadline = time.monotonic() + 25
         while marked(provisioned.folder) and time.monotonic() < deadline:
