@@ -265,6 +265,22 @@ def test_a_board_has_one_host(ready: Ready) -> None:
         AgentTransport(ready.board).start()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
+def test_five_hundred_sessions_leave_the_agent_as_it_was(ready: Ready) -> None:
+    entries = ("good", "segfault", "wrong_value", "daemonizes", "leaves")
+    for index in range(20):
+        ready.run(entries[index % 5])
+    agent = ready.agent
+    descriptors, memory = agent.num_fds(), agent.memory_info().rss
+    for index in range(500):
+        ready.run(entries[index % 5])
+    assert ready.agent == agent
+    assert agent.num_fds() == descriptors
+    assert agent.memory_info().rss < memory + (2 << 20)
+    assert agent.children() == []
+
+
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # an emulator's times are no measurements
 def test_a_trial_takes_little_more_than_its_kernels(ready: Ready) -> None:
     request = ready.kernels.request("takes_a_while", timing=Timing(repeats=3, min_repeat_s=0.001))
