@@ -2,6 +2,8 @@
 
 RpcError
 ├── DeviceStartError     the device's server did not start or did not greet in time
+│   ├── UnreachableError     nobody answers at the board's address, or no sshd does
+│   ├── NoSshError           paramiko is not installed
 │   ├── HostKeyError         the board shows another host key than the one that is known, or none is known
 │   ├── LoginError           the board does not take the user's key, or the key can't be used
 │   └── NotProvisionedError  the board has no agent, or another one than this version's
@@ -23,6 +25,14 @@ class RpcError(Exception):
 
 class DeviceStartError(RpcError):
     """The device's server did not start or did not greet in time."""
+
+
+class UnreachableError(DeviceStartError):
+    """Nobody answers at the board's address, or no sshd does."""
+
+
+class NoSshError(DeviceStartError):
+    """paramiko is not installed."""
 
 
 class HostKeyError(DeviceStartError):

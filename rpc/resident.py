@@ -17,14 +17,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from rpc import framing, processes
-from rpc.errors import (
-    DeviceLostError,
-    DeviceStartError,
-    HostKeyError,
-    LoginError,
-    NotProvisionedError,
-    ProtocolError,
-)
+from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
 from rpc.fields import Fields, integer, text
 from rpc.protocol import capabilities_from_json, reply_from_json, request_to_json
 from rpc.request import Capabilities, Reply, Request
@@ -275,7 +268,7 @@ class ServerProcess:
 def _start_failure(message: Mapping[str, object]) -> DeviceStartError:
     """What a server says that could not start."""
     failed = Fields("failed", message["failed"], ("kind", "error"))
-    kinds = {kind.__name__: kind for kind in (HostKeyError, LoginError, NotProvisionedError)}
+    kinds = {kind.__name__: kind for kind in DeviceStartError.__subclasses__()}
     return kinds.get(failed.read("kind", text), DeviceStartError)(failed.read("error", text))
 
 

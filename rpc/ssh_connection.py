@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rpc.errors import DeviceLostError, DeviceStartError, HostKeyError, LoginError
+from rpc.errors import DeviceLostError, HostKeyError, LoginError, NoSshError, UnreachableError
 from rpc.inventory import Board, is_public_key, public_key_blob
 
 if TYPE_CHECKING:
     import paramiko
 
 _CHUNK = 1 << 16
+_LOOK_EVERY_S = 0.002
 _LONGEST_OUTPUT = 1 << 20
 _LONGEST_WORDS = 300
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
@@ -51,7 +52,8 @@ class SshConnection:
         Raises:
             HostKeyError: the host key is not the known one.
             LoginError: the board does not take the user's key, or the key can't be used.
-            DeviceStartError: nobody answers there, or no sshd does; or paramiko is not installed.
+            UnreachableError: nobody answers there, or no sshd does.
+            NoSshError: paramiko is not installed.
         """
         transport = _handshake(board, known_keys(board), deadline)
         try:
@@ -75,26 +77,21 @@ class SshConnection:
         Raises:
             DeviceLostError: it took too long, or the connection broke.
         """
+        out, errors, rest = bytearray(), bytearray(), memoryview(given)
         with self._limited(deadline):
             channel = self._channel(command, deadline)
-            # What it is given may be larger than what anybody buffers: it must be read meanwhile.
-            out, errors = bytearray(), bytearray()
-            rest = memoryview(given)
             channel.setblocking(False)
-            while rest or not channel.exit_status_ready():
+            while not channel.exit_status_ready() and not channel.closed:
+                # What it is given may be more than anybody buffers: what it says must be read meanwhile.
+                _drain(channel, out, errors)
                 if rest and channel.send_ready():
                     rest = rest[channel.send(rest[:_CHUNK]) :]
-                    if not rest:
-                        channel.shutdown_write()
-                elif not rest and given == b"":
-                    channel.shutdown_write()
-                _drain(channel, out, errors)
-                if channel.closed or channel.exit_status_ready():
-                    break
-                if not (rest and channel.send_ready()):
-                    time.sleep(0.002)
-                if time.monotonic() > deadline:
+                elif time.monotonic() > deadline:
                     raise DeviceLostError(f"`{self._board.name}` did not finish in time")
+                else:
+                    time.sleep(_LOOK_EVERY_S)
+                if not rest and not channel.eof_sent:
+                    channel.shutdown_write()
             _drain(channel, out, errors)
             status = channel.exit_status if channel.exit_status_ready() else -1
             channel.close()
@@ -197,7 +194,7 @@ def shown_key_with(board: Board, wanted: str) -> str:
 
     Raises:
         HostKeyError: it has another one.
-        DeviceStartError: nobody answers there, or no sshd does.
+        UnreachableError: nobody answers there, or no sshd does.
     """
     transport = _handshake(board, None, time.monotonic() + board.limits.connect_s)
     try:
@@ -222,7 +219,7 @@ def _handshake(board: Board, known: dict[str, bytes] | None, deadline: float) ->
     try:
         sock = socket.create_connection((board.address, board.port), timeout=left_s)
     except OSError as error:
-        raise DeviceStartError(f"{place} can't be reached: {_words(error)}") from error
+        raise UnreachableError(f"{place} can't be reached: {_words(error)}") from error
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(sock)
@@ -232,9 +229,12 @@ def _handshake(board: Board, known: dict[str, bytes] | None, deadline: float) ->
             kinds = [other for kind in known for other in (_RSA_SIGNATURES if kind == "ssh-rsa" else (kind,))]
             options.key_types = tuple(kind for kind in kinds if kind in options.key_types) or options.key_types
         transport.start_client(timeout=left_s)
+        if not transport.initial_kex_done:  # it gives up without a word
+            transport.close()
+            raise TimeoutError(f"silent for {left_s:.3g} s")
     except (paramiko.SSHException, EOFError, OSError) as error:
         sock.close()
-        raise DeviceStartError(f"{place} does not speak SSH as it should: {_words(error)}") from error
+        raise UnreachableError(f"{place} does not speak SSH as it should: {_words(error)}") from error
     shown = transport.get_remote_server_key()
     if known is not None and known.get(shown.get_name()) != shown.asbytes():
         transport.close()
@@ -285,7 +285,7 @@ def _paramiko() -> Any:
     try:
         import paramiko
     except ImportError as error:
-        raise DeviceStartError("paramiko is not installed: pip install 'int8tune[farm]'") from error
+        raise NoSshError("paramiko is not installed, boards are reached by it") from error
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)
     return paramiko
 

@@ -11,6 +11,7 @@ import contextlib
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from rpc import processes
 
 _START_LIMIT_S = 10.0
 _CONFIG = """
@@ -89,7 +92,8 @@ def running_sshd(folder: Path) -> Iterator[Sshd]:
     path = _sshd()
     assert path is not None
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([path, "-D", "-e", "-f", str(folder / "config")], stderr=log, start_new_session=True)
+        command = [path, "-D", "-e", "-f", str(folder / "config")]
+        process = subprocess.Popen(command, stderr=log, start_new_session=True, preexec_fn=_end_with_parent)
     host_key = " ".join((folder / "host_key.pub").read_text().split()[:2])
     sshd = Sshd(folder, port, getpass.getuser(), folder / "user_key", folder / "other_key", host_key, process)
     sshd.set_authorized("KEY")
@@ -104,6 +108,10 @@ def running_sshd(folder: Path) -> Iterator[Sshd]:
 def make_key(path: Path) -> None:
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)]
     subprocess.run(command, check=True, timeout=20, stdin=subprocess.DEVNULL)
+
+
+def _end_with_parent() -> None:
+    processes.signal_when_parent_ends(signal.SIGTERM)
 
 
 def _sshd() -> str | None:

@@ -258,10 +258,27 @@ def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK
 
 
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
 def test_a_board_has_one_host(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK
     with pytest.raises(NotProvisionedError, match=f"another agent is at work here: process {ready.agent.pid}"):
         AgentTransport(ready.board).start()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
+def test_five_hundred_sessions_leave_the_agent_as_it_was(ready: Ready) -> None:
+    entries = ("good", "segfault", "wrong_value", "daemonizes", "leaves")
+    for index in range(20):
+        ready.run(entries[index % 5])
+    agent = ready.agent
+    descriptors, memory = agent.num_fds(), agent.memory_info().rss
+    for index in range(500):
+        ready.run(entries[index % 5])
+    assert ready.agent == agent
+    assert agent.num_fds() == descriptors
+    assert agent.memory_info().rss < memory + (2 << 20)
+    assert agent.children() == []
 
 
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # an emulator's times are no measurements

@@ -1,7 +1,7 @@
 // The board's agent: it speaks with one host over its standard streams, opens no port, and forks a process per session.
 //
-// A message is a byte that says what it is, four bytes of length (little-endian), and that many bytes. Between two messages
-// `open` and `ended`, the bytes of `data` are those of TVM's session protocol. The agent runs no kernel itself.
+// A message is a byte that says what it is, four bytes of length (little-endian), and that many bytes. Between `O` (open)
+// and `e` (ended), the bytes of `D` and `d` are those of TVM's session protocol. The agent itself runs no kernel.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -288,7 +288,7 @@ void Agent::Handle(char kind, const std::string& body) {
 
 void Agent::Greet(const std::string& body) {
   auto pairs = Pairs(body);
-  if (atoi(pairs["version"].c_str()) != kVersion) Leave("version " + std::to_string(kVersion) + " of the agent is another one");
+  if (atoi(pairs["version"].c_str()) != kVersion) Leave("the agent is of version " + std::to_string(kVersion));
   std::istringstream cores(pairs["cores"]);
   for (std::string core; std::getline(cores, core, ',');) settings_.cores.push_back(atoi(core.c_str()));
   if (!settings_.cores.empty()) {

@@ -25,10 +25,10 @@ struct Feature {
 // Bits of AT_HWCAP and AT_HWCAP2 by Linux's names (arch/arm64/include/uapi/asm/hwcap.h).
 constexpr Feature kFeatures[] = {
     {0, 0, "fp"},       {0, 1, "asimd"},    {0, 3, "aes"},      {0, 4, "pmull"},   {0, 5, "sha1"},    {0, 6, "sha2"},
-    {0, 7, "crc32"},    {0, 8, "atomics"},  {0, 9, "fphp"},     {0, 10, "asimdhp"}, {0, 11, "cpuid"}, {0, 12, "asimdrdm"},
-    {0, 13, "jscvt"},   {0, 14, "fcma"},    {0, 15, "lrcpc"},   {0, 16, "dcpop"},  {0, 17, "sha3"},   {0, 20, "asimddp"},
-    {0, 21, "sha512"},  {0, 22, "sve"},     {0, 23, "asimdfhm"}, {0, 26, "ilrcpc"}, {1, 1, "sve2"},   {1, 9, "svei8mm"},
-    {1, 13, "i8mm"},    {1, 14, "bf16"}};
+    {0, 7, "crc32"},     {0, 8, "atomics"},   {0, 9, "fphp"},    {0, 10, "asimdhp"}, {0, 11, "cpuid"},
+    {0, 12, "asimdrdm"}, {0, 13, "jscvt"},    {0, 14, "fcma"},   {0, 15, "lrcpc"},   {0, 16, "dcpop"},
+    {0, 17, "sha3"},     {0, 20, "asimddp"},  {0, 21, "sha512"}, {0, 22, "sve"},     {0, 23, "asimdfhm"},
+    {0, 26, "ilrcpc"},   {1, 1, "sve2"},      {1, 9, "svei8mm"}, {1, 13, "i8mm"},    {1, 14, "bf16"}};
 
 std::string Features() {
   const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
@@ -45,7 +45,8 @@ std::string Cpu() {
   uint64_t midr;
   asm("mrs %0, MIDR_EL1" : "=r"(midr));
   char text[64];
-  snprintf(text, sizeof text, "implementer 0x%02x part 0x%03x", unsigned(midr >> 24 & 0xff), unsigned(midr >> 4 & 0xfff));
+  unsigned implementer = midr >> 24 & 0xff, part = midr >> 4 & 0xfff;
+  snprintf(text, sizeof text, "implementer 0x%02x part 0x%03x", implementer, part);
   return text;
 }
 #else

@@ -1,4 +1,4 @@
-// Every function answers with bytes: a 0 and its result, or a 1, the class of what failed, a line feed and what happened.
+// Every function answers with bytes: a 0 and its result, or a 1, the class of a failure, a line feed and what happened.
 //
 // Nothing here judges: once a kernel has run in this process, anything in it may be wrong. The host compares digests of
 // outputs with those it has computed, and the parent ends the process.
@@ -133,7 +133,8 @@ TVMFFIAny Text(const char* text) {
 
 TVMFFIAny CallGlobal(const char* name, std::vector<TVMFFIAny> arguments) {
   TVMFFIAny result = {};
-  if (TVMFFIFunctionCall(GlobalFunction(name), arguments.data(), int32_t(arguments.size()), &result) != 0) throw Raised();
+  int32_t count = int32_t(arguments.size());
+  if (TVMFFIFunctionCall(GlobalFunction(name), arguments.data(), count, &result) != 0) throw Raised();
   return result;
 }
 

@@ -36,10 +36,12 @@ from rpc.errors import (
     InventoryError,
     JournalError,
     LoginError,
+    NoSshError,
     NotProvisionedError,
     ProvisionError,
     RpcError,
     UnknownBoardError,
+    UnreachableError,
 )
 from schedules.errors import (
     ConfigError,
@@ -126,6 +128,10 @@ FAILURES: dict[type[BaseException], Failure] = {
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
     EstimateError: Failure(FAILED, "install LLVM's tools (Debian: apt install llvm), then run the same command again"),
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),
+    UnreachableError: Failure(
+        NO_DEVICE, "see whether the board is on and its sshd answers: ssh-keyscan -p PORT ADDRESS"
+    ),
+    NoSshError: Failure(NO_DEVICE, "install it: pip install 'int8tune[farm]'"),
     HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
     LoginError: Failure(NO_DEVICE, "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"),
     NotProvisionedError: Failure(NO_DEVICE, "make it ready: int8tune devices provision BOARD --upgrade"),
