@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.arm.conv import PROFILES as ARM_PROFILES
 from schedules.target import Target
 from schedules.x86.amx import PROFILE as AMX_PROFILE
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES
@@ -49,7 +50,24 @@ def peak_probe(target: Target) -> Probe:
         return _tile_probe(target.threads)
     if target.profile in REGISTERS:
         return _dot_probe(target.profile, target.threads)
+    if target.profile in ARM_PROFILES:
+        return _arm_probe(ARM_PROFILES[target.profile], target.threads)
     return _multiply_add_probe(target.vector_lanes, target.threads)
+
+
+def _arm_probe(has_dot: bool, threads: int) -> Probe:
+    """Products of s8: a dot product adds four neighbours; else those of both halves share 16 bits, then neighbours."""
+    from schedules.arm.peak_kernel import PEAK_CHAINS, write_peak
+
+    rng = np.random.default_rng(0)
+    start = rng.integers(-(2**31), 2**31, (threads, PEAK_CHAINS, 4)).astype(np.int32)
+    weight = rng.integers(-127, 128, 16).astype(np.int8)
+    total = start.copy()
+    for _ in range(PEAK_STEPS):
+        products = total.view(np.int8).astype(np.int32) * weight
+        shape = (4, 4) if has_dot else (2, 4, 2)
+        total += products.reshape(*total.shape[:2], *shape).sum(axis=-1 if has_dot else (-3, -1), dtype=np.int32)
+    return Probe(write_peak(has_dot, threads, PEAK_STEPS), (start, weight), total, 2 * 4 * start.size * PEAK_STEPS)
 
 
 def _dot_probe(profile: str, threads: int) -> Probe:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tvm_ffi.libinfo
 
 Array = npt.NDArray[Any]
 
@@ -66,6 +65,8 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def driver() -> Path:
     """The program that calls kernels."""
+    import tvm_ffi.libinfo  # here, so that tests without TVM start fast
+
     program = Path(_folder().name) / "driver"
     headers = [f"-I{tvm_ffi.libinfo.find_include_path()}", f"-I{tvm_ffi.libinfo.find_dlpack_include_path()}"]
     command = [COMPILER, "-O1", "-Wall", "-Werror", *headers, str(DRIVER), "-o", str(program), "-ldl"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from emulated_arm import CPUS, KernelDiedError, run_kernel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from layers import ODD, PLAIN, workloads
 from probes import ARM_PROFILES, any_target, host_target
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.target import codegen
 
 from schedules.adversarial import adversarial_operands
 from schedules.arguments import kernel_inputs
@@ -185,3 +187,11 @@ def test_a_device_that_is_another_machine_has_a_target() -> None:
     assert (a53.name, a55.name) == ("arm-neon", "arm-dotprod")
     assert a53.tvm["mtriple"] == "aarch64-linux-gnu"
     assert (a53.vector_lanes, a53.vector_registers) == (4, 32)
+
+
+@pytest.mark.parametrize(("profile", "instructions"), [("arm-neon", set()), ("arm-dotprod", {"dotprod"})])
+def test_a_profile_needs_exactly_what_its_code_may_use(profile: str, instructions: set[str]) -> None:
+    """Beyond Advanced SIMD and floating point; the other names tune, or are about tracing."""
+    found = {str(name) for name in codegen.llvm_get_cpu_features(tvm.target.Target(dict(any_target(profile).tvm)))}
+    tuning = {name for name in found if name.startswith(("fuse-", "use-", "enable-"))}
+    assert found - tuning - {"ete", "trbe"} == {"neon", "fp-armv8"} | instructions

@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pytest
 import tvm
+from emulated_arm import CPUS, is_native, run_kernel
 from kernels import compile_function
-from probes import VECTOR_PROFILES, any_target, host_target
+from probes import ARM_PROFILES, VECTOR_PROFILES, any_target, host_target
 
+from schedules.arm.peak_kernel import PEAK_CHAINS
 from schedules.probes import DOT_RESERVE, PEAK_STEPS, TILE_CHAINS, TILE_STEPS, Probe, bandwidth_probe, peak_probe
 from schedules.target import PROFILES, Target
 from schedules.x86.registers import REGISTERS
@@ -18,8 +20,11 @@ DOTS = r"\s(?:\{vex\}\s)?(vpdpbusd|vpmaddwd)\s"
 
 
 def is_exact(probe: Probe, target: Target) -> bool:
-    out = tvm.runtime.tensor(np.full_like(probe.expected, -1))
-    compile_function(probe.function, target).jit()["main"](*map(tvm.runtime.tensor, probe.inputs), out)
+    compiled, junk = compile_function(probe.function, target), np.full_like(probe.expected, -1)
+    if target.profile in ARM_PROFILES and not is_native():
+        return np.array_equal(run_kernel(compiled, CPUS[target.profile], [(*probe.inputs, junk)])[0], probe.expected)
+    out = tvm.runtime.tensor(junk)
+    compiled.jit()["main"](*map(tvm.runtime.tensor, probe.inputs), out)
     return np.array_equal(out.numpy(), probe.expected)
 
 
@@ -56,3 +61,14 @@ def test_the_loop_of_the_amx_peak_only_multiplies() -> None:
     assert len(products) % TILE_CHAINS == 0
     assert [line for line in lines[products[0] : products[-1] + 1] if "(" in line] == []
     assert probe.work == 2 * TILE_STEPS * TILE_CHAINS * 16 * 16 * 64
+
+
+@pytest.mark.parametrize(("profile", "products"), [("arm-neon", r"\ssmlal2\s"), ("arm-dotprod", r"\ssdot\s")])
+def test_the_loop_of_an_arm_peak_has_all_operands_in_registers(profile: str, products: str) -> None:
+    target = any_target(profile)
+    probe = peak_probe(target)
+    lines = compile_function(probe.function, target).mod.inspect_source("asm").splitlines()
+    found = [number for number, line in enumerate(lines) if re.search(products, line)]
+    assert len(found) % PEAK_CHAINS == 0
+    assert [line for line in lines[found[0] : found[-1] + 1] if "[" in line] == []
+    assert probe.work == 2 * PEAK_STEPS * PEAK_CHAINS * 16

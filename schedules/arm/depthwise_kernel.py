@@ -21,7 +21,7 @@ from schedules.written.rows import load_bytes, repeat
 from schedules.written.signature import declare_arguments
 
 # How many sums ahead of its use an operand is loaded.
-LOAD_DISTANCE = 3
+LOAD_DISTANCE = 2
 Tap = tuple[int, int]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 # What templates import when they are applied: loaded here once, and not in every child again.
 import schedules.arm.conv_kernel
 import schedules.arm.depthwise_kernel
+import schedules.arm.peak_kernel
 import schedules.compute_probes
 import schedules.generic.depthwise_schedule
 import schedules.generic.direct_schedule
