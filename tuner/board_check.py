@@ -62,16 +62,12 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
         target = target_for(device.features, device.llvm_cpu, device.llvm_triple, profile, board.threads)
         pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
         is_measured = board.timing is TimingKind.MEASURED
-        probes = build_probes(pool, target, folder, _sizes(device, board) if is_measured else {})
+        probes = build_probes(
+            pool, target, folder, read_sizes(device, board.limits.memory_bytes) if is_measured else {}
+        )
         _run_canary(transport, probes.peak_program, board.name)
         measured = check_device(transport, probes, board.name, target, device.environment) if is_measured else None
         return BoardCheck(board.name, device, target.name, state, measured)
-
-
-def _sizes(device: Capabilities, board: Board) -> dict[str, int]:
-    """What a session may have in memory twice."""
-    most = board.limits.memory_bytes // 4
-    return {level: min(size, most) for level, size in read_sizes(device).items()}
 
 
 def _run_canary(transport: AgentTransport, canary: Program, board: str) -> None:

@@ -31,6 +31,8 @@ BANDWIDTH_TIMING = Timing(repeats=9, min_repeat_s=0.004)
 USUAL_CACHE_BYTES = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
 # A probe of main memory reads this many times the largest cache, within bounds.
 MEMORY_OVER_CACHE, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 4, 64 << 20, 512 << 20
+# A session has what it reads in memory twice.
+LIMIT_OVER_READ = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,18 @@ def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, i
     return Probes(built.pop("peak"), built)
 
 
-def read_sizes(capabilities: Capabilities) -> dict[str, int]:
-    """Bytes that reach each level of memory: half of a cache, and much more than all of them."""
+def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None) -> dict[str, int]:
+    """Bytes that reach each level of memory: half of a cache, and much more than all of them.
+
+    Args:
+        memory_limit_bytes: what a session may use, if that is little.
+    """
     caches = {level: capabilities.cache_bytes.get(level, usual) for level, usual in USUAL_CACHE_BYTES.items()}
     memory = min(max(MEMORY_OVER_CACHE * max(caches.values()), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
-    return {level: size // 2 for level, size in caches.items()} | {"memory": memory}
+    sizes = {level: size // 2 for level, size in caches.items()} | {"memory": memory}
+    if memory_limit_bytes is None:
+        return sizes
+    return {level: min(size, memory_limit_bytes // LIMIT_OVER_READ) for level, size in sizes.items()}
 
 
 def check_device(

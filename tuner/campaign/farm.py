@@ -37,10 +37,10 @@ def grounds_of(boards: Sequence[Board], profile: str | None) -> Iterator[list[Gr
         SpecError: there are none, or a board's times are no measurements.
         DeviceStartError: a board can't be reached, or has no agent of this version.
         UnknownTargetError: a board can't run the profile.
+        NoLinkerError: nothing here links for a board's architecture.
     """
     for board in boards:
         _require_times(board)
-    find_linker()
     with ExitStack() as stack:
         building = _building_cores(boards)
         alike: dict[tuple[str, str], list[tuple[Board, Transport, Capabilities, Target]]] = {}
@@ -48,6 +48,7 @@ def grounds_of(boards: Sequence[Board], profile: str | None) -> Iterator[list[Gr
             transport = _transport(board)
             stack.callback(transport.close)
             found = transport.start()
+            find_linker(found.architecture)
             chosen = profile or board.target or None
             target = target_for(found.features, found.llvm_cpu, found.llvm_triple, chosen, board.threads)
             alike.setdefault((target.name, found.cpu), []).append((board, transport, found, target))
@@ -98,4 +99,5 @@ def _ground(members: Sequence[tuple[Board, Transport, Capabilities, Target]], bu
 
     name = "+".join(sorted(transports))
     device = name if len(name) <= _LONGEST_NAME else f"{first.name[:40]}+{len(members) - 1} boards"
-    return Ground(device, transport, capabilities, target, measuring, building[:-1], building[-1])
+    memory_bytes = min(board.limits.memory_bytes for board, *_ in members)
+    return Ground(device, transport, capabilities, target, measuring, building[:-1], building[-1], memory_bytes)

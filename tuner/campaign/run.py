@@ -45,6 +45,7 @@ class Ground:
         measuring: makes what trials are sent to, of the probe and of `cold_bytes`.
         building: cores that build whatever happens.
         guest: the core that builds, too, while nothing is measured there.
+        memory_limit_bytes: of a session, if that is little.
     """
 
     device: str
@@ -54,6 +55,7 @@ class Ground:
     measuring: Callable[[Program, int], Measuring[Purpose]]
     building: Sequence[int]
     guest: int
+    memory_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,9 @@ def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, enviro
 def _probe(ground: Ground, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]) -> Program:
     """The peak loop, as the probe of every trial; the device is checked with it where it was not checked before."""
     known = any(store.query(DeviceCheck, device=ground.device, target=ground.target.name))
-    probes = build_probes(pool, ground.target, folder, {} if known else read_sizes(ground.capabilities))
+    probes = build_probes(
+        pool, ground.target, folder, {} if known else read_sizes(ground.capabilities, ground.memory_limit_bytes)
+    )
     if not known:
         store.append([check_device(ground.transport, probes, ground.device, ground.target, environment)])
     return probes.peak_program
