@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from rpc.errors import EstimateError
 from rpc.mca.disassembly import Code, Instruction
-from rpc.mca.scalar import MASK, SP, Effect, State, effect_of, register_of, split_operands, to_signed
+from rpc.mca.scalar import MASK, SP, Effect, effect_of, register_of, split_operands
+from rpc.mca.state import State, to_signed
 
 MAX_BLOCKS = 3_000_000
 STACK = 1 << 62
