@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from compiler.fused_rounding import ROUNDING, FusedRounding, Staircase, fused_rounding
+from compiler.fused_rounding import ROUNDING, FusedRounding, fused_rounding
 from compiler.fused_sum import SUM, FusedSum, fused_sum
 from compiler.graph import Graph, Kind, Operator
-from compiler.layer_operands import addition_operands, known_operands
+from compiler.layer_operands import addition_operands, dense_factor, known_operands
 from compiler.operators.base import every_stored, zero_point_of
 from compiler.quantized_layers import ModelLayer, quantized_layers
+from compiler.staircases import ExactStaircase, FixedStaircase, Staircase
 from schedules.errors import OperandError
 from schedules.numerics import RANGES
-from schedules.operands import Operands
 
 
 def with_fused_rules(graph: Graph) -> Graph:
@@ -46,7 +46,7 @@ def _fused_layer(graph: Graph, layer: ModelLayer) -> dict[int, Operator]:
         added = _fused_addition(graph, layer.addition, layer.operator.outputs[0], layer.residual)
         if not added:
             return {}
-    found = fused_rounding(_staircase(layer, known_operands(graph, layer)))
+    found = fused_rounding(_staircase(graph, layer))
     return {} if found is None else {id(layer.operator): _with(layer.operator, ROUNDING, found), **added}
 
 
@@ -65,8 +65,9 @@ def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Ope
     return replace(operator, rule="fused", attributes=attributes)
 
 
-def _staircase(layer: ModelLayer, operands: Operands) -> Staircase:
+def _staircase(graph: Graph, layer: ModelLayer) -> Staircase:
     """What the layer's rounding must give, for sums that its weights can make."""
+    operands = known_operands(graph, layer)
     weight = operands.weight.reshape(layer.workload.out_channels, -1).astype(np.int64) - operands.weight_zero_point
     ends = [bound - operands.data_zero_point for bound in RANGES[layer.workload.numerics.data]]
     least, most = (
@@ -74,11 +75,8 @@ def _staircase(layer: ModelLayer, operands: Operands) -> Staircase:
     )
     if len(operands.multiplier) == 1:
         least, most = least.min(keepdims=True), most.max(keepdims=True)
-    return Staircase(
-        multiplier=operands.multiplier.astype(np.int64),
-        shift=operands.shift.astype(np.int64),
-        low=operands.clamp_low - operands.output_zero_point,
-        high=operands.clamp_high - operands.output_zero_point,
-        least=least,
-        most=most,
-    )
+    low, high = (bound - operands.output_zero_point for bound in (operands.clamp_low, operands.clamp_high))
+    if layer.operator.kind is Kind.DENSE:
+        return ExactStaircase(low, high, least, most, dense_factor(graph, layer))
+    multiplier, shift = operands.multiplier.astype(np.int64), operands.shift.astype(np.int64)
+    return FixedStaircase(low, high, least, most, multiplier, shift)

@@ -1,11 +1,11 @@
-"""The fixed rule's rounding as one fused multiplication and addition in binary32.
+"""TFLite's roundings as one fused multiplication and addition in binary32.
 
-The fixed rule turns sums into outputs by a staircase: an output k is reached at a threshold, the least sum whose output
-is k or more. Its two roundings move the thresholds by half a unit of 2^-shift away from those of an exact product, up
-for positive outputs and down for others: that is an offset, of the sum's sign. So a scale and an offset in binary32
-give the same staircase, if they are right at each of its at most 255 thresholds, which is checked for every one: what
-is monotonic and right on both sides of all thresholds is right everywhere. Sums of a single magnitude
-may be an exception, which have another offset: most often those are ties that binary32 made.
+They turn sums into outputs by staircases (`compiler.staircases`). The fixed rule's two roundings move the thresholds by
+half a unit of 2^-shift away from those of an exact product, up for positive outputs and down for others: that is an
+offset, of the sum's sign. So a scale and an offset in binary32 give the same staircase, if they are right at each of
+its at most 255 thresholds, which is checked for every one: what is monotonic and right on both sides of all thresholds
+is right everywhere. Sums of a single magnitude may be an exception, which have another offset: most often those are
+ties that binary32 made.
 
 There is room for a choice. Scales next to the exact one, and offsets within the interval that the thresholds leave, are
 tried until one is right.
@@ -14,17 +14,15 @@ tried until one is right.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from compiler.staircases import LongArray, Staircase
 from schedules.operands import FUSED_SCALE_LIMIT, FloatArray, IntArray
-from schedules.reference import scale_fixed_point
 
-LongArray = npt.NDArray[np.int64]
 Choice = tuple[int, tuple[int, int], float]
-INT32 = np.iinfo(np.int32)
 
 ROUNDING = "fused_rounding"
 """The attribute of layers of the rule `fused` that has their `FusedRounding`."""
@@ -39,8 +37,6 @@ CHOICES: tuple[Choice, ...] = tuple(
 FEW, ENOUGH = 9, 27
 # Offsets are multiples of this, so that sums of 64-bit floats are exact where a threshold is near.
 OFFSET_UNIT = 2.0**-40
-# With larger shifts a threshold times 2^31 does not fit 63 bits.
-MOST_SHIFT = 22
 # Where more channels are wrong with the exact scale's neighbour, some will be with all others.
 MOST_STUBBORN = 0.25
 # What is added to an offset so that a sum just below a threshold is above it, or a tie is none.
@@ -76,46 +72,12 @@ class FusedRounding:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Staircase:
-    """What is to be met, of some channels.
-
-    Attributes:
-        multiplier, shift: int64 [P], those of the fixed rule.
-        low, high: bounds of the outputs, without zero point.
-        least, most: int64 [P], the sums that can occur.
-    """
-
-    multiplier: LongArray
-    shift: LongArray
-    low: int
-    high: int
-    least: LongArray
-    most: LongArray
-
-    def part(self, chosen: npt.NDArray[np.bool_]) -> Staircase:
-        """Some of the channels."""
-        multiplier, shift = self.multiplier[chosen], self.shift[chosen]
-        return replace(self, multiplier=multiplier, shift=shift, least=self.least[chosen], most=self.most[chosen])
-
-    @property
-    def scale(self) -> npt.NDArray[np.float64]:
-        """The exact factor of the sums."""
-        exact: npt.NDArray[np.float64] = np.ldexp(self.multiplier.astype(np.float64), self.shift.astype(int) - 31)
-        return exact
-
-    def outputs(self, sums: LongArray) -> LongArray:
-        """The outputs [P, N] of sums [P, N] by the fixed rule."""
-        multiplier, shift = (np.broadcast_to(each[:, None], sums.shape) for each in (self.multiplier, self.shift))
-        return np.clip(scale_fixed_point(sums, multiplier, shift), self.low, self.high)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Points:
     """Where staircases are checked.
 
     Attributes:
         thresholds: int64 [P, K], the least sum with an output of k or more, for k from `low + 1` to `high`.
-        sums, outputs: int64 [P, N], those next to thresholds, and both ends; and what the fixed rule makes of them.
+        sums, outputs: int64 [P, N], those next to thresholds, and both ends; and what becomes of them.
     """
 
     stairs: Staircase
@@ -130,9 +92,9 @@ class _Points:
 
 def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     """Scales and offsets that give the same staircases, or None where they were not found for every channel."""
-    if not _is_simple(stairs):
+    if not stairs.is_simple:
         return None
-    points, count = _points(stairs), len(stairs.multiplier)
+    points, count = _points(stairs), len(stairs.least)
     scale, offset, another = np.zeros((3, count), np.float32)
     found = FusedRounding(scale, offset, np.full(count, -1, np.int32), another)
     wrong = np.full(count, 2)
@@ -147,28 +109,13 @@ def fused_rounding(stairs: Staircase) -> FusedRounding | None:
     return found if (wrong < 2).all() else None
 
 
-def _is_simple(stairs: Staircase) -> bool:
-    shifts_right = (stairs.shift <= 0) & (stairs.shift >= -MOST_SHIFT)
-    no_sum_wraps = (stairs.least > INT32.min) & (stairs.most <= INT32.max)
-    return bool((shifts_right & no_sum_wraps & (stairs.multiplier > 0) & (stairs.scale < FUSED_SCALE_LIMIT)).all())
-
-
 def _points(stairs: Staircase) -> _Points:
-    thresholds = _thresholds(stairs)
+    thresholds = stairs.thresholds
     # Two on either side of a threshold: where the outer ones are right, those beyond them are.
     near = (thresholds[..., None] + np.arange(-2, 2)).reshape(len(thresholds), -1)
     ends = np.stack([stairs.least, stairs.most], axis=1)
     sums = np.clip(np.concatenate([near, ends], axis=1), stairs.least[:, None], stairs.most[:, None])
     return _Points(stairs, thresholds, sums, stairs.outputs(sums))
-
-
-def _thresholds(stairs: Staircase) -> LongArray:
-    k, right = np.arange(stairs.low + 1, stairs.high + 1)[None], -stairs.shift[:, None]
-    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
-    # The second rounding takes halves away from zero: up for k > 0, else down.
-    high = (k << right) - half + ((k <= 0) & (right > 0))
-    # The first one adds 2^30 and shifts by 31.
-    return -((-((high << 31) - (1 << 30))) // stairs.multiplier[:, None])
 
 
 def _try(

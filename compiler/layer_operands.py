@@ -65,6 +65,14 @@ def known_operands(graph: Graph, layer: ModelLayer) -> Operands:
     return layer_operands(graph, layer, data, added)
 
 
+def dense_factor(graph: Graph, layer: ModelLayer) -> npt.NDArray[np.float64]:
+    """What TFLite's reference FULLY_CONNECTED multiplies sums by, for each channel or once for all, in binary64."""
+    data, weight = (graph.values[name] for name in layer.operator.inputs[:2])
+    scales = (_scale(each).astype(np.float64) for each in (data, weight, graph.values[layer.operator.outputs[0]]))
+    data_scale, weight_scale, output_scale = scales
+    return data_scale * weight_scale / output_scale
+
+
 def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> dict[str, Any]:
     if layer.operator.rule == "float":
         # As ONNX Runtime computes it, in binary32 throughout.

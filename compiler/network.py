@@ -34,11 +34,20 @@ _SHAPE = re.compile(r"[1-9][0-9]{0,8}(?:x[1-9][0-9]{0,8}){0,7}")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A distinct layer: `count` layers of the network have this workload, the first of them is called `name`."""
+    """A distinct layer: `count` layers of the network have this workload.
 
-    name: str
+    Attributes:
+        names: of these layers, of the first one at least; what one kernel computes together has one name.
+    """
+
+    names: tuple[str, ...]
     count: int
     workload: Workload
+
+    @property
+    def name(self) -> str:
+        """Of the first layer."""
+        return self.names[0]
 
     @property
     def macs(self) -> int:
@@ -157,7 +166,7 @@ def _read_layers(fields: Fields, faults: Faults) -> tuple[Layer, ...]:
         if workload.key in places:
             columns.fault("workload", f"already in {places[workload.key]}: {workload.key}")
         places.setdefault(workload.key, place)
-        layers.append(Layer(name, count, workload))
+        layers.append(Layer((name,), count, workload))
     return tuple(layers)
 
 

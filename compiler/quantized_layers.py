@@ -58,15 +58,14 @@ def quantized_layers(graph: Graph) -> tuple[ModelLayer, ...]:
 
 
 def network_of(graph: Graph) -> Network:
-    """The distinct layers of a model as a network: each is called like the first one of its kind."""
+    """The distinct layers of a model as a network."""
     layers = quantized_layers(graph)
     if not layers:
         raise ModelError(f"{graph.name}: no layer of it is computed with 8-bit integers{_first_float(graph)}")
-    counts = Counter(layer.workload for layer in layers)
-    first: dict[Workload, str] = {}
+    names: dict[Workload, list[str]] = {}
     for layer in layers:
-        first.setdefault(layer.workload, layer.names[0])
-    rows = tuple(Layer(first[workload], count, workload) for workload, count in counts.items())
+        names.setdefault(layer.workload, []).append("; ".join(layer.names))
+    rows = tuple(Layer(tuple(each), len(each), workload) for workload, each in names.items())
     shape = graph.values[graph.inputs[0]].shape if graph.inputs else None
     return Network(graph.name, f"read from a model with {len(layers)} int8 layers", shape, rows)
 

@@ -140,7 +140,7 @@ def _encode_campaign(campaign: Campaign) -> Values:
         "strategy": campaign.strategy,
         "seed": str(campaign.seed),
         "trials_per_task": int(campaign.trials_per_task),
-        "layers": to_json(dict(campaign.layers), "layers of a campaign"),
+        "layers": to_json(_layers_to_json(campaign), "layers of a campaign"),
         "created_at": campaign.created_at,
     }
 
@@ -154,9 +154,26 @@ def _decode_campaign(row: Values, _campaign: str, _environment: Environment) -> 
         strategy=row["strategy"],
         seed=int(row["seed"]),
         trials_per_task=row["trials_per_task"],
-        layers=json.loads(row["layers"]),
+        layers={workload: _count_and_names(value)[0] for workload, value in json.loads(row["layers"]).items()},
         created_at=row["created_at"],
+        names={
+            workload: tuple(names)
+            for workload, value in json.loads(row["layers"]).items()
+            if (names := _count_and_names(value)[1])
+        },
     )
+
+
+def _layers_to_json(campaign: Campaign) -> Values:
+    """For each workload a count, or, where names are known, a list of the count and the names."""
+    return {
+        workload: [count, *map(_printable, campaign.names[workload])] if workload in campaign.names else count
+        for workload, count in campaign.layers.items()
+    }
+
+
+def _count_and_names(value: Any) -> tuple[int, list[str]]:
+    return (value[0], value[1:]) if isinstance(value, list) else (value, [])
 
 
 def _encode_trial(trial: Trial) -> Values:

@@ -188,6 +188,7 @@ class Campaign:
         seed: of all its randomness.
         trials_per_task: budget of one layer.
         layers: workload key -> how often the network runs it.
+        names: workload key -> what the network calls the layers that have it, where it names them.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Campaign:
     trials_per_task: int
     layers: Mapping[str, int]
     created_at: str
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

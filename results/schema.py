@@ -1,7 +1,8 @@
-"""The tables of a results file, schema version 2.
+"""The tables of a results file, schema version 3.
 
 Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each. A table says
-since which version there is one; a file of an older version gets it when it is opened for writing.
+since which version there is one; a file of an older version gets it when it is opened for writing. Since version 3 a
+campaign's layers may have names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sqlalchemy.types import TypeEngine
 
 from results.record import Outcome
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Where a table has this version.
 SINCE = "since"
 # "i8tn" in ASCII; SQLite keeps it in the header, where file(1) and other programs can see whose file it is.

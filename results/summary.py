@@ -58,6 +58,7 @@ class LayerRow:
     Attributes:
         label: short operator and shape.
         count: how often the network runs it.
+        names: what the network calls the layers that are this one, where it names them.
         default, best: None where the trial failed, or is missing.
         speedup: of the best over the default; of the strongest rival where noise prevented a claim; else None.
         outcomes: how many trials ended in each way.
@@ -66,6 +67,7 @@ class LayerRow:
     workload: str
     label: str
     count: int
+    names: tuple[str, ...]
     macs: int | None
     default: TimedSchedule | None
     best: TimedSchedule | None
@@ -165,8 +167,8 @@ def summarize(
     by_workload = {contest.task.workload: contest for contest in found}
     rows = [
         _row(
+            campaign,
             workload,
-            campaign.layers.get(workload, 0),
             by_workload.get(workload),
             _Scale(macs_by_workload.get(workload), peak_ops_per_s),
             counts.by_workload.get(workload, Counter()),
@@ -223,7 +225,12 @@ class _Counts:
 
 
 def _row(
-    workload: str, count: int, contest: Contest | None, scale: _Scale, outcomes: Counter[Outcome], min_gain: float
+    campaign: Campaign,
+    workload: str,
+    contest: Contest | None,
+    scale: _Scale,
+    outcomes: Counter[Outcome],
+    min_gain: float,
 ) -> LayerRow:
     default = best = None
     speedup, verdict = None, Verdict.NOTHING
@@ -233,7 +240,18 @@ def _row(
         if chosen is not None:
             best = scale.timed(chosen.trial, chosen.times_s)
             default = scale.timed(contest.default, chosen.default_times_s) if chosen.default_times_s else None
-    return LayerRow(workload, layer_label(workload), count, scale.macs, default, best, speedup, verdict, dict(outcomes))
+    return LayerRow(
+        workload=workload,
+        label=layer_label(workload),
+        count=campaign.layers.get(workload, 0),
+        names=tuple(campaign.names.get(workload, ())),
+        macs=scale.macs,
+        default=default,
+        best=best,
+        speedup=speedup,
+        verdict=verdict,
+        outcomes=dict(outcomes),
+    )
 
 
 def _verdict(contest: Contest, min_gain: float) -> tuple[Speedup | None, Verdict]:

@@ -90,12 +90,12 @@ def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
     shown = int8tune("layers", table, "--target", "x86-avx512vnni", "--verbose")
     assert shown.code == 0
     reasons = "    generic.depthwise: takes it, too\n    x86.grouped: takes conv2d with "
-    assert f"\n{DEPTHWISE}\n    the first of 2: b\n{reasons}" in shown.out
+    assert f"\n{DEPTHWISE}\n    b\n    and 1 more of it\n{reasons}" in shown.out
     found = json.loads(int8tune("layers", table, "--target", "generic", "--format", "json").out)
     assert found["layers"][0]["templates"] == ["generic.direct"]
     assert found["layers"][0]["rejections"]["x86.conv"].startswith("needs target x86-amx or x86-avx512vnni")
     assert found["layers"][1] | {"templates": [], "rejections": {}} == {
-        "name": "b",
+        "names": ["b"],
         "count": 2,
         "macs": 9 * 9 * 32 * 9,
         "workload": DEPTHWISE,
@@ -109,7 +109,7 @@ def test_layers_of_a_model_have_its_names() -> None:
     shown = int8tune("layers", model_path(V2), "--target", "x86-avx512vnni", "--verbose")
     assert shown.err == f"{V2} on x86-avx512vnni: 53 layers, 31 distinct, 301M multiply-adds\n"
     key = "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-u8"
-    assert f"\n{key}\n    MobilenetV2/expanded_conv/depthwise/Relu6\n" in shown.out
+    assert f"\n{key}\n    MobilenetV2/expanded_conv/depthwise/Relu6; " in shown.out
 
 
 def test_templates_say_what_they_take() -> None:

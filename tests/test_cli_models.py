@@ -55,12 +55,12 @@ def test_layer_by_layer(model: Path, tmp_path: Path) -> None:
 
 
 def test_runtimes_take_turns(model: Path, tmp_path: Path) -> None:
-    options = ("--against", "onnxruntime", "--runs", "5", "--run-ms", "2", "--format", "json")
+    options = ("--against", "tvm,onnxruntime", "--runs", "5", "--run-ms", "2", "--format", "json")
     ended = int8tune("bench", model, *options, cwd=tmp_path)
     assert ended.code == 0, ended.err
     ((told,),) = [json.loads(ended.out)]
     names = [runtime["name"] for runtime in told["runtimes"]]
-    assert names == ["int8tune", "onnxruntime"]
+    assert names == ["int8tune", "onnxruntime", "tvm"]
     assert all(len(runtime["times_s"]) == 5 for runtime in told["runtimes"])
     assert told["runtimes"][1]["times_ours"]["low"] > 0
     assert told["differences"][0]["differing"] == 0
@@ -74,7 +74,10 @@ def test_runtimes_take_turns(model: Path, tmp_path: Path) -> None:
         ("compile {model} -o x.so --log {folder}/no.jsonl", "no such best log: .*no.jsonl"),
         ("accuracy {model} --samples {folder}/no.npz", ".*no.npz: No such file or directory"),
         ("accuracy {model} --samples {model}", ".*quantized.onnx: no array of NumPy's"),
-        ("bench {model} --against tensorflow", "unknown runtime `tensorflow`, known: onnxruntime, openvino, litert"),
+        (
+            "bench {model} --against tensorflow",
+            "unknown runtime `tensorflow`, known: onnxruntime, openvino, litert, tvm",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(model: Path, tmp_path: Path, options: str, message: str) -> None:

@@ -217,3 +217,15 @@ def test_a_library_that_cant_be_written(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="Is a directory"):
         compile_model(graph, target, Schedules(target), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["quantized.onnx"]
+
+
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+@pytest.mark.parametrize(("scale", "beta"), [(0.13, 1.0), (0.004, 1.0), (1.7, 0.7), (9.0, 2.0)])
+def test_softmax_in_integers(native: Target, kind: str, scale: float, beta: float, tmp_path: Path) -> None:
+    writer, shape = Writer(), (3, 500, 37)
+    data = writer.input("x", kind, shape, scale, LOWEST[kind] + 100)
+    made = writer.tensor("y", kind, shape, 1 / 256, LOWEST[kind])
+    writer.operator("SOFTMAX", [data], [made], "Softmax", beta=beta)
+    rows = np.random.default_rng(0).normal(LOWEST[kind] + 120, 20, shape)
+    values = np.clip(rows, LOWEST[kind], LOWEST[kind] + 255).astype(DTYPES[kind])
+    assert_exact(read_tflite(writer.model(made), "softmax"), native, {"x": values}, tmp_path)

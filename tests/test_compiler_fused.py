@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.fused_rounding import FusedRounding, Staircase, fused_rounding
+from compiler.fused_rounding import FusedRounding, fused_rounding
 from compiler.fused_sum import fused_sum
+from compiler.staircases import ExactStaircase, FixedStaircase, Staircase
 from schedules.operands import Addend, quantize_addition, quantize_multiplier
 from schedules.reference import add_binary32, add_fixed_point, scale_fixed_point, scale_fused
 
@@ -19,10 +21,15 @@ SCALES = st.floats(-14, -0.01).map(lambda exponent: 2.0**exponent)
 BOUNDS = st.sampled_from([(-128, 127), (0, 255), (-128, 0), (0, 78), (-135, 120), (-3, 252)])
 
 
-def staircase(scales: list[float], low: int, high: int, most: int = MOST_SUM) -> Staircase:
+def staircase(scales: list[float], low: int, high: int, most: int = MOST_SUM) -> FixedStaircase:
     multiplier, shift = np.array([quantize_multiplier(scale) for scale in scales], np.int64).T
     ends = np.full(len(scales), most)
-    return Staircase(multiplier, shift, low, high, -ends, ends)
+    return FixedStaircase(low, high, -ends, ends, multiplier, shift)
+
+
+def exact_staircase(factors: list[float], low: int, high: int, most: int = MOST_SUM) -> ExactStaircase:
+    ends = np.full(len(factors), most)
+    return ExactStaircase(low, high, -ends, ends, np.array(factors))
 
 
 def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
@@ -35,13 +42,35 @@ def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
 @given(scales=st.lists(SCALES, min_size=1, max_size=3), bounds=BOUNDS)
 def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple[int, int]) -> None:
     stairs = staircase(scales, *bounds)
+
+    def fixed(channel: int, sums: np.ndarray) -> np.ndarray:
+        at = slice(channel, channel + 1)
+        return scale_fixed_point(sums, stairs.multiplier[at], stairs.shift[at])
+
+    compare_all_sums(stairs, fixed)
+
+
+# Powers of two and their multiples, too: every other threshold is a tie.
+@settings(deadline=None)
+@given(
+    factors=st.lists(SCALES | st.sampled_from([0.5, 0.25, 0.125, 0.375, 2.0**-9]), min_size=1, max_size=3),
+    bounds=BOUNDS,
+)
+def test_every_sum_has_the_output_of_a_product_in_binary64(factors: list[float], bounds: tuple[int, int]) -> None:
+    def exact(channel: int, sums: np.ndarray) -> np.ndarray:
+        return np.array([math.floor(abs(each) + 0.5) * (1 if each >= 0 else -1) for each in sums * factors[channel]])
+
+    compare_all_sums(exact_staircase(factors, *bounds), exact)
+
+
+def compare_all_sums(stairs: Staircase, expected: Callable[[int, np.ndarray], np.ndarray]) -> None:
     found = fused_rounding(stairs)
     if found is None:
         return
     sums = np.arange(-MOST_SUM, MOST_SUM + 1)
-    for channel in range(len(scales)):
-        fixed = scale_fixed_point(sums, stairs.multiplier[channel : channel + 1], stairs.shift[channel : channel + 1])
-        np.testing.assert_array_equal(np.clip(outputs(found, channel, sums), *bounds), np.clip(fixed, *bounds))
+    for channel in range(len(stairs.least)):
+        made = np.clip(outputs(found, channel, sums), stairs.low, stairs.high)
+        np.testing.assert_array_equal(made, np.clip(expected(channel, sums), stairs.low, stairs.high))
 
 
 def test_most_channels_are_found() -> None:
@@ -49,6 +78,8 @@ def test_most_channels_are_found() -> None:
     scales = 2.0 ** rng.uniform(-10, -1, 400)
     found = [fused_rounding(staircase([scale], -128, 127)) for scale in scales]
     assert sum(each is not None for each in found) > 0.95 * len(scales)
+    assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
+    found = [fused_rounding(exact_staircase([scale], -128, 127)) for scale in scales]
     assert sum(each is not None and not each.has_exceptions for each in found) > 0.9 * len(scales)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tflite_models import DTYPES, Writer, values_of
 
 from compiler.errors import ModelError
+from compiler.fused_graph import with_fused_rules
 from compiler.graph import Kind, Operator
 from compiler.interpreter import run_reference
 from compiler.tflite_model import read_tflite
@@ -70,6 +71,26 @@ def reason(data: bytes) -> str:
     operator = read_tflite(data, "one").operators[-1]
     assert operator.kind is Kind.OTHER
     return str(operator.attributes["reason"])
+
+
+@BYTES
+@pytest.mark.parametrize(
+    "scales", [(1, 1, 2), (0.5, 0.25, 1), (0.004, 0.003, 0.2), (0.009, 0.0071, 0.31), (0.3, 0.011, 0.7)]
+)
+def test_dense_layers_round_as_a_product_in_binary64(kind: str, scales: tuple[float, float, float]) -> None:
+    """Where thresholds are: sums are biases, as all weights stand for zero."""
+    data_scale, weight_scale, output_scale = (np.float32(scale) for scale in scales)
+    thresholds = np.arange(-99.5, 100) * output_scale.astype(float) / (data_scale.astype(float) * weight_scale)
+    sums = np.unique(np.rint(thresholds)[:, None] + np.arange(-2, 3)).astype(int)
+    zero = LOWEST[kind] + 128
+    weights = (kind, np.full((len(sums), 4), zero), float(weight_scale), zero)
+    biases = ("s32", sums, float(data_scale * weight_scale))
+    form = (kind, (1, 4), float(data_scale), zero + 3), (kind, (1, len(sums)), float(output_scale), zero - 7)
+    data = written("FULLY_CONNECTED", form[:1], form[1], "FullyConnected", [weights, biases])
+    feeds = {"x0": values(kind, (1, 4))}
+    graph = with_fused_rules(read_tflite(data, "one"))
+    assert graph.operators[-1].rule == "fused"
+    np.testing.assert_array_equal(run_reference(graph, feeds)["y"], values_of(data, feeds)["y"])
 
 
 @BYTES
@@ -162,7 +183,7 @@ def test_a_split_is_slices(kind: str) -> None:
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.3])
 @pytest.mark.parametrize("beta", [1.0, 0.7])
 def test_softmax(kind: str, scale: float, beta: float) -> None:
-    for shape in ((50, 37), (1, 2, 3, 1001), (4, 1)):
+    for shape in ((20_000, 37), (1, 2, 3, 1001), (4, 1)):
         data, output = (kind, shape, scale, LOWEST[kind] + 100), (kind, shape, 1 / 256, LOWEST[kind])
         operator = exact_one("SOFTMAX", data, output, "Softmax", version=2, beta=beta)
         assert operator.attributes["beta"] == pytest.approx(beta)

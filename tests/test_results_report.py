@@ -221,6 +221,17 @@ def test_the_table_fits_a_narrow_terminal(whole: tuple[CampaignSummary, str]) ->
     assert "\n 2 conv 3x3 56x56x64->64          4     283     211 1,098  95%  1.34 faster\n" in text
 
 
+def test_rows_name_the_layers(store: Store) -> None:
+    names = ("block_1/conv", "block_2/conv; block_2/<b>add</b>")
+    store.append([replace(campaign(layers={LAYER: 4, OTHER: 2}), names={LAYER: names})])
+    summary = summarize(store, "c1", MACS)
+    assert [row.names for row in summary.layers] == [names, ()]
+    assert as_dict(summary)["layers"][0]["names"] == names
+    page = render_html(summary, [])
+    assert "<dd><code>block_1/conv</code>, <code>block_2/conv; block_2/&lt;b&gt;add&lt;/b&gt;</code></dd>" in page
+    assert page.count("<dt>layers</dt>") == 1
+
+
 def test_the_summary_is_json(whole: tuple[CampaignSummary, str]) -> None:
     found = json.loads(json.dumps(as_dict(whole[0]), allow_nan=False))
     assert found["campaign"]["name"] == "resnet-night"

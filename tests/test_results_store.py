@@ -31,6 +31,7 @@ class StoreContract(ABC):
     def test_entries_come_back_as_they_were(self, store: Store) -> None:
         entries: list[Entry] = [
             campaign(),
+            replace(campaign("named"), names={LAYER: ("conv1", "conv2; add")}),
             check(),
             ok(0),
             failed(1),

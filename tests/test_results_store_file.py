@@ -20,10 +20,12 @@ from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candi
 
 from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreLockedError, StoreWriteError
 from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
-from results.schema import APPLICATION_ID
+from results.schema import APPLICATION_ID, SCHEMA_VERSION
 from results.store import SqliteStore
 
-SAMPLE_V1, SAMPLE_V2 = (Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2))
+SAMPLE_V1, SAMPLE_V2, SAMPLE_V3 = (Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2, 3))
+# As `store_v3.db` has them.
+NAMES = {LAYER: ("layer1.0.conv1", "layer1.1.conv2; layer1.1.add")}
 # As `store_v2.db` has it.
 SAMPLE_BENCH = BenchResult(
     bench="2026-03-01T12:00:00.000000+00:00",
@@ -63,7 +65,7 @@ def test_the_file_is_durable_and_named(tmp_path: Path) -> None:
         "synchronous": 2,
         "foreign_keys": 1,
         "application_id": APPLICATION_ID,
-        "user_version": 2,
+        "user_version": SCHEMA_VERSION,
     }
 
 
@@ -195,7 +197,7 @@ def _pipe(path: Path) -> None:
         (_png, ForeignStoreError, r"not a results file \(it starts with b'\\x89PNG.*\)"),
         (_foreign, ForeignStoreError, r"the SQLite file of another program \(application id 0x0\)"),
         (_foreign_id, ForeignStoreError, r"the SQLite file of another program \(application id 0x2a\)"),
-        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 2\)"),
+        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 3\)"),
         (_older_than_any, ForeignStoreError, r"the results file is damaged \(schema 0\)"),
         (_cut, ForeignStoreError, r"the results file is damaged \(.+\)"),
         (_overwritten, ForeignStoreError, r"the results file is damaged \(.+\)"),
@@ -270,7 +272,7 @@ def test_files_of_version_1_have_no_bench_results_until_they_are_written(tmp_pat
     assert (tmp_path / "r.db").read_bytes() == SAMPLE_V1.read_bytes()
     with SqliteStore(tmp_path / "r.db") as store:
         store.append([SAMPLE_BENCH])
-    assert _rows(tmp_path / "r.db", "PRAGMA user_version") == [(2,)]
+    assert _rows(tmp_path / "r.db", "PRAGMA user_version") == [(SCHEMA_VERSION,)]
     with SqliteStore(tmp_path / "r.db", readonly=True) as store:
         assert list(store.query(BenchResult)) == [SAMPLE_BENCH]
         assert len(list(store.query(Trial))) == 3
@@ -281,6 +283,14 @@ def test_files_of_version_2_are_read_for_ever(tmp_path: Path) -> None:
     shutil.copy(SAMPLE_V2, tmp_path / "r.db")
     with SqliteStore(tmp_path / "r.db") as store:
         assert list(store.query(BenchResult)) == [SAMPLE_BENCH]
+        assert list(store.query(Trial)) == [ok(0), failed(1)]
+
+
+def test_files_of_version_3_are_read_for_ever(tmp_path: Path) -> None:
+    """`store_v3.db` was written by schema version 3 and must never be written again."""
+    shutil.copy(SAMPLE_V3, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db") as store:
+        assert list(store.query(Campaign)) == [replace(campaign(), names=NAMES)]
         assert list(store.query(Trial)) == [ok(0), failed(1)]
 
 

@@ -192,15 +192,15 @@ def test_threads_copy_all_that_they_read(key: str, threads: int) -> None:
     """Each its own rows, or all where it takes all rows for some channels."""
     workload, target = parse_workload(key), replace(host_target("x86-amx"), threads=threads)
     for config, outer in itertools.product(one_of_each(workload), ("image", "weights")):
-        kernel = build(workload, target, {**config, "outer": outer}, TEMPLATE)
-        assert kernel.wrong_cases() == [], {**config, "outer": outer}
+        shared = {**config, "outer": outer, "threads": threads}
+        assert build(workload, target, shared, TEMPLATE).wrong_cases() == [], shared
 
 
 @pytest.mark.parametrize("shape", ["64-k3x3x64-s1-p1", "64-k1x7x64-s1-p0.3.0.3", "80-k7x1x64-s1-p3.0.3.0"])
 def test_threads_that_copy_wait_for_each_other_once(shape: str) -> None:
     workload, target = parse_workload(f"conv2d-u8s8-1x14x14x{shape}-float.c-u8"), replace(TARGET, threads=2)
     for config in one_of_each(workload):
-        kernel = TEMPLATE.apply(workload, target, config)
+        kernel = TEMPLATE.apply(workload, target, {**config, "threads": 2})
         assert kernel.function.script().count("T.parallel(") == 1
 
 

@@ -1,9 +1,9 @@
 """Softmax over one axis.
 
-Sources: TFLite, optimized_ops::Softmax of optimized_ops.h, which its reference registration runs, too; ONNX Runtime,
-qlinear_softmax.cc. Both look exponentials up by the distance from the largest value and add them in binary32, one
-after the other. On ARM, TFLite may look 16-bit ones up instead; without optimizations ONNX Runtime computes with
-numbers: one step of difference each.
+ONNX Runtime (qlinear_softmax.cc) looks exponentials up by the distance from the largest value and adds them in
+binary32, one after the other; without optimizations it computes with numbers: one step of difference. TFLite's
+reference kernel computes in integers (`compiler.operators.fixed_softmax`), its optimized one with such a table: one
+step of difference, for one value in tens of thousands.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from compiler.operators.base import (
     stored,
     zero_point_of,
 )
-from compiler.operators.quantize import half_away, half_even
+from compiler.operators.fixed_softmax import MOST_VALUES, fixed_exponentials, fixed_shares, is_in_range, reciprocals
+from compiler.operators.quantize import half_even
+from schedules.numerics import RANGES
 
 # What ONNX Runtime keeps below the largest binary32 number, in powers of e.
 RESERVE = 5
+# How far 256 times an output's scale may be from 1.
+SCALE_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftmaxConstants:
-    """What a softmax knows before it runs.
-
-    The fixed rule multiplies each exponential by 1 / (sum * `factor`); the float rule by `factor`, and divides by the
-    sum. The fixed rule rounds halves away from zero, the float rule to even.
+    """What a softmax of the float rule knows before it runs.
 
     Attributes:
         exponentials: float32 [256]: by the largest stored value of a row minus a value of it.
-        factor: the output's scale for the fixed rule; its reciprocal, rounded down, for the float rule.
+        factor: the reciprocal of the output's scale, rounded down.
     """
 
     exponentials: FloatArray
@@ -59,27 +60,34 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
         return f"the fixed rule's axis is the last one: {axis}"
     if operator.rule == "float" and operator.attributes["beta"] != 1:
         return f"the float rule's beta is 1: {operator.attributes['beta']}"
-    lowest = 0 if output.type == "u8" else -128
-    if operator.rule == "fixed" and zero_point_of(output) != lowest:
-        return f"its output's zero point must be {lowest}: {zero_point_of(output)}"
-    if not math.isfinite(operator.attributes["beta"]) or operator.attributes["beta"] < 0:
-        return f"its beta must be finite and not negative: {operator.attributes['beta']}"
     wrong = shape_fault(output, data.shape)
-    if wrong is None and operator.rule == "float":
-        constants = softmax_constants(operator, data, output)
-        is_finite = np.isfinite(constants.exponentials[0] * constants.factor)
-        # ONNX Runtime gives 0 or 255 then; so it does for every softmax of one value with a scale of 1/256.
-        return None if is_finite else f"its exponentials times {constants.factor} are beyond binary32"
-    return wrong
+    if wrong:
+        return wrong
+    return _fixed_fault(operator, data, output) if operator.rule == "fixed" else _float_fault(operator, data, output)
+
+
+def _fixed_fault(operator: Operator, data: Value, output: Value) -> str | None:
+    lowest, beta = RANGES[output.type][0], operator.attributes["beta"]
+    if zero_point_of(output) != lowest:
+        return f"its output's zero point must be {lowest}: {zero_point_of(output)}"
+    if abs(256 * float(scale_of(output)) - 1) > SCALE_TOLERANCE:
+        return f"its output's scale must be 1/256: {scale_of(output)}"
+    if not math.isfinite(beta) or not is_in_range(float(scale_of(data)), beta):
+        return f"its beta must be finite, and a step of its input at least 2^-26 with it: {beta}, {scale_of(data)}"
+    length = data.shape[operator.attributes["axis"]]
+    return None if length <= MOST_VALUES else f"a sum has at most {MOST_VALUES} exponentials: {length}"
+
+
+def _float_fault(operator: Operator, data: Value, output: Value) -> str | None:
+    constants = softmax_constants(operator, data, output)
+    is_finite = np.isfinite(constants.exponentials[0] * constants.factor)
+    # ONNX Runtime gives 0 or 255 then; so it does for every softmax of one value with a scale of 1/256.
+    return None if is_finite else f"its exponentials times {constants.factor} are beyond binary32"
 
 
 def softmax_constants(operator: Operator, data: Value, output: Value) -> SoftmaxConstants:
-    """The constants of a softmax."""
+    """The constants of a softmax of the float rule."""
     distance = np.arange(256)
-    if operator.rule == "fixed":
-        step = -scale_of(data) * np.float32(operator.attributes["beta"])
-        exponents = (step * distance.astype(np.float32)).astype(np.float64)
-        return SoftmaxConstants(np.exp(exponents).astype(np.float32), scale_of(output))
     length = data.shape[operator.attributes["axis"]]
     room = math.log(float(np.finfo(np.float32).max / np.float32(length))) - RESERVE
     scale = float(scale_of(data))
@@ -88,20 +96,24 @@ def softmax_constants(operator: Operator, data: Value, output: Value) -> Softmax
 
 
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:
-    constants = softmax_constants(operator, inputs[0], output)
     rows = np.moveaxis(arrays[0].astype(np.int64), operator.attributes["axis"], -1)
-    terms = constants.exponentials[rows.max(axis=-1, keepdims=True) - rows]
-    # Accumulated, not reduced: numpy adds pairs, the runtimes one value after the other.
-    sums = np.add.accumulate(terms, axis=-1)[..., -1:]
-    steps = _fixed(terms, sums, constants, output) if operator.rule == "fixed" else _float(terms, sums, constants)
+    distances = rows.max(axis=-1, keepdims=True) - rows
+    if operator.rule == "fixed":
+        steps = _fixed_steps(distances, float(scale_of(inputs[0])), operator.attributes["beta"])
+    else:
+        steps = _float_steps(distances, softmax_constants(operator, inputs[0], output))
     return stored(np.moveaxis(steps + zero_point_of(output), -1, operator.attributes["axis"]), operator, output)
 
 
-def _fixed(terms: FloatArray, sums: FloatArray, constants: SoftmaxConstants, output: Value) -> LongArray:
-    scaled = terms * (np.float32(1) / (sums * constants.factor))
-    # uint8 truncates the binary32 sum, which for 0.49999997 is 1.
-    return (scaled + np.float32(0.5)).astype(np.int64) if output.type == "u8" else half_away(scaled)
+def _fixed_steps(distances: LongArray, scale: float, beta: float) -> LongArray:
+    tables = fixed_exponentials(scale, beta)
+    sums = tables.terms.astype(np.int64)[distances].sum(axis=-1, keepdims=True)
+    reciprocal, bits = reciprocals(sums)
+    return fixed_shares(reciprocal, bits, tables.shares.astype(np.int64)[distances])
 
 
-def _float(terms: FloatArray, sums: FloatArray, constants: SoftmaxConstants) -> LongArray:
-    return half_even(terms * constants.factor / sums)
+def _float_steps(distances: LongArray, constants: SoftmaxConstants) -> LongArray:
+    terms = constants.exponentials[distances]
+    # Accumulated, not reduced: numpy adds pairs, the runtime one value after the other.
+    sums = np.add.accumulate(terms, axis=-1)[..., -1:]
+    return half_even((terms * constants.factor / sums).astype(np.float32))

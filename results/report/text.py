@@ -115,6 +115,7 @@ def _layer(row: LayerRow) -> dict[str, Any]:
         "workload": row.workload,
         "label": row.label,
         "count": row.count,
+        "names": row.names,
         "macs": row.macs,
         "default": _schedule(row.default),
         "best": _schedule(row.best),

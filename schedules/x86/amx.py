@@ -11,7 +11,8 @@ from schedules.target import Target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Conv2d, Dense, Workload
 from schedules.x86.amx_form import LANES
-from schedules.x86.amx_space import amx_form, amx_space
+from schedules.x86.amx_space import amx_form, amx_space, estimated_cycles
+from schedules.x86.threads import threaded_space, threads_of
 
 PROFILE = "x86-amx"
 
@@ -38,7 +39,12 @@ class AmxX86:
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:
         assert isinstance(workload, Conv2d | Dense)
-        return amx_space(image_of(workload), target.threads)
+        image = image_of(workload)
+
+        def cycles(config: Mapping[str, Value], threads: int) -> float:
+            return estimated_cycles(amx_form(image, config, threads))
+
+        return threaded_space(lambda threads: amx_space(image, threads), cycles, target.threads)
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
@@ -46,6 +52,6 @@ class AmxX86:
         from schedules.x86.amx_kernel import write_amx
 
         self.space(workload, target).check(config)
-        form = amx_form(image_of(workload), config, target.threads)
+        form = amx_form(image_of(workload), config, threads_of(config))
         function = write_amx(workload, form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

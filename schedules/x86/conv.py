@@ -11,9 +11,10 @@ from schedules.target import Target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Conv2d, Dense, Workload
 from schedules.x86.conv_form import conv_form
-from schedules.x86.conv_space import conv_space
+from schedules.x86.conv_space import conv_space, estimated_cycles
 from schedules.x86.offsets import dot_offsets
 from schedules.x86.registers import REGISTERS
+from schedules.x86.threads import threaded_space, threads_of
 
 
 class ConvX86:
@@ -34,7 +35,12 @@ class ConvX86:
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:
         assert isinstance(workload, Conv2d | Dense)
-        return conv_space(image_of(workload), REGISTERS[target.profile], dot_offsets(workload), target.threads)
+        image, registers, offsets = image_of(workload), REGISTERS[target.profile], dot_offsets(workload)
+
+        def cycles(config: Mapping[str, Value], threads: int) -> float:
+            return estimated_cycles(conv_form(image, registers, config, offsets, threads))
+
+        return threaded_space(lambda threads: conv_space(image, registers, offsets, threads), cycles, target.threads)
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
@@ -43,6 +49,6 @@ class ConvX86:
 
         self.space(workload, target).check(config)
         registers, offsets = REGISTERS[target.profile], dot_offsets(workload)
-        form = conv_form(image_of(workload), registers, config, offsets, target.threads)
+        form = conv_form(image_of(workload), registers, config, offsets, threads_of(config))
         function = write_conv(workload, form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

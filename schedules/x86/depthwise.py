@@ -10,8 +10,9 @@ from schedules.target import Target
 from schedules.template import Kernel, Rejection
 from schedules.workload import DepthwiseConv2d, Workload
 from schedules.x86.depthwise_form import depthwise_form
-from schedules.x86.depthwise_space import depthwise_space
+from schedules.x86.depthwise_space import depthwise_space, estimated_cycles
 from schedules.x86.registers import REGISTERS
+from schedules.x86.threads import threaded_space, threads_of
 
 
 class DepthwiseX86:
@@ -29,7 +30,12 @@ class DepthwiseX86:
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:
         assert isinstance(workload, DepthwiseConv2d)
-        return depthwise_space(workload, REGISTERS[target.profile], target.threads)
+        registers = REGISTERS[target.profile]
+
+        def cycles(config: Mapping[str, Value], threads: int) -> float:
+            return estimated_cycles(depthwise_form(workload, registers, config, threads))
+
+        return threaded_space(lambda threads: depthwise_space(workload, registers, threads), cycles, target.threads)
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
@@ -37,6 +43,6 @@ class DepthwiseX86:
         from schedules.x86.depthwise_kernel import write_depthwise
 
         self.space(workload, target).check(config)
-        form = depthwise_form(workload, REGISTERS[target.profile], config, target.threads)
+        form = depthwise_form(workload, REGISTERS[target.profile], config, threads_of(config))
         function = write_depthwise(form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -15,6 +15,8 @@ MAX_TILE_ROWS, MAX_TILE_COLUMNS = 4, 8
 MAX_TILE_DOTS = 48
 # Those of all tiles that have code of their own, because the border is elsewhere in each: beyond, the border is copied.
 MAX_CODE_DOTS = 900
+# Of `estimated_cycles`: instructions that turn a register of sums into bytes, and ports that they have.
+STORE_INSTRUCTIONS, PORTS = 5, 2
 
 
 def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: int) -> ConfigSpace:
@@ -62,6 +64,13 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
         default=default(),
         features=lambda config: _features(depthwise_form(workload, registers, config, threads)),
     )
+
+
+def estimated_cycles(form: DepthwiseForm) -> float:
+    """A rough count: dot products, and what turns a register of sums into bytes, on two ports."""
+    workload, lanes = form.workload, form.registers.lanes
+    registers = workload.batch * form.output[0] * form.output[1] * -(-workload.out_channels // lanes)
+    return registers * (form.words * workload.window.kernel[1] + STORE_INSTRUCTIONS) / PORTS / form.threads
 
 
 def _code_dots(form: DepthwiseForm) -> int:

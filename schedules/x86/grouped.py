@@ -11,9 +11,10 @@ from schedules.target import Target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Conv2d, Workload
 from schedules.x86.grouped_form import group_words, grouped_form
-from schedules.x86.grouped_space import MAX_DOTS, grouped_space
+from schedules.x86.grouped_space import MAX_DOTS, estimated_cycles, grouped_space
 from schedules.x86.offsets import dot_offsets
 from schedules.x86.registers import REGISTERS
+from schedules.x86.threads import threaded_space, threads_of
 
 # Wider groups fill the registers of a tile on their own, and broadcasting their data from memory is as fast.
 MAX_GROUP_OUTPUTS = 32
@@ -52,7 +53,12 @@ class GroupedX86:
 
     def space(self, workload: Workload, target: Target) -> ConfigSpace:
         assert isinstance(workload, Conv2d)
-        return grouped_space(image_of(workload), REGISTERS[target.profile], dot_offsets(workload), target.threads)
+        image, registers, offsets = image_of(workload), REGISTERS[target.profile], dot_offsets(workload)
+
+        def cycles(config: Mapping[str, Value], threads: int) -> float:
+            return estimated_cycles(grouped_form(image, registers, config, offsets, threads))
+
+        return threaded_space(lambda threads: grouped_space(image, registers, offsets, threads), cycles, target.threads)
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d)
@@ -61,7 +67,7 @@ class GroupedX86:
 
         self.space(workload, target).check(config)
         registers, offsets = REGISTERS[target.profile], dot_offsets(workload)
-        form = grouped_form(image_of(workload), registers, config, offsets, target.threads)
+        form = grouped_form(image_of(workload), registers, config, offsets, threads_of(config))
         function = write_grouped(workload, form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))
 

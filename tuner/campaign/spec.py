@@ -66,6 +66,7 @@ class CampaignSpec:
             trials_per_task=self.trials_per_task,
             layers={layer.workload.key: layer.count for layer in self.network.layers},
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            names={layer.workload.key: layer.names for layer in self.network.layers},
         )
 
 

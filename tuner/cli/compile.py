@@ -80,11 +80,12 @@ def compile_(
 
 def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
     from results.report.format import milliseconds
-    from tuner.models.ranking import rank_on_this_machine
+    from tuner.models.ranking import MIXTURE, rank_on_this_machine
 
     ranking = rank_on_this_machine(graph, target, results)
     for name, time_s in ranking.times_s.items():
-        say(f"{milliseconds(time_s):>8} ms  {name}{', which stays' if name == ranking.best.name else ''}")
+        predicted = f", predicted {milliseconds(ranking.predicted_s)} ms" if name == MIXTURE else ""
+        say(f"{milliseconds(time_s):>8} ms  {name}{predicted}{', which stays' if name == ranking.best.name else ''}")
     return ranking.best.chosen
 
 

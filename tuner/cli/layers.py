@@ -37,7 +37,7 @@ def layers(
     chosen = target_to_look_at(target)
     rows = [
         {
-            "name": layer.name,
+            "names": layer.names,
             "count": layer.count,
             "macs": layer.workload.macs,
             "workload": layer.workload.key,
@@ -78,5 +78,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _reasons(row: dict[str, Any]) -> list[str]:
     others = [f"    {name}: takes it, too" for name in row["templates"][1:]]
-    first = f"    the first of {row['count']}: {row['name']}" if row["count"] > 1 else f"    {row['name']}"
-    return [row["workload"], first, *others, *(f"    {name}: {reason}" for name, reason in row["rejections"].items())]
+    unnamed = row["count"] - len(row["names"])
+    names = [f"    {name}" for name in row["names"]] + ([f"    and {unnamed} more of it"] if unnamed else [])
+    return [row["workload"], *names, *others, *(f"    {name}: {reason}" for name, reason in row["rejections"].items())]

@@ -110,7 +110,7 @@ class _Clock(Silence):
 
 def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Choice, Effort] | None:
     """What a campaign of its own finds, with records that are copied when it is done; None if it was stopped."""
-    network = Network(name, "a layer of a race", None, (Layer(workload.key, 1, workload),))
+    network = Network(name, "a layer of a race", None, (Layer((workload.key,), 1, workload),))
     spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials)
     site, clock = track.site, _Clock()
     _know_device(site.store, folder, site.target)

@@ -13,7 +13,7 @@ from tuner.errors import BenchSpecError, NoPeersError
 from tuner.models.accuracy import Difference, differences
 from tuner.models.checks import Check, model_of, seats_of
 from tuner.models.race import Entry, Result, race
-from tuner.models.runtimes import PEERS, REFERENCES, UNQUANTIZED, Runtime
+from tuner.models.runtimes import ON_REQUEST, PEERS, REFERENCES, UNQUANTIZED, Runtime
 
 _SHOWN = 60
 
@@ -68,17 +68,17 @@ def _entries(model: Path, peers: Sequence[Runtime], unquantized: Path | None) ->
 
 
 def runtimes_named(names: Sequence[str] | None) -> tuple[Runtime, ...]:
-    """The runtimes to compare with, of these names or all, that are installed.
+    """The runtimes to compare with that are installed: those of these names, or all that need not be asked for.
 
     Raises:
         BenchSpecError: there is no runtime of a name.
         NoPeersError: none is installed.
     """
-    known = {peer.name: peer for peer in PEERS}
+    known = {peer.name: peer for peer in (*PEERS, *ON_REQUEST)}
     for name in names or ():
         if name not in known:
             raise BenchSpecError(f"unknown runtime `{name[:_SHOWN]}`, known: {', '.join(known)}")
-    wanted = [peer for peer in PEERS if names is None or peer.name in names]
+    wanted = [peer for peer in known.values() if (peer in PEERS if names is None else peer.name in names)]
     found = tuple(peer for peer in wanted if not missing_distributions(peer.requires))
     if not found:
         raise NoPeersError(f"none of the runtimes to compare with is installed: {', '.join(p.name for p in wanted)}")

@@ -44,7 +44,7 @@ from tuner.publish import open_records
 MOST_RIVALS = 3
 ROUNDS, RUNS = 3, 20
 TIMING = Timing(repeats=20, min_repeat_s=0.02)
-DEFAULTS = "defaults"
+DEFAULTS, MIXTURE = "defaults", "the best of each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,12 @@ class Ranking:
     Attributes:
         best: the fastest variant.
         times_s: median seconds of a run by variant, in the order in which they were made.
+        predicted_s: of `MIXTURE`: the time of `DEFAULTS` less what the profiles say that each layer saves.
     """
 
     best: Variant
     times_s: Mapping[str, float]
+    predicted_s: float
 
 
 def candidates(store: Store | None, graph: Graph, target: Target) -> dict[Workload, list[Choice]]:
@@ -128,14 +130,17 @@ def rank(
             for _ in range(ROUNDS)
             for seat, variant in zip(seats, variants, strict=True)
         ]
-        best = _best_of_each(variants, [times_s[index :: len(variants)] for index in range(len(variants))])
-        variants.append(_variant(graph, target, Chosen(best), "the best of each", folder))
+        totals_s = _totals(variants, [times_s[index :: len(variants)] for index in range(len(variants))])
+        best = {workload: min(by_variant, key=by_variant.__getitem__) for workload, by_variant in totals_s.items()}
+        mixture = Chosen({workload: variants[index].chosen.choose(workload) for workload, index in best.items()})
+        variants.append(_variant(graph, target, mixture, MIXTURE, folder))
         seats.append(contestants.add(cores, OWN.name))
         _load(seats[-1], variants[-1], folder, {})
         raced, _ = time_in_turn(seats, TIMING)
     medians = {variant.name: median(values) for variant, values in zip(variants, raced, strict=True)}
     fastest = min(variants, key=lambda variant: medians[variant.name])
-    return Ranking(fastest, medians)
+    saved_s = sum(totals_s[workload][0] - totals_s[workload][index] for workload, index in best.items())
+    return Ranking(fastest, medians, medians[DEFAULTS] - saved_s)
 
 
 def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
@@ -171,13 +176,12 @@ def _load(seat: Contestant, variant: Variant, folder: Path, more: Mapping[str, o
         raise BenchError(f"{variant.name} failed: {seat.failure}")
 
 
-def _best_of_each(variants: Sequence[Variant], times_s: Sequence[Sequence[Array]]) -> dict[Workload, Choice]:
-    """Each layer's choice with the least time, over all its calls, by the medians of the rounds."""
-    totals: dict[Workload, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+def _totals(variants: Sequence[Variant], times_s: Sequence[Sequence[Array]]) -> dict[Workload, dict[int, float]]:
+    """Seconds of all calls of a layer in each variant, by the medians of the rounds."""
+    totals_s: dict[Workload, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for index, (variant, rounds) in enumerate(zip(variants, times_s, strict=True)):
         calls = [call for call in variant.about.calls if call["kernel"]]
         for call, time_s in zip(calls, np.median(rounds, axis=0), strict=True):
             if call["schedule"]:
-                totals[parse_workload(call["computes"])][index] += float(time_s)
-    fastest = {workload: min(by_variant, key=by_variant.__getitem__) for workload, by_variant in totals.items()}
-    return {workload: variants[index].chosen.choose(workload) for workload, index in fastest.items()}
+                totals_s[parse_workload(call["computes"])][index] += float(time_s)
+    return totals_s

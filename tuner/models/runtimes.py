@@ -200,12 +200,66 @@ class _Interpreter:
         return [np.array(self._interpreter.get_tensor(form["index"])) for form in forms]
 
 
+class Tvm:
+    """TVM's own importers and default pipeline, which compute quantized models in floats.
+
+    It takes seconds to compile a model and, for want of schedules, up to seconds to run it.
+    """
+
+    name = "tvm"
+    requires = ("apache-tvm",)
+    suffixes = (".onnx", ".tflite")
+
+    def load(self, path: Path, threads: int) -> LoadedModel:
+        import tvm
+        from tvm import relax
+        from tvm.target import codegen
+
+        target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": threads})
+        with target:
+            executable = tvm.compile(_imported(path), target)
+        tvm.get_global_func("runtime.config_threadpool")(1, threads)
+        return _Machine(relax.VirtualMachine(executable, tvm.cpu())["main"])
+
+
+def _imported(path: Path) -> Any:
+    """A model as TVM's importer for its format makes it."""
+    if path.suffix.lower() == ".tflite":
+        import tflite
+        from tvm.relax.frontend.tflite import from_tflite
+
+        return from_tflite(tflite.Model.GetRootAsModel(path.read_bytes(), 0))
+    import onnx
+    from tvm.relax.frontend.onnx import from_onnx
+
+    return from_onnx(onnx.load(path), keep_params_in_input=False)
+
+
+class _Machine:
+    def __init__(self, main: Any) -> None:
+        self._main = main
+
+    def bind(self, inputs: Sequence[Array]) -> None:
+        from tvm import runtime
+
+        self._inputs = [runtime.tensor(np.ascontiguousarray(array)) for array in inputs]
+
+    def run(self) -> None:
+        self._made = self._main(*self._inputs)
+
+    def outputs(self) -> list[Array]:
+        made = [self._made] if hasattr(self._made, "numpy") else list(self._made)
+        return [output.numpy() for output in made]
+
+
 OWN = Int8Tune()
 # What a model means, by what its file's name ends in.
 REFERENCES: dict[str, Runtime] = {".tflite": LiteRtReference(), ".onnx": OnnxRuntime()}
 PEERS: tuple[Runtime, ...] = (OnnxRuntime(), OpenVino(), LiteRt())
 # Those that run models which are not quantized in another way: in the precision of their numbers.
 UNQUANTIZED: dict[str, Runtime] = {"openvino": OpenVino("openvino-f32", "f32")}
+# Peers that take part where they are asked for by name.
+ON_REQUEST: tuple[Runtime, ...] = (Tvm(),)
 RUNTIMES: dict[str, Runtime] = {
-    runtime.name: runtime for runtime in (OWN, *PEERS, *REFERENCES.values(), *UNQUANTIZED.values())
+    runtime.name: runtime for runtime in (OWN, *PEERS, *ON_REQUEST, *REFERENCES.values(), *UNQUANTIZED.values())
 }
