@@ -63,12 +63,14 @@ def marked(folder: str) -> list[psutil.Process]:
     return found
 
 
-def listeners() -> set[str]:
-    """What listens on TCP and UDP ports of this machine."""
-    found = set()
-    for name in ("tcp", "tcp6", "udp", "udp6"):
-        lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
-        found |= {f"{name} {line.split()[1]}" for line in lines if "udp" in name or line.split()[3] == "0A"}
+def listeners(folder: str) -> list[str]:
+    """What listens on a port, of all that this process has started, and the agents of a folder; sshd is none of it."""
+    found = []
+    for process in (*psutil.Process().children(recursive=True), *marked(folder)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if not process.name().startswith("sshd"):
+                ports = process.net_connections("inet")
+                found += [f"{process.name()} {port.laddr}" for port in ports if port.status in ("LISTEN", "NONE")]
     return found
 
 

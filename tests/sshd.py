@@ -86,8 +86,7 @@ def running_sshd(folder: Path) -> Iterator[Sshd]:
         make_key(folder / name)
     port = _free_port()
     (folder / "config").write_text(_CONFIG.format(port=port, folder=folder))
-    if os.geteuid() == 0:
-        # Where root's sshd keeps its helper; Debian's service makes it.
+    if os.geteuid() == 0:  # where root's sshd confines itself; Debian's service makes it
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     path = _sshd()
     assert path is not None

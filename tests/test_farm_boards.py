@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -17,11 +18,13 @@ from statistics import median
 import psutil
 import pytest
 from boards import CACHE, CROSS_COMPILER, a53_behind, board_behind, listeners, marked, why_no_a53
+from campaigns import SMALL, SMALL_DEPTHWISE, network_of, trials_of
 from rpc_kernels import BRIEF, Kernels, build_kernels, sha256_of
 from sshd import Sshd, running_sshd
 
 from compiler.linker import link_module
 from results.record import Outcome
+from results.store import SqliteStore
 from rpc.board_way import Way, way_to_json
 from rpc.errors import NotProvisionedError
 from rpc.inventory import Board
@@ -33,6 +36,11 @@ from schedules.lowering import compile_function
 from schedules.registry import template_for
 from schedules.target import target_for
 from schedules.workload import parse_workload
+from tuner.campaign.events import Silence
+from tuner.campaign.loop import Ending
+from tuner.campaign.run import run_campaign
+from tuner.campaign.spec import CampaignSpec
+from tuner.folders import STORE_FILE
 from tuner.verify import write_cases, write_suite
 
 pytestmark = pytest.mark.alone
@@ -86,19 +94,17 @@ def ready(request: pytest.FixtureRequest, sshd: Sshd, tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp(request.param) / "board"
     is_a53 = request.param == "a53"
     board = a53_behind(sshd, folder) if is_a53 else board_behind(sshd, "x86", folder)
-    before = listeners()
     provision(board, CACHE, upgrade=False, say=print)
     kernels = build_kernels(tmp_path_factory.mktemp("kernels"), CROSS_COMPILER if is_a53 else "cc")
     with AgentTransport(board) as transport:
         ready = Ready(board, transport, kernels)
         assert ready.run("good").outcome is Outcome.OK
-        assert listeners() == before
         yield ready
+        assert listeners(board.folder) == []
     deadline = time.monotonic() + 5
     while marked(board.folder) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert marked(board.folder) == []
-    assert listeners() == before
 
 
 BAD = {
@@ -263,6 +269,21 @@ def test_a_board_has_one_host(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK
     with pytest.raises(NotProvisionedError, match=f"another agent is at work here: process {ready.agent.pid}"):
         AgentTransport(ready.board).start()
+
+
+@pytest.mark.slow
+def test_a_campaign_runs_on_a_board(ready: Ready, tmp_path: Path) -> None:
+    ready.transport.close()
+    board = replace(ready.board, cores=(0,), limits=replace(ready.board.limits, memory_bytes=2 << 30))
+    spec = CampaignSpec("small", network_of(SMALL, SMALL_DEPTHWISE), strategy="random", trials_per_task=8)
+    outlet = run_campaign(spec, "generic", 1, AgentTransport(board), tmp_path, Silence(), lambda: False)
+    assert outlet.ending is Ending.FINISHED
+    with closing(SqliteStore(tmp_path / STORE_FILE)) as store:
+        trials = trials_of(store, spec)
+    assert len(trials) == 16
+    assert {trial.outcome for trial in trials} == {Outcome.OK}
+    assert {trial.environment["board"] for trial in trials} == {board.name}
+    ready.transport.start()
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ import base64
 import re
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -225,12 +227,22 @@ def test_the_key_is_in_no_argument_environment_or_message(provisioned: Board, ss
 
 
 def test_no_port_is_opened(provisioned: Board, kernels: Kernels) -> None:
-    before = listeners()
-    ready(provisioned)
     with AgentTransport(provisioned) as transport:
-        assert transport.run(kernels.request("good")).outcome is Outcome.OK
-        assert listeners() == before
-    assert listeners() == before
+        assert listeners(provisioned.folder) == []
+        asked = threading.Thread(target=transport.run, args=[kernels.request("hangs", run_limit_s=1.0)])
+        asked.start()
+        deadline = time.monotonic() + 5
+        while len(marked(provisioned.folder)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(marked(provisioned.folder)) == 2
+        assert listeners(provisioned.folder) == []
+        asked.join(20)
+    listens = "import socket, time; s = socket.create_server(('127.0.0.1', 0)); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", listens], stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        assert len(listeners(provisioned.folder)) == 1
+        other.kill()
 
 
 def test_the_board_itself_ends_a_session_at_its_deadline(provisioned: Board) -> None:
