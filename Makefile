@@ -28,8 +28,8 @@ bench: $(VENV)/installed-peers
 	$(BIN)/int8tune bench
 
 test: $(VENV)/installed-test
-	$(BIN)/pytest $(BESIDE) -m "not slow and not alone"
-	$(BIN)/pytest -m "not slow and alone"
+	$(BIN)/pytest $(BESIDE) --durations 15 -m "not slow and not alone"
+	$(BIN)/pytest --durations 15 -m "not slow and alone"
 
 test-slow: $(VENV)/installed-test
 	$(BIN)/pytest $(BESIDE) -m "not alone" --timeout 7200
