@@ -28,7 +28,7 @@ SMALL_DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
 
 
 def network_of(*keys: str) -> Network:
-    layers = tuple(Layer(f"layer{index}", 1, parse_workload(key)) for index, key in enumerate(keys))
+    layers = tuple(Layer((f"layer{index}",), 1, parse_workload(key)) for index, key in enumerate(keys))
     return Network("small", "layers for tests", None, layers)
 
 

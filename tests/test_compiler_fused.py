@@ -38,7 +38,7 @@ def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
     return scale_fused(sums, found.scale[at], np.where(is_exception, found.exception_offset[at], found.offset[at]))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(scales=st.lists(SCALES, min_size=1, max_size=3), bounds=BOUNDS)
 def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple[int, int]) -> None:
     stairs = staircase(scales, *bounds)
@@ -51,7 +51,7 @@ def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple
 
 
 # Powers of two and their multiples, too: every other threshold is a tie.
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     factors=st.lists(SCALES | st.sampled_from([0.5, 0.25, 0.125, 0.375, 2.0**-9]), min_size=1, max_size=3),
     bounds=BOUNDS,

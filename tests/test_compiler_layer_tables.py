@@ -43,7 +43,7 @@ def _write(folder: Path, text: str) -> str:
 def test_a_table_of_ones_own(tmp_path: Path) -> None:
     network = load_network(_write(tmp_path, json.dumps(_table())))
     workload = parse_workload(str(ROW["workload"]))
-    assert network == Network("tiny", "two layers", (1, 8, 8, 16), (Layer("conv1", 2, workload),))
+    assert network == Network("tiny", "two layers", (1, 8, 8, 16), (Layer(("conv1",), 2, workload),))
     assert network.macs == 2 * 8 * 8 * 16 * 3 * 3 * 16
 
 

@@ -67,8 +67,7 @@ MinGainOption = Annotated[
         "--min-gain",
         metavar="SHARE",
         parser=share,
-        help="A layer ends early when the model expects its next trials to save less than this share of its time; "
-        "0: never.",
+        help="A layer ends early when its next trials are expected to save less than this share of its time.",
     ),
 ]
 CacheOption = Annotated[
@@ -78,14 +77,14 @@ CacheOption = Annotated[
         metavar="MODE",
         parser=cache_mode_named,
         help="Where kernels find data and weights when they are timed: warm, where the call before left them, or cold, "
-        "outside the core's second-level cache.",
+        "outside the second-level cache.",
     ),
 ]
 
 
 DevicesOption = Annotated[
     str | None,
-    typer.Option("--devices", metavar="NAMES", help="Boards of the inventory to measure on, separated by commas."),
+    typer.Option("--devices", metavar="NAMES", help="Boards that measure, separated by commas."),
 ]
 
 
