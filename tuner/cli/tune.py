@@ -67,7 +67,7 @@ MinGainOption = Annotated[
         "--min-gain",
         metavar="SHARE",
         parser=share,
-        help="A layer ends early when its next trials are expected to save less than this share of its time.",
+        help="A layer ends early when its next trials should save less than this share.",
     ),
 ]
 CacheOption = Annotated[
