@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores, for two boards"),
 ]
 
-TRIALS = 4
+TRIALS = 3
 LOCAL = """
 [[boards]]
 name = "near"

@@ -100,7 +100,8 @@ def test_it_keeps_up_with_64_boards() -> None:
     """Promise 21: the time of a decision, and memory that does not grow with the work done."""
     claims, resident = keep_up(trials=6000)
     assert np.quantile(claims, 0.99) <= 0.05
-    assert resident[-1] < 300e6
+    # The rest of this process is of other tests.
+    assert resident[-1] - resident[0] < 50e6
     assert resident[-1] < 1.15 * resident[len(resident) // 2]
 
 

@@ -202,6 +202,7 @@ class TestRace:
         assert 1 <= len(recorded.times_s) <= 4
         assert not (tmp_path / ".work").exists()
 
+    @pytest.mark.slow
     def test_a_wrong_kernel_is_reported_and_does_not_count(self, tmp_path: Path, vnni: Target) -> None:
         """TVM's own intrinsic saturates."""
         legs: list[Leg] = []
@@ -212,6 +213,7 @@ class TestRace:
         assert theirs.times_s == ()
         assert theirs.error
 
+    @pytest.mark.slow
     def test_a_search_that_crashes_costs_its_layer_alone(self, tmp_path: Path) -> None:
         legs: list[Leg] = []
         layers = tuple(map(parse_workload, (CONV, "conv2d-s8s8-1x8x8x16-k1x1x32-s1-p0-float.c-s8")))
