@@ -182,6 +182,7 @@ def searches(folder: Path) -> list[int]:
 class TestRace:
     """MetaSchedule itself, with small budgets; most of the time TVM loads."""
 
+    @pytest.mark.slow
     def test_both_search_the_same_layer_and_both_are_exact(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
