@@ -15,7 +15,8 @@ from compiler.about import read_about
 from compiler.errors import CompiledModelError
 from compiler.graph import DTYPES
 from compiler.program import Array
-from compiler.strict_json import clipped, printable
+from compiler.strict_json import clipped
+from results.text import printable
 from rpc.capabilities import usable_features
 from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 

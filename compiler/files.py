@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compiler.errors import CompilerError
-from compiler.strict_json import printable
+from results.text import printable
 
 
 def read_file(path: Path, kind: str, most_bytes: int, refusal: Callable[[str], CompilerError]) -> bytes:

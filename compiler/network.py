@@ -15,7 +15,8 @@ from pathlib import Path
 
 from compiler.errors import LayerTableError, UnknownNetworkError
 from compiler.files import read_file
-from compiler.strict_json import Faults, Fields, clipped, decode_json, printable
+from compiler.strict_json import Faults, Fields, clipped, decode_json
+from results.text import printable
 from schedules.errors import WorkloadError
 from schedules.workload import Workload, parse_workload
 

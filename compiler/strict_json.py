@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -13,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from compiler.errors import LayerTableError
+from results.text import printable, unknown_field
 
 MAX_SHOWN = 80
 
@@ -60,7 +60,7 @@ class Fields:
             self.fault(name, "given more than once")
         for name in value:
             if name not in required and name not in optional:
-                self.fault(clipped(name), _unknown(name, [*required, *optional]))
+                self.fault(clipped(name), unknown_field(name, [*required, *optional]))
         for name in required:
             if name not in value:
                 self.fault(name, "missing")
@@ -162,18 +162,8 @@ def clipped(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def printable(text: str) -> str:
-    """The text with every character escaped that could move a terminal's cursor or change its colours."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def _as_object(pairs: list[tuple[str, object]]) -> JsonObject:
     members = JsonObject(pairs)
     if len(members) < len(pairs):
         members.repeated = tuple(clipped(name) for name, times in Counter(n for n, _ in pairs).items() if times > 1)
     return members
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name[:MAX_SHOWN], known, n=1)
-    return f"unknown field, did you mean `{near[0]}`?" if near else f"unknown field, known: {', '.join(sorted(known))}"

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from compiler.errors import ModelError
 from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
 from compiler.operators import checked, other
-from compiler.strict_json import clipped, printable
+from compiler.strict_json import clipped
 from compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operators, window_padding
 from compiler.unused import without_unused
+from results.text import printable
 from schedules.numerics import RANGES
 
 IDENTIFIER = b"TFL3"

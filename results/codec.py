@@ -146,6 +146,7 @@ def _encode_campaign(campaign: Campaign) -> Values:
 
 
 def _decode_campaign(row: Values, _campaign: str, _environment: Environment) -> Campaign:
+    layers = {workload: _count_and_names(value) for workload, value in json.loads(row["layers"]).items()}
     return Campaign(
         name=row["name"],
         network=row["network"],
@@ -154,13 +155,9 @@ def _decode_campaign(row: Values, _campaign: str, _environment: Environment) -> 
         strategy=row["strategy"],
         seed=int(row["seed"]),
         trials_per_task=row["trials_per_task"],
-        layers={workload: _count_and_names(value)[0] for workload, value in json.loads(row["layers"]).items()},
+        layers={workload: count for workload, (count, _) in layers.items()},
         created_at=row["created_at"],
-        names={
-            workload: tuple(names)
-            for workload, value in json.loads(row["layers"]).items()
-            if (names := _count_and_names(value)[1])
-        },
+        names={workload: tuple(names) for workload, (_, names) in layers.items() if names},
     )
 
 

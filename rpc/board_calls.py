@@ -12,7 +12,7 @@ from results.record import Outcome
 from rpc import processes
 from rpc.agent_link import AgentLink
 from rpc.errors import DeviceLostError, ProtocolError, SessionEndedError
-from rpc.session import FailedError
+from rpc.judging import FailedError
 from rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
 
 _FUNCTIONS = ("load", "add_case", "run", "output", "calls", "time", "set_cold")

@@ -17,11 +17,11 @@ from rpc.board_cases import BoardCases
 from rpc.board_connection import connect
 from rpc.board_session import BoardBench, measure_on_board
 from rpc.board_way import Way, way_from_json
-from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
-from rpc.fields import Fields, integer
-from rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
+from rpc.errors import DeviceLostError, DeviceStartError
+from rpc.fields import Fields
+from rpc.protocol import capabilities_to_json
 from rpc.request import Capabilities, Reply, Request
-from rpc.server import VERSION, guard_against_orphanhood
+from rpc.server import VERSION, answer_request, guard_against_orphanhood
 
 _SEND_LIMIT_S = 10.0
 # The agent leaves where the host is silent for 20 s.
@@ -74,15 +74,7 @@ class BoardServer:
         self._send({"version": VERSION, "capabilities": capabilities_to_json(self._capabilities)})
         while True:
             self._wait_for_request()
-            arrived_at = time.monotonic()
-            envelope = Fields("", framing.receive(self._sock, arrived_at + _SEND_LIMIT_S), ("serial", "request"))
-            answer: dict[str, object] = {"serial": envelope.read("serial", integer(0, 1 << 62))}
-            try:
-                request = envelope.read("request", lambda _, value: request_from_json(value))
-                answer |= {"reply": reply_to_json(self._measure(request, arrived_at))}
-            except ProtocolError as error:
-                answer |= {"refused": str(error)}
-            self._send(answer)
+            answer_request(self._sock, self._measure)
 
     def close(self) -> None:
         if self._bench is not None:

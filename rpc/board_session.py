@@ -22,14 +22,14 @@ from rpc.board_calls import BoardCalls, Ran
 from rpc.board_cases import BoardCase, BoardCases, content
 from rpc.board_timing import BoardTiming
 from rpc.cases import CaseError
+from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
 from rpc.protocol import Timed
 from rpc.request import Program, Reply, Request
-from rpc.session import MOST_TIMINGS, FailedError, one_line
+from rpc.timing import PROBE_REPEAT_S
 
 # After the board's own limit: its word that a session was late comes first.
 _PATIENCE_S = 3.0
 _END_LIMIT_S = 8.0
-_PROBE_REPEAT_S = 0.001
 _LARGEST_OBSERVED = 1e12
 
 
@@ -70,12 +70,10 @@ def measure_on_board(request: Request, bench: BoardBench, arrived_at: float) -> 
         probe = _load(request.probe, bench.cases) if request.probe else None
         _send_cases([*programs, *filter(None, [probe])], bench)
         reply = _BoardSession(request, programs, probe, bench.link).run()
-    except CaseError as error:
-        reply = Reply(Outcome.DEVICE_LOST, error_class="CaseUnreadable", error=one_line(str(error)))
-    except FailedError as error:
-        if error.outcome is Outcome.DEVICE_LOST:
+    except (CaseError, FailedError) as error:
+        if isinstance(error, FailedError) and error.outcome is Outcome.DEVICE_LOST:
             bench.there.clear()
-        reply = Reply(error.outcome, error_class=error.error_class, error=one_line(str(error)))
+        reply = failed_reply(error)
     return dataclasses.replace(reply, run_s=time.monotonic() - arrived_at)
 
 
@@ -132,7 +130,7 @@ class _BoardSession:
         self._calls.begin()
         self._check_probe()
         self._load_and_verify()
-        timed = self._time()
+        timed = steadiest(self._time_once, self._request.timing.most_drift)
         for program in range(len(self._programs)):
             self._put_run(program, 0)
         self._calls.flush()
@@ -146,7 +144,7 @@ class _BoardSession:
             return
         try:
             self._put_load(self._probe, 0)
-            self._calls.put("calls", 0, _PROBE_REPEAT_S, math.inf)
+            self._calls.put("calls", 0, PROBE_REPEAT_S, math.inf)
             self._calls.flush()
             self._loaded(self._probe, "in the probe")
             self._probe_calls, _ = self._calls.calls("in the probe")
@@ -181,7 +179,7 @@ class _BoardSession:
         self._calls.put("run", self._first + program, case, next(self._salts))
 
     def _judge(self, program: int, case: int, when: str = "", runs_to_come: int = 0) -> None:
-        place = f"case {case}{when}" if len(self._programs) == 1 else f"program {program}, case {case}{when}"
+        place = place_of(program, len(self._programs), case, when)
         expected = self._programs[program].cases[case]
         ran = self._calls.ran(f"in {place}")
         if ran.changed:
@@ -214,29 +212,14 @@ class _BoardSession:
             "WrongValues", "values differ, and did not when it ran again"
         )
 
-    def _time(self) -> tuple[Timed, int]:
-        """The steadiest of as many timings as it takes until the device is steady, and how many those were."""
-        most_drift = self._request.timing.most_drift
-        timings = [self._time_once()]
-        while most_drift is not None and timings[-1].drift > most_drift and len(timings) < MOST_TIMINGS:
-            timings.append(self._time_once())
-        return min(timings, key=lambda timed: timed.drift), len(timings)
-
     def _time_once(self) -> Timed:
         return BoardTiming(self._calls, self._request, self._first, self._probe_calls).run()
 
 
 def _observed(timed: Timed, timings: int, state: Mapping[str, str]) -> dict[str, float]:
     khz = _number(state.get("frequency_khz", ""))
-    observed = {
-        "load_1min": _number(state.get("load", "").partition(" ")[0]),
-        "frequency_hz": None if khz is None else khz * 1e3,
-        "probe_before_s": timed.probe_before_s,
-        "probe_after_s": timed.probe_after_s,
-        "timings": float(timings),
-        "interrupted": float(timed.void),
-    }
-    return {name: value for name, value in observed.items() if value is not None}
+    load_1min = _number(state.get("load", "").partition(" ")[0])
+    return observed(timed, timings, load_1min, None if khz is None else khz * 1e3)
 
 
 def _number(written: str) -> float | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from results.record import Outcome
 from rpc.board_calls import BoardCalls
 from rpc.errors import ProtocolError
+from rpc.judging import FailedError
 from rpc.protocol import Timed, timed_from_json
 from rpc.request import Request
-from rpc.session import FailedError
-from rpc.timing import SHORTEST_REPEAT_S, is_over, next_look, slow_call_s
+from rpc.timing import PROBE_REPEATS, SHORTEST_REPEAT_S, is_over, next_look, slow_call_s
 
-_PROBE_REPEATS = 3
 _PLACE = "while timing"
 
 
@@ -25,7 +24,7 @@ class BoardTiming:
         self._request = request
         self._timing = request.timing
         self._first = first
-        self._probe = [(0, probe_calls)] * (_PROBE_REPEATS if request.probe else 0)
+        self._probe = [(0, probe_calls)] * (PROBE_REPEATS if request.probe else 0)
         self._times_s: list[list[float]] = [[] for _ in request.programs]
         self._void = 0
 

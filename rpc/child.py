@@ -84,12 +84,8 @@ class Child:
             return "closed its connection before it answered"
         code = os.waitstatus_to_exitcode(self._status)
         how = processes.how_it_ended(code) + (" before it answered" if code >= 0 else "")
-        tail = self._stderr_tail()
+        tail = processes.tail(self._stderr, _LONGEST_TAIL)
         return f"{how}: {tail}" if tail else how
-
-    def _stderr_tail(self) -> str:
-        size = os.fstat(self._stderr).st_size
-        return os.pread(self._stderr, _LONGEST_TAIL, max(0, size - _LONGEST_TAIL)).decode(errors="replace").strip()
 
 
 def _live(

@@ -35,7 +35,17 @@ def send(sock: socket.socket, message: Mapping[str, object], deadline: float) ->
         raise ProtocolError(f"a message must be plain JSON: {error}") from error
     if len(body) > LONGEST_BYTES:
         raise ProtocolError(f"a message may be at most {LONGEST_BYTES} bytes long: {len(body)}")
-    rest = memoryview(_LENGTH.pack(len(body)) + body)
+    send_bytes(sock, _LENGTH.pack(len(body)) + body, deadline)
+
+
+def send_bytes(sock: socket.socket, data: bytes, deadline: float) -> None:
+    """Write bytes.
+
+    Raises:
+        DeviceLostError: the other side closed the connection.
+        TimeoutError: the other side did not take them before the deadline.
+    """
+    rest = memoryview(data)
     while rest:
         _wait_for(sock, select.POLLOUT, deadline)
         try:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from typing import IO
 
-from rpc import processes
+from rpc import framing, processes
 from rpc.errors import DeviceLostError, DeviceStartError
 
 _CHUNK = 1 << 16
@@ -36,18 +33,11 @@ class PipeStream:
                 raise DeviceStartError(f"an agent can't be started: {command[0]}: {error.strerror}") from error
 
     def send(self, data: bytes, deadline: float) -> None:
-        rest = memoryview(data)
-        while rest:
-            self._wait(select.POLLOUT, deadline)
-            try:
-                rest = rest[self._sock.send(rest, socket.MSG_DONTWAIT) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+        framing.send_bytes(self._sock, data, deadline)
 
     def receive(self, deadline: float) -> bytes:
-        self._wait(select.POLLIN, deadline)
+        if not framing.wait_readable([self._sock.fileno()], deadline):
+            raise TimeoutError
         try:
             data = self._sock.recv(_CHUNK)
         except OSError as error:
@@ -68,13 +58,5 @@ class PipeStream:
         self._stderr.close()
 
     def last_words(self) -> str:
-        size = os.fstat(self._stderr.fileno()).st_size
-        tail = os.pread(self._stderr.fileno(), _LONGEST_TAIL, max(0, size - _LONGEST_TAIL))
-        lines = tail.decode(errors="replace").strip().splitlines() or [""]
+        lines = processes.tail(self._stderr.fileno(), _LONGEST_TAIL).splitlines() or [""]
         return "".join(char for char in lines[-1] if char.isprintable())
-
-    def _wait(self, event: int, deadline: float) -> None:
-        poll = select.poll()
-        poll.register(self._sock, event)
-        if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000) + 1)):
-            raise TimeoutError

@@ -62,6 +62,12 @@ def how_it_ended(code: int | None) -> str:
     return f"killed by signal {-code}"
 
 
+def tail(descriptor: int, longest: int) -> str:
+    """The end of what a process wrote to a file, at most so many bytes, as text."""
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, longest, max(0, size - longest)).decode(errors="replace").strip()
+
+
 def end_children(limit_s: float) -> None:
     """Kill and reap every child of this process, and those that come up as orphans while it does.
 

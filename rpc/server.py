@@ -13,13 +13,14 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, ProtocolError
 from rpc.fields import Fields, integer
 from rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
+from rpc.request import Reply, Request
 
 VERSION = 1
 """Of the messages between transport and server."""
@@ -91,15 +92,24 @@ def _serve(sock: socket.socket, options: Options) -> None:
     framing.send(sock, hello, time.monotonic() + _SEND_LIMIT_S)
     while True:
         _wait_for_request(sock, options.parent)
-        arrived_at = time.monotonic()
-        envelope = Fields("", framing.receive(sock, arrived_at + _SEND_LIMIT_S), ("serial", "request"))
-        answer: dict[str, object] = {"serial": envelope.read("serial", integer(0, 1 << 62))}
-        try:
-            request = envelope.read("request", lambda _, value: request_from_json(value))
-            answer |= {"reply": reply_to_json(measure(request, bench, arrived_at))}
-        except ProtocolError as error:
-            answer |= {"refused": str(error)}
-        framing.send(sock, answer, time.monotonic() + _SEND_LIMIT_S)
+        answer_request(sock, lambda request, arrived_at: measure(request, bench, arrived_at))
+
+
+def answer_request(sock: socket.socket, measure: Callable[[Request, float], Reply]) -> None:
+    """Receive a request, which `measure` gets with the time of its arrival, and send its reply.
+
+    Raises:
+        DeviceLostError: the other side closed the connection.
+    """
+    arrived_at = time.monotonic()
+    envelope = Fields("", framing.receive(sock, arrived_at + _SEND_LIMIT_S), ("serial", "request"))
+    answer: dict[str, object] = {"serial": envelope.read("serial", integer(0, 1 << 62))}
+    try:
+        request = envelope.read("request", lambda _, value: request_from_json(value))
+        answer |= {"reply": reply_to_json(measure(request, arrived_at))}
+    except ProtocolError as error:
+        answer |= {"refused": str(error)}
+    framing.send(sock, answer, time.monotonic() + _SEND_LIMIT_S)
 
 
 def _wait_for_request(sock: socket.socket, parent: int) -> None:

@@ -15,14 +15,10 @@ from rpc.cases import CaseError, open_cases
 from rpc.child import Child, ChildEndedError
 from rpc.errors import ProtocolError
 from rpc.fields import Fields, line, text
+from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
 from rpc.protocol import Timed, timed_from_json
 from rpc.request import Reply, Request
 from rpc.worker import Job, Worker
-
-# Where the device drifts all the time, this is enough to say so.
-MOST_TIMINGS = 3
-_LONGEST_ERROR = 600
-_LONGEST_CLASS = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,15 +35,6 @@ class Bench:
     memory_limit_bytes: int
 
 
-class FailedError(Exception):
-    """The session has come to an outcome that is not `ok`."""
-
-    def __init__(self, outcome: Outcome, error_class: str, error: str) -> None:
-        super().__init__(error)
-        self.outcome = outcome
-        self.error_class = error_class[:_LONGEST_CLASS]
-
-
 def measure(request: Request, bench: Bench, arrived_at: float) -> Reply:
     """Run one request in a child of its own, which is gone with all it started when this returns.
 
@@ -62,10 +49,8 @@ def measure(request: Request, bench: Bench, arrived_at: float) -> Reply:
         job = _job(request, arrived_at + request.run_limit_s)
         with contextlib.closing(Child(Worker(job).serve, bench.memory_limit_bytes)) as child:
             reply = _Session(request, job, child, bench).run()
-    except CaseError as error:
-        reply = Reply(Outcome.DEVICE_LOST, error_class="CaseUnreadable", error=one_line(str(error)))
-    except FailedError as error:
-        reply = Reply(error.outcome, error_class=error.error_class, error=one_line(str(error)))
+    except (CaseError, FailedError) as error:
+        reply = failed_reply(error)
     return dataclasses.replace(reply, run_s=time.monotonic() - arrived_at)
 
 
@@ -83,11 +68,11 @@ class _Session:
         for program, (_, cases) in enumerate(self._job.programs):
             for case in range(len(cases)):
                 self._verify(program, case)
-        timed, timings = self._time()
-        observed = self._observe(timed, timings)
+        timed, timings = steadiest(self._time_once, self._request.timing.most_drift)
+        seen = observed(timed, timings, os.getloadavg()[0], frequency_hz(self._bench.core))
         for program in range(len(self._job.programs)):
             self._verify(program, 0, " after timing")
-        return Reply(Outcome.OK, timed.times_s, timed.calls_per_repeat, observed)
+        return Reply(Outcome.OK, timed.times_s, timed.calls_per_repeat, seen)
 
     def _check_probe(self) -> None:
         """What goes wrong before any candidate has run is no candidate's fault."""
@@ -99,7 +84,7 @@ class _Session:
             raise FailedError(Outcome.DEVICE_LOST, "ProbeFailed", str(error)) from error
 
     def _verify(self, program: int, case: int, when: str = "") -> None:
-        place = f"case {case}{when}" if len(self._job.programs) == 1 else f"program {program}, case {case}{when}"
+        place = place_of(program, len(self._job.programs), case, when)
         expected = self._job.programs[program][1][case].expected
         salt = next(self._salts)
         self._job.arena.prepare(expected.nbytes, salt)
@@ -108,31 +93,12 @@ class _Session:
         if fault:
             raise FailedError(Outcome.WRONG_ANSWER, fault.error_class, f"{place}: {fault.text}")
 
-    def _time(self) -> tuple[Timed, int]:
-        """The steadiest of as many timings as it takes until the device is steady, and how many those were."""
-        most_drift = self._request.timing.most_drift
-        timings = [self._time_once()]
-        while most_drift is not None and timings[-1].drift > most_drift and len(timings) < MOST_TIMINGS:
-            timings.append(self._time_once())
-        return min(timings, key=lambda timed: timed.drift), len(timings)
-
     def _time_once(self) -> Timed:
         answer = self._ask("time", "while timing")
         try:
             return timed_from_json(answer, self._request)
         except ProtocolError as error:
             raise FailedError(Outcome.RUN_FAILED, "BadAnswer", f"answered nonsense while timing: {error}") from error
-
-    def _observe(self, timed: Timed, timings: int) -> dict[str, float]:
-        observed = {
-            "load_1min": os.getloadavg()[0],
-            "frequency_hz": frequency_hz(self._bench.core),
-            "probe_before_s": timed.probe_before_s,
-            "probe_after_s": timed.probe_after_s,
-            "timings": float(timings),
-            "interrupted": float(timed.void),
-        }
-        return {name: value for name, value in observed.items() if value is not None}
 
     def _ask(self, command: str, place: str, program: int = 0, case: int = 0) -> object:
         message = {"do": command, "program": program, "case": case}
@@ -157,8 +123,3 @@ def _job(request: Request, deadline: float) -> Job:
     probe = (request.probe, open_cases(request.probe)) if request.probe else None
     outputs = [arrays.expected.nbytes for _, cases in (*programs, *filter(None, [probe])) for arrays in cases]
     return Job(programs, probe, request.timing, Arena(max(outputs)), deadline)
-
-
-def one_line(message: str) -> str:
-    """Printable, on one line, and not too long."""
-    return " ".join("".join(char if char.isprintable() else " " for char in message).split())[:_LONGEST_ERROR]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from results.text import printable, unknown_field
 from rpc.errors import InventoryError
 
 Value = TypeVar("Value")
@@ -32,7 +33,7 @@ class Faults:
     def add(self, line: int, place: str, what: str) -> None:
         """Note a fault of the field `place`, such as `boards[1].port`, that stands on `line`; 0 where there is none."""
         where = f"{self._source}:{line}" if line else str(self._source)
-        self._lines.append((line, _printable(": ".join(filter(None, [where, place, what])))))
+        self._lines.append((line, printable(": ".join(filter(None, [where, place, what])))))
 
     def check(self) -> None:
         """Raise `InventoryError` if there are any."""
@@ -53,7 +54,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         match = _WHERE.match(str(error))
         last_line = text.rstrip().count("\n") + 1
         place, what = (f"{path}:{match[2]}:{match[3]}", match[1]) if match else (f"{path}:{last_line}", str(error))
-        raise InventoryError(_printable(f"{place}: not TOML: {what}")) from error
+        raise InventoryError(printable(f"{place}: not TOML: {what}")) from error
     except RecursionError as error:
         raise InventoryError(f"{path}: lists and tables are nested too deeply") from error
     except ValueError as error:
@@ -79,7 +80,7 @@ class Table:
     def check_names(self, known: Collection[str], required: Collection[str] = ()) -> None:
         for name in self._values:
             if name not in known:
-                self.fault(name, _unknown(name, known))
+                self.fault(name, unknown_field(name, known))
         for name in required:
             if name not in self._values:
                 self.fault(name, "missing")
@@ -212,12 +213,3 @@ def _place_of(name: str, is_list: bool, counts: dict[str, int]) -> str:
             counts[plain] = counts.get(plain, -1) + 1
         place = f"{place}.{part}".lstrip(".") + (f"[{counts[plain]}]" if plain in counts else "")
     return place
-
-
-def _unknown(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name[:_LONGEST_SHOWN], known, n=1)
-    return f"unknown field, did you mean `{near[0]}`?" if near else f"unknown field, known: {', '.join(sorted(known))}"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

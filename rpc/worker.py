@@ -27,11 +27,8 @@ from rpc.fields import Fields, integer, text
 from rpc.protocol import Timed
 from rpc.request import Program, Timing
 from rpc.tile_registers import allow_tile_registers
-from rpc.timing import Undisturbed, calls_that_fill, time_in_turn
+from rpc.timing import PROBE_REPEAT_S, PROBE_REPEATS, Undisturbed, calls_that_fill, time_in_turn
 
-_PROBE_REPEAT_S = 0.001
-# The fastest of so many: another process that gets the core for a moment is not the device that drifts.
-_PROBE_REPEATS = 3
 _LONGEST_ERROR = 2000
 # The server's deadline comes first, so that it sees a session that was late and not one that ended.
 _PATIENCE_S = 10.0
@@ -153,7 +150,7 @@ class Worker:
     def _load_probe(self) -> None:
         if self._job.probe:
             (self._probe,) = load_programs([self._job.probe])
-            self._probe_calls = calls_that_fill(self._probe, _PROBE_REPEAT_S)
+            self._probe_calls = calls_that_fill(self._probe, PROBE_REPEAT_S)
 
     def _time(self) -> dict[str, object]:
         before_s = self._probe_s()
@@ -166,7 +163,7 @@ class Worker:
     def _probe_s(self) -> float | None:
         if self._probe is None:
             return None
-        return min(self._probe.mean_s(self._probe_calls) for _ in range(_PROBE_REPEATS))
+        return min(self._probe.mean_s(self._probe_calls) for _ in range(PROBE_REPEATS))
 
 
 def load_programs(programs: Sequence[LoadedCases], cold_bytes: int = 0) -> list[Kernel]:

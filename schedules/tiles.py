@@ -12,6 +12,15 @@ def tile_sizes(extent: int, largest: int) -> tuple[int, ...]:
     return tuple(sorted({math.ceil(extent / count) for count in counts}))
 
 
+def largest_share(channels_outside: bool, threads: int, channel_tiles: int, rows: int, tiles_of_a_row: int) -> int:
+    """Tiles of the thread that has most of them; threads share the outer loop."""
+    if channels_outside:
+        return math.ceil(channel_tiles / threads) * rows * tiles_of_a_row
+    if rows > 1:
+        return math.ceil(rows / threads) * tiles_of_a_row * channel_tiles
+    return math.ceil(tiles_of_a_row / threads) * channel_tiles
+
+
 def nearest_tile(sizes: Sequence[int], wanted: int) -> int:
     """The size nearest to the wanted one, the smaller of two."""
     return min(sizes, key=lambda size: (abs(size - wanted), size))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
@@ -141,3 +144,11 @@ def test_x86_boards_are_told_by_the_levels_of_their_abi(features: str, cpu: str)
     device = capabilities_of(BOARD, ABOUT | {"architecture": "x86_64", "features": features})
     assert device.llvm_cpu == cpu
     assert not any(name.startswith(("amx", "-")) for name in device.features)
+
+
+def test_the_process_that_speaks_with_a_board_loads_no_tvm() -> None:
+    program = "import sys, rpc.board_server; print(sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    loaded = ast.literal_eval(done.stdout)
+    assert "rpc" in loaded
+    assert not {"tvm", "tvm_ffi", "paramiko"} & set(loaded)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.errors import ModelError
-from compiler.strict_json import clipped, printable
+from compiler.strict_json import clipped
+from results.text import printable
 
 MICROSOFT = "com.microsoft"
 MAX_NAMES_OF_A_CYCLE = 4

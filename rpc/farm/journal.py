@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from results.atomic import sync_folder
 from rpc.errors import JournalError, ProtocolError
 from rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
 from rpc.protocol import reply_from_json, reply_to_json
@@ -46,7 +47,7 @@ class JournalFile:
                     whole_bytes += len(line)
             os.ftruncate(self._file, whole_bytes)
             os.fsync(self._file)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except BaseException:
             os.close(self._file)
             raise
@@ -102,11 +103,3 @@ class JournalFile:
     def _check_last(self, number: int, rest: bytes) -> None:
         if rest:
             raise JournalError(f"{self._path}:{number}: damaged, and lines follow it")
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -27,9 +27,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.tiling import HEADER_BYTES, LANES, largest_share, split_weights, tiled_channels, with_headers
+from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
+from schedules.tiles import largest_share
 
 # Taps of a channel that are read together, and how many such words are a step of the reduction.
 WORDS = {"c2": (4, 2), "c8": (8, 2), "wide": (8, 1), "dot": (4, 4)}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from schedules.image import Image
-from schedules.written.image import ReadImage, bordered_image, image_in_place
-from schedules.written.rows import VECTOR_BYTES
+from schedules.written.image import ReadImage, copied_image, image_in_place
 from schedules.written.signature import Arguments
 
 
@@ -16,7 +13,4 @@ def read_image(
     """The image; a copy has `slack` values behind each row, and its bytes are s8 where u8 data has an offset."""
     if not copies:
         return image_in_place(problem, arguments)
-    _, left, _, right = problem.window.padding
-    row_bytes = (problem.width + left + right) * problem.channels + slack
-    padded: Any = -(-row_bytes // VECTOR_BYTES) * VECTOR_BYTES
-    return bordered_image(problem, arguments, padded, threads, flip=data_offset != 0)
+    return copied_image(problem, arguments, slack, threads, flip=data_offset != 0)

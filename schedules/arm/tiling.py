@@ -31,15 +31,6 @@ def tiled_channels(groups: int, group_outputs: int, tile: int) -> npt.NDArray[np
     return (np.arange(groups)[:, None, None] * group_outputs + within).reshape(-1)
 
 
-def largest_share(channels_outside: bool, threads: int, channel_tiles: int, rows: int, tiles_of_a_row: int) -> int:
-    """Tiles of the thread that has most of them; threads share the outer loop."""
-    if channels_outside:
-        return math.ceil(channel_tiles / threads) * rows * tiles_of_a_row
-    if rows > 1:
-        return math.ceil(rows / threads) * tiles_of_a_row * channel_tiles
-    return math.ceil(tiles_of_a_row / threads) * channel_tiles
-
-
 def split_weights(tiles: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
     """Tiles of s8 weights [tiles, values] in two parts, behind their headers."""
     first: npt.NDArray[np.int16] = np.maximum(tiles, LEAST_PAIRED)

@@ -54,11 +54,11 @@ def image_in_place(problem: Image, arguments: Arguments) -> ReadImage:
     return ReadImage(arguments.data, problem.height, problem.width, problem.width * problem.channels, top, left)
 
 
-def copied_image(problem: Image, arguments: Arguments, slack: int, threads: int) -> ReadImage:
-    """A copy with the border filled and `slack` values behind each row; signed data becomes unsigned."""
+def copied_image(problem: Image, arguments: Arguments, slack: int, threads: int, *, flip: bool) -> ReadImage:
+    """A copy with the border filled and `slack` values behind each row; with `flip`, bytes move by 128."""
     _, left, _, right = problem.window.padding
     row_bytes = -(-((problem.width + left + right) * problem.channels + slack) // VECTOR_BYTES) * VECTOR_BYTES
-    return bordered_image(problem, arguments, row_bytes, threads, flip=problem.numerics.data == "s8")
+    return bordered_image(problem, arguments, row_bytes, threads, flip=flip)
 
 
 def bordered_image(

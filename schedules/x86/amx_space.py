@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 from schedules.image import Image, in_one_row, turned
 from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
+from schedules.tiles import largest_share
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
 from schedules.x86.channels import PACKED_REGISTERS
-from schedules.x86.conv_form import largest_share
 
 MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
 # Of `estimated_cycles`, fitted to 1,200 measurements of 104 layers on a Xeon of 2025: of a product of two registers; of
@@ -128,7 +128,7 @@ def estimated_cycles(form: AmxForm) -> float:
     block = form.steps * max(sums * PRODUCT_CYCLES, _load_cycles(form)) + sums * SUMS_CYCLES
     block += form.parts * (PART_CYCLES * (not form.pipelined) + JOINED_PART_CYCLES * (form.joined or form.turned))
     rows = form.image.batch * math.ceil(form.output[0] / form.tile_rows)
-    blocks = largest_share(form.outer, form.threads, form.channel_tiles, rows, form.tiles_of_a_row)
+    blocks = largest_share(form.outer == "weights", form.threads, form.channel_tiles, rows, form.tiles_of_a_row)
     return blocks * block + _copy_cycles(form) + _farther_cycles(form, blocks)
 
 

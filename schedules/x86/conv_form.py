@@ -27,6 +27,7 @@ import numpy.typing as npt
 from schedules.arguments import has_weight_zero_point
 from schedules.image import Image
 from schedules.space import Value
+from schedules.tiles import largest_share
 from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
 from schedules.x86.registers import TAPS, Registers
 
@@ -208,7 +209,7 @@ class ConvForm:
         """Tiles of the thread that has most of them."""
         rows = self.image.batch * self.image.output[0]
         return largest_share(
-            self.outer, self.threads, self.image.groups * self.channel_tiles, rows, self.tiles_of_a_row
+            self.outer == "weights", self.threads, self.image.groups * self.channel_tiles, rows, self.tiles_of_a_row
         )
 
     @property
@@ -264,15 +265,6 @@ def border_classes(image: Image, axis: int, skip: bool) -> BorderClasses:
     inside = (taps >= 0) & (taps < extent) if skip else np.ones_like(taps, bool)
     changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
     return tuple(np.cumsum(changes).tolist()), inside[np.r_[True, changes[1:]]]
-
-
-def largest_share(outer: str, threads: int, channel_tiles: int, rows: int, columns: int) -> int:
-    """Tiles of the thread that has most of them, where `columns` tiles make a row; threads share the outer loop."""
-    if outer == "weights":
-        return math.ceil(channel_tiles / threads) * rows * columns
-    if rows > 1:
-        return math.ceil(rows / threads) * columns * channel_tiles
-    return math.ceil(columns / threads) * channel_tiles
 
 
 def largest_divisor(count: int, limit: int) -> int:

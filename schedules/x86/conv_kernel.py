@@ -69,7 +69,8 @@ class _ConvWriter:
         self.weight, self.bias, self.positions = arguments.weight, arguments.bias, arguments.positions
         self.epilogue = Epilogue(self.vectors, problem.numerics, arguments, bounds_scales(self.workload))
         if form.copies:
-            self.image = copied_image(problem, arguments, form.slack, form.threads)
+            flip = problem.numerics.data == "s8"
+            self.image = copied_image(problem, arguments, form.slack, form.threads, flip=flip)
         else:
             self.image = image_in_place(problem, arguments)
         self.corrections: Any = None

@@ -22,8 +22,9 @@ import numpy.typing as npt
 from schedules.arguments import has_weight_zero_point
 from schedules.image import Image
 from schedules.space import Value
+from schedules.tiles import largest_share
 from schedules.x86.channels import channel_order
-from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm, largest_share
+from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm
 from schedules.x86.registers import TAPS, Registers
 
 
@@ -231,7 +232,7 @@ class GroupedForm:
     def largest_share(self) -> int:
         """Tiles of the thread that has most of them."""
         rows = self.image.batch * self.image.output[0]
-        return largest_share(self.outer, self.threads, self.channel_tiles, rows, self.tiles_of_a_row)
+        return largest_share(self.outer == "weights", self.threads, self.channel_tiles, rows, self.tiles_of_a_row)
 
     # Weights and channels.
 

@@ -49,7 +49,7 @@ def packed_image(problem: Image, words: GroupWords, arguments: Arguments, slack:
     period = period_of(words)
     tap_bytes = problem.window.dilation[1] * problem.channels
     read_beyond = (words.taps - 1) * tap_bytes + period.groups * words.channels + BLOCK_BYTES
-    source = copied_image(problem, arguments, read_beyond, threads)
+    source = copied_image(problem, arguments, read_beyond, threads, flip=problem.numerics.data == "s8")
     periods = math.ceil(source.columns * problem.groups / period.groups)
     used = source.columns * problem.groups * words.count * TAPS
     row_bytes = -(-(used + max(slack, len(period.blocks) * BLOCK_BYTES)) // VECTOR_BYTES) * VECTOR_BYTES

@@ -55,7 +55,7 @@ class _GroupedWriter:
         if not form.words.as_in_memory:
             return packed_image(problem, form.words, arguments, slack, form.threads)
         if form.copies:
-            return copied_image(problem, arguments, slack, form.threads)
+            return copied_image(problem, arguments, slack, form.threads, flip=problem.numerics.data == "s8")
         return image_in_place(problem, arguments)
 
     def _begin(self, _first: Any, _behind: Any) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from compiler.strict_json import printable
+from results.text import printable
 
 # Of a stdout that is no terminal.
 PAGE_COLUMNS = 100

@@ -10,7 +10,8 @@ import numpy as np
 
 from compiler.graph import DTYPES, Graph, Kind, Value
 from compiler.program import Array
-from compiler.strict_json import clipped, printable
+from compiler.strict_json import clipped
+from results.text import printable
 from schedules.numerics import RANGES
 from tuner.errors import SamplesError
 

@@ -66,7 +66,8 @@ def _ask_child(work: Callable[[], str], limit_s: float) -> dict[str, object]:
         _, status = os.waitpid(pid, 0)
         pid = 0
         how = processes.how_it_ended(os.waitstatus_to_exitcode(status))
-        raise CompilerDiedError(f"the compiler ended, {how}: {_tail(stderr)}") from None
+        words = " ".join(processes.tail(stderr, _LONGEST_TAIL).split()) or "it said nothing"
+        raise CompilerDiedError(f"the compiler ended, {how}: {words}") from None
     finally:
         if pid:
             processes.kill(pid)
@@ -95,9 +96,3 @@ def _answer(work: Callable[[], str]) -> dict[str, object]:
         return {"about": work()}
     except tuple(_EXPECTED.values()) as error:
         return {"error": type(error).__name__, "text": str(error)}
-
-
-def _tail(stderr: int) -> str:
-    size = os.fstat(stderr).st_size
-    tail = os.pread(stderr, _LONGEST_TAIL, max(0, size - _LONGEST_TAIL)).decode(errors="replace")
-    return " ".join(tail.split()) or "it said nothing"

@@ -1,0 +1,19 @@
+"""What messages about texts that somebody else wrote have in common."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+_LONGEST_NAME = 80
+
+
+def printable(text: str) -> str:
+    """The text with every character escaped that could move a terminal's cursor or change its colours."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def unknown_field(name: str, known: Collection[str]) -> str:
+    """What is wrong with a field that nobody knows, and what may have been meant."""
+    near = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)
+    return f"unknown field, did you mean `{near[0]}`?" if near else f"unknown field, known: {', '.join(sorted(known))}"
