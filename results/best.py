@@ -27,7 +27,8 @@ class BestSchedule:
     """The schedule to use for a workload on a device.
 
     Attributes:
-        median_s: of its trial's times, in seconds.
+        median_s: of its trial's times, in seconds; None where there is an estimate only.
+        estimated_cycles: of a call, by a model of the CPU; None where it was measured.
         default_candidate: id of the template's default it was compared with.
         speedup: over the default, from times taken in pairs; exactly 1 for the default itself; None where the default
             failed and there was nothing to compare with.
@@ -38,11 +39,12 @@ class BestSchedule:
     target: str
     device: str
     candidate: Candidate
-    median_s: float
+    median_s: float | None
     default_candidate: str
     speedup: Speedup | None
     campaign: str
     sequence: int
+    estimated_cycles: float | None = None
 
     @property
     def is_default(self) -> bool:
@@ -64,7 +66,7 @@ def best_schedules(
     A challenger is best only if it beat the template's default in duels, by `min_gain` and beyond doubt; otherwise the
     default is. Where the default failed, the fastest verified candidate is. Campaigns are not compared with each other:
     the latest one in which a challenger won counts, so that a campaign that has just begun hides no proven gain; if
-    there is none, the latest with any verified trial.
+    there is none, the latest with any verified trial. Estimates count only where nothing was measured.
 
     Args:
         cache: records of this mode only; if left out, those of the named campaign in its mode, or warm ones.
@@ -72,17 +74,15 @@ def best_schedules(
     if cache is None and campaign is None:
         cache = CacheMode.WARM
     found: dict[tuple[str, str, str], BestSchedule] = {}
-    proven: set[tuple[str, str, str]] = set()
+    weights: dict[tuple[str, str, str], tuple[bool, bool]] = {}
     for contest in contests(store, campaign=campaign, workload=workload, target=target, device=device):
         best = contest.best(min_gain)
         if best is None or cache not in (None, contest.cache):
             continue
         key = contest.task[1:]
-        is_proven = contest.winner(min_gain) is not None
-        if is_proven or key not in proven:
-            found[key] = _schedule(contest, best)
-        if is_proven:
-            proven.add(key)
+        weight = best.trial.estimate is None, contest.winner(min_gain) is not None
+        if weight >= weights.get(key, weight):
+            found[key], weights[key] = _schedule(contest, best), weight
     return [found[key] for key in sorted(found)]
 
 
@@ -92,11 +92,12 @@ def _schedule(contest: Contest, best: Rival) -> BestSchedule:
         target=contest.task.target,
         device=contest.task.device,
         candidate=best.trial.candidate,
-        median_s=median(best.times_s),
+        median_s=median(best.times_s) if best.times_s else None,
         default_candidate=contest.default.candidate.id,
         speedup=best.speedup,
         campaign=contest.task.campaign,
         sequence=best.trial.sequence,
+        estimated_cycles=best.trial.estimate.cycles if best.trial.estimate else None,
     )
 
 
@@ -149,7 +150,7 @@ def _as_line(best: BestSchedule) -> dict[str, Any]:
         "template_version": best.candidate.template_version,
         "config": dict(best.candidate.config),
         "candidate": best.candidate.id,
-        "median_s": best.median_s,
+        **({"estimated_cycles": best.estimated_cycles} if best.median_s is None else {"median_s": best.median_s}),
         "default_candidate": best.default_candidate,
         "speedup": asdict(best.speedup) if best.speedup is not None else None,
         "campaign": best.campaign,
@@ -180,12 +181,14 @@ _RULES = {
     "template_version": _COUNT,
     "config": Rule("an object of at most 64 knobs, each an integer, a text or a boolean", is_config),
     "candidate": _ID,
-    "median_s": Rule("seconds, a finite number over 0", is_positive),
     "default_candidate": _ID,
     "speedup": Rule("null or `estimate`, `low`, `high` with 0 < low <= estimate <= high", _is_speedup),
     "campaign": Rule("1 to 64 letters, digits, `.`, `_`, `-`", matches("[A-Za-z0-9._-]{1,64}")),
     "sequence": _COUNT,
 }
+# A schedule was measured, or else estimated.
+_MEASURED = _RULES | {"median_s": Rule("seconds, a finite number over 0", is_positive)}
+_ESTIMATED = _RULES | {"estimated_cycles": Rule("cycles, a finite number over 0", is_positive)}
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -237,7 +240,7 @@ def _parse_line(text: str) -> tuple[BestSchedule | None, Sequence[str]]:
         found: dict[str, Any] = parse_object(text)
     except ValueError as error:
         return None, [str(error)]
-    faults = faults_of(found, _RULES)
+    faults = faults_of(found, _ESTIMATED if "estimated_cycles" in found else _MEASURED)
     if faults:
         return None, faults
     schedule = _from_fields(found)
@@ -258,9 +261,10 @@ def _from_fields(found: dict[str, Any]) -> BestSchedule:
         target=candidate.target,
         device=found["device"],
         candidate=candidate,
-        median_s=float(found["median_s"]),
+        median_s=float(found["median_s"]) if "median_s" in found else None,
         default_candidate=found["default_candidate"],
         speedup=Speedup(**{name: float(value) for name, value in speedup.items()}) if speedup else None,
         campaign=found["campaign"],
         sequence=found["sequence"],
+        estimated_cycles=float(found["estimated_cycles"]) if "estimated_cycles" in found else None,
     )

@@ -21,6 +21,7 @@ from results.record import (
     Duel,
     Entrant,
     Entry,
+    Estimate,
     Measurement,
     Outcome,
     Trial,
@@ -28,6 +29,8 @@ from results.record import (
 from results.schema import bench_results, campaigns, device_checks, duels, trials
 
 Values = dict[str, Any]
+# Where the table of trials keeps an estimate: among what was observed, beside an empty list of times.
+_CYCLES = "estimated_cycles"
 Environment = Mapping[str, str]
 
 
@@ -184,7 +187,7 @@ def _encode_trial(trial: Trial) -> Values:
         "template_version": int(candidate.template_version),
         "config": to_json(dict(candidate.config), "the config of a trial"),
         "outcome": trial.outcome.value,
-        **_encode_measurement(trial.measurement),
+        **(_encode_estimate(trial.estimate) if trial.estimate else _encode_measurement(trial.measurement)),
         "device": trial.device,
         "started_at": trial.started_at,
         "build_s": float(trial.build_s),
@@ -204,6 +207,15 @@ def _encode_measurement(measurement: Measurement | None) -> Values:
         "times_s": to_json(measurement.times_s, "times of a trial"),
         "calls_per_repeat": int(measurement.calls_per_repeat),
         "observed": to_json(dict(measurement.observed), "observations of a trial"),
+    }
+
+
+def _encode_estimate(estimate: Estimate) -> Values:
+    """No times: what was verified is not always measured."""
+    return {
+        "times_s": "[]",
+        "calls_per_repeat": 0,
+        "observed": to_json({_CYCLES: estimate.cycles}, "the estimate of a trial"),
     }
 
 
@@ -230,11 +242,16 @@ def _decode_trial(row: Values, campaign: str, environment: Environment) -> Trial
         error_class=row["error_class"],
         error=row["error"],
         attempts=row["attempts"],
+        estimate=_decode_estimate(row),
     )
 
 
+def _decode_estimate(row: Values) -> Estimate | None:
+    return Estimate(json.loads(row["observed"])[_CYCLES]) if row["times_s"] == "[]" else None
+
+
 def _decode_measurement(row: Values) -> Measurement | None:
-    if row["times_s"] is None:
+    if row["times_s"] is None or row["times_s"] == "[]":
         return None
     return Measurement(_times(row["times_s"]), row["calls_per_repeat"], json.loads(row["observed"]))
 

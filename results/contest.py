@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from results.base import Store
+from results.drift import cost
 from results.errors import RecordError
 from results.record import Duel, Outcome, Trial, cache_mode
-from results.stats import ITSELF, Speedup, is_win, median, ratio_interval
+from results.stats import ITSELF, Speedup, is_win, ratio_interval
 
 
 class Task(NamedTuple):
@@ -26,8 +27,10 @@ class Rival:
     """A candidate and what its duels with the default say.
 
     Attributes:
-        speedup: from all its duels together; None if there are too few pairs to tell, or no default to compare with.
-        default_times_s, times_s: the pairs of these duels; without duels the trial's own times and none of the default.
+        speedup: from all its duels together, or of estimates, with an interval of no width; None if there are too few
+            pairs to tell, or no default to compare with.
+        default_times_s, times_s: the pairs of these duels; without duels the trial's own times and none of the default;
+            none at all of an estimate.
     """
 
     trial: Trial
@@ -42,8 +45,8 @@ class Contest:
 
     Attributes:
         default: the task's first trial, whatever its outcome; a campaign tries the template's default first.
-        fastest: the `OK` trial with the smallest median, if there is any.
-        rivals: `OK` trials that were timed against the default, by sequence.
+        fastest: the `OK` trial that comes first by `results.drift`, if there is any.
+        rivals: `OK` trials that were timed, or estimated, against the default, by sequence.
     """
 
     task: Task
@@ -68,13 +71,11 @@ class Contest:
         winner = self.winner(min_gain)
         if winner is not None:
             return winner
-        if self.default.measurement is not None:
+        if self.default.outcome is Outcome.OK:
             strongest = self.strongest()
-            times_s = strongest.default_times_s if strongest else self.default.measurement.times_s
+            times_s = strongest.default_times_s if strongest else _own_times_s(self.default)
             return Rival(self.default, ITSELF, times_s, times_s)
-        if self.fastest is not None and self.fastest.measurement is not None:
-            return Rival(self.fastest, None, (), self.fastest.measurement.times_s)
-        return None
+        return Rival(self.fastest, None, (), _own_times_s(self.fastest)) if self.fastest else None
 
     def strongest(self) -> Rival | None:
         """The rival that came out fastest in duels, beyond doubt or not."""
@@ -118,18 +119,25 @@ class _Draft:
     default: Trial
     duels: dict[tuple[str, str], list[Duel]]
     fastest: Trial | None = None
-    fastest_s: float = float("inf")
     rivals: list[Rival] = field(default_factory=list)
 
     def add(self, trial: Trial) -> None:
-        if trial.measurement is None:
+        if trial.outcome is not Outcome.OK:
             return
-        time_s = median(trial.measurement.times_s)
-        if time_s < self.fastest_s:
-            self.fastest, self.fastest_s = trial, time_s
+        if self.fastest is None or cost(trial) < cost(self.fastest):
+            self.fastest = trial
+        if trial.estimate is not None:
+            self._add_estimate(trial)
+            return
         duels = self.duels.get((self.default.candidate.id, trial.candidate.id))
         if duels:
             self.rivals.append(_rival(trial, duels))
+
+    def _add_estimate(self, trial: Trial) -> None:
+        """An estimate is the same each time: no duels are needed to tell which one is lower."""
+        if self.default.estimate is not None and trial is not self.default:
+            ratio = cost(self.default) / cost(trial)
+            self.rivals.append(Rival(trial, Speedup(ratio, ratio, ratio), (), ()))
 
 
 def _rival(trial: Trial, duels: list[Duel]) -> Rival:
@@ -141,6 +149,10 @@ def _rival(trial: Trial, duels: list[Duel]) -> Rival:
     except RecordError:
         speedup = None
     return Rival(trial, speedup, a_times_s, b_times_s)
+
+
+def _own_times_s(trial: Trial) -> tuple[float, ...]:
+    return trial.measurement.times_s if trial.measurement else ()
 
 
 def _gain(rival: Rival) -> float:

@@ -16,15 +16,15 @@ class Step:
 
     Attributes:
         sequence: of the trial in its campaign.
-        ops_per_s: None if it failed.
-        best_ops_per_s: the highest rate up to here; None before the first success.
+        rate: operations per second, or per cycle where these are estimated; None if it failed.
+        best_rate: the highest up to here; None before the first success.
     """
 
     sequence: int
     candidate_id: str
     outcome: Outcome
-    ops_per_s: float | None
-    best_ops_per_s: float | None
+    rate: float | None
+    best_rate: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,18 @@ def search_progress(store: Store, campaign_name: str, macs_by_workload: Mapping[
         macs = macs_by_workload.get(trial.candidate.workload)
         if macs is not None:
             done = steps.setdefault(trial.candidate.workload, [])
-            done.append(_step(trial, macs, done[-1].best_ops_per_s if done else None))
+            done.append(_step(trial, macs, done[-1].best_rate if done else None))
     return [Progress(workload, tuple(done)) for workload, done in steps.items() if done]
 
 
-def _step(trial: Trial, macs: int, best_ops_per_s: float | None) -> Step:
-    ops_per_s = 2 * macs / median(trial.measurement.times_s) if trial.measurement else None
-    best_ops_per_s = max((rate for rate in (ops_per_s, best_ops_per_s) if rate is not None), default=None)
-    return Step(trial.sequence, trial.candidate.id, trial.outcome, ops_per_s, best_ops_per_s)
+def rate_of(trial: Trial, macs: int) -> float | None:
+    """Operations per second, or per cycle where these are estimated; None of a trial that failed."""
+    if trial.measurement is not None:
+        return 2 * macs / median(trial.measurement.times_s)
+    return 2 * macs / trial.estimate.cycles if trial.estimate is not None else None
+
+
+def _step(trial: Trial, macs: int, best_rate: float | None) -> Step:
+    rate = rate_of(trial, macs)
+    best_rate = max((known for known in (rate, best_rate) if known is not None), default=None)
+    return Step(trial.sequence, trial.candidate.id, trial.outcome, rate, best_rate)

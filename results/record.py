@@ -30,6 +30,10 @@ class Outcome(StrEnum):
     DEVICE_LOST = "device_lost"
 
 
+ESTIMATED_BY = "estimated_by"
+"""In the environment of a record, the model that an estimate comes from."""
+
+
 class CacheMode(StrEnum):
     """Where a kernel finds its data and weights when it is timed. Times of one mode say nothing about the other's.
 
@@ -93,11 +97,26 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a model of a CPU says of one kernel that was verified, but not timed; never mixed with measured times.
+
+    The model's name is in the record's environment, under `ESTIMATED_BY`.
+    """
+
+    cycles: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.cycles) and self.cycles > 0):
+            raise RecordError(f"estimated cycles must be finite and positive: {self.cycles}")
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One candidate's way through build, verification and timing, and how it ended.
 
     Attributes:
         sequence: position in its campaign, from 0; the search saw the trials in this order.
+        measurement, estimate: one of them if the outcome is `OK`.
         binary: sha256 of the built kernel, empty when there was none.
         reused_from: id of the candidate with the same binary whose measurement this is, or empty.
         error: one line for a person, empty when the outcome is `OK`.
@@ -120,10 +139,12 @@ class Trial:
     error_class: str = ""
     error: str = ""
     attempts: int = 1
+    estimate: Estimate | None = None
 
     def __post_init__(self) -> None:
-        if (self.outcome is Outcome.OK) != (self.measurement is not None):
-            raise RecordError(f"a trial has times if and only if it is `ok`: {self.outcome.value}")
+        known = (self.measurement is not None) + (self.estimate is not None)
+        if known != (self.outcome is Outcome.OK):
+            raise RecordError(f"a trial has times, or else an estimate, if it is `ok`, and only then: {self.outcome}")
         if self.outcome is Outcome.DEVICE_LOST:
             raise RecordError("a lost device is not a result: the trial must be queued again")
         if self.sequence < 0:

@@ -1,8 +1,8 @@
-"""The tables of a results file, schema version 3.
+"""The tables of a results file, schema version 4.
 
 Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each. A table says
 since which version there is one; a file of an older version gets it when it is opened for writing. Since version 3 a
-campaign's layers may have names.
+campaign's layers may have names; since version 4 a trial that is `ok` may have an estimate and no times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlalchemy.types import TypeEngine
 
 from results.record import Outcome
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # Where a table has this version.
 SINCE = "since"
 # "i8tn" in ASCII; SQLite keeps it in the header, where file(1) and other programs can see whose file it is.

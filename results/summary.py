@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from results.base import Store
 from results.contest import Contest, contests
+from results.drift import cost
 from results.errors import StoreError
 from results.label import layer_label
-from results.record import Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
+from results.record import ESTIMATED_BY, Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
 from results.stats import Speedup, median, spread
 
 
@@ -37,18 +38,22 @@ class TimedSchedule:
     """A trial's candidate and time, and where they come from: its duels, or else the trial itself.
 
     Attributes:
+        median_s: None where it was estimated.
         spread: interquartile range / median of its times.
-        ops_per_s: a multiply and an add are two; None if the layer's size was not given.
+        ops_per_s: a multiply and an add are two; None if the layer's size was not given, or without times.
         peak_share: of the device's measured peak; None if that or `ops_per_s` is not known.
+        estimated_cycles, ops_per_cycle: None where it was measured.
     """
 
     candidate: Candidate
     sequence: int
-    median_s: float
+    median_s: float | None
     spread: float
     repeats: int
     ops_per_s: float | None
     peak_share: float | None
+    estimated_cycles: float | None = None
+    ops_per_cycle: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,8 @@ class Totals:
     Attributes:
         layers: calls in the network; `compared_layers` of them have a time for default and best.
         default_s, best_s: medians times counts, summed over the compared layers.
-        speedup: `default_s / best_s`; None if no layer could be compared.
+        default_cycles, best_cycles: the same of what was estimated.
+        speedup: of the best over the default; None if no layer could be compared.
         work_s: build plus run time of all trials. Builds and runs overlap, so it may exceed the time that passed.
     """
 
@@ -110,6 +116,8 @@ class Totals:
     compared_layers: int
     default_s: float
     best_s: float
+    default_cycles: float
+    best_cycles: float
     speedup: float | None
     outcomes: Mapping[Outcome, int]
     work_s: float
@@ -145,6 +153,11 @@ class CampaignSummary:
     def cache(self) -> str:
         """The mode in which the trials were timed."""
         return cache_mode(self.environments[0] if self.environments else {})
+
+    @property
+    def estimated_by(self) -> str:
+        """The model that the numbers come from; empty where they were measured."""
+        return next((found for one in self.environments if (found := one.get(ESTIMATED_BY))), "")
 
 
 def summarize(
@@ -191,12 +204,18 @@ def _latest_check(store: Store, campaign: Campaign) -> DeviceCheck | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """What turns a time into a rate."""
+    """What turns times and cycles into rates."""
 
     macs: int | None
     peak_ops_per_s: float | None
 
-    def timed(self, trial: Trial, times_s: Sequence[float]) -> TimedSchedule:
+    def timed(self, trial: Trial, times_s: Sequence[float]) -> TimedSchedule | None:
+        if trial.estimate is not None:
+            cycles = trial.estimate.cycles
+            per_cycle = 2 * self.macs / cycles if self.macs is not None else None
+            return TimedSchedule(trial.candidate, trial.sequence, None, 0.0, 0, None, None, cycles, per_cycle)
+        if not times_s:
+            return None
         median_s = median(times_s)
         ops_per_s = 2 * self.macs / median_s if self.macs is not None else None
         share = ops_per_s / self.peak_ops_per_s if ops_per_s is not None and self.peak_ops_per_s is not None else None
@@ -239,7 +258,7 @@ def _row(
         chosen = contest.best(min_gain)
         if chosen is not None:
             best = scale.timed(chosen.trial, chosen.times_s)
-            default = scale.timed(contest.default, chosen.default_times_s) if chosen.default_times_s else None
+            default = scale.timed(contest.default, chosen.default_times_s)
     return LayerRow(
         workload=workload,
         label=layer_label(workload),
@@ -266,23 +285,25 @@ def _verdict(contest: Contest, min_gain: float) -> tuple[Speedup | None, Verdict
     if rival is not None and rival.speedup is not None:
         # An interval that ends below the smallest gain that matters settles it: nothing was missed.
         return (rival.speedup, Verdict.NOISE) if rival.speedup.high >= 1 + min_gain else (None, Verdict.DEFAULT)
-    looks_faster = _median_s(contest.default) >= _median_s(contest.fastest) * (1 + min_gain)
+    looks_faster = _time_of(contest.default) >= _time_of(contest.fastest) * (1 + min_gain)
     return None, Verdict.NOT_COMPARED if looks_faster else Verdict.DEFAULT
 
 
-def _median_s(trial: Trial) -> float:
-    return median(trial.measurement.times_s) if trial.measurement else float("inf")
+def _time_of(trial: Trial) -> float:
+    return cost(trial) if trial.outcome is Outcome.OK else float("inf")
 
 
 def _totals(rows: Iterable[LayerRow], counts: _Counts) -> Totals:
-    layers = compared = 0
-    default_s = best_s = 0.0
-    for row in rows:
-        layers += row.count
-        if row.default is not None and row.best is not None:
-            compared += row.count
-            default_s += row.count * row.default.median_s
-            best_s += row.count * row.best.median_s
+    rows = list(rows)
+    pairs = [(row.count, row.default, row.best) for row in rows if row.default is not None and row.best is not None]
+    default_s = sum(count * (default.median_s or 0.0) for count, default, _ in pairs)
+    best_s = sum(count * (best.median_s or 0.0) for count, _, best in pairs)
+    default_cycles = sum(count * (default.estimated_cycles or 0.0) for count, default, _ in pairs)
+    best_cycles = sum(count * (best.estimated_cycles or 0.0) for count, _, best in pairs)
+    # One campaign is measured or estimated, not both.
+    speedup = (default_s or default_cycles) / (best_s or best_cycles) if best_s or best_cycles else None
+    layers, compared = sum(row.count for row in rows), sum(count for count, _, _ in pairs)
     outcomes: Counter[Outcome] = sum(counts.by_workload.values(), Counter())
-    speedup = default_s / best_s if best_s > 0 else None
-    return Totals(layers, compared, default_s, best_s, speedup, dict(outcomes), counts.work_s)
+    return Totals(
+        layers, compared, default_s, best_s, default_cycles, best_cycles, speedup, dict(outcomes), counts.work_s
+    )

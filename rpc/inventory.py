@@ -81,12 +81,13 @@ class Board:
 
     Attributes:
         target: the profile that its kernels are built for; the best of its CPU if empty.
-        cpu: LLVM's name of its CPU, for boards that are not asked (`mca`).
+        cpu: LLVM's name of its CPU, for boards that are not asked (`mca`): kernels are estimated for it.
         address, port, user: where sshd listens, or a tracker.
         key_file: the private key, which nobody but its owner can read.
         host_key: a public key, `ssh-ed25519 AAAA...`, or the path of a `known_hosts` file.
         folder: what provisioning fills, in the user's home if it is no absolute path.
-        emulator: the command that runs the agent on the board's own machine, as arguments; empty without one.
+        emulator: the command that runs the agent on the board's own machine, or on this one (`mca`), as arguments;
+            empty without one.
         architecture: what the agent is built for; what `uname -m` prints if empty.
         tracker_key: the device key at a tracker.
         cores: those that kernels run on; all of them if empty.
@@ -158,7 +159,7 @@ _REQUIRED: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.LOCAL: (),
     TransportKind.SSH: ("address", "user", "key_file", "host_key"),
     TransportKind.TRACKER: ("address", "port", "tracker_key"),
-    TransportKind.MCA: ("target", "cpu"),
+    TransportKind.MCA: ("target", "cpu", "emulator", "architecture"),
     TransportKind.SIMULATED: ("target",),
 }
 _OPTIONAL: Mapping[TransportKind, tuple[str, ...]] = {

@@ -13,9 +13,10 @@ import psutil
 import pytest
 from sshd import Sshd
 
-from rpc.agent_bundle import MARK, Bundle, compilers, launcher, make_bundle
+from rpc.agent_bundle import MARK, Bundle, compilers, make_bundle
 from rpc.errors import ProvisionError
 from rpc.inventory import Board, Limits, TimingKind, TransportKind
+from rpc.local_agent import install_agent
 
 CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "int8tune"
 LIMITS = Limits(connect_s=10.0, transfer_s=10.0, memory_bytes=1 << 30)
@@ -86,12 +87,4 @@ def bundle_for(architecture: str) -> Bundle:
 
 def install(folder: Path) -> Path:
     """An agent's folder of this machine, without SSH; what starts it."""
-    bundle = bundle_for(platform.machine())
-    folder.mkdir()
-    for file in bundle.files:
-        shutil.copy(bundle.folder / file, folder / file)
-    (folder / "agent").chmod(0o700)
-    (folder / "bundle").write_text(bundle.name + "\n")
-    (folder / "run").write_text(launcher())
-    (folder / "run").chmod(0o700)
-    return folder / "run"
+    return install_agent(folder, bundle_for(platform.machine()))

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from results.contest import contests
+from results.drift import relative_time
 from results.record import Candidate, Trial
 from results.stats import median
 from results.store import SqliteStore
@@ -47,11 +48,11 @@ MIN_GAIN, GOOD_REGRET = 0.01, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one campaign says of a layer: its choice, and the time of each config that it measured."""
+    """What one campaign says of a layer: its choice, and how long each config takes, as a search compares them."""
 
     choice: Candidate
     candidates: Sequence[Candidate]
-    times_s: Sequence[float]
+    times: Sequence[float]
 
 
 def main() -> None:
@@ -98,8 +99,8 @@ def _found(path: Path, key: str) -> Found:
         assert best is not None
         # By candidate: campaigns go on with what is built first.
         trials = sorted(store.query(Trial, workload=key), key=lambda trial: trial.candidate.id)
-        times_s = [median(trial.measurement.times_s) for trial in trials if trial.measurement]
-        return Found(best.trial.candidate, [trial.candidate for trial in trials], times_s)
+        times = [relative_time(trial.measurement) for trial in trials if trial.measurement]
+        return Found(best.trial.candidate, [trial.candidate for trial in trials], times)
     finally:
         store.close()
 
@@ -138,7 +139,7 @@ def _built(
 def _report(key: str, found: Sequence[Found], true_s: Mapping[str, float]) -> None:
     best_s = min(true_s.values())
     regrets = np.array([true_s[one.choice.id] / best_s - 1 for one in found])
-    order = [spearmanr(a.times_s, b.times_s).statistic for a, b in itertools.combinations(found, 2)]
+    order = [spearmanr(a.times, b.times).statistic for a, b in itertools.combinations(found, 2)]
     print(f"{key}: {len(true_s)} configs, the slowest {max(true_s.values()) / best_s:.1f} times the best")
     good = f"{np.sum(regrets <= GOOD_REGRET)} of {len(found)} campaigns"
     print(f"  regret at most {GOOD_REGRET:.0%}: {good}, mean {regrets.mean():.2%}, largest {regrets.max():.2%}")

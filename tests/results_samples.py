@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from results.base import Store
-from results.record import Campaign, Candidate, DeviceCheck, Duel, Measurement, Outcome, Trial
+from results.record import (
+    ESTIMATED_BY,
+    Campaign,
+    Candidate,
+    DeviceCheck,
+    Duel,
+    Estimate,
+    Measurement,
+    Outcome,
+    Trial,
+)
 
 LAYER = "conv2d-u8s8-1x56x56x64-k3x3x64-s1-p1-float.c-u8"
 TARGET = "x86-vnni"
@@ -46,6 +56,16 @@ def ok(sequence: int, median_s: float = 1e-3, *, chosen: Candidate | None = None
         run_s=0.1,
         binary="ab" * 32,
     )
+
+
+MODEL = "llvm-mca of LLVM 19 for cortex-a53"
+
+
+def estimated(sequence: int, cycles: float = 2e6, *, chosen: Candidate | None = None, name: str = "c1") -> Trial:
+    """A trial that was verified, but not timed."""
+    measured = ok(sequence, chosen=chosen, name=name)
+    environment = {**ENVIRONMENT, ESTIMATED_BY: MODEL}
+    return replace(measured, measurement=None, estimate=Estimate(cycles), environment=environment)
 
 
 def failed(

@@ -79,7 +79,7 @@ def test_failures_are_counted_once(display: LiveDisplay) -> None:
 
 
 def test_a_failure_is_named(display: LiveDisplay) -> None:
-    display.board.take(progress(last=(task(), trial(Outcome.BUILD_TIMEOUT)), best_ops_per_s={}))
+    display.board.take(progress(last=(task(), trial(Outcome.BUILD_TIMEOUT)), best_rates={}))
     assert drawn(display, 80)[2] == "conv2d 1x1 8x8x16->32   last build_timeout   best - GOP/s"
 
 

@@ -178,9 +178,9 @@ def test_a_file_gives_the_summary_that_memory_gives(tmp_path: Path) -> None:
 def test_progress_keeps_the_best_so_far(store: Store) -> None:
     store.append([campaign(), failed(0), ok(1, 1e-3), ok(2, 2e-3), failed(3), ok(4, 5e-4)])
     (found,) = search_progress(store, "c1", MACS)
-    rates = [None if step.best_ops_per_s is None else round(step.best_ops_per_s / 1e9, 3) for step in found.steps]
+    rates = [None if step.best_rate is None else round(step.best_rate / 1e9, 3) for step in found.steps]
     assert rates == [None, 2.0, 2.0, 2.0, 4.0]
-    assert [step.ops_per_s is None for step in found.steps] == [True, False, False, True, False]
+    assert [step.rate is None for step in found.steps] == [True, False, False, True, False]
     assert found.steps[4].candidate_id == candidate(4).id
 
 
@@ -306,7 +306,7 @@ def test_the_charts_draw_all_layers_and_trials(whole: tuple[CampaignSummary, str
     assert sum(len(search["trials"]) for search in data["searches"]) == 35 * 64
     search = data["searches"][1]
     assert search["number"] == 2
-    assert max(rate for rate in search["giga"] if rate is not None) == search["best"][-1]
+    assert max(rate for rate in search["rates"] if rate is not None) == search["best"][-1]
 
 
 def test_text_from_records_can_not_become_markup(store: Store) -> None:

@@ -16,14 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candidate, check, failed, ok
+from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candidate, check, estimated, failed, ok
 
 from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreLockedError, StoreWriteError
 from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from results.schema import APPLICATION_ID, SCHEMA_VERSION
 from results.store import SqliteStore
 
-SAMPLE_V1, SAMPLE_V2, SAMPLE_V3 = (Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2, 3))
+SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4 = (
+    Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4)
+)
 # As `store_v3.db` has them.
 NAMES = {LAYER: ("layer1.0.conv1", "layer1.1.conv2; layer1.1.add")}
 # As `store_v2.db` has it.
@@ -197,7 +199,7 @@ def _pipe(path: Path) -> None:
         (_png, ForeignStoreError, r"not a results file \(it starts with b'\\x89PNG.*\)"),
         (_foreign, ForeignStoreError, r"the SQLite file of another program \(application id 0x0\)"),
         (_foreign_id, ForeignStoreError, r"the SQLite file of another program \(application id 0x2a\)"),
-        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 3\)"),
+        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 4\)"),
         (_older_than_any, ForeignStoreError, r"the results file is damaged \(schema 0\)"),
         (_cut, ForeignStoreError, r"the results file is damaged \(.+\)"),
         (_overwritten, ForeignStoreError, r"the results file is damaged \(.+\)"),
@@ -292,6 +294,13 @@ def test_files_of_version_3_are_read_for_ever(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "r.db") as store:
         assert list(store.query(Campaign)) == [replace(campaign(), names=NAMES)]
         assert list(store.query(Trial)) == [ok(0), failed(1)]
+
+
+def test_files_of_version_4_are_read_for_ever(tmp_path: Path) -> None:
+    """`store_v4.db` was written by schema version 4 and must never be written again."""
+    shutil.copy(SAMPLE_V4, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db") as store:
+        assert list(store.query(Trial)) == [estimated(0), failed(1)]
 
 
 WRITE_UNTIL_IT_FAILS = """

@@ -209,7 +209,9 @@ def test_missing_fields(farm: Path, missing: str) -> None:
     assert f"farm.toml:2: boards[0].{missing}: missing" in faults_of(farm, text)
 
 
-@pytest.mark.parametrize(("kind", "fields"), [("tracker", "address, port, tracker_key"), ("mca", "target, cpu")])
+@pytest.mark.parametrize(
+    ("kind", "fields"), [("tracker", "address, port, tracker_key"), ("mca", "target, cpu, emulator, architecture")]
+)
 def test_what_other_transports_need(farm: Path, kind: str, fields: str) -> None:
     found = faults_of(farm, f'[[boards]]\nname = "x"\ntransport = "{kind}"\n')
     assert found == [f"farm.toml:1: boards[0].{name}: missing" for name in fields.split(", ")]
@@ -244,6 +246,7 @@ def test_host_keys_come_from_a_file_too(farm: Path) -> None:
 
 def test_estimates_are_no_measurements(farm: Path) -> None:
     text = '[[boards]]\nname = "model"\ntransport = "mca"\ntarget = "generic"\ncpu = "cortex-a53"\n'
+    text += 'emulator = "qemu-aarch64-static -cpu cortex-a53"\narchitecture = "aarch64"\n'
     farm.write_text(text)
     assert read_inventory(farm).board("model").timing is TimingKind.NONE
     (fault,) = faults_of(farm, text + 'timing = "measured"\n')

@@ -79,7 +79,7 @@ class TestModelGuidedSearch:
         batch = strategy.propose(8)
         strategy.observe(trials_of(batch, always_fails))
         strategy.propose(8)
-        speeds = [sample.calls_per_s for sample in model.samples]
+        speeds = [sample.speed for sample in model.samples]
         assert len(speeds) == 16
         assert 8 <= speeds.count(0) < 16
         assert {sample.workload for sample in model.samples} == {CONV}
@@ -96,7 +96,7 @@ class TestModelGuidedSearch:
     def test_the_speed_is_that_of_the_median_time(self) -> None:
         model = self.by_tile()
         self.warm(conv_space(), model, lambda _: 0.5).propose(1)
-        assert {sample.calls_per_s for sample in model.samples} == {2.0}
+        assert {sample.speed for sample in model.samples} == {2.0}
 
     def test_the_last_result_of_a_config_counts(self) -> None:
         model = self.by_tile()
@@ -104,7 +104,7 @@ class TestModelGuidedSearch:
         strategy.observe(trials_of([conv_space().default], lambda _: 0.25))
         strategy.observe(trials_of([conv_space().default], lambda _: 0.125))
         strategy.propose(1)
-        assert sorted({sample.calls_per_s for sample in model.samples}) == [2.0, 8.0]
+        assert sorted({sample.speed for sample in model.samples}) == [2.0, 8.0]
 
     def test_a_batch_holds_no_two_configs_with_the_same_features(self) -> None:
         space = small_space()

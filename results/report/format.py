@@ -19,6 +19,11 @@ def milliseconds(time_s: float | None) -> str:
     return MISSING if time_s is None else f"{time_s * 1e3:,.3f}"
 
 
+def kilocycles(cycles: float | None) -> str:
+    """Thousands of cycles, three significant digits below 1000."""
+    return MISSING if cycles is None else microseconds(cycles * 1e-9)
+
+
 def giga(ops_per_s: float | None) -> str:
     """Operations per second in GOP/s."""
     if ops_per_s is None:

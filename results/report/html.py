@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
     )
     environment.filters.update(
         microseconds=format.microseconds,
+        kilocycles=format.kilocycles,
         milliseconds=format.milliseconds,
         giga=format.giga,
         percent=format.percent,
@@ -39,12 +40,21 @@ def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
         interval=format.interval,
     )
     numbers = {row.workload: number for number, row in enumerate(summary.layers, start=1)}
+    unit, scale = "GOP/s", 1e9
+    in_words: Callable[[float], str] = format.giga
+    if summary.estimated_by:
+        unit, scale, in_words = "operations per cycle", 1.0, format.factor
     return environment.get_template("page.html.j2").render(
         summary=summary,
         meaning=MEANING,
         numbers=numbers,
-        curves=[_curve(numbers, summary, one) for one in progress],
-        data={"layers": _layers(summary), "searches": [_search(numbers, one) for one in progress]},
+        unit=unit,
+        curves=[_curve(numbers, summary, one, in_words) for one in progress],
+        data={
+            "unit": unit,
+            "layers": _layers(summary),
+            "searches": [_search(numbers, one, scale) for one in progress],
+        },
         plotly=Markup(get_plotlyjs()),
     )
 
@@ -74,28 +84,33 @@ def _layers(summary: CampaignSummary) -> list[dict[str, Any]]:
 
 
 def _point(timed: TimedSchedule | None) -> dict[str, Any] | None:
-    if timed is None or timed.ops_per_s is None:
+    if timed is None:
+        return None
+    rate = timed.ops_per_cycle if timed.ops_per_s is None else timed.ops_per_s / 1e9
+    if rate is None:
         return None
     share = None if timed.peak_share is None else _rounded(timed.peak_share * 100)
-    return {"giga": _rounded(timed.ops_per_s / 1e9), "percent": share, "trial": timed.sequence}
+    return {"rate": _rounded(rate), "percent": share, "trial": timed.sequence}
 
 
-def _search(numbers: dict[str, int], progress: Progress) -> dict[str, Any]:
+def _search(numbers: dict[str, int], progress: Progress, scale: float) -> dict[str, Any]:
     """What the chart of one layer's search draws: one value per trial."""
     return {
         "number": numbers[progress.workload],
         "trials": [step.sequence for step in progress.steps],
         "candidates": [step.candidate_id for step in progress.steps],
         "outcomes": [step.outcome.value for step in progress.steps],
-        "giga": [_giga(step.ops_per_s) for step in progress.steps],
-        "best": [_giga(step.best_ops_per_s) for step in progress.steps],
+        "rates": [_scaled(step.rate, scale) for step in progress.steps],
+        "best": [_scaled(step.best_rate, scale) for step in progress.steps],
     }
 
 
-def _curve(numbers: dict[str, int], summary: CampaignSummary, progress: Progress) -> dict[str, Any]:
+def _curve(
+    numbers: dict[str, int], summary: CampaignSummary, progress: Progress, rate_in_words: Callable[[float], str]
+) -> dict[str, Any]:
     """One entry of the overview: the best rate so far as an SVG polyline, from 0 at the bottom."""
     number = numbers[progress.workload]
-    rates = [step.best_ops_per_s for step in progress.steps]
+    rates = [step.best_rate for step in progress.steps]
     known = [rate for rate in rates if rate is not None]
     width = CURVE_WIDTH / max(len(rates) - 1, 1)
     points = [
@@ -108,13 +123,13 @@ def _curve(numbers: dict[str, int], summary: CampaignSummary, progress: Progress
         "label": summary.layers[number - 1].label,
         "points": " ".join(points),
         "start": points[0].split(",")[0] if points else "",
-        "first": known[0] if known else None,
-        "best": known[-1] if known else None,
+        "first": rate_in_words(known[0]) if known else None,
+        "best": rate_in_words(known[-1]) if known else None,
     }
 
 
-def _giga(ops_per_s: float | None) -> float | None:
-    return None if ops_per_s is None else _rounded(ops_per_s / 1e9)
+def _scaled(rate: float | None, scale: float) -> float | None:
+    return None if rate is None else _rounded(rate / scale)
 
 
 def _rounded(value: float) -> float:

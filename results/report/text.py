@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from results.record import CacheMode, Outcome, Trial
-from results.report.format import MISSING, factor, giga, interval, microseconds, milliseconds, percent
+from results.report.format import MISSING, factor, giga, interval, kilocycles, microseconds, milliseconds, percent
 from results.report.words import MEANING
 from results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
 
@@ -47,9 +47,22 @@ NARROW = (
 )
 
 
+def _estimated(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of a campaign that was estimated: cycles in place of times, and no peak was measured."""
+    default, best, rate = "default", "best", "op/cyc"
+    cells: dict[str, Column] = {
+        default: Column(default, 7, lambda row: kilocycles(row.default.estimated_cycles if row.default else None)),
+        best: Column(best, 7, lambda row: kilocycles(row.best.estimated_cycles if row.best else None)),
+        "GOP/s": Column(rate, 6, lambda row: factor(row.best.ops_per_cycle if row.best else None)),
+        "speedup [95 %]": Column("speedup", 7, lambda row: factor(row.speedup.estimate if row.speedup else None)),
+    }
+    return tuple(cells.get(column.title, column) for column in columns if column.title != "peak")
+
+
 def render_table(summary: CampaignSummary, width: int = WIDEST) -> str:
     """The layers of a campaign in aligned plain text, with the totals below, in 100 columns or in 79."""
-    columns, digits = (WIDE, 3) if width >= WIDEST else (NARROW, 2)
+    chosen, digits = (WIDE, 3) if width >= WIDEST else (NARROW, 2)
+    columns = _estimated(chosen) if summary.estimated_by else chosen
     titles = ["#".rjust(digits), *(_aligned(column.title, column.width) for column in columns)]
     lines = [*_wrapped(_head(summary), width), "", " ".join(titles)]
     for number, row in enumerate(summary.layers, start=1):
@@ -64,6 +77,7 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
     campaign = asdict(summary.campaign)
     return {
         "campaign": campaign | {"layers": dict(summary.campaign.layers)},
+        "estimated_by": summary.estimated_by or None,
         "peak_ops_per_s": summary.check.peak_ops_per_s if summary.check else None,
         "environments": [dict(environment) for environment in summary.environments],
         "layers": [_layer(row) for row in summary.layers],
@@ -79,9 +93,14 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
 
 def _head(summary: CampaignSummary) -> str:
     campaign = summary.campaign
+    name = campaign.name if campaign.name == campaign.network else f"{campaign.name}: {campaign.network}"
+    if summary.estimated_by:
+        return (
+            f"{name} on {campaign.device} ({campaign.target}), exact there, but not measured: thousands of cycles as "
+            f"estimated by {summary.estimated_by}"
+        )
     peak = f"{giga(summary.check.peak_ops_per_s)} GOP/s" if summary.check else "not measured"
     caches = ", cold caches" if summary.cache == CacheMode.COLD else ""
-    name = campaign.name if campaign.name == campaign.network else f"{campaign.name}: {campaign.network}"
     return f"{name} on {campaign.device} ({campaign.target}), peak {peak}, times in us{caches}"
 
 
@@ -102,12 +121,20 @@ def _foot(summary: CampaignSummary) -> list[str]:
     compared = f"{totals.compared_layers} of {totals.layers} layer runs"
     verdicts = {row.verdict for row in summary.layers}
     return [
-        f"network  {milliseconds(totals.default_s)} ms by default, {milliseconds(totals.best_s)} ms with the best: "
-        f"{factor(totals.speedup)} times faster ({compared})",
+        f"network  {_sums(summary)}: {factor(totals.speedup)} times faster ({compared})",
         f"trials   {totals.trials}, {rate} per second of build and run time",
         f"         {outcomes or 'none'}",
         *(f"{verdict.value:<10} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts),
     ]
+
+
+def _sums(summary: CampaignSummary) -> str:
+    totals = summary.totals
+    if summary.estimated_by:
+        default, best, unit = kilocycles(totals.default_cycles), kilocycles(totals.best_cycles), "thousand cycles"
+    else:
+        default, best, unit = milliseconds(totals.default_s), milliseconds(totals.best_s), "ms"
+    return f"{default} {unit} by default, {best} {unit} with the best"
 
 
 def _layer(row: LayerRow) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from rpc.errors import EstimateError
 from rpc.mca.cycles import cycles_of
 from rpc.mca.disassembly import UNKNOWN, Code, disassemble
+from rpc.mca.tools import llvm_version, tool
 from rpc.mca.walk import OUTSIDE, Block, Walk, walk
 
 ENTRY_SYMBOL = "__tvm_ffi_main"
@@ -43,6 +44,16 @@ def estimate_cycles(library: Path, cpu: str, symbol: str = ENTRY_SYMBOL, limit_s
     if symbol not in code.symbols:
         raise EstimateError(f"the library has no function `{symbol}`")
     return _sum_up(walk(code, code.symbols[symbol], limit_s), cpu, limit_s)
+
+
+def model_name(cpu: str) -> str:
+    """What estimates come from, as records have it.
+
+    Raises:
+        EstimateError: a tool of LLVM is missing.
+    """
+    tool("llvm-objdump")
+    return f"llvm-mca of LLVM {llvm_version(tool('llvm-mca'))} for {cpu}"
 
 
 def block_counts(code: Code, symbol: str, limit_s: float = 60.0) -> dict[int, int]:

@@ -25,6 +25,7 @@ import schedules.x86.grouped_kernel
 import schedules.x86.peak_kernel  # noqa: F401
 from compiler.linker import link_module
 from results.record import Candidate, Outcome
+from rpc.mca.estimate import estimate_cycles
 from rpc.request import Case, Program
 from schedules.errors import ConfigError
 from schedules.lowering import compile_function
@@ -85,10 +86,11 @@ def _build_candidate(job: Job, candidate: Candidate, folder: Path) -> Built:
     kernel = template.apply(workload, job.target, candidate.config)
     library = folder / "kernel.so"
     link(kernel.function, job.target, library)
+    cycles = estimate_cycles(library, job.estimate_cpu, limit_s=job.limit_s).cycles if job.estimate_cpu else None
     cases = write_cases(workload, kernel, Path(job.suite), folder)
     digest = hashlib.sha256(library.read_bytes()).hexdigest()
     program = Program(str(library), digest, ENTRY, cases)
-    return Built(job.id, Outcome.OK, program, binary=_binary(digest, cases))
+    return Built(job.id, Outcome.OK, program, binary=_binary(digest, cases), estimated_cycles=cycles)
 
 
 def _binary(library_digest: str, cases: tuple[Case, ...]) -> str:

@@ -25,6 +25,7 @@ class Job:
         candidate: to be built, with its cases from the folder `suite`.
         suite: folder of the suite of `workload`; without a candidate, the suite is to be written there.
         probe: `peak`, or the bytes that a bandwidth probe reads.
+        estimate_cpu: whose cycles a candidate is estimated to take, by LLVM's name; empty: they are not.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Job:
     candidate: Candidate | None = None
     suite: str = ""
     probe: str | int = ""
+    estimate_cpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Built:
         program: none for a suite.
         binary: sha256 over the library and its packed weights: equal ones behave alike.
         work: operations or bytes of one call of a probe.
+        estimated_cycles: of one call of a candidate, where they were asked for.
     """
 
     id: str
@@ -55,6 +58,7 @@ class Built:
     error: str = ""
     build_s: float = 0.0
     work: int = 0
+    estimated_cycles: float | None = None
 
 
 def job_to_json(job: Job) -> dict[str, Any]:

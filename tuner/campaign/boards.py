@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from results.record import Outcome
@@ -16,7 +18,7 @@ from rpc.farm.scheduler import Scheduler
 from rpc.farm.values import Board, Campaign, Limits, Rules, Trial
 from rpc.request import Program, Reply, Request, Timing
 from schedules.workload import Workload
-from tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request
+from tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request, verify_request
 
 T = TypeVar("T")
 
@@ -51,16 +53,19 @@ class Boards(Generic[T]):
         cold_bytes: int = 0,
         canary_every: int = 50,
         rules: Rules = RULES,
+        is_measured: bool = True,
     ) -> None:
         """
         Args:
             probe: what transports time before and after each request, and the boards' canary.
             jitter: a number from 0 to 1, another each time.
+            is_measured: whether times mean anything; if not, boards verify, and canaries may take what they like.
         """
         self.probe: Program | None = probe
         self.session_limit_s = session_limit_s
         self.cold_bytes = cold_bytes
         self.board = ""
+        self._is_measured = is_measured
         self._target = target
         self._most_waiting = WAITING_PER_BOARD * len(transports)
         self._purposes: dict[str, T] = {}
@@ -69,6 +74,7 @@ class Boards(Generic[T]):
         self._closed = False
         self._serial = 0
         boards = [Board(name, target, limits=LIMITS, canary_every=canary_every) for name in transports]
+        rules = rules if is_measured else replace(rules, canary_tolerance=math.inf)
         scheduler = Scheduler(boards, rules, jitter)
         canary = Request((probe,), CANARY_TIMING, CANARY_LIMIT_S)
         self._driver = FarmDriver(transports, scheduler, canary, notify=self._notify)
@@ -87,7 +93,10 @@ class Boards(Generic[T]):
         return self._driver.waiting(self._target) < self._most_waiting
 
     def start_trial(self, purpose: T, workload: Workload, program: Program, best_s: float | None) -> None:
-        self._start(purpose, trial_request(self, workload, program, best_s))
+        if self._is_measured:
+            self._start(purpose, trial_request(self, workload, program, best_s))
+        else:
+            self._start(purpose, verify_request(self, workload, program))
 
     def start_duels(self, purpose: T, workload: Workload, programs: tuple[Program, ...]) -> None:
         self._start(purpose, duel_request(self, workload, programs))

@@ -18,7 +18,8 @@ class Progress:
         trials_resumed: trials that were recorded before this run; they count among `trials_done`.
         time_left_s: estimate from this run's pace, None until it has one.
         last: what was recorded last, with its task.
-        best_ops_per_s: of each task, by index; absent until it has an exact trial.
+        best_rates: operations per second of each task, or per cycle as estimated, by index; absent until it has an
+            exact trial.
     """
 
     tasks: int
@@ -29,7 +30,7 @@ class Progress:
     elapsed_s: float
     time_left_s: float | None
     last: tuple[Task, Trial] | None
-    best_ops_per_s: dict[int, float]
+    best_rates: dict[int, float | None]
 
 
 class Listener(Protocol):

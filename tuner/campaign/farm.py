@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from compiler.linker import find_linker
 from rpc.base import Transport
 from rpc.inventory import Board, TimingKind, TransportKind
 from rpc.local import LocalTransport
+from rpc.local_agent import agent_here
 from rpc.request import Capabilities, Program
 from rpc.ssh import AgentTransport
 from schedules.target import Target, target_for
@@ -24,6 +25,7 @@ from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import SpecError
 
 _LONGEST_NAME = 64
+ESTIMATED_ARCHITECTURE = "aarch64"
 
 
 @contextmanager
@@ -34,24 +36,30 @@ def grounds_of(boards: Sequence[Board], profile: str | None) -> Iterator[list[Gr
         profile: of the target; by default each board's own, or the best for its CPU.
 
     Raises:
-        SpecError: there are none, or a board's times are no measurements.
+        SpecError: a board has a transport that campaigns can't use.
+        ProvisionError: an agent of this machine's can't be made.
         DeviceStartError: a board can't be reached, or has no agent of this version.
         UnknownTargetError: a board can't run the profile.
         NoLinkerError: nothing here links for a board's architecture.
     """
     for board in boards:
-        _require_times(board)
+        if board.transport not in TRANSPORTS:
+            known = ", ".join(kind.value for kind in TRANSPORTS)
+            this = f'board `{board.name}` has transport = "{board.transport.value}"'
+            raise SpecError(f"campaigns use boards with transport {known}: {this}")
     with ExitStack() as stack:
         building = _building_cores(boards)
-        alike: dict[tuple[str, str], list[tuple[Board, Transport, Capabilities, Target]]] = {}
+        alike: dict[tuple[str, str, bool], list[tuple[Board, Transport, Capabilities, Target]]] = {}
         for board in boards:
-            transport = _transport(board)
+            transport = TRANSPORTS[board.transport](board)
             stack.callback(transport.close)
             found = transport.start()
             find_linker(found.architecture)
+            _require_model(board, found)
             chosen = profile or board.target or None
             target = target_for(found.features, found.llvm_cpu, found.llvm_triple, chosen, board.threads)
-            alike.setdefault((target.name, found.cpu), []).append((board, transport, found, target))
+            kind = target.name, found.cpu, _is_measured(board)
+            alike.setdefault(kind, []).append((board, transport, found, target))
         stack.enter_context(bound_to(building))
         yield [_ground(members, building) for members in alike.values()]
 
@@ -65,12 +73,17 @@ def spec_on(spec: CampaignSpec, ground: Ground, grounds: Sequence[Ground]) -> Ca
     return spec if len(grounds) == 1 else replace(spec, name=f"{spec.name}-{ground.target.name}")
 
 
-def _require_times(board: Board) -> None:
-    if board.transport not in (TransportKind.LOCAL, TransportKind.SSH):
-        found = f'board `{board.name}` has transport = "{board.transport.value}"'
-        raise SpecError(f"campaigns measure on boards with transport local or ssh: {found}")
-    if board.timing is TimingKind.NONE:
-        raise SpecError(f'board `{board.name}` has timing = "none": its times are no measurements to tune by')
+def _require_model(board: Board, found: Capabilities) -> None:
+    """Where times are no measurements, kernels are estimated, and there are models of ARM's cores only."""
+    if not _is_measured(board) and found.architecture != ESTIMATED_ARCHITECTURE:
+        raise SpecError(
+            f'board `{board.name}` has timing = "none", and estimates are for {ESTIMATED_ARCHITECTURE} only: '
+            f"{found.architecture}"
+        )
+
+
+def _is_measured(board: Board) -> bool:
+    return board.timing is TimingKind.MEASURED
 
 
 def _building_cores(boards: Sequence[Board]) -> tuple[int, ...]:
@@ -84,8 +97,11 @@ def _local_cores(board: Board) -> tuple[int, ...]:
     return board.cores or measuring_and_build_cores(board.threads)[0]
 
 
-def _transport(board: Board) -> Transport:
-    return LocalTransport(_local_cores(board)) if board.transport is TransportKind.LOCAL else AgentTransport(board)
+TRANSPORTS: Mapping[TransportKind, Callable[[Board], Transport]] = {
+    TransportKind.LOCAL: lambda board: LocalTransport(_local_cores(board)),
+    TransportKind.SSH: AgentTransport,
+    TransportKind.MCA: lambda board: AgentTransport(board, agent_here(board)),
+}
 
 
 def _ground(members: Sequence[tuple[Board, Transport, Capabilities, Target]], building: Sequence[int]) -> Ground:
@@ -95,9 +111,20 @@ def _ground(members: Sequence[tuple[Board, Transport, Capabilities, Target]], bu
 
     def measuring(probe: Program, cold_bytes: int) -> Measuring[Purpose]:
         every = min(board.canary_every for board, *_ in members)
-        return Boards(transports, target.name, probe, random.random, cold_bytes=cold_bytes, canary_every=every)
+        return Boards(
+            transports,
+            target.name,
+            probe,
+            random.random,
+            cold_bytes=cold_bytes,
+            canary_every=every,
+            is_measured=_is_measured(first),
+        )
 
     name = "+".join(sorted(transports))
     device = name if len(name) <= _LONGEST_NAME else f"{first.name[:40]}+{len(members) - 1} boards"
     memory_bytes = min(board.limits.memory_bytes for board, *_ in members)
-    return Ground(device, transport, capabilities, target, measuring, building[:-1], building[-1], memory_bytes)
+    estimate_cpu = "" if _is_measured(first) else first.cpu or capabilities.llvm_cpu
+    return Ground(
+        device, transport, capabilities, target, measuring, building[:-1], building[-1], memory_bytes, estimate_cpu
+    )

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from results.record import Measurement, Outcome, Trial
+from results.progress import rate_of
+from results.record import Estimate, Measurement, Outcome, Trial
 from rpc.request import Reply
 from tuner.build.job import Built
 from tuner.campaign.duels import Duels
@@ -144,7 +145,7 @@ class CampaignLoop:
             slot, built = purpose
             assert built.program is not None
             best = slot.task.best()
-            best_s = median_s(best) if best else None
+            best_s = median_s(best) if best and best.measurement else None
             self._around.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
 
     def _finish(self, purpose: Purpose, reply: Reply) -> None:
@@ -174,25 +175,27 @@ class CampaignLoop:
     # Recording
 
     def _record(self, slot: Slot, built: Built, reply: Reply) -> Trial:
-        measurement = None
-        if reply.outcome is Outcome.OK:
-            measurement = Measurement(reply.times_s[0], reply.calls_per_repeat[0], reply.observed)
+        found: Measurement | Estimate | None = None
+        if reply.outcome is Outcome.OK and built.estimated_cycles is not None:
+            found = Estimate(built.estimated_cycles)
+        elif reply.outcome is Outcome.OK:
+            found = Measurement(reply.times_s[0], reply.calls_per_repeat[0], reply.observed)
         around = self._around
         environment = around.environment_now if built.outcome is Outcome.OK else around.environment
-        return self._append(slot, built, reply, measurement, environment)
+        return self._append(slot, built, reply, found, environment)
 
     def _record_twin(self, slot: Slot, built: Built, twin: Trial) -> None:
         """The same code was measured for another candidate: its result is this one's, too."""
         reply = Reply(twin.outcome, error_class=twin.error_class, error=twin.error)
         reused_from = twin.reused_from or twin.candidate.id
-        self._append(slot, built, reply, twin.measurement, twin.environment, reused_from)
+        self._append(slot, built, reply, twin.measurement or twin.estimate, twin.environment, reused_from)
 
     def _append(
         self,
         slot: Slot,
         built: Built,
         reply: Reply,
-        measurement: Measurement | None,
+        found: Measurement | Estimate | None,
         environment: Mapping[str, str],
         reused_from: str = "",
     ) -> Trial:
@@ -201,7 +204,7 @@ class CampaignLoop:
             sequence=slot.sequence,
             candidate=slot.candidate,
             outcome=reply.outcome,
-            measurement=measurement,
+            measurement=found if isinstance(found, Measurement) else None,
             device=self._around.device_name,
             environment=environment,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -212,6 +215,7 @@ class CampaignLoop:
             error_class=reply.error_class,
             error=reply.error,
             attempts=self._attempts.pop(slot.candidate.id, 1),
+            estimate=found if isinstance(found, Estimate) else None,
         )
         self._around.store.append([trial])
         if built.binary:
@@ -261,7 +265,5 @@ class CampaignLoop:
             elapsed_s=self._elapsed_s(),
             time_left_s=left_s,
             last=self._last,
-            best_ops_per_s={
-                index: 2 * runs[index].task.workload.macs / median_s(trial) for index, trial in best.items()
-            },
+            best_rates={index: rate_of(trial, runs[index].task.workload.macs) for index, trial in best.items()},
         )

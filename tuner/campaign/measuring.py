@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 # Repeats as short as a busy machine leaves a process its core.
 TRIAL_TIMING = Timing(repeats=7, min_repeat_s=0.002, least_repeats=3, most_drift=0.1)
+VERIFY_TIMING = Timing(repeats=1, min_repeat_s=0.0)
 DUEL_TIMING = Timing(repeats=32, min_repeat_s=0.002, least_repeats=8, min_gain=0.01)
 # Slower than the task's best by this factor: no contender any more, its exact time matters little.
 GIVE_UP = 1.15
@@ -158,6 +159,11 @@ def trial_request(sessions: Sessions, workload: Workload, program: Program, best
     """What a device is asked of a candidate."""
     timing = TRIAL_TIMING if best_s is None else replace(TRIAL_TIMING, give_up_s=GIVE_UP * best_s)
     return _request(sessions, (program,), timing, calls_limit_s(workload, best_s))
+
+
+def verify_request(sessions: Sessions, workload: Workload, program: Program) -> Request:
+    """What a device is asked of a candidate where its times say nothing: to run it, on every case."""
+    return _request(sessions, (program,), VERIFY_TIMING, calls_limit_s(workload, None))
 
 
 def duel_request(sessions: Sessions, workload: Workload, programs: tuple[Program, ...]) -> Request:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from compiler.linker import find_linker
 from results.base import Store
-from results.record import CacheMode, Campaign, DeviceCheck, Trial, cache_mode
+from results.record import ESTIMATED_BY, CacheMode, Campaign, DeviceCheck, Trial, cache_mode
 from results.store import SqliteStore
 from rpc.base import Transport
+from rpc.mca.estimate import model_name
 from rpc.request import Capabilities, Program
 from schedules.target import Target, target_for
 from tuner.build.base import Pool
@@ -46,6 +47,7 @@ class Ground:
         building: cores that build whatever happens.
         guest: the core that builds, too, while nothing is measured there.
         memory_limit_bytes: of a session, if that is little.
+        estimate_cpu: whose cycles candidates are estimated to take where times are no measurements; else empty.
     """
 
     device: str
@@ -56,6 +58,16 @@ class Ground:
     building: Sequence[int]
     guest: int
     memory_limit_bytes: int | None = None
+    estimate_cpu: str = ""
+
+    @property
+    def estimated_by(self) -> str:
+        """The model's name in the records; empty where times are measured.
+
+        Raises:
+            EstimateError: llvm-mca or llvm-objdump is not installed.
+        """
+        return model_name(self.estimate_cpu) if self.estimate_cpu else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +148,12 @@ def run_on(
         target = ground.target
         tasks = make_plan(spec.network, target)
         environment = environment_of(ground.capabilities, target) | {"cache": spec.cache.value}
+        if ground.estimated_by:
+            environment[ESTIMATED_BY] = ground.estimated_by
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
         _enter(store, spec, ground.device, target, environment)
-        search = make_search(spec, tasks, store)
+        search = make_search(spec, tasks, store, ground.estimated_by)
         if search.nothing_left():
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
@@ -150,7 +164,7 @@ def run_on(
         cold_bytes = cold_bytes_of(ground.capabilities) if spec.cache is CacheMode.COLD else 0
         device = ground.measuring(probe, cold_bytes)
         stack.callback(device.close)
-        workshop = Workshop(pool, folder)
+        workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
         loop = CampaignLoop(spec, search, around)
         listener.progress(loop.progress())
@@ -169,13 +183,16 @@ def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, enviro
     recorded = first.environment if first else environment
     if (before := recorded.get("cpu")) != (now := environment.get("cpu")):
         raise CampaignDiffersError(f"campaign `{spec.name}` was measured on {before}, this device is: {now}")
+    if (before := recorded.get(ESTIMATED_BY)) != (now := environment.get(ESTIMATED_BY)):
+        words = [f"estimated by {model}" if model else "measured" for model in (before, now)]
+        raise CampaignDiffersError(f"campaign `{spec.name}` was {words[0]}, now it would be {words[1]}")
     if (mode := cache_mode(recorded)) != spec.cache:
         raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {spec.cache}")
 
 
 def _probe(ground: Ground, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]) -> Program:
-    """The peak loop, as the probe of every trial; the device is checked with it where it was not checked before."""
-    known = any(store.query(DeviceCheck, device=ground.device, target=ground.target.name))
+    """The peak loop, as the probe of every trial. A device that was not checked is, if its times are measured."""
+    known = bool(ground.estimate_cpu) or any(store.query(DeviceCheck, device=ground.device, target=ground.target.name))
     probes = build_probes(
         pool, ground.target, folder, {} if known else read_sizes(ground.capabilities, ground.memory_limit_bytes)
     )

@@ -51,12 +51,12 @@ class Search:
         return [trial for trial in run.contenders() if (default, trial.candidate.id) not in self.dueled]
 
 
-def make_search(spec: CampaignSpec, tasks: Sequence[Task], store: Store) -> Search:
+def make_search(spec: CampaignSpec, tasks: Sequence[Task], store: Store, estimated_by: str = "") -> Search:
     """The search of a stored campaign, from its beginning: what is recorded is not tried again."""
     recorded = {trial.candidate.id: trial for trial in store.query(Trial, campaign=spec.name)}
     duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name))
     target = tasks[0].target.name if tasks else ""
-    teacher = Teacher(target, lambda: trials_before(store, spec.name, spec.cache), ENOUGH_NEWS)
+    teacher = Teacher(target, lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS)
 
     def start(task: Task) -> TaskRun:
         rng, template = task_rng(spec.seed, task), task.template.name

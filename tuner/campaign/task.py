@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from results.drift import cost, fastest_first
 from results.record import Candidate, Config, Outcome, Trial
 from results.stats import median
 from tuner.campaign.budget import Standing
@@ -16,6 +17,7 @@ from tuner.search.base import Forecaster, Strategy
 BATCH = 8
 # How many of a task's fastest trials are timed again beside its default, so that noise does not choose.
 CONTENDERS = 3
+CYCLE_S = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class TaskRun:
         self._missing: set[str] = set()
         self._fastest: list[Trial] = []
         self._observed = 0
-        self._best_s: float | None = None
+        self._best: Trial | None = None
         self._last_gain = 0.0
         self._forecast: float | None = None
 
@@ -76,10 +78,8 @@ class TaskRun:
         """Show the strategy a batch's trials; what it proposes and forecasts from now on may depend on them."""
         self._strategy.observe(trials)
         self._observed += len(trials)
-        times_s = [median_s(trial) for trial in trials if trial.outcome is Outcome.OK]
-        best_s = min([*times_s, *([] if self._best_s is None else [self._best_s])], default=None)
-        self._last_gain = 1 - best_s / self._best_s if best_s is not None and self._best_s is not None else 0.0
-        self._best_s = best_s
+        before, self._best = self._best, _fastest_of([*trials, *([self._best] if self._best else [])])
+        self._last_gain = _gain(before, self._best) if before and self._best else 0.0
         self._forecast = self._strategy.forecast() if isinstance(self._strategy, Forecaster) else None
 
     def standing(self) -> Standing:
@@ -87,7 +87,7 @@ class TaskRun:
         return Standing(
             count=self.task.count,
             ops=2 * self.task.workload.macs,
-            best_s=self._best_s,
+            best_s=call_s(self._best) if self._best else None,
             trials=self._observed,
             batch=BATCH,
             last_gain=self._last_gain,
@@ -99,13 +99,16 @@ class TaskRun:
         self._missing.discard(trial.candidate.id)
 
     def best(self) -> Trial | None:
-        """The fastest exact trial by its median, or None."""
+        """The fastest exact trial of those recorded, or None."""
         return self._fastest[0] if self._fastest else None
 
     def contenders(self) -> list[Trial]:
-        """The fastest exact programs besides the default, which they must beat; none where the default is not exact."""
+        """The fastest exact programs besides the default, which they must beat; none where the default is not exact.
+
+        None where they are estimated, either: an estimate is the same each time.
+        """
         default = self.trials.get(self.task.default.id)
-        if default is None or default.outcome is not Outcome.OK:
+        if default is None or default.measurement is None:
             return []
         return [trial for trial in self._fastest if trial is not default][:CONTENDERS]
 
@@ -143,9 +146,23 @@ class TaskRun:
 def _fastest_programs(trials: Sequence[Trial], count: int) -> list[Trial]:
     """The fastest trials, each binary once, whatever the order of `trials`: the twins of a binary have one time."""
     binaries: dict[str, Trial] = {}
-    for trial in sorted(trials, key=lambda trial: (median_s(trial), trial.sequence)):
+    for trial in sorted(trials, key=fastest_first):
         binaries.setdefault(trial.binary, trial)
     return list(binaries.values())[:count]
+
+
+def _fastest_of(trials: Sequence[Trial]) -> Trial | None:
+    return min((trial for trial in trials if trial.outcome is Outcome.OK), key=fastest_first, default=None)
+
+
+def _gain(before: Trial, after: Trial) -> float:
+    """The share of a call's time that was saved."""
+    return 1 - cost(after) / cost(before)
+
+
+def call_s(trial: Trial) -> float:
+    """Seconds of a call, to weigh layers against each other: the median, or at 1 GHz what is estimated."""
+    return trial.estimate.cycles * CYCLE_S if trial.estimate else median_s(trial)
 
 
 def median_s(trial: Trial) -> float:

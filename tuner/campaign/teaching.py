@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 
 from results.base import Store
-from results.record import CacheMode, Campaign, Trial, cache_mode
+from results.record import ESTIMATED_BY, CacheMode, Campaign, Trial, cache_mode
 from tuner.cost_model.experience import Experience
 from tuner.cost_model.prior import Prior, learn_prior
 
@@ -63,12 +63,19 @@ class _Lesson:
     prior: Prior | None = None
 
 
-def trials_before(store: Store, campaign: str, cache: CacheMode) -> list[Trial]:
-    """The trials of a stored campaign's device, target and cache mode that were begun before it was."""
+def trials_before(store: Store, campaign: str, cache: CacheMode, estimated_by: str = "") -> list[Trial]:
+    """The trials of a stored campaign's device, target and cache mode that were begun before it was.
+
+    Args:
+        estimated_by: those alone that this model estimated; if empty, those that were measured.
+    """
     this = next(store.query(Campaign, campaign=campaign))
     found = store.query(Trial, target=this.target, device=this.device)
     return [
         trial
         for trial in found
-        if trial.campaign != this.name and trial.started_at < this.created_at and cache_mode(trial.environment) == cache
+        if trial.campaign != this.name
+        and trial.started_at < this.created_at
+        and cache_mode(trial.environment) == cache
+        and trial.environment.get(ESTIMATED_BY, "") == estimated_by
     ]

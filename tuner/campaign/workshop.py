@@ -19,10 +19,12 @@ SUITE_LIMIT_S = 300.0
 class Workshop:
     """Turns candidates into programs. A candidate asked for twice while its program is kept is built once."""
 
-    def __init__(self, pool: Pool, folder: Path, build_limit_s: float = BUILD_LIMIT_S) -> None:
+    def __init__(self, pool: Pool, folder: Path, build_limit_s: float = BUILD_LIMIT_S, estimate_cpu: str = "") -> None:
+        """`estimate_cpu`: as `tuner.build.job.Job` has it, of all candidates."""
         self._pool = pool
         self._folder = folder
         self._build_limit_s = build_limit_s
+        self._estimate_cpu = estimate_cpu
         self._suites: set[str] = set()
         self._waiting: dict[str, list[Job]] = defaultdict(list)
         self._kept: dict[str, Built] = {}
@@ -46,7 +48,16 @@ class Workshop:
         key = task.workload.key
         suite = self._folder / f"suite-{task.index}"
         folder = str(self._folder / candidate.id)
-        job = Job(candidate.id, task.target, folder, self._build_limit_s, key, candidate, str(suite))
+        job = Job(
+            candidate.id,
+            task.target,
+            folder,
+            self._build_limit_s,
+            key,
+            candidate,
+            str(suite),
+            estimate_cpu=self._estimate_cpu,
+        )
         if key in self._suites:
             self._pool.submit(job)
             return

@@ -84,10 +84,12 @@ def _logged(log: Path) -> list[BestSchedule]:
 def _lines(best: BestSchedule) -> str:
     """Two lines: which layer and how fast, then the schedule."""
     from results.label import layer_label
-    from results.report.format import interval, microseconds
+    from results.report.format import interval, kilocycles, microseconds
 
     gain = "default" if best.is_default else interval(best.speedup)
-    head = f"{layer_label(best.workload):<30} {microseconds(best.median_s):>8} us  {gain:<17}"
+    measured = f"{microseconds(best.median_s)} us"
+    cost = f"{kilocycles(best.estimated_cycles)} kcyc est." if best.median_s is None else measured
+    head = f"{layer_label(best.workload):<30} {cost:>14}  {gain:<17}"
     config = " ".join(f"{name}={value}" for name, value in best.candidate.config.items())
     return f"{head}  {best.target}\n    {best.candidate.template} {config}"
 

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.text import Text
 
 from results.label import layer_label
+from results.progress import rate_of
 from results.record import Duel, Outcome, Trial
-from results.report.format import giga
+from results.report.format import factor, giga
 from tuner.campaign.events import Progress
 from tuner.campaign.plan import Task
-from tuner.campaign.task import median_s
 from tuner.cli.output import safe, say
 from tuner.cli.stopping import STOPPING
 
@@ -75,9 +75,11 @@ class Scoreboard:
         if self._progress is None or self._progress.last is None:
             return []
         task, trial = self._progress.last
-        last = giga(2 * task.workload.macs / median_s(trial)) if trial.measurement else trial.outcome.value
-        best = giga(self._progress.best_ops_per_s.get(task.index))
-        return [layer_label(task.workload.key), f"last {last}", f"best {best} GOP/s"]
+        in_words, unit = (factor, "operations per cycle") if trial.estimate else (giga, "GOP/s")
+        rate = rate_of(trial, task.workload.macs)
+        last = trial.outcome.value if rate is None else in_words(rate)
+        best = in_words(self._progress.best_rates.get(task.index))
+        return [layer_label(task.workload.key), f"last {last}", f"best {best} {unit}"]
 
     def _time_left(self) -> list[str]:
         assert self._progress is not None

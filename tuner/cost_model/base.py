@@ -23,17 +23,17 @@ class Sample:
 
     Attributes:
         features: its row of the feature matrix, see `tuner.cost_model.features`.
-        calls_per_s: how often its kernel ran in a second; 0 for a config that failed.
+        speed: the higher the faster, comparable within a workload; 0 for a config that failed.
         workload: key of its workload: configs of different workloads are never ranked against each other.
     """
 
     features: tuple[float, ...]
-    calls_per_s: float
+    speed: float
     workload: str
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.calls_per_s) and self.calls_per_s >= 0):
-            raise CostModelError(f"calls per second must be finite and at least 0: {self.calls_per_s}")
+        if not (math.isfinite(self.speed) and self.speed >= 0):
+            raise CostModelError(f"a speed must be finite and at least 0: {self.speed}")
 
 
 class CostModel(Protocol):

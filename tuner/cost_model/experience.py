@@ -15,7 +15,7 @@ from schedules.space import ConfigSpace
 from schedules.target import targets_named
 from schedules.workload import parse_workload
 from tuner.cost_model.features import FeatureEncoder
-from tuner.search.speeds import calls_per_s
+from tuner.search.speeds import speed_of
 
 Rows = npt.NDArray[np.float64]
 
@@ -27,13 +27,13 @@ class LayerExperience:
     Attributes:
         names: of the columns, see `tuner.cost_model.features`.
         rows: [configs, columns].
-        calls_per_s: [configs], 0 for a config that failed.
+        speeds: [configs], 0 for a config that failed.
     """
 
     workload: str
     names: tuple[str, ...]
     rows: Rows
-    calls_per_s: npt.NDArray[np.float64]
+    speeds: npt.NDArray[np.float64]
 
 
 class Experience:
@@ -72,7 +72,7 @@ class _Layer:
         self._space = space
         self._encoder = FeatureEncoder(space)
         self.rows: dict[str, Rows] = {}
-        self._calls_per_s: dict[str, float] = {}
+        self._speeds: dict[str, float] = {}
 
     def add(self, trial: Trial) -> None:
         key = trial.candidate.id
@@ -80,10 +80,10 @@ class _Layer:
             if self._space.fault(trial.candidate.config):
                 return
             self.rows[key] = self._encoder.matrix([trial.candidate.config])[0]
-        self._calls_per_s[key] = calls_per_s(trial)
+        self._speeds[key] = speed_of(trial)
 
     def experience(self, workload: str) -> LayerExperience:
-        rows, speeds = np.array(list(self.rows.values())), np.array(list(self._calls_per_s.values()))
+        rows, speeds = np.array(list(self.rows.values())), np.array(list(self._speeds.values()))
         return LayerExperience(workload, self._encoder.names, rows, speeds)
 
 

@@ -48,7 +48,7 @@ class KrigedCostModel:
         self._trees.fit(samples, margin)
         rows = np.array([sample.features for sample in samples])
         self._spans = spans_of(rows) if self._given_spans is None else self._given_spans
-        speeds = np.array([sample.calls_per_s for sample in samples])
+        speeds = np.array([sample.speed for sample in samples])
         # Where configs begin to fail is an edge, which trees find: the process would take it for a slope.
         self._trees_share = TREES_SHARE if speeds.all() else 1.0
         surprises = targets_of(samples) - (margin(rows) if margin else np.zeros(len(rows)))
@@ -94,9 +94,9 @@ def _remembering(margin: Scorer) -> Scorer:
     return scores
 
 
-def densest_first(calls_per_s: Rows) -> npt.NDArray[np.int64]:
+def densest_first(speeds: Rows) -> npt.NDArray[np.int64]:
     """Positions of at most `MOST_SAMPLES` samples in the order of speed, the closer together the faster they are."""
-    order = np.argsort(-calls_per_s, kind="stable")
+    order = np.argsort(-speeds, kind="stable")
     if len(order) <= MOST_SAMPLES:
         return order
     places = np.linspace(0, 1, MOST_SAMPLES) ** 2 * (len(order) - 1)

@@ -68,7 +68,7 @@ def learn_prior(experience: Sequence[LayerExperience]) -> Prior | None:
     """Learn from other layers; None where there is nothing to learn: no layer has two configs, one of which works."""
     import xgboost
 
-    usable = [layer for layer in experience if len(layer.rows) > 1 and layer.calls_per_s.any()]
+    usable = [layer for layer in experience if len(layer.rows) > 1 and layer.speeds.any()]
     if not usable:
         return None
     names = tuple(sorted({name for layer in usable for name in layer.names}))
@@ -77,15 +77,15 @@ def learn_prior(experience: Sequence[LayerExperience]) -> Prior | None:
     for layer in usable:
         kept = np.linspace(0, len(layer.rows) - 1, min(share, len(layer.rows))).astype(np.int64)
         rows.append(aligned(layer.names, layer.rows[kept], names))
-        targets.append(_targets(layer.calls_per_s)[kept])
+        targets.append(_targets(layer.speeds)[kept])
     matrix = xgboost.DMatrix(np.concatenate(rows), label=np.concatenate(targets), nthread=1)
     return Prior(names, len(usable), xgboost.train(_TREES, matrix, num_boost_round=ROUNDS))
 
 
-def _targets(calls_per_s: Rows) -> Rows:
+def _targets(speeds: Rows) -> Rows:
     """log2 of the speed against the best; a config that failed counts as half as fast as the slowest."""
-    ok = calls_per_s > 0
-    logs = np.log2(calls_per_s, where=ok, out=np.zeros_like(calls_per_s))
+    ok = speeds > 0
+    logs = np.log2(speeds, where=ok, out=np.zeros_like(speeds))
     relative = logs - logs[ok].max()
     targets: Rows = np.where(ok, relative, relative[ok].min() - 1)
     return targets

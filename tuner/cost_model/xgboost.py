@@ -55,7 +55,7 @@ class XGBoostCostModel:
         matrix = xgboost.DMatrix(rows, label=targets_of(samples), nthread=1)
         self._margin = margin
         if margin is not None:
-            _start_from(margin(rows), matrix, np.array([sample.calls_per_s > 0 for sample in samples]))
+            _start_from(margin(rows), matrix, np.array([sample.speed > 0 for sample in samples]))
         if self.objective == "rank":
             matrix.set_group(np.unique([sample.workload for sample in samples], return_counts=True)[1])
         self._booster = xgboost.train({**_TREES, **_OBJECTIVES[self.objective]}, matrix, num_boost_round=ROUNDS)
@@ -81,7 +81,7 @@ def _start_from(margin: Rows, matrix: Any, ok: npt.NDArray[np.bool_]) -> None:
 def targets_of(samples: Sequence[Sample]) -> Rows:
     """log2 of the throughput against the workload's best; a failed config counts as half the speed of the slowest."""
     _, groups = np.unique([sample.workload for sample in samples], return_inverse=True)
-    speeds = np.array([sample.calls_per_s for sample in samples])
+    speeds = np.array([sample.speed for sample in samples])
     targets = np.zeros(len(samples))
     for group in range(int(groups.max()) + 1):
         ok, failed = (groups == group) & (speeds > 0), (groups == group) & (speeds == 0)

@@ -62,8 +62,8 @@ def _bins(classroom: Classroom, indices: Sequence[int]) -> tuple[Bin, ...]:
         if prior is None:
             continue
         for experience in classroom.experience(index):
-            scores = prior.scores(experience.names, experience.rows[experience.calls_per_s > 0])
-            speeds = experience.calls_per_s[experience.calls_per_s > 0]
+            scores = prior.scores(experience.names, experience.rows[experience.speeds > 0])
+            speeds = experience.speeds[experience.speeds > 0]
             # The layer's own level is not known before it is measured: its highest score stands for its best.
             expected.append(scores - scores.max())
             measured.append(np.log2(speeds / speeds.max()))

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from results.drift import PROBES
 from results.record import Candidate, Config, Duel, Measurement, Outcome, Trial
 from results.stats import median
 from schedules.errors import ScheduleError
@@ -28,7 +29,6 @@ from schedules.workload import Workload, parse_workload
 from tuner.errors import RecordingError
 
 COLUMNS = ("target", "workload", "template", "version", "config", "outcome", "time_s")
-PROBES = ("probe_before_s", "probe_after_s")
 # Trials before and after one, whose probes say how fast the machine was.
 NEIGHBOURS = 25
 MAX_ROWS = 1_000_000

@@ -23,6 +23,7 @@ from compiler.program import Array
 from compiler.quantized_layers import quantized_layers
 from compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
 from results.base import Store
+from results.drift import fastest_first
 from results.record import CacheMode, Outcome, Trial, cache_mode
 from results.stats import median
 from rpc.request import Timing
@@ -30,7 +31,6 @@ from rpc.timing import time_in_turn
 from schedules.target import Target
 from schedules.workload import Workload, parse_workload
 from tuner.bench.contestant import Contestant, Contestants
-from tuner.campaign.task import median_s
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchError
 from tuner.folders import STORE_FILE, work_folder
@@ -151,7 +151,7 @@ def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
         if trial.outcome is Outcome.OK and cache_mode(trial.environment) == CacheMode.WARM
     ]
     programs: dict[str, Trial] = {}
-    for trial in sorted(trials, key=median_s):
+    for trial in sorted(trials, key=fastest_first):
         programs.setdefault(trial.binary, trial)
     choices = (usable(trial.candidate, workload, target, Source.NETWORK) for trial in programs.values())
     return [choice for choice in choices if choice is not None]

@@ -13,7 +13,7 @@ from tuner.cost_model.base import CostModel, Rows, Sample, Scorer
 from tuner.cost_model.features import FeatureEncoder
 from tuner.search.improvement import error_of, expected_improvement, saved_share
 from tuner.search.pool import Indexes, Pool, kinds, spread
-from tuner.search.speeds import calls_per_s, fastest_of
+from tuner.search.speeds import fastest_of, speed_of
 from tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.
@@ -70,12 +70,12 @@ class ModelGuidedSearch:
         self._untried.mark_known(configs)
         self._compare(trials)
         for trial, config, row in zip(trials, configs, self._encoder.matrix(configs), strict=True):
-            sample = Sample(tuple(row), calls_per_s(trial), trial.candidate.workload)
+            sample = Sample(tuple(row), speed_of(trial), trial.candidate.workload)
             self._samples[self._space.index(config)] = sample
 
     def forecast(self) -> float | None:
         """By the expected improvement of the most promising config that was not proposed; see `Forecaster`."""
-        fastest = fastest_of({index: sample.calls_per_s for index, sample in self._samples.items()})[:1]
+        fastest = fastest_of({index: sample.speed for index, sample in self._samples.items()})[:1]
         if not fastest or len(self._samples) < WARM_UP:
             return None
         whole = self._space.grid_size <= WHOLE_GRID
@@ -90,9 +90,9 @@ class ModelGuidedSearch:
 
     def _compare(self, trials: Sequence[Trial]) -> None:
         """Note how far the last forecast was off."""
-        fastest = max((sample.calls_per_s for sample in self._samples.values()), default=0.0)
+        fastest = max((sample.speed for sample in self._samples.values()), default=0.0)
         for trial in trials:
-            speed = calls_per_s(trial)
+            speed = speed_of(trial)
             index = self._space.index(trial.candidate.config)
             if speed and fastest and index in self._expected:
                 self._misses.append(float(np.log2(speed / fastest)) - self._expected[index])
@@ -101,11 +101,11 @@ class ModelGuidedSearch:
         return self._lessons() is not None or (len(self._samples) >= WARM_UP and self._any_works())
 
     def _any_works(self) -> bool:
-        return any(sample.calls_per_s for sample in self._samples.values())
+        return any(sample.speed for sample in self._samples.values())
 
     def _choose(self, pool: Pool, n: int) -> Indexes:
         """Positions of the best, with every so many'th of all proposals drawn from the others."""
-        fails = any(not sample.calls_per_s for sample in self._samples.values())
+        fails = any(not sample.speed for sample in self._samples.values())
         every = EXPLORE_EVERY_OF_FAILING if fails else EXPLORE_EVERY
         explored = (self._guided + n) // every - self._guided // every
         self._guided += n
@@ -145,7 +145,7 @@ class ModelGuidedSearch:
 
     def _variants(self) -> list[Config]:
         """The valid configs that differ in one knob, by any number of steps, from one of the fastest."""
-        elite = fastest_of({index: sample.calls_per_s for index, sample in self._samples.items()})[:ELITE]
+        elite = fastest_of({index: sample.speed for index, sample in self._samples.items()})[:ELITE]
         configs = [self._space.at(index) for index in elite]
         variants = [{**c, knob.name: choice} for c in configs for knob in self._space.knobs for choice in knob.choices]
         return [config for config in variants if self._space.fault(config) is None]

@@ -1,0 +1,59 @@
+"""An agent on this machine, without SSH: in a folder of its own, emulated where its kernels are another CPU's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle
+from rpc.board_way import LAUNCHER
+from rpc.errors import ProvisionError
+from rpc.inventory import Board
+
+_FOLDER = "agents"
+
+
+def agent_here(board: Board) -> tuple[str, ...]:
+    """What starts a board's agent on this machine, emulated; it is made where it is not there.
+
+    Raises:
+        ProvisionError: its emulator is not installed, or the agent can't be made.
+    """
+    if not shutil.which(board.emulator[0]):
+        raise ProvisionError(f"the emulator of `{board.name}` is not installed: {board.emulator[0]}")
+    cache = default_cache()
+    bundle = make_bundle(board.architecture, cache)
+    folder = cache / _FOLDER / f"{board.name}-{bundle.name}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            made = Path(scratch) / "agent"
+            install_agent(made, bundle)
+            try:
+                made.rename(folder)
+            except OSError:  # somebody else was faster
+                if not folder.is_dir():
+                    raise
+    _write_launcher(folder, board.emulator)
+    return (str(folder / LAUNCHER),)
+
+
+def install_agent(folder: Path, bundle: Bundle, emulator: Sequence[str] = ()) -> Path:
+    """Make an agent's folder; what starts the agent."""
+    folder.mkdir()
+    for file in bundle.files:
+        shutil.copy(bundle.folder / file, folder / file)
+    (folder / AGENT).chmod(0o700)
+    (folder / "bundle").write_text(bundle.name + "\n")
+    return _write_launcher(folder, emulator)
+
+
+def _write_launcher(folder: Path, emulator: Sequence[str]) -> Path:
+    """Whole or not at all: another process may be starting the agent."""
+    partial = folder / f"{LAUNCHER}.{os.getpid()}"
+    partial.write_text(launcher(emulator))
+    partial.chmod(0o700)
+    return partial.replace(folder / LAUNCHER)
