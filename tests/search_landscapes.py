@@ -108,7 +108,7 @@ def trials_of(configs: Sequence[Mapping[str, Value]], landscape: Landscape = smo
     for at, config in enumerate(configs):
         time_s = landscape(config)
         outcome = FAILURES[at % len(FAILURES)] if time_s is None else Outcome.OK
-        measurement = None if time_s is None else Measurement((time_s, 0.9 * time_s, 5 * time_s), 10)
+        measurement = None if time_s is None else Measurement((1.1 * time_s, time_s, 5 * time_s), 10)
         candidate = Candidate(CONV, "generic-x", "generic.direct", 1, config)
         trials.append(Trial("campaign", at, candidate, outcome, measurement, "local", {}, "2026-01-01T00:00:00Z"))
     return trials

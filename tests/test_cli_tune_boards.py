@@ -23,11 +23,31 @@ pytestmark = [
 ]
 
 TRIALS = 3
-LOCAL = """
+OTHERS = """
 [[boards]]
 name = "near"
 transport = "local"
 target = "generic"
+cores = [0]
+
+[[boards]]
+name = "quiet"
+transport = "local"
+timing = "none"
+cores = [1]
+
+[[boards]]
+name = "fake"
+transport = "simulated"
+target = "generic"
+
+[[boards]]
+name = "model"
+transport = "mca"
+target = "arm-neon"
+cpu = "cortex-a53"
+architecture = "aarch64"
+emulator = "qemu-aarch64-static -cpu cortex-a53 -L /usr/aarch64-linux-gnu"
 """
 
 
@@ -46,7 +66,7 @@ def farm(sshd: Sshd) -> Path:
     there = here.replace('"here"', '"there"').replace("/here", "/there").replace("cores = [0]", "cores = [1]")
     path = sshd.folder / "farm.toml"
     # Nobody asks the Cortex-A53 here: its core need not be there.
-    path.write_text("\n\n".join([here, re.sub(r"cores = .*", "cores = [4095]", a53), there, LOCAL]))
+    path.write_text("\n\n".join([here, a53.replace("cores = [1]", "cores = [4095]"), there, OTHERS]))
     return path
 
 
@@ -89,8 +109,9 @@ def test_each_target_has_a_campaign_and_a_best_log(farm: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("devices", "options", "message"),
     [
-        ("a53", (), 'board `a53` has timing = "none": its times are no measurements to tune by'),
-        ("here,nobody", (), "unknown board `nobody` in .*, known: here, a53, there, near"),
+        ("quiet", (), 'board `quiet` has timing = "none", and estimates are for aarch64 only: x86_64'),
+        ("fake", (), 'campaigns use boards with transport local, ssh, mca: board `fake` has transport = "simulated"'),
+        ("here,nobody", (), "unknown board `nobody` in .*, known: here, a53, there, near, quiet, fake, model"),
         (
             "here",
             ("--threads", "2"),

@@ -93,7 +93,7 @@ class TestModelGuidedSearch:
         assert len(models[0].samples) == 20
         assert models[0].samples == models[1].samples
 
-    def test_the_speed_is_that_of_the_median_time(self) -> None:
+    def test_the_speed_is_that_of_the_fastest_repeat(self) -> None:
         model = self.by_tile()
         self.warm(conv_space(), model, lambda _: 0.5).propose(1)
         assert {sample.speed for sample in model.samples} == {2.0}

@@ -58,7 +58,8 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
     template = template_for(workload, target)
     space = template.space(workload, target)
     found = store.query(Trial, target=target.name, device=device)
-    trials = [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
+    warm = [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
+    trials = [trial for trial in warm if trial.estimate is None] or warm
     prior = learn_prior(experience_of(trials, template.name, target.name))
     chosen = dict(space.default) if prior is None else best_guess(space, prior)
     candidate = Candidate(workload.key, target.name, template.name, template.version, chosen)

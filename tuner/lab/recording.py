@@ -122,8 +122,14 @@ def _order(value: Any) -> tuple[str, Any]:
 
 
 def record_layers(trials: Iterable[Trial], duels: Iterable[Duel] = ()) -> list[RecordedLayer]:
-    """What a campaign measured, layer by layer."""
+    """What a campaign measured, layer by layer.
+
+    Raises:
+        RecordingError: it was estimated.
+    """
     known = sorted(trials, key=lambda trial: trial.started_at)
+    if any(trial.estimate for trial in known):
+        raise RecordingError("these trials were estimated, not measured: there are no times to record")
     drifts = dict(zip((t.candidate.id for t in known), _drifts([_probe_s(trial) for trial in known]), strict=True))
     # A twin has the times of the candidate with the same binary, and so its drift.
     drifts = {t.candidate.id: drifts[t.reused_from or t.candidate.id] for t in known}

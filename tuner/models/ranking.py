@@ -24,7 +24,7 @@ from compiler.quantized_layers import quantized_layers
 from compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
 from results.base import Store
 from results.drift import fastest_first
-from results.record import CacheMode, Outcome, Trial, cache_mode
+from results.record import CacheMode, Trial, cache_mode
 from results.stats import median
 from rpc.request import Timing
 from rpc.timing import time_in_turn
@@ -148,7 +148,7 @@ def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
     trials = [
         trial
         for trial in store.query(Trial, workload=workload.key, target=target.name)
-        if trial.outcome is Outcome.OK and cache_mode(trial.environment) == CacheMode.WARM
+        if trial.measurement is not None and cache_mode(trial.environment) == CacheMode.WARM
     ]
     programs: dict[str, Trial] = {}
     for trial in sorted(trials, key=fastest_first):
