@@ -64,8 +64,8 @@ def tune(farm: Path, folder: Path, devices: str, *options: object) -> Ended:
 
 def records(folder: Path) -> list[Trial]:
     with SqliteStore(folder / "results" / "records.db", readonly=True) as store:
-        assert not list(store.query(DeviceCheck, target="arm-neon-cortex-a53"))
-        assert not [duel for duel in store.query(Duel) if duel.device in ("a53", "model")]
+        for kind in (DeviceCheck, Duel):
+            assert not [entry for entry in store.query(kind) if entry.device in ("a53", "model")]
         return list(store.query(Trial))
 
 

@@ -133,6 +133,7 @@ def test_a_table_says_that_nothing_was_measured() -> None:
     assert "peak" not in text
     (row,) = [line for line in text.splitlines() if line.startswith("  1 ")]
     assert row.split()[4:9] == ["4", "2,000", "1,000", "2.00", "2.00"]
+    assert "in duels" not in text
     assert "network  8,000 thousand cycles by default, 4,000 thousand cycles with the best: 2.00 times faster" in text
 
 
@@ -157,7 +158,7 @@ def test_a_page_says_that_nothing_was_measured() -> None:
     assert f"cycles as estimated by {MODEL}" in text
     assert "8,000 &rarr; 4,000 kilocycles" in text
     assert "1.00 &rarr; 2.00 operations per cycle" in text
-    for word in ("GOP/s", "&micro;s", "Measured peak", "repeats"):
+    for word in ("GOP/s", "&micro;s", "Measured peak", "repeats", "in duels"):
         assert word not in text
 
 

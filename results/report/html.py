@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 from results.atomic import write_atomic
 from results.progress import Progress
 from results.report import format
-from results.report.words import MEANING
+from results.report.words import meanings
 from results.summary import CampaignSummary, TimedSchedule
 
 # View box of the small curves in the overview of the searches.
@@ -46,7 +46,7 @@ def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
         unit, scale, in_words = "operations per cycle", 1.0, format.factor
     return environment.get_template("page.html.j2").render(
         summary=summary,
-        meaning=MEANING,
+        meaning=meanings(summary),
         numbers=numbers,
         unit=unit,
         curves=[_curve(numbers, summary, one, in_words) for one in progress],

@@ -9,7 +9,7 @@ from typing import Any
 
 from results.record import CacheMode, Outcome, Trial
 from results.report.format import MISSING, factor, giga, interval, kilocycles, microseconds, milliseconds, percent
-from results.report.words import MEANING
+from results.report.words import meanings
 from results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
 
 # A table is as wide as this, or, where there is less room, as `NARROW` is.
@@ -105,7 +105,7 @@ def _head(summary: CampaignSummary) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, max(min(width, WIDEST), 40), subsequent_indent=" " * FOOT_INDENT)
+    return textwrap.wrap(line, max(min(width, WIDEST), 40), subsequent_indent=" " * FOOT_INDENT, break_on_hyphens=False)
 
 
 def _aligned(cell: str, width: int) -> str:
@@ -124,7 +124,7 @@ def _foot(summary: CampaignSummary) -> list[str]:
         f"network  {_sums(summary)}: {factor(totals.speedup)} times faster ({compared})",
         f"trials   {totals.trials}, {rate} per second of build and run time",
         f"         {outcomes or 'none'}",
-        *(f"{verdict.value:<10} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts),
+        *(f"{verdict.value:<10} {meaning}" for verdict, meaning in meanings(summary).items() if verdict in verdicts),
     ]
 
 
