@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from campaigns import campaign_loop, network_of, trials_of
-from results_samples import campaign, ok
+from results_samples import MODEL, campaign, estimated, ok
 
 from results.memory import MemoryStore
 from results.record import CacheMode, Candidate, Trial
@@ -72,9 +72,11 @@ def test_only_trials_of_this_device_target_and_cache_mode_from_before_the_campai
     other_target = ok(1, name="elsewhere", chosen=replace(ok(1).candidate, target="generic-znver5"))
     own = replace(ok(0, name="this"), started_at="2026-03-01T00:00:00+00:00")
     cold = replace(ok(1, name="before"), environment={"cache": "cold"})
-    store.append([early, late, other_device, other_target, own, cold])
+    guess = estimated(2, name="elsewhere")
+    store.append([early, late, other_device, other_target, own, cold, guess])
     assert trials_before(store, "this", CacheMode.WARM) == [early]
     assert trials_before(store, "this", CacheMode.COLD) == [cold]
+    assert trials_before(store, "this", CacheMode.WARM, MODEL) == [guess]
 
 
 def test_nobody_reads_earlier_trials_who_does_not_ask(generic: Target) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cli_program import int8tune
 from probes import any_target
 from pytest_benchmark.fixture import BenchmarkFixture
-from results_samples import duel, ok
+from results_samples import duel, estimated, ok
 
 from results.record import Candidate, Outcome, Trial
 from schedules.registry import template_for
@@ -165,6 +165,10 @@ class TestRecording:
         assert tuned.code == 0, tuned.err
         assert int8tune("results", "export", out, "--results", results).out == "9 configs of 1 layers\n"
         assert int8tune("lab", "--data", out, "--seeds", 2, "--trials", 6).code == 0
+
+    def test_estimates_are_not_recorded(self) -> None:
+        with pytest.raises(RecordingError, match="estimated, not measured"):
+            record_layers([ok(0), estimated(1)])
 
 
 class TestRace:

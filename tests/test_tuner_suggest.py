@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from probes import any_target
-from results_samples import campaign, ok
+from results_samples import campaign, estimated, ok
 
 from results.memory import MemoryStore
 from results.record import Candidate, Trial
@@ -75,6 +75,18 @@ def test_other_devices_and_targets_have_no_say(changes: dict[str, str]) -> None:
     else:
         trials = [replace(trial, **changes) for trial in trials]
     assert suggest(store_with(trials), parse_workload(LAYER), TARGET, "local").source is Source.DEFAULT
+
+
+def test_estimates_have_a_say_where_nothing_was_measured() -> None:
+    guesses = [
+        estimated(trial.sequence, prefers_one_register(trial.candidate.config) * 1e9, chosen=trial.candidate)
+        for trial in trials_on(OTHERS, prefers_one_register)
+    ]
+    assert suggest(store_with(guesses), parse_workload(LAYER), TARGET, "local").source is Source.OTHER_LAYERS
+    measured = trials_on(OTHERS, lambda config: 1e-5 * (1 + 0.02 * int(config["tile_registers"])))
+    store = store_with(guesses)
+    store.append([campaign("c2"), *(replace(trial, campaign="c2") for trial in measured)])
+    assert suggest(store, parse_workload(LAYER), TARGET, "local").source is Source.DEFAULT
 
 
 def test_a_tuned_layer_keeps_its_own_schedule() -> None:
