@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from campaigns import SMALL, network_of
 from results_samples import MODEL
 
-from results.record import ESTIMATED_BY, Candidate, Estimate, Outcome, Trial
+from results.record import ESTIMATED_BY, CacheMode, Candidate, Estimate, Outcome, Trial
 from results.store import SqliteStore
 from rpc.fake import FAKE_CAPABILITIES, FakeTransport
 from rpc.request import Program, Reply
@@ -18,8 +19,16 @@ from tuner.campaign.measuring import Measuring
 from tuner.campaign.run import Ground, run_on
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.surroundings import Purpose
-from tuner.errors import CampaignDiffersError
+from tuner.errors import CampaignDiffersError, SpecError
 from tuner.folders import STORE_FILE
+
+
+def ground(target: Target) -> Ground:
+    def measuring(_probe: Program, _cold_bytes: int) -> Measuring[Purpose]:
+        raise AssertionError("this comes later")
+
+    transport = FakeTransport(lambda _: Reply(Outcome.DEVICE_LOST))
+    return Ground("board", transport, FAKE_CAPABILITIES, target, measuring, (0,), 0)
 
 
 def test_a_campaign_that_was_estimated_does_not_go_on_with_times(generic: Target, tmp_path: Path) -> None:
@@ -38,11 +47,13 @@ def test_a_campaign_that_was_estimated_does_not_go_on_with_times(generic: Target
     with SqliteStore(tmp_path / STORE_FILE) as store:
         store.append([spec.as_record("board", generic), trial])
 
-    def measuring(_probe: Program, _cold_bytes: int) -> Measuring[Purpose]:
-        raise AssertionError("this comes later")
-
-    transport = FakeTransport(lambda _: Reply(Outcome.DEVICE_LOST))
-    ground = Ground("board", transport, FAKE_CAPABILITIES, generic, measuring, (0,), 0)
     with pytest.raises(CampaignDiffersError) as raised:
-        run_on(ground, spec, tmp_path, Silence(), lambda: False)
+        run_on(ground(generic), spec, tmp_path, Silence(), lambda: False)
     assert str(raised.value) == f"campaign `c` was estimated by {MODEL}, now it would be measured"
+
+
+def test_estimates_know_no_caches(generic: Target, tmp_path: Path) -> None:
+    spec = CampaignSpec("c", network_of(SMALL), cache=CacheMode.COLD)
+    with pytest.raises(SpecError, match="`board` has no times, and estimates know no caches: leave --cache out"):
+        run_on(replace(ground(generic), estimate_cpu="cortex-a53"), spec, tmp_path, Silence(), lambda: False)
+    assert not list(tmp_path.iterdir())

@@ -29,7 +29,7 @@ from tuner.campaign.surroundings import Purpose, Surroundings
 from tuner.campaign.workshop import Workshop
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignDiffersError
+from tuner.errors import CampaignDiffersError, SpecError
 from tuner.folders import STORE_FILE, make_folder, work_folder
 from tuner.verify import SUITE_NAME
 
@@ -142,8 +142,12 @@ def run_on(
     Raises:
         BuildPoolError: nothing is there to build with.
         CampaignError: it can't start here, differs from what is stored under its name, or lost its device.
+        EstimateError: there are no times, and LLVM's tools are not here.
+        SpecError: there are no times, and cold caches were asked for.
         StoreError: the records can't be read or written.
     """
+    if ground.estimate_cpu and spec.cache is CacheMode.COLD:
+        raise SpecError(f"`{ground.device}` has no times, and estimates know no caches: leave --cache out")
     with ExitStack() as stack:
         target = ground.target
         tasks = make_plan(spec.network, target)
