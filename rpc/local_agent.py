@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -27,16 +28,8 @@ def agent_here(board: Board) -> tuple[str, ...]:
     cache = default_cache()
     bundle = make_bundle(board.architecture, cache)
     folder = cache / _FOLDER / f"{board.name}-{bundle.name}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            made = Path(scratch) / "agent"
-            install_agent(made, bundle)
-            try:
-                made.rename(folder)
-            except OSError:  # somebody else was faster
-                if not folder.is_dir():
-                    raise
+    if not _is_whole(folder, bundle):
+        _replace(folder, bundle)
     _write_launcher(folder, board.emulator)
     return (str(folder / LAUNCHER),)
 
@@ -49,6 +42,28 @@ def install_agent(folder: Path, bundle: Bundle, emulator: Sequence[str] = ()) ->
     (folder / AGENT).chmod(0o700)
     (folder / "bundle").write_text(bundle.name + "\n")
     return _write_launcher(folder, emulator)
+
+
+def _is_whole(folder: Path, bundle: Bundle) -> bool:
+    try:
+        found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in bundle.files}
+    except OSError:
+        return False
+    return found == bundle.files
+
+
+def _replace(folder: Path, bundle: Bundle) -> None:
+    """Make a folder that is not there, or damaged, anew."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        made = Path(scratch) / "agent"
+        install_agent(made, bundle)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not _is_whole(folder, bundle):  # nobody else was faster
+                raise
 
 
 def _write_launcher(folder: Path, emulator: Sequence[str]) -> Path:

@@ -9,10 +9,7 @@ MISSING = "-"
 
 def microseconds(time_s: float | None) -> str:
     """Three significant digits below 1000 us, whole microseconds above."""
-    if time_s is None:
-        return MISSING
-    value = time_s * 1e6
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return MISSING if time_s is None else _three_digits(time_s * 1e6)
 
 
 def milliseconds(time_s: float | None) -> str:
@@ -20,8 +17,8 @@ def milliseconds(time_s: float | None) -> str:
 
 
 def kilocycles(cycles: float | None) -> str:
-    """Thousands of cycles, three significant digits below 1000."""
-    return MISSING if cycles is None else microseconds(cycles * 1e-9)
+    """Thousands of cycles, in the same way."""
+    return MISSING if cycles is None else _three_digits(cycles / 1e3)
 
 
 def giga(ops_per_s: float | None) -> str:
@@ -47,3 +44,7 @@ def interval(speedup: Speedup | None) -> str:
     if speedup is None:
         return MISSING
     return f"{factor(speedup.estimate)} [{factor(speedup.low)}, {factor(speedup.high)}]"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -25,6 +25,8 @@ GIVE_UP = 1.15
 SESSION_LIMIT_S = 10.0
 CALLS_BEFORE_TIMING = 12
 SLOWEST_OPS_PER_S = 1e9
+# So much slower may the slowest kernel be where it is emulated.
+EMULATORS_SLOWNESS = 10
 # Where a task has a best, a kernel that is slower by this factor is useless, too. Until it is given up it is called so
 # often at most, should the device drift.
 SLOWEST_FACTOR = 50
@@ -163,7 +165,7 @@ def trial_request(sessions: Sessions, workload: Workload, program: Program, best
 
 def verify_request(sessions: Sessions, workload: Workload, program: Program) -> Request:
     """What a device is asked of a candidate where its times say nothing: to run it, on every case."""
-    return _request(sessions, (program,), VERIFY_TIMING, calls_limit_s(workload, None))
+    return _request(sessions, (program,), VERIFY_TIMING, EMULATORS_SLOWNESS * calls_limit_s(workload, None))
 
 
 def duel_request(sessions: Sessions, workload: Workload, programs: tuple[Program, ...]) -> Request:
