@@ -25,10 +25,12 @@ AGENT = "agent"
 MARK = "INT8TUNE_AGENT"
 """In the environment of an agent and all that it starts."""
 
+SOURCES = Path(__file__).resolve().parent / "agent"
+"""The agent's, in C++."""
+
 RUNTIME_FILES = ("libtvm_runtime.so", "libtvm_ffi.so")
 WHEELS = ("apache-tvm==0.27.0.post1", "apache-tvm-ffi==0.1.14.post1")
 
-_SOURCES = Path(__file__).resolve().parent / "agent"
 _FLAGS = ("-std=c++17", "-O2", "-s", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
 _OLDEST_GLIBC = "2.28"
 _DOWNLOAD_LIMIT_S = 600.0
@@ -90,7 +92,7 @@ def compilers(architecture: str) -> tuple[tuple[str, ...], ...]:
 def bundle_name(architecture: str, is_portable: bool = False) -> str:
     """The name of the bundle that this version has for boards of an architecture."""
     digest = hashlib.sha256(repr((architecture, WHEELS, _FLAGS)).encode())
-    for source in sorted(_SOURCES.glob("*.*")):
+    for source in sorted(SOURCES.glob("*.*")):
         digest.update(source.name.encode() + source.read_bytes())
     return f"{architecture}-{digest.hexdigest()[:16]}{'-portable' if is_portable else ''}"
 
@@ -118,7 +120,8 @@ def make_bundle(architecture: str, cache: Path, compiler: Sequence[str] | None =
             made.mkdir()
             for file in RUNTIME_FILES:
                 shutil.copyfile(runtime[file], made / file)
-            _compile(chosen, made)
+            libraries = [str(made / file) for file in RUNTIME_FILES]
+            compile_sources(chosen, sorted(SOURCES.glob("*.cc")), made / AGENT, libraries)
             try:
                 made.rename(folder)
             except OSError:  # somebody else was faster
@@ -139,11 +142,14 @@ exec env -i {MARK}="$folder" LD_LIBRARY_PATH="$folder" PATH=/usr/local/bin:/usr/
 """
 
 
-def _compile(compiler: Sequence[str], folder: Path) -> None:
+def compile_sources(compiler: Sequence[str], sources: Sequence[Path], made: Path, options: Sequence[str] = ()) -> None:
+    """Compile C++ for a board.
+
+    Raises:
+        ProvisionError: it does not compile.
+    """
     includes = Path(_package("tvm_ffi")) / "include"
-    sources = sorted(str(source) for source in _SOURCES.glob("*.cc"))
-    libraries = [str(folder / file) for file in RUNTIME_FILES]
-    command = [*compiler, *_FLAGS, f"-I{includes}", "-o", str(folder / AGENT), *sources, *libraries]
+    command = [*compiler, *_FLAGS, f"-I{includes}", f"-I{SOURCES}", "-o", str(made), *map(str, sources), *options]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_COMPILE_LIMIT_S, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:

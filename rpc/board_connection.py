@@ -5,8 +5,9 @@ from __future__ import annotations
 from rpc.agent_bundle import is_of_this_version
 from rpc.agent_link import AgentLink, Stream
 from rpc.board_way import Way
-from rpc.errors import DeviceLostError, NotProvisionedError
+from rpc.errors import DeviceLostError, DeviceStartError, NotProvisionedError, TrackerError
 from rpc.pipe_stream import PipeStream
+from rpc.take_over import agent_by_tracker
 
 
 def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
@@ -35,13 +36,21 @@ def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
             link.close()
             raise
     except (DeviceLostError, TimeoutError) as error:
-        raise NotProvisionedError(f"no agent answers on `{board.name}`: {error}") from error
+        raise _no_agent(way, error) from error
     return link, about
+
+
+def _no_agent(way: Way, error: Exception) -> DeviceStartError:
+    if way.files:
+        return TrackerError(f"the agent that was sent to `{way.board.name}` does not answer: {error}")
+    return NotProvisionedError(f"no agent answers on `{way.board.name}`: {error}")
 
 
 def _stream(way: Way, deadline: float) -> Stream:
     if way.command:
         return PipeStream(way.command)
+    if way.files:
+        return agent_by_tracker(way.board, way.files, deadline)
     from rpc.ssh_connection import SshConnection
 
     connection = SshConnection.open(way.board, deadline)

@@ -27,6 +27,8 @@ _SEND_LIMIT_S = 10.0
 # The agent leaves where the host is silent for 20 s.
 _PING_EVERY_S = 5.0
 _END_LIMIT_S = 3.0
+# A server that a tracker has handed out is others' again where nothing has been asked of it for so long.
+_GIVE_BACK_AFTER_S = 60.0
 
 
 def main() -> None:
@@ -85,7 +87,10 @@ class BoardServer:
         framing.send(self._sock, message, time.monotonic() + _SEND_LIMIT_S)
 
     def _wait_for_request(self) -> None:
+        idle_since = time.monotonic()
         while not framing.wait_readable([self._sock.fileno()], time.monotonic() + _PING_EVERY_S):
+            if self._way.files and time.monotonic() > idle_since + _GIVE_BACK_AFTER_S:
+                self.close()
             if self._bench is not None:
                 try:
                     self._bench.link.ping(time.monotonic() + _PING_EVERY_S)
@@ -103,11 +108,17 @@ class BoardServer:
     def _connect(self) -> BoardBench:
         """The link to the agent, made if there is none."""
         if self._bench is None:
-            limits = self._way.board.limits
-            link, about = connect(self._way, time.monotonic() + limits.connect_s)
-            self._bench = BoardBench(link, self._cases, limits.transfer_s)
-            self._capabilities = capabilities_of(self._way.board, about)
+            link, about = connect(self._way, time.monotonic() + self._way.reach_limit_s)
+            self._bench = BoardBench(link, self._cases, self._way.board.limits.transfer_s)
+            self._know(capabilities_of(self._way.board, about))
         return self._bench
+
+    def _know(self, found: Capabilities) -> None:
+        """A tracker may hand out another board each time: kernels are built for the first one."""
+        known = self._capabilities or found
+        if (found.cpu, found.features) != (known.cpu, known.features):
+            raise DeviceStartError(f"`{self._way.board.name}` is another CPU than before: {found.cpu}, not {known.cpu}")
+        self._capabilities = known
 
 
 if __name__ == "__main__":

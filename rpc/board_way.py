@@ -29,7 +29,9 @@ _NAMES = (
     "threads",
     "timing",
     "limits",
+    "tracker_key",
     "command",
+    "files",
 )
 
 
@@ -38,11 +40,19 @@ class Way:
     """How an agent is reached.
 
     Attributes:
-        command: what starts it on this machine; empty where it is reached by SSH.
+        command: what starts it on this machine; empty where it is on a board.
+        files: the folder of what is sent to a server that a tracker hands out; None where it is reached by SSH.
     """
 
     board: Board
     command: tuple[str, ...] = ()
+    files: Path | None = None
+
+    @property
+    def reach_limit_s(self) -> float:
+        """Until an agent has greeted. One that has to be sent first has the time of a transfer, too."""
+        limits = self.board.limits
+        return limits.connect_s + (limits.transfer_s if self.files else 0.0)
 
     @property
     def agent_command(self) -> str:
@@ -59,6 +69,7 @@ def way_to_json(way: Way) -> dict[str, object]:
         "timing": board.timing.value,
         "limits": dataclasses.asdict(board.limits),
         "command": way.command,
+        "files": str(way.files or ""),
     }
 
 
@@ -84,8 +95,10 @@ def way_from_json(place: str, value: object) -> Way:
         threads=fields.read("threads", integer(1, 1 << 16)),
         timing=timing,
         limits=fields.read("limits", _limits),
+        tracker_key=fields.read("tracker_key", text),
     )
-    return Way(board, fields.read("command", many(text)))
+    files = fields.read("files", text)
+    return Way(board, fields.read("command", many(text)), Path(files) if files else None)
 
 
 def _limits(place: str, value: object) -> Limits:

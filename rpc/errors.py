@@ -6,7 +6,8 @@ RpcError
 │   ├── NoSshError           paramiko is not installed
 │   ├── HostKeyError         the board shows another host key than the one that is known, or none is known
 │   ├── LoginError           the board does not take the user's key, or the key can't be used
-│   └── NotProvisionedError  the board has no agent, or another one than this version's
+│   ├── NotProvisionedError  the board has no agent, or another one than this version's
+│   └── TrackerError         no tracker answers, or it has no free server of the board's key, or that can't be used
 ├── DeviceLostError      the server ended, or stopped answering
 │   └── LeftoverError        a process that a session started could not be ended
 ├── SessionEndedError    a board's session ended before it answered
@@ -45,6 +46,10 @@ class LoginError(DeviceStartError):
 
 class NotProvisionedError(DeviceStartError):
     """The board has no agent, or another one than this version's."""
+
+
+class TrackerError(DeviceStartError):
+    """No tracker answers, or it has no free server of the board's key, or that server can't be used."""
 
 
 class DeviceLostError(RpcError):

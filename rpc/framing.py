@@ -64,16 +64,44 @@ def receive(sock: socket.socket, deadline: float) -> dict[str, object]:
         DeviceLostError: the other side closed the connection.
         TimeoutError: it had not come in whole at the deadline.
     """
-    (length,) = _LENGTH.unpack(_read(sock, _LENGTH.size, deadline))
+    (length,) = _LENGTH.unpack(receive_bytes(sock, _LENGTH.size, deadline))
     if length > LONGEST_BYTES:
         raise ProtocolError(f"a message may be at most {LONGEST_BYTES} bytes long: {length}")
     try:
-        message = json.loads(_read(sock, length, deadline), parse_constant=_refuse_constant)
+        message = json.loads(receive_bytes(sock, length, deadline), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"a message must be plain JSON: {error}") from error
     if not isinstance(message, dict):
         raise ProtocolError(f"a message must be a JSON object: {type(message).__name__}")
     return message
+
+
+def receive_bytes(sock: socket.socket, count: int, deadline: float) -> bytes:
+    """Read so many bytes.
+
+    Raises:
+        DeviceLostError: the other side closed the connection.
+        TimeoutError: they had not come in at the deadline.
+    """
+    data = bytearray()
+    while len(data) < count:
+        data += receive_some(sock, count - len(data), deadline)
+    return bytes(data)
+
+
+def receive_some(sock: socket.socket, most: int, deadline: float) -> bytes:
+    """Read what is there, at least a byte and at most so many; raises as `receive_bytes`."""
+    while True:
+        _wait_for(sock, select.POLLIN, deadline)
+        try:
+            chunk = sock.recv(min(most, 1 << 20), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
+        if not chunk:
+            raise DeviceLostError("the other side closed the connection")
+        return chunk
 
 
 def wait_readable(descriptors: Iterable[int], deadline: float) -> set[int]:
@@ -82,22 +110,6 @@ def wait_readable(descriptors: Iterable[int], deadline: float) -> set[int]:
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return {descriptor for descriptor, _ in poll.poll(_left_ms(deadline))}
-
-
-def _read(sock: socket.socket, count: int, deadline: float) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        _wait_for(sock, select.POLLIN, deadline)
-        try:
-            chunk = sock.recv(min(count - len(data), 1 << 20), socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            continue
-        except OSError as error:
-            raise DeviceLostError(f"the connection broke: {error.strerror}") from error
-        if not chunk:
-            raise DeviceLostError("the other side closed the connection")
-        data += chunk
-    return bytes(data)
 
 
 def _wait_for(sock: socket.socket, event: int, deadline: float) -> None:

@@ -81,7 +81,8 @@ class Board:
 
     Attributes:
         target: the profile that its kernels are built for; the best of its CPU if empty.
-        cpu: LLVM's name of its CPU, for boards that are not asked (`mca`): kernels are estimated for it.
+        cpu: LLVM's name of its CPU, for boards that are not asked (`mca`): kernels are estimated for it; of others,
+            what is taken instead of what the board says.
         address, port, user: where sshd listens, or a tracker.
         key_file: the private key, which nobody but its owner can read.
         host_key: a public key, `ssh-ed25519 AAAA...`, or the path of a `known_hosts` file.
@@ -158,14 +159,14 @@ _ANY = (
 _REQUIRED: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.LOCAL: (),
     TransportKind.SSH: ("address", "user", "key_file", "host_key"),
-    TransportKind.TRACKER: ("address", "port", "tracker_key"),
+    TransportKind.TRACKER: ("address", "port", "tracker_key", "architecture"),
     TransportKind.MCA: ("target", "cpu", "emulator", "architecture"),
     TransportKind.SIMULATED: ("target",),
 }
 _OPTIONAL: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.LOCAL: (),
     TransportKind.SSH: ("port", "folder", "emulator", "architecture"),
-    TransportKind.TRACKER: ("cpu", "architecture"),
+    TransportKind.TRACKER: ("cpu",),
     TransportKind.MCA: (),
     TransportKind.SIMULATED: ("simulation",),
 }

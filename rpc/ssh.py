@@ -1,8 +1,9 @@
-"""Boards behind an agent as devices: over SSH, or, for tests, over a pipe on this machine."""
+"""Boards behind an agent as devices: over SSH, or by other ways to an agent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rpc.board_way import Way, way_to_json
 from rpc.inventory import Board
@@ -18,15 +19,14 @@ class AgentTransport(ResidentTransport):
     What a request may take is its own limit and, where they are needed, those to connect and to send its cases.
     """
 
-    def __init__(self, board: Board, command: Sequence[str] = ()) -> None:
-        """`command`: starts the agent on this machine, without SSH."""
-        limits = board.limits
-        super().__init__(f"board `{board.name}`", limits.connect_s + _GRACE_S, _GRACE_S)
-        self._way = Way(board, tuple(command))
+    def __init__(self, board: Board, command: Sequence[str] = (), files: Path | None = None) -> None:
+        """`command`: starts the agent on this machine, without SSH. `files`: as `rpc.board_way.Way` has them."""
+        self.way = Way(board, tuple(command), files)
+        super().__init__(f"board `{board.name}`", self.way.reach_limit_s + _GRACE_S, _GRACE_S)
 
     @property
     def patience_s(self) -> float:
-        return self._way.board.limits.connect_s + self._way.board.limits.transfer_s
+        return self.way.reach_limit_s + self.way.board.limits.transfer_s
 
     def new_server(self) -> ServerProcess:
-        return ServerProcess(self._device, "rpc.board_server", introduction={"way": way_to_json(self._way)})
+        return ServerProcess(self._device, "rpc.board_server", introduction={"way": way_to_json(self.way)})

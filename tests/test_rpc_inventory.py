@@ -210,7 +210,8 @@ def test_missing_fields(farm: Path, missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields"), [("tracker", "address, port, tracker_key"), ("mca", "target, cpu, emulator, architecture")]
+    ("kind", "fields"),
+    [("tracker", "address, port, tracker_key, architecture"), ("mca", "target, cpu, emulator, architecture")],
 )
 def test_what_other_transports_need(farm: Path, kind: str, fields: str) -> None:
     found = faults_of(farm, f'[[boards]]\nname = "x"\ntransport = "{kind}"\n')

@@ -1,4 +1,4 @@
-"""What every transport does: the contract, for the local device, an agent, the same by SSH, and the fake device."""
+"""What every transport does: the contract, for the local device, an agent by three ways, and the fake device."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from boards import CACHE, board, board_behind, install
 from rpc_kernels import Kernels, build_kernels
 from sshd import running_sshd
+from trackers import StockFarm, running_tracker, tracker_files
 
 from results.record import Outcome
 from rpc.base import Transport
@@ -24,6 +25,7 @@ from rpc.protocol import reply_from_json, reply_to_json
 from rpc.provision import provision
 from rpc.request import Capabilities, Program, Reply, Request
 from rpc.ssh import AgentTransport
+from rpc.tracker import TrackerTransport
 
 pytestmark = pytest.mark.alone
 
@@ -40,6 +42,13 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
         board = board_behind(sshd, "x86", folder / "board")
         provision(board, CACHE, upgrade=False, say=print)
         yield board
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StockFarm]:
+    tracker_files()
+    with running_tracker(tmp_path_factory.mktemp("stock")) as running:
+        yield running
 
 
 class TransportContract(ABC):
@@ -127,6 +136,14 @@ class TestSshTransport(TransportContract):
     @pytest.fixture
     def new(self, kernels: Kernels, provisioned: Board) -> Iterator[Transport]:  # noqa: ARG002
         transport = AgentTransport(provisioned)
+        yield transport
+        transport.close()
+
+
+class TestTrackerTransport(TransportContract):
+    @pytest.fixture
+    def new(self, kernels: Kernels, farm: StockFarm) -> Iterator[Transport]:  # noqa: ARG002
+        transport = TrackerTransport(farm.board(), tracker_files())
         yield transport
         transport.close()
 

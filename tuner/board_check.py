@@ -11,11 +11,14 @@ from tempfile import TemporaryDirectory
 
 from compiler.linker import find_linker
 from results.record import DeviceCheck, Outcome
+from rpc.agent_bundle import default_cache
 from rpc.board_connection import connect
 from rpc.board_way import Way
-from rpc.inventory import Board, TimingKind
+from rpc.inventory import Board, TimingKind, TransportKind
 from rpc.request import Capabilities, Program, Request, Timing
 from rpc.ssh import AgentTransport
+from rpc.tracker import TrackerTransport
+from rpc.tracker_files import make_files
 from schedules.target import target_for
 from tuner.build.pool import BuildPool
 from tuner.cores import measuring_and_build_cores
@@ -48,16 +51,17 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
 
     Raises:
         DeviceStartError: the board can't be reached, or has no agent of this version.
+        ProvisionError: the agent that a server is sent can't be made.
         UnknownTargetError: there is no such profile, or the board can't run it.
         NoLinkerError: nothing here links for its architecture.
         CampaignError: a probe does not build for the board, or is not exact there.
     """
-    state = _state(board)
+    transport = _transport(board)
+    state = _state(transport.way)
     measuring, building = measuring_and_build_cores()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="int8tune-")))
-        transport = stack.enter_context(AgentTransport(board))
-        device = transport.start()
+        device = stack.enter_context(transport).start()
         find_linker(device.architecture)
         target = target_for(device.features, device.llvm_cpu, device.llvm_triple, profile, board.threads)
         pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
@@ -76,10 +80,16 @@ def _run_canary(transport: AgentTransport, canary: Program, board: str) -> None:
         raise CampaignError(f"the canary on `{board}` ended with {reply.outcome.value}: {reply.error}")
 
 
-def _state(board: Board) -> dict[str, str]:
-    link, _ = connect(Way(board), time.monotonic() + board.limits.connect_s)
+def _transport(board: Board) -> AgentTransport:
+    if board.transport is TransportKind.TRACKER:
+        return TrackerTransport(board, make_files(board.architecture, default_cache()))
+    return AgentTransport(board)
+
+
+def _state(way: Way) -> dict[str, str]:
+    link, _ = connect(way, time.monotonic() + way.reach_limit_s)
     try:
-        said = link.state(time.monotonic() + board.limits.connect_s)
+        said = link.state(time.monotonic() + way.board.limits.connect_s)
     finally:
         link.close()
     return {

@@ -9,12 +9,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from compiler.linker import find_linker
+from rpc.agent_bundle import default_cache
 from rpc.base import Transport
 from rpc.inventory import Board, TimingKind, TransportKind
 from rpc.local import LocalTransport
 from rpc.local_agent import agent_here
 from rpc.request import Capabilities, Program
 from rpc.ssh import AgentTransport
+from rpc.tracker import TrackerTransport
+from rpc.tracker_files import make_files
 from schedules.target import Target, target_for
 from tuner.campaign.boards import Boards
 from tuner.campaign.measuring import Measuring
@@ -100,6 +103,7 @@ def _local_cores(board: Board) -> tuple[int, ...]:
 TRANSPORTS: Mapping[TransportKind, Callable[[Board], Transport]] = {
     TransportKind.LOCAL: lambda board: LocalTransport(_local_cores(board)),
     TransportKind.SSH: AgentTransport,
+    TransportKind.TRACKER: lambda board: TrackerTransport(board, make_files(board.architecture, default_cache())),
     TransportKind.MCA: lambda board: AgentTransport(board, agent_here(board)),
 }
 

@@ -13,7 +13,7 @@ from tuner.cli.plan import cores_in_words
 
 if TYPE_CHECKING:
     from results.record import DeviceCheck
-    from rpc.inventory import Board, Inventory
+    from rpc.inventory import Board, Inventory, TransportKind
     from rpc.request import Capabilities
     from tuner.board_check import BoardCheck
 
@@ -145,9 +145,10 @@ def check(
 
 
 def _check_board(inventory: Path, name: str, target: str | None, form: Format) -> None:
+    from rpc.inventory import TransportKind
     from tuner.board_check import check_board
 
-    board = _ssh_board(inventory, name)
+    board = _board(inventory, name, TransportKind.SSH, TransportKind.TRACKER)
     say("building and running the canary, this takes some seconds")
     found = check_board(board, target or board.target or None)
     features = [feature for feature in INT8_FEATURES if feature in found.device.features]
@@ -185,17 +186,24 @@ def _read(inventory: Path) -> Inventory:
 
 
 def _ssh_board(inventory: Path, name: str) -> Board:
-    from rpc.errors import ProvisionError
     from rpc.inventory import TransportKind
 
+    return _board(inventory, name, TransportKind.SSH)
+
+
+def _board(inventory: Path, name: str, *kinds: TransportKind) -> Board:
+    from rpc.errors import ProvisionError
+
     board = _read(inventory).board(name)
-    if board.transport is not TransportKind.SSH:
-        raise ProvisionError(f"`{name}` must be a board with transport `ssh`: {board.transport.value}")
+    if board.transport not in kinds:
+        allowed = " or ".join(f"`{kind.value}`" for kind in kinds)
+        raise ProvisionError(f"`{name}` must be a board with transport {allowed}: {board.transport.value}")
     return board
 
 
 def _board_fields(board: Board) -> dict[str, Any]:
-    address = f"{board.user}@{board.address}:{board.port}" if board.user else board.address or "-"
+    before = f"{board.user or board.tracker_key}@"
+    address = f"{before}{board.address}:{board.port}" if before != "@" else board.address or "-"
     return {
         "board": board.name,
         "transport": board.transport.value,

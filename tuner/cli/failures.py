@@ -40,6 +40,7 @@ from rpc.errors import (
     NotProvisionedError,
     ProvisionError,
     RpcError,
+    TrackerError,
     UnknownBoardError,
     UnreachableError,
 )
@@ -135,6 +136,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
     LoginError: Failure(NO_DEVICE, "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"),
     NotProvisionedError: Failure(NO_DEVICE, "make it ready: int8tune devices provision BOARD --upgrade"),
+    TrackerError: Failure(
+        NO_DEVICE, "see what the tracker has: python -m tvm.exec.query_rpc_tracker --host ADDRESS --port PORT"
+    ),
     ProvisionError: Failure(FAILED, "see what a board needs: docs/farm.md"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),

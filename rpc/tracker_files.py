@@ -1,0 +1,43 @@
+"""What is sent to a stock TVM RPC server: the agent with TVM's runtime, and the library that starts it there."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rpc.agent_bundle import AGENT, RUNTIME_FILES, SOURCES, compile_sources, compilers, make_bundle
+from rpc.take_over import LIBRARY
+
+_FOLDER = "tracker"
+_OWN = (SOURCES / "tracker" / "take_over.cc",)
+_SHARED = (SOURCES / "processes.cc", SOURCES / "sha256.cc")
+
+
+def make_files(architecture: str, cache: Path, compiler: Sequence[str] | None = None) -> Path:
+    """The folder with these files, from the cache if it is there; compiled by the first compiler if None.
+
+    Raises:
+        ProvisionError: the runtime can't be downloaded, or no compiler for the architecture is here.
+    """
+    bundle = make_bundle(architecture, cache, compiler)
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in _OWN)).hexdigest()
+    folder = cache / _FOLDER / f"{bundle.name}-{digest[:8]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            made = Path(scratch) / "files"
+            made.mkdir()
+            for file in (AGENT, *RUNTIME_FILES):
+                shutil.copyfile(bundle.folder / file, made / file)
+            (made / "bundle").write_text(bundle.name + "\n")
+            options = ("-shared", "-fPIC", "-fvisibility=hidden")
+            compile_sources(compiler or compilers(architecture)[0], [*_OWN, *_SHARED], made / LIBRARY, options)
+            try:
+                made.rename(folder)
+            except OSError:  # somebody else was faster
+                if not folder.is_dir():
+                    raise
+    return folder
