@@ -263,7 +263,7 @@ def _timing(table: Table, kind: TransportKind, is_emulated: bool) -> TimingKind:
     is_model = is_emulated or kind is TransportKind.MCA
     timing = TimingKind(table.one_of("timing", [kind.value for kind in TimingKind], "none" if is_model else "measured"))
     if is_model and timing is TimingKind.MEASURED:
-        why = "an emulator's times" if is_emulated else "estimates"
+        why = "estimates" if kind is TransportKind.MCA else "an emulator's times"
         table.fault("timing", f"must be `none`, {why} are no measurements: 'measured'")
     return timing
 

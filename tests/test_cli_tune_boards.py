@@ -110,7 +110,11 @@ def test_each_target_has_a_campaign_and_a_best_log(farm: Path, tmp_path: Path) -
     ("devices", "options", "message"),
     [
         ("quiet", (), 'board `quiet` has timing = "none", and estimates are for aarch64 only: x86_64'),
-        ("fake", (), 'campaigns use boards with transport local, ssh, tracker, mca: board `fake` has transport = "simulated"'),
+        (
+            "fake",
+            (),
+            'campaigns use boards with transport local, ssh, tracker, mca: board `fake` has transport = "simulated"',
+        ),
         ("here,nobody", (), "unknown board `nobody` in .*, known: here, a53, there, near, quiet, fake, model"),
         (
             "here",

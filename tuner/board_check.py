@@ -11,15 +11,13 @@ from tempfile import TemporaryDirectory
 
 from compiler.linker import find_linker
 from results.record import DeviceCheck, Outcome
-from rpc.agent_bundle import default_cache
 from rpc.board_connection import connect
 from rpc.board_way import Way
-from rpc.inventory import Board, TimingKind, TransportKind
+from rpc.inventory import Board, TimingKind
 from rpc.request import Capabilities, Program, Request, Timing
 from rpc.ssh import AgentTransport
-from rpc.tracker import TrackerTransport
-from rpc.tracker_files import make_files
 from schedules.target import target_for
+from tuner.board_transports import AGENTS
 from tuner.build.pool import BuildPool
 from tuner.cores import measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
@@ -56,7 +54,7 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
         NoLinkerError: nothing here links for its architecture.
         CampaignError: a probe does not build for the board, or is not exact there.
     """
-    transport = _transport(board)
+    transport = AGENTS[board.transport](board)
     state = _state(transport.way)
     measuring, building = measuring_and_build_cores()
     with ExitStack() as stack:
@@ -78,12 +76,6 @@ def _run_canary(transport: AgentTransport, canary: Program, board: str) -> None:
     reply = transport.run(Request((canary,), _BRIEF, _CANARY_LIMIT_S))
     if reply.outcome is not Outcome.OK:
         raise CampaignError(f"the canary on `{board}` ended with {reply.outcome.value}: {reply.error}")
-
-
-def _transport(board: Board) -> AgentTransport:
-    if board.transport is TransportKind.TRACKER:
-        return TrackerTransport(board, make_files(board.architecture, default_cache()))
-    return AgentTransport(board)
 
 
 def _state(way: Way) -> dict[str, str]:

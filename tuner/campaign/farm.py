@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from compiler.linker import find_linker
-from rpc.agent_bundle import default_cache
 from rpc.base import Transport
 from rpc.inventory import Board, TimingKind, TransportKind
-from rpc.local import LocalTransport
-from rpc.local_agent import agent_here
 from rpc.request import Capabilities, Program
-from rpc.ssh import AgentTransport
-from rpc.tracker import TrackerTransport
-from rpc.tracker_files import make_files
 from schedules.target import Target, target_for
+from tuner.board_transports import TRANSPORTS, local_cores, require_transport
 from tuner.campaign.boards import Boards
 from tuner.campaign.measuring import Measuring
 from tuner.campaign.run import Ground
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.surroundings import Purpose
-from tuner.cores import bound_to, measuring_and_build_cores
+from tuner.cores import bound_to
 from tuner.errors import SpecError
 
 _LONGEST_NAME = 64
@@ -46,10 +41,7 @@ def grounds_of(boards: Sequence[Board], profile: str | None) -> Iterator[list[Gr
         NoLinkerError: nothing here links for a board's architecture.
     """
     for board in boards:
-        if board.transport not in TRANSPORTS:
-            known = ", ".join(kind.value for kind in TRANSPORTS)
-            this = f'board `{board.name}` has transport = "{board.transport.value}"'
-            raise SpecError(f"campaigns use boards with transport {known}: {this}")
+        require_transport(board)
     with ExitStack() as stack:
         building = _building_cores(boards)
         alike: dict[tuple[str, str, bool], list[tuple[Board, Transport, Capabilities, Target]]] = {}
@@ -92,20 +84,8 @@ def _is_measured(board: Board) -> bool:
 def _building_cores(boards: Sequence[Board]) -> tuple[int, ...]:
     """Cores of this machine that build: those that no board of this machine measures on, if there are any."""
     own = tuple(sorted(os.sched_getaffinity(0)))
-    taken = {core for board in boards if board.transport is TransportKind.LOCAL for core in _local_cores(board)}
+    taken = {core for board in boards if board.transport is TransportKind.LOCAL for core in local_cores(board)}
     return tuple(core for core in own if core not in taken) or own[:1]
-
-
-def _local_cores(board: Board) -> tuple[int, ...]:
-    return board.cores or measuring_and_build_cores(board.threads)[0]
-
-
-TRANSPORTS: Mapping[TransportKind, Callable[[Board], Transport]] = {
-    TransportKind.LOCAL: lambda board: LocalTransport(_local_cores(board)),
-    TransportKind.SSH: AgentTransport,
-    TransportKind.TRACKER: lambda board: TrackerTransport(board, make_files(board.architecture, default_cache())),
-    TransportKind.MCA: lambda board: AgentTransport(board, agent_here(board)),
-}
 
 
 def _ground(members: Sequence[tuple[Board, Transport, Capabilities, Target]], building: Sequence[int]) -> Ground:

@@ -145,10 +145,10 @@ def check(
 
 
 def _check_board(inventory: Path, name: str, target: str | None, form: Format) -> None:
-    from rpc.inventory import TransportKind
     from tuner.board_check import check_board
+    from tuner.board_transports import AGENTS
 
-    board = _board(inventory, name, TransportKind.SSH, TransportKind.TRACKER)
+    board = _board(inventory, name, *AGENTS)
     say("building and running the canary, this takes some seconds")
     found = check_board(board, target or board.target or None)
     features = [feature for feature in INT8_FEATURES if feature in found.device.features]

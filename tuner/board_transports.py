@@ -1,0 +1,42 @@
+"""The way to each kind of board, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rpc.agent_bundle import default_cache
+from rpc.base import Transport
+from rpc.inventory import Board, TransportKind
+from rpc.local import LocalTransport
+from rpc.local_agent import agent_here
+from rpc.ssh import AgentTransport
+from rpc.tracker import TrackerTransport
+from rpc.tracker_files import make_files
+from tuner.cores import measuring_and_build_cores
+from tuner.errors import SpecError
+
+
+def local_cores(board: Board) -> tuple[int, ...]:
+    """The cores of this machine that a board with transport `local` measures on."""
+    return board.cores or measuring_and_build_cores(board.threads)[0]
+
+
+AGENTS: Mapping[TransportKind, Callable[[Board], AgentTransport]] = {
+    TransportKind.SSH: AgentTransport,
+    TransportKind.TRACKER: lambda board: TrackerTransport(board, make_files(board.architecture, default_cache())),
+    TransportKind.MCA: lambda board: AgentTransport(board, agent_here(board)),
+}
+"""Boards with an agent."""
+
+TRANSPORTS: Mapping[TransportKind, Callable[[Board], Transport]] = {
+    TransportKind.LOCAL: lambda board: LocalTransport(local_cores(board)),
+    **AGENTS,
+}
+
+
+def require_transport(board: Board) -> None:
+    """Raises: SpecError: no campaign can use such a board."""
+    if board.transport not in TRANSPORTS:
+        known = ", ".join(kind.value for kind in TRANSPORTS)
+        this = f'board `{board.name}` has transport = "{board.transport.value}"'
+        raise SpecError(f"campaigns use boards with transport {known}: {this}")
