@@ -16,6 +16,7 @@ RpcError
 ├── UnknownBoardError    the inventory has no board of this name
 ├── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
 ├── JournalError         a farm's journal is damaged
+├── StatusFileError      what a campaign wrote of a board can't be read
 └── EstimateError        a kernel's cycles can't be estimated: a tool is missing, or the code is none it can follow
 """
 
@@ -87,6 +88,10 @@ class ProtocolError(RpcError):
 
 class JournalError(RpcError):
     """A farm's journal is damaged."""
+
+
+class StatusFileError(RpcError):
+    """What a campaign wrote of a board can't be read."""
 
 
 class EstimateError(RpcError):

@@ -126,6 +126,13 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
+def started_ticks(pid: int) -> int:
+    """When a process was started, in clock ticks since the machine was; 0 if there is none, or it has ended."""
+    # proc(5): the state, and the nineteenth field after it; they follow the command's name.
+    rest = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(rest[19]) if len(rest) > 19 and rest[0] not in b"ZX" else 0
+
+
 def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:

@@ -13,6 +13,21 @@ from rpc.farm.values import Board, Phase, Rules, State, Trial
 from rpc.farm.waits import Wait, Waits
 
 
+@dataclass(frozen=True, slots=True)
+class CanaryRun:
+    """The canary that a board ran last.
+
+    Attributes:
+        at_s: when it was judged.
+        seconds: what a call took; 0 where the board did not say.
+        fault: what was wrong; empty where it was good.
+    """
+
+    at_s: float
+    seconds: float
+    fault: str
+
+
 @dataclass(slots=True)
 class Lease:
     """A session that a board was given: of a trial, or of the canary where that is None."""
@@ -41,6 +56,7 @@ class BoardRun:
         slow: whether the last canary's time was wrong.
         silent: whether it was lost because it was not heard.
         off_for_streak: whether it is off because of candidates that failed in a row.
+        canary: the last one.
     """
 
     board: Board
@@ -60,6 +76,7 @@ class BoardRun:
     slow: bool = False
     silent: bool = False
     off_for_streak: bool = False
+    canary: CanaryRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,7 @@ class Status:
     until_s: float | None
     cause: str
     trials: int
+    canary: CanaryRun | None
 
 
 class Desk:
@@ -176,4 +194,4 @@ class Desk:
             waits_for = Wait.COOLDOWN
         else:
             waits_for = "a trial"
-        return Status(name, run.state, run.since_s, str(waits_for), until_s, run.cause, run.trials)
+        return Status(name, run.state, run.since_s, str(waits_for), until_s, run.cause, run.trials, run.canary)

@@ -13,6 +13,7 @@ from statistics import median
 from results.record import Outcome
 from rpc.base import Transport
 from rpc.errors import RpcError
+from rpc.farm.desk import Status
 from rpc.farm.entries import Concluded, Entry, Returned
 from rpc.farm.events import (
     Answered,
@@ -118,6 +119,10 @@ class FarmDriver:
         for trial, _ in work:
             if trial.id not in self._scheduler.ledger.open:
                 self._requests.pop(trial.id, None)
+
+    def status(self) -> list[Status]:
+        """What each board is doing; its moments are those of `time.monotonic`."""
+        return self._scheduler.status()
 
     def waiting(self, campaign: str) -> int:
         """How many of a campaign's trials wait for a board."""

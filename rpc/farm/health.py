@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rpc.farm.desk import BoardRun, Desk
+from rpc.farm.desk import BoardRun, CanaryRun, Desk
 from rpc.farm.entries import Calibrated
 from rpc.farm.events import PowerCycle
 from rpc.farm.evidence import Evidence
@@ -51,6 +51,7 @@ class Health:
     def judge(self, run: BoardRun, exact: bool, seconds: float) -> bool:
         """Take a canary's answer; whether the board may have work."""
         fault = self._fault(run, exact, seconds)
+        run.canary = CanaryRun(self._desk.now_s, seconds if math.isfinite(seconds) else 0.0, fault)
         if not fault:
             self._recover(run, seconds)
             return True
@@ -64,6 +65,7 @@ class Health:
 
     def missed(self, run: BoardRun, phase: Phase, cause: str) -> None:
         """There was no answer of the canary."""
+        run.canary = CanaryRun(self._desk.now_s, 0.0, f"no answer: {cause}")
         if phase is Phase.RUN:
             self.quarantine(run, f"no answer of the canary: {cause}")
         else:

@@ -18,6 +18,7 @@ from rpc.farm.scheduler import Scheduler
 from rpc.farm.values import Board, Campaign, Limits, Rules, Trial
 from rpc.request import Program, Reply, Request, Timing
 from schedules.workload import Workload
+from tuner.campaign.board_reports import BoardReports
 from tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request, verify_request
 
 T = TypeVar("T")
@@ -54,18 +55,21 @@ class Boards(Generic[T]):
         canary_every: int = 50,
         rules: Rules = RULES,
         is_measured: bool = True,
+        reports: BoardReports | None = None,
     ) -> None:
         """
         Args:
             probe: what transports time before and after each request, and the boards' canary.
             jitter: a number from 0 to 1, another each time.
             is_measured: whether times mean anything; if not, boards verify, and canaries may take what they like.
+            reports: writes down how the boards are.
         """
         self.probe: Program | None = probe
         self.session_limit_s = session_limit_s
         self.cold_bytes = cold_bytes
         self.board = ""
         self._is_measured = is_measured
+        self._reports = reports
         self._target = target
         self._most_waiting = WAITING_PER_BOARD * len(transports)
         self._purposes: dict[str, T] = {}
@@ -104,6 +108,8 @@ class Boards(Generic[T]):
     def take(self, limit_s: float) -> tuple[T, Reply] | None:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._done)
+        if self._reports:  # before the driver goes on: sessions are in the middle
+            self._reports.publish(self._driver.status)
         if not self._endings:
             self._endings.extend(self._driver.take(limit_s if self._purposes else 0.0))
         if not self._endings:
@@ -118,6 +124,8 @@ class Boards(Generic[T]):
     def close(self) -> None:
         """Give up what is under way, and close the transports."""
         self._driver.close()
+        if self._reports:
+            self._reports.end(self._driver.status())
         self._closed = True
         os.close(self._done)
 

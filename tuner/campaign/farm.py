@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from compiler.linker import find_linker
 from rpc.base import Transport
@@ -14,8 +15,9 @@ from rpc.inventory import Board, TimingKind, TransportKind
 from rpc.request import Capabilities, Program
 from schedules.target import Target, target_for
 from tuner.board_transports import TRANSPORTS, local_cores, require_transport
+from tuner.campaign.board_reports import BoardReports
 from tuner.campaign.boards import Boards
-from tuner.campaign.measuring import Measuring
+from tuner.campaign.measuring import Measuring, Occasion
 from tuner.campaign.run import Ground
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.surroundings import Purpose
@@ -27,11 +29,12 @@ ESTIMATED_ARCHITECTURE = "aarch64"
 
 
 @contextmanager
-def grounds_of(boards: Sequence[Board], profile: str | None) -> Iterator[list[Ground]]:
+def grounds_of(boards: Sequence[Board], profile: str | None, reports: Path | None = None) -> Iterator[list[Ground]]:
     """Start the boards, and put those together that have one CPU and one target.
 
     Args:
         profile: of the target; by default each board's own, or the best for its CPU.
+        reports: the folder where campaigns say how the boards are; None: they don't.
 
     Raises:
         SpecError: a board has a transport that campaigns can't use.
@@ -56,7 +59,7 @@ def grounds_of(boards: Sequence[Board], profile: str | None) -> Iterator[list[Gr
             kind = target.name, found.cpu, _is_measured(board)
             alike.setdefault(kind, []).append((board, transport, found, target))
         stack.enter_context(bound_to(building))
-        yield [_ground(members, building) for members in alike.values()]
+        yield [_ground(members, building, reports) for members in alike.values()]
 
 
 def spec_on(spec: CampaignSpec, ground: Ground, grounds: Sequence[Ground]) -> CampaignSpec:
@@ -88,12 +91,14 @@ def _building_cores(boards: Sequence[Board]) -> tuple[int, ...]:
     return tuple(core for core in own if core not in taken) or own[:1]
 
 
-def _ground(members: Sequence[tuple[Board, Transport, Capabilities, Target]], building: Sequence[int]) -> Ground:
+def _ground(
+    members: Sequence[tuple[Board, Transport, Capabilities, Target]], building: Sequence[int], folder: Path | None
+) -> Ground:
     """Boards that are alike; the first one is checked."""
     first, transport, capabilities, target = members[0]
     transports = {board.name: each for board, each, _, _ in members}
 
-    def measuring(probe: Program, cold_bytes: int) -> Measuring[Purpose]:
+    def measuring(probe: Program, cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
         every = min(board.canary_every for board, *_ in members)
         return Boards(
             transports,
@@ -103,6 +108,7 @@ def _ground(members: Sequence[tuple[Board, Transport, Capabilities, Target]], bu
             cold_bytes=cold_bytes,
             canary_every=every,
             is_measured=_is_measured(first),
+            reports=BoardReports(folder, occasion.campaign, target.name, occasion.notice) if folder else None,
         )
 
     name = "+".join(sorted(transports))

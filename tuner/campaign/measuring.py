@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from rpc.base import Transport
@@ -33,6 +35,20 @@ SLOWEST_FACTOR = 50
 MOST_SLOW_CALLS = 40
 # Twice its size, as caches don't always replace what was used longest ago.
 COLD_OVER_CACHE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What something is measured for.
+
+    Attributes:
+        results: the folder of the campaign's records.
+        notice: tells whoever watches what a person should know; it is called on the campaign's thread.
+    """
+
+    campaign: str
+    results: Path
+    notice: Callable[[str], None]
 
 
 class Measuring(Protocol[T]):

@@ -21,7 +21,7 @@ from tuner.build.cluster import ClusterPool
 from tuner.build.pool import BuildPool
 from tuner.campaign.events import Listener
 from tuner.campaign.loop import CampaignLoop, Ending
-from tuner.campaign.measuring import Device, Measuring, cold_bytes_of
+from tuner.campaign.measuring import Device, Measuring, Occasion, cold_bytes_of
 from tuner.campaign.plan import Task, make_plan
 from tuner.campaign.search import make_search
 from tuner.campaign.spec import CampaignSpec, require_same
@@ -43,7 +43,7 @@ class Ground:
     Attributes:
         device: its name in the records.
         transport: of the device, or of one of several that are alike.
-        measuring: makes what trials are sent to, of the probe and of `cold_bytes`.
+        measuring: makes what trials are sent to, of the probe, of `cold_bytes`, and of what it is for.
         building: cores that build whatever happens.
         guest: the core that builds, too, while nothing is measured there.
         memory_limit_bytes: of a session, if that is little.
@@ -54,7 +54,7 @@ class Ground:
     transport: Transport
     capabilities: Capabilities
     target: Target
-    measuring: Callable[[Program, int], Measuring[Purpose]]
+    measuring: Callable[[Program, int, Occasion], Measuring[Purpose]]
     building: Sequence[int]
     guest: int
     memory_limit_bytes: int | None = None
@@ -122,7 +122,7 @@ def run_campaign(
         stack.enter_context(bound_to(building))
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile, threads)
 
-        def device(probe: Program, cold_bytes: int) -> Measuring[Purpose]:
+        def device(probe: Program, cold_bytes: int, _: Occasion) -> Measuring[Purpose]:
             return Device(transport, probe, cold_bytes=cold_bytes)
 
         ground = Ground(DEVICE_NAME, transport, capabilities, target, device, building, measuring[-1])
@@ -166,7 +166,7 @@ def run_on(
         stack.enter_context(pool)
         probe = _probe(ground, pool, store, folder, environment)
         cold_bytes = cold_bytes_of(ground.capabilities) if spec.cache is CacheMode.COLD else 0
-        device = ground.measuring(probe, cold_bytes)
+        device = ground.measuring(probe, cold_bytes, Occasion(spec.name, results, listener.notice))
         stack.callback(device.close)
         workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)

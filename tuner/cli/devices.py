@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tuner.cli.options import DEFAULT_INVENTORY, DebugOption, Format, FormatOption, InventoryOption, TargetOption
-from tuner.cli.output import aligned, emit, emit_json, say
+from tuner.cli.output import aligned, emit, emit_json, say, stdout_columns
 from tuner.cli.plan import cores_in_words
 
 if TYPE_CHECKING:
@@ -39,16 +40,21 @@ BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="A board's n
 def list_(
     inventory: InventoryOption = DEFAULT_INVENTORY, form: FormatOption = Format.TABLE, _debug: DebugOption = False
 ) -> None:
-    """The boards of an inventory. None of them is touched.
+    """The boards of an inventory, and how they are in the campaigns that use them. None of them is touched.
 
     Example: int8tune devices list --inventory farm.toml
     """
+    from rpc.farm.status_file import status_folder
+    from tuner.cli.board_states import read_states, state_fields, states_table
+
     boards = _read(inventory).boards
+    states = read_states(status_folder(inventory), [board.name for board in boards])
     if form is Format.JSON:
-        emit_json([_board_fields(board) for board in boards])
+        emit_json([_board_fields(board) | state_fields(state) for board, state in zip(boards, states, strict=True)])
         return
     header = ("board", "transport", "address", "target", "cores", "timing", "tags")
     emit(aligned([header, *(tuple(map(str, _board_fields(board).values())) for board in boards)]))
+    emit(f"\n{states_table(states, time.time(), stdout_columns())}")
 
 
 def provision(

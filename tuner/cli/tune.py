@@ -161,6 +161,7 @@ def _tune_on_boards(
     command: str,
 ) -> int:
     """A campaign for each target of the boards, one after the other."""
+    from rpc.farm.status_file import status_folder
     from rpc.inventory import read_inventory
     from tuner.campaign.farm import grounds_of, spec_on
     from tuner.campaign.loop import Ending
@@ -170,7 +171,7 @@ def _tune_on_boards(
 
     known = read_inventory(inventory)
     boards = [known.board(name) for name in dict.fromkeys(devices.split(","))]
-    with StopRequest() as stop, grounds_of(boards, profile) as grounds:
+    with StopRequest() as stop, grounds_of(boards, profile, status_folder(inventory)) as grounds:
         for ground in grounds:
             own = spec_on(spec, ground, grounds)
             with make_display(stop, own.time_limit_s) as display:
