@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import threading
@@ -16,6 +17,7 @@ from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_
 
 from results.memory import MemoryStore
 from results.record import Duel, Outcome, Trial
+from rpc import inventory
 from rpc.fake import FakeTransport
 from rpc.local import LocalTransport
 from rpc.request import Program, Reply, Request
@@ -42,8 +44,14 @@ class FakeBoard(FakeTransport):
         spans: when its sessions of candidates began and ended.
     """
 
-    def __init__(self, session_s: float = 0.0, fault: Callable[[Request], Reply | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        session_s: float = 0.0,
+        fault: Callable[[Request], Reply | None] = lambda _: None,
+        canary_fault: Callable[[Request], Reply | None] = lambda _: None,
+    ) -> None:
         super().__init__(self._answer)
+        self._canary_fault = canary_fault
         self.spans: list[tuple[float, float]] = []
         self._session_s = session_s
         self._fault = fault
@@ -54,7 +62,7 @@ class FakeBoard(FakeTransport):
 
     def _answer(self, request: Request) -> Reply:
         if request.programs == (PROBE,):
-            return Reply(Outcome.OK, ((0.001,) * 5,), (1,))
+            return self._canary_fault(request) or Reply(Outcome.OK, ((0.001,) * 5,), (1,))
         if (reply := self._fault(request)) is not None:
             return reply
         began = time.monotonic()
@@ -113,6 +121,46 @@ def test_a_board_that_dies_costs_a_campaign_nothing(generic: Target, tmp_path: P
 
     _, trials = run([FakeBoard(0.02, dies), FakeBoard(0.02)], generic, tmp_path)
     assert {trial.outcome for trial in trials} == {Outcome.OK}
+
+
+@pytest.mark.timeout(60)
+def test_a_board_that_is_gone_is_switched_off_and_on(tmp_path: Path) -> None:
+    """By the inventory's command; the campaign says so, and goes on with the board."""
+    switched = tmp_path / "switched on"
+
+    def lost(_: Request) -> Reply | None:
+        return None if switched.exists() else Reply(Outcome.DEVICE_LOST, error="no route to host")
+
+    notices: list[str] = []
+    transport = FakeBoard(fault=lost, canary_fault=lost)
+    owned = inventory.Board("pi", inventory.TransportKind.LOCAL, power_cycle=("touch", str(switched)))
+    rules = replace(RULES, lost_delay_s=0.05, first_delay_s=0.05)
+    farm: Boards[int] = Boards(
+        {"pi": transport}, "t", PROBE, random.Random(0).random, rules=rules, owned={"pi": owned}, notice=notices.append
+    )
+    farm.start_trial(1, parse_workload(SMALL), Program("1.so", "1" * 64, "main", ()), None)
+    taken = None
+    until_s = time.monotonic() + 20
+    while taken is None and time.monotonic() < until_s:
+        taken = farm.take(0.2)
+    farm.close()
+    assert taken is not None
+    assert taken[1].outcome is Outcome.OK
+    assert notices == ["`pi` is switched off and on: no answer of the canary: no route to host"]
+
+
+@pytest.mark.timeout(60)
+def test_a_board_rests_as_the_inventory_says() -> None:
+    transport = FakeBoard(0.01)
+    owned = inventory.Board("pi", inventory.TransportKind.LOCAL, cooldown_s=0.2)
+    farm: Boards[int] = Boards({"pi": transport}, "t", PROBE, random.Random(0).random, owned={"pi": owned})
+    for number in range(3):
+        farm.start_trial(number, parse_workload(SMALL), Program("1.so", f"{number:064x}", "main", ()), None)
+    until_s = time.monotonic() + 20
+    while len(transport.spans) < 3 and time.monotonic() < until_s:
+        farm.take(0.1)
+    farm.close()
+    assert all(later[0] - earlier[1] >= 0.2 for earlier, later in itertools.pairwise(transport.spans))
 
 
 @pytest.mark.timeout(120)

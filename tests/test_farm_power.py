@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -38,8 +39,8 @@ def test_the_scheduler_knows_a_board_as_the_inventory_does() -> None:
 def test_a_board_is_switched_off_and_on(tmp_path: Path) -> None:
     notices: list[str] = []
     switch = PowerSwitch({"a": ["touch", str(tmp_path / "done")]}, notices.append)
-    switch.cycle("a")
-    switch.wait()
+    assert switch.cycle("a")
+    switch.close(5.0)
     assert (tmp_path / "done").exists()
     assert notices == []
 
@@ -47,21 +48,48 @@ def test_a_board_is_switched_off_and_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "notice"),
     [
-        (["false"], "a: its power-cycle command failed with status 1: false"),
+        (["false"], "`a`: its power-cycle command exited with status 1: false"),
+        (
+            ["sh", "-c", "echo off; echo 'no such port: 3' >&2; exit 2"],
+            "`a`: its power-cycle command exited with status 2: sh: no such port: 3",
+        ),
+        (["sh", "-c", "kill -9 $$"], "`a`: its power-cycle command killed by SIGKILL: sh"),
         (
             ["/no/such/switch"],
-            "a: its power-cycle command does not run: [Errno 2] No such file or directory: '/no/such/switch'",
+            "`a`: its power-cycle command does not run: [Errno 2] No such file or directory: '/no/such/switch'",
         ),
-        (["sh", "-c", "sleep 61.25 & wait"], "a: its power-cycle command was not done within 0.2 s: sh"),
+        (["sh", "-c", "sleep 61.25 & wait"], "`a`: its power-cycle command was not done within 0.[234] s: sh"),
+        (["yes"], "`a`: its power-cycle command was not done within 0.[234] s: yes"),
     ],
 )
 def test_what_goes_wrong_is_said(command: list[str], notice: str) -> None:
     notices: list[str] = []
     switch = PowerSwitch({"a": command}, notices.append, limit_s=0.2)
     began = time.monotonic()
-    switch.cycle("a")
+    assert switch.cycle("a")
     assert time.monotonic() - began < 0.15
+    if command[0] == "yes":
+        assert not switch.cycle("a"), "it is being switched"
+    switch.close(5.0)
+    (said,) = notices
+    pattern = notice if "not done" in notice else re.escape(notice)
+    assert re.fullmatch(pattern, said), said
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] in (["sleep", "61.25"], ["yes"])]
+
+
+def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+    switch = PowerSwitch({"a": ["touch", f"{tmp_path}/$HOME; touch b"]}, print)
     switch.cycle("a")
-    switch.wait()
-    assert notices[0] == notice
-    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "61.25"]]
+    switch.close(5.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["$HOME; touch b"]
+
+
+def test_a_campaign_that_ends_waits_for_no_command() -> None:
+    notices: list[str] = []
+    switch = PowerSwitch({"a": ["sleep", "61.5"]}, notices.append)
+    switch.cycle("a")
+    began = time.monotonic()
+    switch.close(0.2)
+    assert time.monotonic() - began < 1.0
+    assert "was not done within 0." in notices[0]
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "61.5"]]

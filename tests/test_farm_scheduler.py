@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -498,7 +499,8 @@ def test_a_board_can_not_say_what_is_not_its_to_say(verdict: Verdict) -> None:
 
 
 def test_delays_grow_and_the_power_is_switched() -> None:
-    hand = Hand(board("a", power_cycle=True), rules=Rules(first_delay_s=10.0, longest_delay_s=60.0))
+    rules = Rules(first_delay_s=10.0, longest_delay_s=60.0, power_cycle_rest_s=40.0)
+    hand = Hand(board("a", power_cycle=True), rules=rules)
     waited = []
     for _ in range(5):
         hand.canary("a", exact=False)
@@ -510,6 +512,20 @@ def test_delays_grow_and_the_power_is_switched() -> None:
     assert sum(isinstance(command, PowerCycle) for command in hand.ordered) == 3
     hand.canary("a")
     assert hand.state("a") is State.READY
+
+
+def test_a_board_that_may_still_be_starting_is_not_switched_again() -> None:
+    """It is looked at every few seconds after it was switched; on each look in vain it would never be up."""
+    hand = Hand(board("a", power_cycle=True), rules=Rules(lost_delay_s=0.5, power_cycle_rest_s=120.0))
+    switched_s = []
+    for _ in range(12):
+        hand.drop("a", "connection refused")
+        switched_s += [hand.now_s] * (sum(isinstance(c, PowerCycle) for c in hand.ordered) - len(switched_s))
+        due_s = hand.scheduler.next_s
+        assert due_s is not None
+        hand.wait(due_s - hand.now_s)
+    assert len(switched_s) >= 3
+    assert all(later - earlier >= 120.0 for earlier, later in itertools.pairwise(switched_s))
 
 
 def test_good_canaries_make_delays_short_again() -> None:

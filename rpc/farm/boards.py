@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
-import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
-from rpc import inventory
+from rpc import inventory, processes
 from rpc.farm.values import Board, Limits
 
 _SHOWN = 200
+# Of what a command writes, so much is read at a time, and so much is kept: one that writes without end waits.
+_CHUNK, _KEPT = 1 << 16, 4096
+_LOOK_EVERY_S = 0.05
+_END_LIMIT_S = 1.0
 
 
 def scheduled(board: inventory.Board) -> Board:
@@ -42,35 +48,66 @@ class PowerSwitch:
         self._commands = commands
         self._notice = notice
         self._limit_s = limit_s
+        self._until_s = math.inf
         self._switching: dict[str, threading.Thread] = {}
 
-    def cycle(self, board: str) -> None:
-        """Switch a board off and on; returns at once. One that is being switched is left alone."""
+    def cycle(self, board: str) -> bool:
+        """Switch a board off and on; returns at once. One that is being switched is left alone: False."""
         under_way = self._switching.get(board)
-        if under_way is None or not under_way.is_alive():
-            thread = threading.Thread(target=self._run, args=(board,), name=f"power {board}", daemon=True)
-            self._switching[board] = thread
-            thread.start()
+        if under_way is not None and under_way.is_alive():
+            return False
+        thread = threading.Thread(target=self._run, args=(board,), name=f"power {board}", daemon=True)
+        self._switching[board] = thread
+        thread.start()
+        return True
 
-    def wait(self) -> None:
-        """Until all commands have ended, which they do within their limit."""
+    def close(self, limit_s: float) -> None:
+        """Let the commands that run end within `limit_s`, or their own limit; then nothing of them is left."""
+        self._until_s = time.monotonic() + limit_s
         for thread in self._switching.values():
-            thread.join(self._limit_s + 1)
+            thread.join(limit_s + 2 * _END_LIMIT_S)
 
     def _run(self, board: str) -> None:
         command = list(self._commands[board])
-        nothing = subprocess.DEVNULL
+        began_s = time.monotonic()
         try:
-            process = subprocess.Popen(command, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing)
+            process = subprocess.Popen(
+                command,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
         except OSError as error:
-            self._notice(f"{board}: its power-cycle command does not run: {error}"[:_SHOWN])
+            self._notice(f"`{board}`: its power-cycle command does not run: {error}"[:_SHOWN])
             return
-        try:
-            code = process.wait(self._limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(1)
-            self._notice(f"{board}: its power-cycle command was not done within {self._limit_s:g} s: {command[0]}")
-            return
-        if code:
-            self._notice(f"{board}: its power-cycle command failed with status {code}: {command[0]}")
+        code, said = self._follow(process, began_s)
+        if code is None:
+            processes.kill(process.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it can be stuck in the kernel
+                process.wait(_END_LIMIT_S)
+            late_s = time.monotonic() - began_s
+            self._notice(f"`{board}`: its power-cycle command was not done within {late_s:.1f} s: {command[0]}")
+        elif code:
+            words = ": ".join(filter(None, [command[0], said]))
+            self._notice(f"`{board}`: its power-cycle command {processes.how_it_ended(code)}: {words}"[:_SHOWN])
+
+    def _follow(self, process: subprocess.Popen[bytes], began_s: float) -> tuple[int | None, str]:
+        """How a command ended, None where it was late, and the last line that it wrote."""
+        assert process.stdout is not None
+        kept, code = b"", None
+        with process.stdout as output:
+            os.set_blocking(output.fileno(), False)
+            while code is None and time.monotonic() < min(began_s + self._limit_s, self._until_s):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(_LOOK_EVERY_S)
+                kept = (kept + _some(output.fileno()))[-_KEPT:]
+        lines = kept.decode(errors="replace").strip().splitlines()
+        return code, "".join(char for char in lines[-1] if char.isprintable()) if lines else ""
+
+
+def _some(descriptor: int) -> bytes:
+    """What there is to read just now."""
+    with contextlib.suppress(BlockingIOError):
+        return os.read(descriptor, _CHUNK)
+    return b""

@@ -57,6 +57,7 @@ class BoardRun:
         silent: whether it was lost because it was not heard.
         off_for_streak: whether it is off because of candidates that failed in a row.
         canary: the last one.
+        cycled_s: when it was switched off and on last.
     """
 
     board: Board
@@ -77,6 +78,7 @@ class BoardRun:
     silent: bool = False
     off_for_streak: bool = False
     canary: CanaryRun | None = None
+    cycled_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

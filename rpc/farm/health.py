@@ -107,9 +107,16 @@ class Health:
         desk, rules = self._desk, self._desk.rules
         delay_s = min(delay_s * 2.0 ** min(run.offences, 60), rules.longest_delay_s)
         if run.board.power_cycle and run.offences >= rules.power_cycle_after:
-            desk.order(PowerCycle(run.board.name))
+            self._power_cycle(run)
         run.offences += grows
         desk.waits.set(Wait.NEXT_CHECK, run.board.name, desk.now_s + delay_s * (1 + _SPREAD * desk.jitter()))
+
+    def _power_cycle(self, run: BoardRun) -> None:
+        """Switch a board off and on, unless it may still be starting after the last time."""
+        now_s = self._desk.now_s
+        if run.cycled_s is None or now_s >= run.cycled_s + self._desk.rules.power_cycle_rest_s:
+            run.cycled_s = now_s
+            self._desk.order(PowerCycle(run.board.name))
 
     def _recover(self, run: BoardRun, seconds: float) -> None:
         desk, name = self._desk, run.board.name

@@ -130,6 +130,7 @@ class Rules:
         lost_delay_s: the first delay of a board that could not be reached.
         forgive_after: good canaries in a row after which delays are short again.
         power_cycle_after: looks in vain after which a board is switched off and on.
+        power_cycle_rest_s: how long it is not switched again: it may still be starting.
     """
 
     canary_tolerance: float = 0.1
@@ -148,3 +149,4 @@ class Rules:
     lost_delay_s: float = 0.5
     forgive_after: int = 3
     power_cycle_after: int = 2
+    power_cycle_rest_s: float = 120.0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import queue
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Generic, TypeVar
 
 from results.record import Outcome
+from rpc import inventory
 from rpc.base import Transport
+from rpc.farm.boards import PowerSwitch
 from rpc.farm.driver import Ending, FarmDriver
 from rpc.farm.events import Open
 from rpc.farm.scheduler import Scheduler
@@ -32,6 +35,8 @@ LIMITS = Limits(connect_s=60.0, grace_s=6.0, silence_s=None, total_s=3600.0)
 RULES = Rules(idle_s=0.05, canary_limit_s=CANARY_LIMIT_S, canary_tolerance=0.2)
 # Trials that wait for a board: enough that none of them waits for the next one to be sent.
 WAITING_PER_BOARD = 1
+# What a power-cycle command may still take when the campaign ends.
+POWER_END_S = 3.0
 
 
 class Boards(Generic[T]):
@@ -56,6 +61,8 @@ class Boards(Generic[T]):
         rules: Rules = RULES,
         is_measured: bool = True,
         reports: BoardReports | None = None,
+        owned: Mapping[str, inventory.Board] | None = None,
+        notice: Callable[[str], None] = lambda _: None,
     ) -> None:
         """
         Args:
@@ -63,6 +70,8 @@ class Boards(Generic[T]):
             jitter: a number from 0 to 1, another each time.
             is_measured: whether times mean anything; if not, boards verify, and canaries may take what they like.
             reports: writes down how the boards are.
+            owned: what the inventory says of them: how long they rest, how they are switched off and on.
+            notice: is told, by `take` and `close`, what a person should know.
         """
         self.probe: Program | None = probe
         self.session_limit_s = session_limit_s
@@ -77,11 +86,18 @@ class Boards(Generic[T]):
         self._done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closed = False
         self._serial = 0
-        boards = [Board(name, target, limits=LIMITS, canary_every=canary_every) for name in transports]
+        owned = owned or {}
+        commands = {name: board.power_cycle for name, board in owned.items() if board.power_cycle}
+        self._notice = notice
+        self._notices: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._power = PowerSwitch(commands, self._notices.put)
+        boards = [_scheduled(name, target, canary_every, owned.get(name)) for name in transports]
         rules = rules if is_measured else replace(rules, canary_tolerance=math.inf)
         scheduler = Scheduler(boards, rules, jitter)
         canary = Request((probe,), CANARY_TIMING, CANARY_LIMIT_S)
-        self._driver = FarmDriver(transports, scheduler, canary, notify=self._notify)
+        self._driver = FarmDriver(
+            transports, scheduler, canary, notify=self._notify, power_cycle=self._switch_off_and_on
+        )
         self._driver.tell(Open(Campaign(self._target)))
 
     @property
@@ -112,6 +128,7 @@ class Boards(Generic[T]):
             self._reports.publish(self._driver.status)
         if not self._endings:
             self._endings.extend(self._driver.take(limit_s if self._purposes else 0.0))
+        self._tell()
         if not self._endings:
             return None
         ending = self._endings.popleft()
@@ -124,6 +141,8 @@ class Boards(Generic[T]):
     def close(self) -> None:
         """Give up what is under way, and close the transports."""
         self._driver.close()
+        self._power.close(POWER_END_S)
+        self._tell()
         if self._reports:
             self._reports.end(self._driver.status())
         self._closed = True
@@ -135,6 +154,25 @@ class Boards(Generic[T]):
         self._purposes[trial.id] = purpose
         self._driver.submit((trial, request))
 
+    def _switch_off_and_on(self, board: str) -> None:
+        cause = next(status.cause for status in self._driver.status() if status.board == board)
+        if self._power.cycle(board):
+            self._notices.put(f"`{board}` is switched off and on: {cause}")
+
+    def _tell(self) -> None:
+        """Pass on what threads had to say."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._notice(self._notices.get_nowait())
+
     def _notify(self) -> None:
         if not self._closed:
             os.eventfd_write(self._done, 1)
+
+
+def _scheduled(name: str, target: str, canary_every: int, owned: inventory.Board | None) -> Board:
+    """A board as the scheduler has to know it: its transport keeps the inventory's limits itself."""
+    if owned is None:
+        return Board(name, target, limits=LIMITS, canary_every=canary_every)
+    limits = replace(LIMITS, cooldown_s=owned.cooldown_s)
+    return Board(name, target, limits=limits, canary_every=canary_every, power_cycle=bool(owned.power_cycle))

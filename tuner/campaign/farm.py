@@ -109,6 +109,8 @@ def _ground(
             canary_every=every,
             is_measured=_is_measured(first),
             reports=BoardReports(folder, occasion.campaign, target.name, occasion.notice) if folder else None,
+            owned={board.name: board for board, *_ in members},
+            notice=occasion.notice,
         )
 
     name = "+".join(sorted(transports))
