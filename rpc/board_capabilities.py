@@ -37,6 +37,7 @@ _X86_LEVELS = (
 )
 _PART = re.compile(r"implementer 0x41 part 0x([0-9a-f]{3})")
 _CACHE = re.compile(r"(L[1-4]):(\d{1,6})([KM])")
+_BOOT = re.compile(r"[0-9a-f-]{1,64}")
 _UNITS = {"K": 1 << 10, "M": 1 << 20}
 _NO_AMX = "-amx"
 _MOST_CORES = 4096
@@ -71,6 +72,12 @@ def capabilities_of(board: Board, about: Mapping[str, str]) -> Capabilities:
             "timing": board.timing.value,
         },
     )
+
+
+def boot_of(about: Mapping[str, str]) -> str:
+    """What tells one start of the board's system from the next; empty where its agent says nothing of that form."""
+    said = about.get("boot", "")
+    return said if _BOOT.fullmatch(said) else ""
 
 
 def _features(written: str) -> frozenset[str]:

@@ -12,7 +12,7 @@ import socket
 import time
 
 from rpc import framing, processes
-from rpc.board_capabilities import capabilities_of
+from rpc.board_capabilities import boot_of, capabilities_of
 from rpc.board_cases import BoardCases
 from rpc.board_connection import connect
 from rpc.board_session import BoardBench, measure_on_board
@@ -109,7 +109,7 @@ class BoardServer:
         """The link to the agent, made if there is none."""
         if self._bench is None:
             link, about = connect(self._way, time.monotonic() + self._way.reach_limit_s)
-            self._bench = BoardBench(link, self._cases, self._way.board.limits.transfer_s)
+            self._bench = BoardBench(link, self._cases, self._way.board.limits.transfer_s, boot_of(about))
             self._know(capabilities_of(self._way.board, about))
         return self._bench
 

@@ -38,6 +38,7 @@ class BoardBench:
     """What all sessions with one agent have in common.
 
     Attributes:
+        boot: which start of the board's system this is.
         there: digests of the cases that are on the board.
         transfer_limit_s: to send the cases of a request that are not.
     """
@@ -45,6 +46,7 @@ class BoardBench:
     link: AgentLink
     cases: BoardCases
     transfer_limit_s: float
+    boot: str = ""
     there: set[bytes] = dataclasses.field(default_factory=set)
 
 
@@ -74,7 +76,7 @@ def measure_on_board(request: Request, bench: BoardBench, arrived_at: float) -> 
         if isinstance(error, FailedError) and error.outcome is Outcome.DEVICE_LOST:
             bench.there.clear()
         reply = failed_reply(error)
-    return dataclasses.replace(reply, run_s=time.monotonic() - arrived_at)
+    return dataclasses.replace(reply, run_s=time.monotonic() - arrived_at, boot=bench.boot)
 
 
 def _load(program: Program, cases: BoardCases) -> Loaded:

@@ -53,6 +53,7 @@ def reply_from_json(message: object, request: Request | None) -> Reply:
         error_class=fields.read("error_class", line),
         error=fields.read("error", line),
         run_s=fields.read("run_s", number(0, 2 * LONGEST_RUN_S)),
+        boot=fields.read("boot", line),
     )
     if request is not None:
         _check_counts(reply.times_s, reply.calls_per_repeat, request if reply.outcome is Outcome.OK else None)

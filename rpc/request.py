@@ -94,6 +94,8 @@ class Reply:
             how often the programs were timed until the device was steady: the times are the steadiest of these;
             `interrupted`, how many of their repeats another process interrupted: they were made again.
         run_s: how long the session took.
+        boot: what tells one start of a board's system from the next; empty for this machine, and where a board does
+            not say.
     """
 
     outcome: Outcome
@@ -103,6 +105,7 @@ class Reply:
     error_class: str = ""
     error: str = ""
     run_s: float = 0.0
+    boot: str = ""
 
     @classmethod
     def lost(cls, error: Exception, run_s: float) -> Reply:

@@ -197,6 +197,11 @@ def test_kernel_of_a_template_is_exact(ready: Ready, key: str, tmp_path: Path) -
     assert reply.outcome is Outcome.WRONG_ANSWER
 
 
+def test_a_board_says_which_start_of_its_system_this_is(ready: Ready) -> None:
+    assert ready.run("good").boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert ready.run("segfault").boot == ready.run("good").boot
+
+
 def test_changed_library_is_not_loaded(ready: Ready, tmp_path: Path) -> None:
     whole = ready.kernels.library.read_bytes()
     for place in (0, len(whole) // 2, len(whole) - 1):

@@ -92,10 +92,10 @@ class Hand:
         for trial in trials:
             self.tell(Submit(trial))
 
-    def canary(self, board: str, seconds: float = CANARY_S, *, exact: bool = True) -> None:
+    def canary(self, board: str, seconds: float = CANARY_S, *, exact: bool = True, boot: str = "") -> None:
         session = self.sessions.pop(board)
         assert isinstance(session, Check), session
-        self.tell(CanaryAnswered(board, session.fence, exact, seconds))
+        self.tell(CanaryAnswered(board, session.fence, exact, seconds, boot))
 
     def answer(self, board: str, verdict: Verdict = Verdict.OK) -> str:
         """What the board measures ends like this; which trial it was."""
@@ -493,6 +493,27 @@ def test_a_board_can_not_say_what_is_not_its_to_say(verdict: Verdict) -> None:
     hand.answer("a", verdict)
     assert hand.state("a") is State.QUARANTINED
     assert hand.verdict("x") is None
+
+
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize(("boots", "counts"), [("12", False), ("11", True), ("1", True), (" 1", True), ("  ", True)])
+def test_a_board_that_was_started_anew_between_two_canaries(boots: str, counts: bool, dies: bool) -> None:
+    """What it answered between them is void: it may have been ill, and well because of the start."""
+    boots = boots.ljust(2)
+    specs = [board("a", canary_every=2)]
+    hand = Hand(*specs)
+    hand.canary("a", boot=boots[0].strip())
+    hand.trials(trial("x"), trial("y"))
+    assert [hand.answer("a"), hand.answer("a")] == ["x", "y"]
+    if dies:
+        hand = Hand(*specs, journal=hand.journal)
+    hand.canary("a", boot=boots[1].strip())
+    assert (hand.verdict("x") is Verdict.OK, hand.verdict("y") is Verdict.OK) == (counts, counts)
+    if not counts:
+        assert [hand.answer("a"), hand.answer("a")] == ["x", "y"]
+        hand.canary("a", boot=boots[1])
+        assert hand.verdict("x") is Verdict.OK
+    assert hand.state("a") is State.READY
 
 
 # The way back

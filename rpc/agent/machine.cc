@@ -146,7 +146,7 @@ std::string AboutMachine() {
       std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
   return Line("architecture", names.machine) + Line("kernel", names.release) + Line("cpu", Cpu()) +
          Line("features", Features()) + Line("cores", Cores()) + Line("caches", Caches()) +
-         Line("memory_bytes", MemoryLine("MemTotal")) + Line("tvm_ffi", ffi);
+         Line("memory_bytes", MemoryLine("MemTotal")) + Line("boot", FirstLine("/proc/sys/kernel/random/boot_id")) + Line("tvm_ffi", ffi);
 }
 
 std::string StateOfMachine(const std::string& folder) {

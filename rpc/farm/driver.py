@@ -294,4 +294,4 @@ class _BoardThread:
         if isinstance(order, Start):
             return Answered(name, fence, order.trial.id, VERDICTS[reply.outcome], reply.error), reply
         seconds = median(reply.times_s[0]) if reply.outcome is Outcome.OK else 0.0
-        return CanaryAnswered(name, fence, reply.outcome is Outcome.OK, seconds), None
+        return CanaryAnswered(name, fence, reply.outcome is Outcome.OK, seconds, reply.boot), None

@@ -125,6 +125,14 @@ class Calibrated:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Booted:
+    """A board's canary was good, and its system was another start than that of the good one before."""
+
+    board: str
+    boot: str
+
+
 Entry = (
     Opened
     | Closed
@@ -138,6 +146,7 @@ Entry = (
     | Concluded
     | Turned
     | Calibrated
+    | Booted
 )
 _KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__args__}
 

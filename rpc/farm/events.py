@@ -63,12 +63,17 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class CanaryAnswered:
-    """A board has run the canary: whether every value was right, and how long a call took."""
+    """A board has run the canary: whether every value was right, and how long a call took.
+
+    Attributes:
+        boot: which start of the board's system that was; empty where the board does not say.
+    """
 
     board: str
     fence: int
     exact: bool
     seconds: float
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)

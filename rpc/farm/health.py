@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from rpc.farm.desk import BoardRun, CanaryRun, Desk
-from rpc.farm.entries import Calibrated
-from rpc.farm.events import PowerCycle
+from rpc.farm.entries import Booted, Calibrated
+from rpc.farm.events import CanaryAnswered, PowerCycle
 from rpc.farm.evidence import Evidence
 from rpc.farm.values import Phase, State
 from rpc.farm.waits import Wait
@@ -48,11 +48,13 @@ class Health:
         elif self._desk.waits.due_s(Wait.SILENCE, run.board.name) is not None:
             self._listen(run)
 
-    def judge(self, run: BoardRun, exact: bool, seconds: float) -> bool:
+    def judge(self, run: BoardRun, canary: CanaryAnswered) -> bool:
         """Take a canary's answer; whether the board may have work."""
+        exact, seconds = canary.exact, canary.seconds
         fault = self._fault(run, exact, seconds)
         run.canary = CanaryRun(self._desk.now_s, seconds if math.isfinite(seconds) else 0.0, fault)
         if not fault:
+            self._note_boot(run, canary.boot)
             self._recover(run, seconds)
             return True
         if exact and run.healthy and not run.slow:
@@ -117,6 +119,16 @@ class Health:
         if run.cycled_s is None or now_s >= run.cycled_s + self._desk.rules.power_cycle_rest_s:
             run.cycled_s = now_s
             self._desk.order(PowerCycle(run.board.name))
+
+    def _note_boot(self, run: BoardRun, boot: str) -> None:
+        """A board that was started anew since its last good canary may have been ill before: that says nothing."""
+        name = run.board.name
+        known = self._desk.ledger.boots.get(name, "")
+        if not boot or boot == known:
+            return
+        if known:
+            self._evidence.void(run, "the board was started anew after it", blames=False)
+        self._desk.note(Booted(name, boot))
 
     def _recover(self, run: BoardRun, seconds: float) -> None:
         desk, name = self._desk, run.board.name

@@ -8,6 +8,7 @@ from typing import Self
 
 from rpc.farm.entries import (
     Blamed,
+    Booted,
     Calibrated,
     Cleared,
     Closed,
@@ -70,6 +71,7 @@ class Ledger:
         open: trials that are not concluded, in the order they came.
         done: verdicts of those that are, by campaign.
         canaries_s: what the canary takes, by board.
+        boots: which start of its system each board's last good canary was, where it said.
         states: each board's last state with its cause.
         fence: the last that was given.
     """
@@ -79,6 +81,7 @@ class Ledger:
         self.open: dict[str, Dossier] = {}
         self.done: dict[str, dict[str, Verdict]] = {}
         self.canaries_s: dict[str, float] = {}
+        self.boots: dict[str, str] = {}
         self.states: dict[str, tuple[State, str]] = {}
         self.fence = 0
 
@@ -108,6 +111,8 @@ class Ledger:
                 self.states[board] = (state, cause)
             case Calibrated(board, seconds):
                 self.canaries_s[board] = seconds
+            case Booted(board, boot):
+                self.boots[board] = boot
             case ProgramBuilt(trial):
                 self.open[trial].built = True
             case Opened(campaign):

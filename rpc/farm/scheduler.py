@@ -92,8 +92,8 @@ class Scheduler:
                 self._advance(board, fence, phase)
             case Answered():
                 self._take_answer(event)
-            case CanaryAnswered(board, fence, exact, seconds):
-                self._take_canary(board, fence, exact, seconds)
+            case CanaryAnswered():
+                self._take_canary(event)
             case Dropped(board, fence, error):
                 if lease := self._lease(board, fence):
                     self._drop(self._desk.boards[board], lease, error)
@@ -192,16 +192,16 @@ class Scheduler:
         else:
             self._health.check(run, suspect=True, cause=f"{answer.trial} is {answer.verdict}")
 
-    def _take_canary(self, board: str, fence: int, exact: bool, seconds: float) -> None:
-        lease = self._lease(board, fence)
+    def _take_canary(self, canary: CanaryAnswered) -> None:
+        lease = self._lease(canary.board, canary.fence)
         if lease is None:
             return
-        run = self._desk.boards[board]
+        run = self._desk.boards[canary.board]
         if lease.trial:
             self._health.quarantine(run, "it answered what it was not asked: the canary")
             return
         self._desk.end_lease(run)
-        if self._health.judge(run, exact, seconds):
+        if self._health.judge(run, canary):
             self._offer(run)
 
     def _drop(self, run: BoardRun, lease: Lease, cause: str) -> None:

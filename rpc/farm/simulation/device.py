@@ -48,6 +48,7 @@ class Device:
         self._rng = rng
         self._faults: dict[FaultKind, Fault] = {}
         self._session = 0
+        self._boots = 1
         self._fence = 0
         self._held_out: list[Callable[[], None]] = []
         self._held_in: list[Callable[[], None]] = []
@@ -70,6 +71,7 @@ class Device:
             self._slowness_shown = self._slow_until_shown = False
         elif fault.kind is FaultKind.UNPLUG:
             self._session += 1
+            self._boots += 1
         elif fault.kind is FaultKind.CRASH:
             self._crash()
 
@@ -143,7 +145,8 @@ class Device:
             if slow != 1.0:
                 self._slow_canaries.add(fence)
             seconds = behaviour.canary_s * behaviour.speed * slow * self._noise()
-            self._plan(begun_s + seconds, CanaryAnswered(name, fence, not self._happens(FaultKind.CORRUPT), seconds))
+            exact = not self._happens(FaultKind.CORRUPT)
+            self._plan(begun_s + seconds, CanaryAnswered(name, fence, exact, seconds, str(self._boots)))
         else:
             run_s, answer = self._run(command)
             self._plan(begun_s + run_s, answer)
