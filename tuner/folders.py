@@ -27,6 +27,11 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def journal_path(results: Path, campaign: str) -> Path:
+    """Where a campaign on boards keeps what it must know of them should it be killed; gone once it has finished."""
+    return results / f"{campaign}.journal"
+
+
 @contextmanager
 def work_folder(results: Path, name: str) -> Iterator[Path]:
     """A folder for builds, empty at the start even after a crash, and gone at the end.

@@ -10,6 +10,19 @@ from rpc.farm.values import Campaign, State, Trial, Verdict
 
 
 @dataclass(frozen=True, slots=True)
+class Began:
+    """A coordinator began.
+
+    Attributes:
+        host: which start of its own system that was.
+        canary: the sha256 of the canary's library: times of another one say nothing.
+    """
+
+    host: str
+    canary: str
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
     """A campaign began."""
 
@@ -134,7 +147,8 @@ class Booted:
 
 
 Entry = (
-    Opened
+    Began
+    | Opened
     | Closed
     | Submitted
     | ProgramBuilt

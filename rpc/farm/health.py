@@ -13,6 +13,8 @@ from rpc.farm.waits import Wait
 
 # What delays are spread by, so that boards that went off together don't come back together.
 _SPREAD = 0.1
+TOOK_OTHERWISE = "the canary took"
+"""How the cause begins where a canary's time is another than its board's is known to be."""
 
 
 class Health:
@@ -155,7 +157,7 @@ class Health:
         if not (math.isfinite(seconds) and seconds > 0):
             return f"the canary's time is no time: {seconds}"
         if known_s is not None and not known_s / most <= seconds <= known_s * most:
-            return f"the canary took {seconds / known_s:.2f} times what it takes"
+            return f"{TOOK_OTHERWISE} {seconds / known_s:.2f} times what it takes"
         return ""
 
     def _known_s(self, run: BoardRun) -> float | None:

@@ -18,7 +18,8 @@ _LONGEST_LINE = 1 << 24
 
 
 class JournalFile:
-    """Appends decisions. What `write` returned from is there after a crash, of the program or of the machine.
+    """Appends decisions. What `write` returned from is there after a crash, of the program or of the machine; of the
+    program alone where it does not wait for the disk (`waits_for_disk`).
 
     A line that was being written when the machine stopped is cut off when the file is opened again.
 
@@ -27,7 +28,7 @@ class JournalFile:
         replies: by trial and fence, what boards had answered of trials that were not concluded then.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, waits_for_disk: bool = True) -> None:
         """
         Raises:
             JournalError: the file is damaged elsewhere than at its end.
@@ -35,6 +36,7 @@ class JournalFile:
         """
         self.entries: list[Entry] = []
         self.replies: dict[str, dict[int, Reply]] = {}
+        self._waits_for_disk = waits_for_disk
         whole_bytes = 0
         self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, 0o600)
@@ -73,7 +75,8 @@ class JournalFile:
             written = 0
             while written < len(line):
                 written += os.write(self._file, line[written:])
-            os.fsync(self._file)
+            if self._waits_for_disk:
+                os.fsync(self._file)
         except OSError:
             os.ftruncate(self._file, self._end)
             raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from rpc.farm.entries import (
+    Began,
     Blamed,
     Booted,
     Calibrated,
@@ -67,6 +68,7 @@ class Ledger:
     """Adds up entries.
 
     Attributes:
+        began: the last beginning, if it was written.
         campaigns: priorities of those that are open.
         open: trials that are not concluded, in the order they came.
         done: verdicts of those that are, by campaign.
@@ -77,6 +79,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
+        self.began: Began | None = None
         self.campaigns: dict[str, float] = {}
         self.open: dict[str, Dossier] = {}
         self.done: dict[str, dict[str, Verdict]] = {}
@@ -111,6 +114,8 @@ class Ledger:
                 self.states[board] = (state, cause)
             case Calibrated(board, seconds):
                 self.canaries_s[board] = seconds
+            case Began():
+                self.began = entry
             case Booted(board, boot):
                 self.boots[board] = boot
             case ProgramBuilt(trial):

@@ -64,7 +64,7 @@ class Scheduler:
         return self._desk.status()
 
     def start(self, now_s: float) -> Decision:
-        """Ask each board for a canary, and take up what the ledger has."""
+        """Ask each board for a canary, those in quarantine a while later, and take up what the ledger has."""
         desk = self._desk
         desk.now_s = now_s
         for campaign, priority in desk.ledger.campaigns.items():
@@ -72,7 +72,11 @@ class Scheduler:
         for trial in list(desk.ledger.open):
             self._resume(trial)
         for run in desk.boards.values():
-            self._health.check(run, suspect=False)
+            state, cause = desk.ledger.states.get(run.board.name, (State.UNKNOWN, ""))
+            if state is State.QUARANTINED:
+                self._health.quarantine(run, cause)
+            else:
+                self._health.check(run, suspect=False)
         return desk.hand_over()
 
     def handle(self, now_s: float, event: Event) -> Decision:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import math
 import os
 import queue
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Generic, TypeVar
 
 from results.record import Outcome
 from rpc import inventory
 from rpc.base import Transport
 from rpc.farm.boards import PowerSwitch
-from rpc.farm.driver import Ending, FarmDriver
+from rpc.farm.driver import Ending, FarmDriver, Replies
+from rpc.farm.entries import Entry
 from rpc.farm.events import Open
 from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board, Campaign, Limits, Rules, Trial
+from rpc.farm.values import Board, Campaign, Limits, Rules, Trial, Verdict
 from rpc.request import Program, Reply, Request, Timing
 from schedules.workload import Workload
 from tuner.campaign.board_reports import BoardReports
+from tuner.campaign.farm_journal import FarmJournal, trial_id
 from tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request, verify_request
 
 T = TypeVar("T")
@@ -63,6 +67,7 @@ class Boards(Generic[T]):
         reports: BoardReports | None = None,
         owned: Mapping[str, inventory.Board] | None = None,
         notice: Callable[[str], None] = lambda _: None,
+        journal: FarmJournal | None = None,
     ) -> None:
         """
         Args:
@@ -71,6 +76,7 @@ class Boards(Generic[T]):
             is_measured: whether times mean anything; if not, boards verify, and canaries may take what they like.
             reports: writes down how the boards are.
             owned: what the inventory says of them: how long they rest, how they are switched off and on.
+            journal: keeps what the next start should know.
             notice: is told, by `take` and `close`, what a person should know.
         """
         self.probe: Program | None = probe
@@ -93,10 +99,15 @@ class Boards(Generic[T]):
         self._power = PowerSwitch(commands, self._notices.put)
         boards = [_scheduled(name, target, canary_every, owned.get(name)) for name in transports]
         rules = rules if is_measured else replace(rules, canary_tolerance=math.inf)
-        scheduler = Scheduler(boards, rules, jitter)
-        canary = Request((probe,), CANARY_TIMING, CANARY_LIMIT_S)
+        self._journal = journal
+        scheduler = Scheduler(boards, rules, jitter, journal.ledger if journal else None)
         self._driver = FarmDriver(
-            transports, scheduler, canary, notify=self._notify, power_cycle=self._switch_off_and_on
+            transports,
+            scheduler,
+            Request((probe,), CANARY_TIMING, CANARY_LIMIT_S),
+            journal.write if journal else _write_nothing,
+            notify=self._notify,
+            power_cycle=self._switch_off_and_on,
         )
         self._driver.tell(Open(Campaign(self._target)))
 
@@ -114,12 +125,12 @@ class Boards(Generic[T]):
 
     def start_trial(self, purpose: T, workload: Workload, program: Program, best_s: float | None) -> None:
         if self._is_measured:
-            self._start(purpose, trial_request(self, workload, program, best_s))
+            self._start(purpose, workload, trial_request(self, workload, program, best_s))
         else:
-            self._start(purpose, verify_request(self, workload, program))
+            self._start(purpose, workload, verify_request(self, workload, program))
 
     def start_duels(self, purpose: T, workload: Workload, programs: tuple[Program, ...]) -> None:
-        self._start(purpose, duel_request(self, workload, programs))
+        self._start(purpose, workload, duel_request(self, workload, programs))
 
     def take(self, limit_s: float) -> tuple[T, Reply] | None:
         with contextlib.suppress(BlockingIOError):
@@ -145,14 +156,22 @@ class Boards(Generic[T]):
         self._tell()
         if self._reports:
             self._reports.end(self._driver.status())
+        if self._journal:
+            self._journal.close()
         self._closed = True
         os.close(self._done)
 
-    def _start(self, purpose: T, request: Request) -> None:
+    def _start(self, purpose: T, workload: Workload, request: Request) -> None:
         self._serial += 1
-        trial = Trial(str(self._serial), self._target, self._target, run_limit_s=request.run_limit_s)
-        self._purposes[trial.id] = purpose
-        self._driver.submit((trial, request))
+        key = _key(workload, request)
+        name = trial_id(self._serial, key)
+        self._purposes[name] = purpose
+        kept = self._journal.take(key, request, self._driver.status()) if self._journal else None
+        if kept:
+            self._endings.append(Ending(name, Verdict.OK, kept.board, "", kept.reply))
+            self._notify()
+        else:
+            self._driver.submit((Trial(name, self._target, self._target, run_limit_s=request.run_limit_s), request))
 
     def _switch_off_and_on(self, board: str) -> None:
         cause = next(status.cause for status in self._driver.status() if status.board == board)
@@ -168,6 +187,21 @@ class Boards(Generic[T]):
     def _notify(self) -> None:
         if not self._closed:
             os.eventfd_write(self._done, 1)
+
+
+def _key(workload: Workload, request: Request) -> str:
+    """What is measured, the same after a restart: the code, how it is timed and verified, by which probe.
+
+    A best that was found meanwhile ends a timing earlier, and changes nothing of what it says.
+    """
+    timing = asdict(replace(request.timing, give_up_s=None))
+    programs = [(program.sha256, program.entry) for program in request.programs]
+    asked = [workload.key, programs, timing, request.probe.sha256 if request.probe else ""]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+
+
+def _write_nothing(_entries: Sequence[Entry], _replies: Replies) -> None:
+    """There is no journal."""
 
 
 def _scheduled(name: str, target: str, canary_every: int, owned: inventory.Board | None) -> Board:

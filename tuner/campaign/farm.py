@@ -17,12 +17,14 @@ from schedules.target import Target, target_for
 from tuner.board_transports import TRANSPORTS, local_cores, require_transport
 from tuner.campaign.board_reports import BoardReports
 from tuner.campaign.boards import Boards
+from tuner.campaign.farm_journal import FarmJournal
 from tuner.campaign.measuring import Measuring, Occasion
 from tuner.campaign.run import Ground
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.surroundings import Purpose
 from tuner.cores import bound_to
 from tuner.errors import SpecError
+from tuner.folders import journal_path
 
 _LONGEST_NAME = 64
 ESTIMATED_ARCHITECTURE = "aarch64"
@@ -111,6 +113,9 @@ def _ground(
             reports=BoardReports(folder, occasion.campaign, target.name, occasion.notice) if folder else None,
             owned={board.name: board for board, *_ in members},
             notice=occasion.notice,
+            journal=FarmJournal(
+                journal_path(occasion.results, occasion.campaign), probe.sha256, transports, occasion.notice
+            ),
         )
 
     name = "+".join(sorted(transports))

@@ -30,7 +30,7 @@ from tuner.campaign.workshop import Workshop
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
 from tuner.errors import CampaignDiffersError, SpecError
-from tuner.folders import STORE_FILE, make_folder, work_folder
+from tuner.folders import STORE_FILE, journal_path, make_folder, work_folder
 from tuner.verify import SUITE_NAME
 
 DEVICE_NAME = "local"
@@ -159,6 +159,7 @@ def run_on(
         _enter(store, spec, ground.device, target, environment)
         search = make_search(spec, tasks, store, ground.estimated_by)
         if search.nothing_left():
+            journal_path(results, spec.name).unlink(missing_ok=True)
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
         log = folder / "build-server.log"
@@ -172,7 +173,10 @@ def run_on(
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
         loop = CampaignLoop(spec, search, around)
         listener.progress(loop.progress())
-        return Outlet(loop.run(), tasks, target, nothing_left=False)
+        ending = loop.run()
+        if ending is Ending.FINISHED:
+            journal_path(results, spec.name).unlink(missing_ok=True)
+        return Outlet(ending, tasks, target, nothing_left=False)
 
 
 def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, environment: Mapping[str, str]) -> None:
