@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from rpc.errors import DeviceLostError, SessionEndedError
+from rpc.errors import DeviceLostError, SessionEndedError, SilentError
 
 AGENT_VERSION = 1
 PING_AFTER_S = 3.0
@@ -188,7 +188,7 @@ class AgentLink:
         if now >= deadline:
             raise TimeoutError
         if now >= self._heard_at + SILENCE_S:
-            raise DeviceLostError(f"the board was silent for {SILENCE_S:g} s")
+            raise SilentError(f"the board was silent for {SILENCE_S:g} s")
         if now >= max(self._heard_at, self._pinged_at) + PING_AFTER_S:
             self._pinged_at = now
             self._say(b"P", b"", self._heard_at + SILENCE_S)
@@ -201,9 +201,13 @@ class AgentLink:
         self._heard_at = time.monotonic()
 
     def _say(self, kind: bytes, body: bytes, deadline: float) -> None:
+        """Send a message. A board that takes none of at most `_CHUNK` bytes for so long is as good as silent."""
+        silent_at = time.monotonic() + SILENCE_S
         try:
-            self._stream.send(_HEAD.pack(kind, len(body)) + body, deadline)
+            self._stream.send(_HEAD.pack(kind, len(body)) + body, min(deadline, silent_at))
         except TimeoutError as error:
+            if silent_at <= deadline:
+                raise SilentError(f"the board took nothing for {SILENCE_S:g} s") from error
             raise DeviceLostError("the board took nothing in time") from error
         except DeviceLostError as error:
             raise self._lost(error) from error

@@ -9,6 +9,7 @@ RpcError
 │   ├── NotProvisionedError  the board has no agent, or another one than this version's
 │   └── TrackerError         no tracker answers, or it has no free server of the board's key, or that can't be used
 ├── DeviceLostError      the server ended, or stopped answering
+│   ├── SilentError          the board says nothing and takes nothing any more: it is frozen, or its link is dead
 │   └── LeftoverError        a process that a session started could not be ended
 ├── SessionEndedError    a board's session ended before it answered
 ├── ProvisionError       a board can't be provisioned or released
@@ -55,6 +56,10 @@ class TrackerError(DeviceStartError):
 
 class DeviceLostError(RpcError):
     """The server ended, or stopped answering."""
+
+
+class SilentError(DeviceLostError):
+    """The board says nothing and takes nothing any more: it is frozen, or its link is dead."""
 
 
 class LeftoverError(DeviceLostError):

@@ -18,6 +18,7 @@ from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_
 from results.memory import MemoryStore
 from results.record import Duel, Outcome, Trial
 from rpc import inventory
+from rpc.errors import UnreachableError
 from rpc.fake import FakeTransport
 from rpc.local import LocalTransport
 from rpc.request import Program, Reply, Request
@@ -129,7 +130,7 @@ def test_a_board_that_is_gone_is_switched_off_and_on(tmp_path: Path) -> None:
     switched = tmp_path / "switched on"
 
     def lost(_: Request) -> Reply | None:
-        return None if switched.exists() else Reply(Outcome.DEVICE_LOST, error="no route to host")
+        return None if switched.exists() else Reply.lost(UnreachableError("no route to host"), 0.1)
 
     notices: list[str] = []
     transport = FakeBoard(fault=lost, canary_fault=lost)
@@ -146,7 +147,7 @@ def test_a_board_that_is_gone_is_switched_off_and_on(tmp_path: Path) -> None:
     farm.close()
     assert taken is not None
     assert taken[1].outcome is Outcome.OK
-    assert notices == ["`pi` is switched off and on: no answer of the canary: no route to host"]
+    assert notices == ["`pi` is switched off and on: no route to host"]
 
 
 @pytest.mark.timeout(60)

@@ -516,6 +516,30 @@ def test_a_board_that_was_started_anew_between_two_canaries(boots: str, counts: 
     assert hand.state("a") is State.READY
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_a_board_answered_that_is_gone_does_not_wait_for_its_canary(gone: bool) -> None:
+    """That a frozen board has no canary is known when connecting took too long; the other one could go on before."""
+    hand = ready(board("a"), board("b"))
+    hand.trials(trial("x"), trial("y"), trial("z"))
+    assert hand.answer("a") == "x"
+    hand.reach_run("a")
+    session = hand.sessions.pop("a")
+    hand.tell(Dropped("a", session.fence, "the board was silent for 12 s", gone))
+    assert hand.state("a") is (State.LOST if gone else State.SUSPECT)
+    measured = []
+    while isinstance(hand.sessions.get("b"), Start):
+        measured.append(hand.answer("b"))
+    assert sorted(measured) == (["x", "y", "z"] if gone else ["y", "z"])
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_board_whose_canary_finds_nobody_is_lost(gone: bool) -> None:
+    hand = Hand(board("a"))
+    hand.reach_run("a")
+    hand.tell(Dropped("a", hand.sessions.pop("a").fence, "can't be reached", gone))
+    assert hand.state("a") is (State.LOST if gone else State.QUARANTINED)
+
+
 # The way back
 
 

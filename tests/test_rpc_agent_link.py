@@ -13,7 +13,7 @@ import pytest
 from rpc import agent_link
 from rpc.agent_link import AgentLink
 from rpc.board_capabilities import capabilities_of
-from rpc.errors import DeviceLostError, DeviceStartError, SessionEndedError
+from rpc.errors import DeviceLostError, DeviceStartError, SessionEndedError, SilentError
 from rpc.inventory import Board, TransportKind
 
 BOARD = Board(name="b", transport=TransportKind.SSH)
@@ -101,6 +101,23 @@ def test_silence_is_asked_about_and_ends(monkeypatch: pytest.MonkeyPatch) -> Non
         AgentLink(stream).receive(began + 60)
     assert 0.3 < time.monotonic() - began < 2
     assert 2 <= stream.sent.count(b"P") <= 4
+
+
+@pytest.mark.parametrize("own_limit_s", [60.0, 0.1])
+def test_a_board_that_takes_nothing_is_silent_too(monkeypatch: pytest.MonkeyPatch, own_limit_s: float) -> None:
+    """A transfer may take a minute, and a frozen board is found in the middle of one."""
+
+    class Full(Scripted):
+        def send(self, data: bytes, deadline: float) -> None:  # noqa: ARG002
+            time.sleep(max(0.0, deadline - time.monotonic()))
+            raise TimeoutError
+
+    monkeypatch.setattr(agent_link, "SILENCE_S", 0.3)
+    began = time.monotonic()
+    with pytest.raises(DeviceLostError) as caught:
+        AgentLink(Full()).upload(b"d" * 32, b"x" * (1 << 20), began + own_limit_s)
+    assert time.monotonic() - began < 1
+    assert isinstance(caught.value, SilentError) == (own_limit_s > 1)
 
 
 def test_a_late_answer_is_a_lost_device() -> None:

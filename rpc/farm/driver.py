@@ -12,7 +12,7 @@ from statistics import median
 
 from results.record import Outcome
 from rpc.base import Transport
-from rpc.errors import RpcError
+from rpc.errors import DeviceStartError, RpcError, SilentError
 from rpc.farm.desk import Status
 from rpc.farm.entries import Concluded, Entry, Returned
 from rpc.farm.events import (
@@ -47,6 +47,9 @@ VERDICTS = {
     Outcome.RUN_FAILED: Verdict.CRASHED,
     Outcome.RUN_TIMEOUT: Verdict.TIMED_OUT,
 }
+# Errors after which a board can't be reached just now; of any other, its canary says whether it is well.
+_AWAY: tuple[type[RpcError], ...] = (SilentError, DeviceStartError, *DeviceStartError.__subclasses__())
+_GONE = frozenset(kind.__name__ for kind in _AWAY)
 # What a closed board may take to end: a transport that is cancelled returns at once.
 _CLOSE_S = 10.0
 _MOST_AT_ONCE = 1000
@@ -71,8 +74,8 @@ class FarmDriver:
     """Measures trials on several boards at a time.
 
     It is used by one thread. The boards' limits must leave their transports the time that they may take:
-    `rpc.base.Transport` has 5 s more than a request's own limit. Transports are not listened for (`silence_s` is None);
-    what takes too long is cancelled.
+    `rpc.base.Transport` has 5 s more than a request's own limit. Transports are not listened for (`silence_s` is None):
+    those of boards ask for signs of life themselves. What takes too long is cancelled.
     """
 
     def __init__(
@@ -290,7 +293,7 @@ class _BoardThread:
         self._say((Reached(name, fence, Phase.RUN), None))
         reply = self._transport.run(request)
         if reply.outcome not in VERDICTS:
-            return Dropped(name, fence, reply.error or reply.outcome.value), None
+            return Dropped(name, fence, reply.error or reply.outcome.value, reply.error_class in _GONE), None
         if isinstance(order, Start):
             return Answered(name, fence, order.trial.id, VERDICTS[reply.outcome], reply.error), reply
         seconds = median(reply.times_s[0]) if reply.outcome is Outcome.OK else 0.0

@@ -78,11 +78,16 @@ class CanaryAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A session ended without an answer: no connection, or it broke."""
+    """A session ended without an answer: no connection, or it broke.
+
+    Attributes:
+        gone: whether it is known that the board can't be reached just now.
+    """
 
     board: str
     fence: int
     error: str
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,9 @@ class Scheduler:
                 self._take_answer(event)
             case CanaryAnswered():
                 self._take_canary(event)
-            case Dropped(board, fence, error):
+            case Dropped(board, fence, error, gone):
                 if lease := self._lease(board, fence):
-                    self._drop(self._desk.boards[board], lease, error)
+                    self._drop(self._desk.boards[board], lease, error, gone=gone)
             case Heard(board):
                 if run := self._desk.boards.get(board):
                     self._health.heard(run)
@@ -208,9 +208,11 @@ class Scheduler:
         if self._health.judge(run, canary):
             self._offer(run)
 
-    def _drop(self, run: BoardRun, lease: Lease, cause: str) -> None:
-        """A session is over without an answer."""
-        if lease.trial is None:
+    def _drop(self, run: BoardRun, lease: Lease, cause: str, *, gone: bool = False) -> None:
+        """A session is over without an answer. Of a board that is gone, a canary would say no more, and take long."""
+        if gone:
+            self._health.lose(run, cause)
+        elif lease.trial is None:
             self._desk.end_lease(run, cancel=True)
             self._health.missed(run, lease.phase, cause)
         elif lease.phase is Phase.CONNECT:
