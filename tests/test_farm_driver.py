@@ -15,9 +15,9 @@ import pytest
 import rpc.farm
 from results.record import Outcome
 from rpc.base import Transport
-from rpc.errors import DeviceLostError, DeviceStartError, JournalError
+from rpc.errors import DeviceLostError, DeviceStartError, JournalError, UnreachableError
 from rpc.fake import FakeTransport
-from rpc.farm.driver import Ending, FarmDriver, Replies
+from rpc.farm.driver import Ending, FarmDriver, Replies, Said
 from rpc.farm.entries import Entry, Opened, Submitted
 from rpc.farm.events import Open
 from rpc.farm.journal import JournalFile
@@ -318,3 +318,26 @@ def test_the_farm_goes_by_the_clock_that_nobody_sets() -> None:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
                 used.add(node.attr)
     assert used == {"monotonic"}
+
+
+def test_a_session_that_is_over_is_not_cancelled(farms: Callable[..., Farm]) -> None:
+    """A board is told that it is given up when it says that it is gone: that would end its next session."""
+
+    class Counting(Kernels):
+        cancelled = 0
+
+        def cancel(self) -> None:
+            self.cancelled += 1
+
+    answers = iter([Reply.lost(UnreachableError("no route to host"), 0.1)] * 3)
+    board = Counting(answer=lambda request: next(answers, reply(request)))
+    farm = farms(board)
+    told = farm.driver._say
+
+    def tell_at_once(said: Said) -> None:
+        told(said)
+        time.sleep(0.1)
+
+    farm.driver._boards["b0"]._say = tell_at_once
+    assert farm.measure(2).keys() == {"t0", "t1"}
+    assert board.cancelled == 0

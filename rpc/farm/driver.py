@@ -270,13 +270,14 @@ class _BoardThread:
                 if order.fence <= self._cancelled or self._closed:
                     continue
                 self._running = order.fence
+            said: Said
             try:
-                self._say(self._run(order))
+                said = self._run(order)
             except Exception as error:
-                self._say((Dropped(self._name, order.fence, f"{type(error).__name__}: {error}"), None))
-            finally:
-                with self._lock:
-                    self._running = 0
+                said = Dropped(self._name, order.fence, f"{type(error).__name__}: {error}"), None
+            with self._lock:  # before anybody hears of it: what is over is not cancelled
+                self._running = 0
+            self._say(said)
         self._transport.close()
 
     def _run(self, order: Start | Check) -> Said:
