@@ -15,6 +15,7 @@ from rpc.fake import FAKE_CAPABILITIES, FakeTransport
 from rpc.request import Program, Reply
 from schedules.target import Target
 from tuner.campaign.events import Silence
+from tuner.campaign.farm import spec_on
 from tuner.campaign.measuring import Measuring
 from tuner.campaign.run import Ground, run_on
 from tuner.campaign.spec import CampaignSpec
@@ -57,3 +58,19 @@ def test_estimates_know_no_caches(generic: Target, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="`board` has no times, and estimates know no caches: leave --cache out"):
         run_on(replace(ground(generic), estimate_cpu="cortex-a53"), spec, tmp_path, Silence(), lambda: False)
     assert not list(tmp_path.iterdir())
+
+
+def test_grounds_have_campaigns_of_their_own(generic: Target) -> None:
+    """By target; boards of one target on other CPUs, or of which one has no times, by their names, too."""
+    spec = CampaignSpec("c", network_of(SMALL))
+    one, other = ground(generic), replace(ground(generic), target=replace(generic, name="generic-x"))
+    assert spec_on(spec, one, [one]) == spec
+    assert [spec_on(spec, each, [one, other]).name for each in (one, other)] == [
+        f"c-{generic.name}",
+        f"c-{other.target.name}",
+    ]
+    model = replace(one, device="model+other", estimate_cpu="cortex-a53")
+    assert [spec_on(spec, each, [one, model]).name for each in (one, model)] == [
+        f"c-{generic.name}-board",
+        f"c-{generic.name}-model.other",
+    ]

@@ -70,7 +70,11 @@ def spec_on(spec: CampaignSpec, ground: Ground, grounds: Sequence[Ground]) -> Ca
     Raises:
         SpecError: the name is too long with that.
     """
-    return spec if len(grounds) == 1 else replace(spec, name=f"{spec.name}-{ground.target.name}")
+    if len(grounds) == 1:
+        return spec
+    alike = [other for other in grounds if other.target.name == ground.target.name]
+    own = ground.target.name if len(alike) == 1 else f"{ground.target.name}-{ground.device.replace('+', '.')}"
+    return replace(spec, name=f"{spec.name}-{own}")
 
 
 def _require_model(board: Board, found: Capabilities) -> None:
