@@ -149,10 +149,18 @@ def test_good_kernel_may_print_and_leave_processes(ready: Ready, entry: str) -> 
     assert marked(ready.board.folder) == [agent]
 
 
-@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # QEMU leaves it to the machine how much memory there is
-def test_memory_has_a_limit(ready: Ready) -> None:
-    reply = ready.run("hoards")
+@pytest.mark.parametrize("entry", ["hoards", "hoards_in_children"])
+def test_memory_has_a_limit(ready: Ready, entry: str) -> None:
+    """Of each process where Linux keeps it, and of all of a session's together, under an emulator, too."""
+    agent = ready.agent
+    began = time.monotonic()
+    reply = ready.run(entry, run_limit_s=20.0)
+    assert time.monotonic() - began < 10
     assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "Crash"), reply.error
+    is_emulated = bool(ready.board.emulator)
+    words = "used more than its 1024 MiB" if is_emulated or entry != "hoards" else "killed by SIGSEGV"
+    assert f"in case 0: {words}" in reply.error
+    assert marked(ready.board.folder) == [agent]
     assert ready.run("good").outcome is Outcome.OK
 
 
@@ -237,6 +245,21 @@ def test_frozen_agent_is_noticed(ready: Ready) -> None:
     assert took_s < 15
     assert ready.run("good").outcome is Outcome.OK
     assert frozen not in marked(ready.board.folder)
+
+
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # it takes seven seconds
+def test_a_session_that_was_late_since_its_board_stood_still_is_no_time_out(ready: Ready) -> None:
+    """Its deadline is over when the board goes on; the kernel was never late."""
+    agent = ready.agent
+    timer = threading.Timer(0.5, agent.suspend)
+    goes_on = threading.Timer(7.5, agent.resume)
+    for each in (timer, goes_on):
+        each.start()
+    request = ready.kernels.request("takes_a_while", run_limit_s=4.0, timing=Timing(400, 0.002), probe="good")
+    reply = ready.transport.run(request)
+    assert (reply.outcome, reply.error_class) == (Outcome.DEVICE_LOST, "LinkSilent"), reply.error
+    goes_on.join(10)
+    assert ready.run("good").outcome is Outcome.OK
 
 
 def test_orphans_of_a_killed_agent_are_ended_by_the_next(ready: Ready) -> None:
