@@ -252,7 +252,7 @@ def test_a_session_that_was_late_since_its_board_stood_still_is_no_time_out(read
     """Its deadline is over when the board goes on; the kernel was never late."""
     agent = ready.agent
     timer = threading.Timer(0.5, agent.suspend)
-    goes_on = threading.Timer(7.5, agent.resume)
+    goes_on = threading.Timer(6.2, agent.resume)
     for each in (timer, goes_on):
         each.start()
     request = ready.kernels.request("takes_a_while", run_limit_s=4.0, timing=Timing(400, 0.002), probe="good")

@@ -11,8 +11,9 @@ from schedules.target import Target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Workload
 
-# Of the best config; the next one takes twice as long, each further one a little more.
-BEST_US, NEXT_US, STEP_US = 300, 600, 5
+# Of the best config; the next one takes twice as long, each further one a little more. A process that sleeps wakes up
+# late where its core has other work, by a millisecond at times.
+BEST_US, NEXT_US, STEP_US = 1000, 2000, 10
 # Of so many configs each: one crashes, one is wrong.
 _PERIOD = 20
 

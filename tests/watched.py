@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -13,7 +12,8 @@ from typing import Self
 
 import psutil
 
-_LOOK_EVERY_S = 0.005
+_LOOK_EVERY_S = 0.01
+_PROCESSES_EVERY = 10
 _LISTENS = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
 _ACCEPTS = 0x10000
 
@@ -51,7 +51,7 @@ class Watch:
         self._marked = marked
         self._secrets = secrets
         self._before = listening()
-        self._known: dict[tuple[int, float], int] = {}
+        self._known: set[tuple[int, str]] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -71,30 +71,29 @@ class Watch:
             self._look()
 
     def _look(self) -> None:
+        """At ports each time; at processes now and then, as that takes longer, and when there is a new port."""
         self.looks += 1
-        family = self._family()
-        if new := {inode: door for inode, door in listening().items() if inode not in self._before}:
-            owned = {inode for process in family for inode in _sockets(process.pid)}
-            self.doors |= {door for inode, door in new.items() if inode in owned}
+        new = {inode: door for inode, door in listening().items() if inode not in self._before}
+        if not new and self.looks % _PROCESSES_EVERY and not self._ended.is_set():
+            return
+        family = [psutil.Process(), *psutil.Process().children(recursive=True), *self._marked()]
+        owned = {inode for process in family for inode in _sockets(process.pid)} if new else set()
+        self.doors |= {door for inode, door in new.items() if inode in owned}
         for process in family:
             self._look_into(process)
 
-    def _family(self) -> list[psutil.Process]:
-        family = psutil.Process().children(recursive=True)
-        return [psutil.Process(), *family, *(self._marked() if self.looks % 20 == 1 else ())]
-
     def _look_into(self, process: psutil.Process) -> None:
-        """Twice: a process has its parent's arguments until it has its own."""
-        key = process.pid, process.create_time()
-        self._known[key] = self._known.get(key, 0) + 1
-        if not self._secrets or self._known[key] not in (1, 4):
-            return
+        """Once under each of its names: a process has its parent's until it has its own."""
         with contextlib.suppress(psutil.NoSuchProcess, OSError):
-            self.seen.add(name := process.name())
+            key = process.pid, process.name()
+            if key in self._known:
+                return
+            self._known.add(key)
+            self.seen.add(key[1])
             for place in ("cmdline", "environ"):
                 content = Path(f"/proc/{process.pid}/{place}").read_bytes()
                 if any(secret in content for secret in self._secrets):
-                    self.leaks.add(f"{process.pid} {place} of {name}")
+                    self.leaks.add(f"{process.pid} {place} of {key[1]}")
 
 
 def _sockets(pid: int) -> set[str]:
@@ -102,6 +101,6 @@ def _sockets(pid: int) -> set[str]:
     with contextlib.suppress(OSError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                if match := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(entry)):
+                if match := re.fullmatch(r"socket:\[(\d+)\]", str(entry.readlink())):
                     inodes.add(match[1])
     return inodes
