@@ -205,11 +205,18 @@ def test_kernel_of_a_template_is_exact(ready: Ready, key: str, tmp_path: Path) -
     assert reply.outcome is Outcome.WRONG_ANSWER
 
 
-def test_changed_library_is_not_loaded(ready: Ready, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [8000, pytest.param(100, marks=pytest.mark.slow)])
+def test_changed_library_is_not_loaded(ready: Ready, tmp_path: Path, step: int) -> None:
+    """A bit that is another one at every so many bytes, and a file that ends there."""
     whole = ready.kernels.library.read_bytes()
-    for place in (0, len(whole) // 2, len(whole) - 1):
-        changed = tmp_path / f"{place}.so"
-        changed.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    changes = [
+        content
+        for place in [*range(0, len(whole), step), len(whole) - 1]
+        for content in (whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], whole[:place])
+    ]
+    for number, content in enumerate(changes):
+        changed = tmp_path / f"{number}.so"
+        changed.write_bytes(content)
         program = replace(ready.kernels.program("segfault"), library=str(changed))
         reply = ready.transport.run(replace(ready.kernels.request("good"), programs=(program,)))
         assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "HashMismatch")
@@ -323,6 +330,35 @@ def test_five_hundred_sessions_leave_the_agent_as_it_was(ready: Ready) -> None:
     assert agent.num_fds() == descriptors
     assert agent.memory_info().rss < memory + (2 << 20)
     assert agent.children() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
+def test_a_thousand_crashes_in_a_row_cost_their_sessions_only(ready: Ready) -> None:
+    agent, longest_s = ready.agent, 0.0
+    for _ in range(1000):
+        began = time.monotonic()
+        assert ready.run("segfault").outcome is Outcome.RUN_FAILED
+        longest_s = max(longest_s, time.monotonic() - began)
+    assert ready.run("good").outcome is Outcome.OK
+    assert ready.agent == agent
+    print(f"1,000 crashes, the longest session took {longest_s:.2f} s")
+    assert longest_s < 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
+def test_nothing_is_left_of_a_thousand_sessions(ready: Ready) -> None:
+    """Processes that left their group, files in the work folder, shared memory; after good sessions as well."""
+    entries = ("good", "daemonizes", "segfault", "makes_noise", "prints")
+    agent, shared = ready.agent, set(Path("/dev/shm").iterdir())
+    for index in range(1000):
+        ready.run(entries[index % len(entries)])
+        assert marked(ready.board.folder) == [agent]
+        assert not (Path(ready.board.folder) / "work").exists()
+    assert set(Path("/dev/shm").iterdir()) <= shared
 
 
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # an emulator's times are no measurements
