@@ -1,7 +1,8 @@
 """Many boards for long: the real scheduler and the real store, with boards that are played: `make farm-soak`.
 
 The clock is this machine's own: an event is not handled before it is due, and what is handled late, since the
-coordinator was busy, is late. Each trial that is concluded is a record, committed before anything else is done.
+coordinator was busy, is late. Each trial that is concluded is a record with a commit of its own, as in a campaign,
+where boards get their next trials first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import heapq
 import os
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ class Soak:
         claims_s: from the moment at which a board was free until its next trial was given to it.
         appends_s: of each record, until it was committed.
         lost: boards that were taken for lost: here that is a heartbeat which was heard too late.
+        suspected: boards that were taken off since three different candidates failed there in a row.
     """
 
     claims_s: list[float] = field(default_factory=list)
@@ -68,6 +71,7 @@ class Soak:
     used: list[Used] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
     lost: int = 0
+    suspected: int = 0
     recorded: int = 0
 
     def report(self) -> str:
@@ -82,12 +86,12 @@ class Soak:
             f"resident: {first.rss_bytes / 1e6:.0f} -> {last.rss_bytes / 1e6:.0f} MB, descriptors: "
             f"{first.descriptors} -> {last.descriptors}, threads: {first.threads} -> {last.threads}, "
             f"children: {first.children} -> {last.children}\n"
-            f"boards taken for lost: {self.lost}"
+            f"boards taken for lost: {self.lost}, taken off after three bad candidates in a row: {self.suspected}"
         )
 
 
 class PacedFarm(SimulatedFarm):
-    """A simulated farm whose clock does not jump.
+    """A simulated farm whose clock does not jump. Where nothing is due, there is time for one thing to be done.
 
     Attributes:
         due_s: when what is being handled was due.
@@ -95,16 +99,20 @@ class PacedFarm(SimulatedFarm):
 
     began_s = due_s = 0.0
 
-    def run(self, limit_s: float = float("inf")) -> bool:
+    def run_beside(self, work: Callable[[], bool]) -> None:
+        """Let time pass until all trials are concluded; `work` does one thing, and says if there was one."""
         self.began_s = time.perf_counter()
         while not self.finished:
-            self.due_s, _, action = heapq.heappop(self._heap)
-            if self.due_s > limit_s:
-                return False
-            time.sleep(max(0.0, self.began_s + self.due_s - time.perf_counter()))
+            self.due_s = self._heap[0][0]
+            if (left_s := self.began_s + self.due_s - time.perf_counter()) > 0:
+                if not work():
+                    time.sleep(left_s)
+                continue
+            action = heapq.heappop(self._heap)[2]
             self.now_s = time.perf_counter() - self.began_s
             action()
-        return True
+        while work():
+            pass
 
 
 def soak(store_path: Path, boards: int, trials: int, seconds: float = SECONDS, say: Any = promises.silent) -> Soak:
@@ -115,22 +123,31 @@ def soak(store_path: Path, boards: int, trials: int, seconds: float = SECONDS, s
     store = SqliteStore(store_path)
     store.append([campaign()])
 
+    ended: deque[str] = deque()
+
     def watch(_: float, what: Any) -> None:
         if isinstance(what, Issued) and what.trial:
             seen.claims_s.append(time.perf_counter() - farm.began_s - farm.due_s)
-        elif isinstance(what, Turned) and what.state in (State.LOST, State.QUARANTINED):
-            seen.lost += 1
+        elif isinstance(what, Turned):
+            seen.lost += what.state is State.LOST
+            seen.suspected += what.state is State.QUARANTINED
         elif isinstance(what, Concluded):
-            began = time.perf_counter()
-            store.append([ok(sum(seen.ends.values()))])
-            seen.appends_s.append(time.perf_counter() - began)
-            seen.ends[what.verdict.value] += 1
-            if sum(seen.ends.values()) % (trials // SAMPLES) == 0:
-                seen.used.append(_used(process, sum(seen.ends.values()), time.perf_counter() - farm.began_s))
-                say(seen.used[-1].row())
+            ended.append(what.verdict.value)
+
+    def record() -> bool:
+        if not ended:
+            return False
+        began, count = time.perf_counter(), sum(seen.ends.values())
+        store.append([ok(count)])
+        seen.appends_s.append(time.perf_counter() - began)
+        seen.ends[ended.popleft()] += 1
+        if (count + 1) % (trials // SAMPLES) == 0:
+            seen.used.append(_used(process, count + 1, time.perf_counter() - farm.began_s))
+            say(seen.used[-1].row())
+        return True
 
     farm = PacedFarm(specs, work, watch=watch, keep_journal=False)
-    assert farm.run(), "not over"
+    farm.run_beside(record)
     store.close()
     with SqliteStore(store_path, readonly=True) as written:
         seen.recorded = sum(1 for _ in written.query(Trial))
