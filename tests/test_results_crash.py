@@ -69,6 +69,7 @@ def _kill(process: ForkProcess) -> None:
     process.join(ROUND_LIMIT_S)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.slow)])
 def test_acknowledged_trials_survive_kills(tmp_path: Path, kills: int) -> None:
     path = tmp_path / "results.db"
