@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Tests that nothing disturbs run beside each other, one on each core; those marked `alone` follow.
 BESIDE = -n logical --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format soak noise farm-nemesis clean
+.PHONY: help tune bench test test-slow check format soak noise farm-nemesis farm-storm farm-soak clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -19,6 +19,8 @@ help:
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make noise                        what campaigns choose while another process keeps the machine busy"
 	@echo "make farm-nemesis                 100,000 random farms in which everything goes wrong (ten minutes)"
+	@echo "make farm-storm                   campaigns on boards while agents, links and the campaign are killed (six minutes)"
+	@echo "make farm-soak                    64 boards with 20,000 trials through scheduler and store (four minutes)"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
@@ -53,6 +55,12 @@ noise: $(VENV)/installed-test
 
 farm-nemesis: $(VENV)/installed-test
 	$(BIN)/python -m tests.farm_nemesis
+
+farm-storm: $(VENV)/installed-test
+	$(BIN)/python -m tests.storm
+
+farm-soak: $(VENV)/installed-test
+	$(BIN)/python -m tests.soak --boards 64 --trials 20000
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,6 +16,7 @@ from rpc.errors import DeviceLostError, SessionEndedError, SilentError
 
 AGENT_VERSION = 1
 PING_AFTER_S = 3.0
+PONG_S = 2.0
 SILENCE_S = 12.0
 """A board that has said nothing for so long is lost."""
 
@@ -43,7 +44,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """How a session ended: `exited 1`, `signal 11`, `deadline`, `closed`, `closed its connection`."""
+    """How a session ended: `exited 1`, `signal 11`, `deadline`, `closed`, `closed its connection`, or in words."""
 
     how: str
     errors: str
@@ -58,6 +59,15 @@ class AgentLink:
         self._heard_at = time.monotonic()
         self._pinged_at = 0.0
         self._ended: SessionEnd | None = None
+        self._longest_silence_s = 0.0
+
+    @property
+    def was_silent(self) -> bool:
+        """Whether, since the last session was begun, the board said nothing for longer than its pings allow.
+
+        It was stopped, or its link was, or this process: what was late meanwhile is no candidate's fault.
+        """
+        return self._longest_silence_s > PING_AFTER_S + PONG_S
 
     def greet(self, settings: Mapping[str, object], deadline: float) -> dict[str, str]:
         """Tell the agent what it may use; what it says of its board.
@@ -102,6 +112,7 @@ class AgentLink:
     def open(self, run_limit_s: float, deadline: float) -> None:
         """Begin a session, which the board itself ends after `run_limit_s`."""
         self._ended = None
+        self._longest_silence_s = 0.0
         self._say(b"O", _lines({"run_ms": int(run_limit_s * 1000)}), deadline)
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -198,11 +209,13 @@ class AgentLink:
             return
         except DeviceLostError as error:
             raise self._lost(error) from error
-        self._heard_at = time.monotonic()
+        heard_at, self._heard_at = self._heard_at, time.monotonic()
+        self._longest_silence_s = max(self._longest_silence_s, self._heard_at - heard_at)
 
     def _say(self, kind: bytes, body: bytes, deadline: float) -> None:
         """Send a message. A board that takes none of at most `_CHUNK` bytes for so long is as good as silent."""
-        silent_at = time.monotonic() + SILENCE_S
+        began = time.monotonic()
+        silent_at = began + SILENCE_S
         try:
             self._stream.send(_HEAD.pack(kind, len(body)) + body, min(deadline, silent_at))
         except TimeoutError as error:
@@ -211,6 +224,7 @@ class AgentLink:
             raise DeviceLostError("the board took nothing in time") from error
         except DeviceLostError as error:
             raise self._lost(error) from error
+        self._longest_silence_s = max(self._longest_silence_s, time.monotonic() - began)
 
     def _lost(self, error: DeviceLostError) -> DeviceLostError:
         """With the agent's own words, where it has left some."""

@@ -128,6 +128,8 @@ class BoardCalls:
     def _ended(self, end: SessionEndedError, place: str) -> FailedError:
         """The outcome of a session that ended before it answered."""
         how, _, number = end.how.partition(" ")
+        if how == "deadline" and self._link.was_silent:
+            return FailedError(Outcome.DEVICE_LOST, "LinkSilent", f"{place}: its link was silent until it was too late")
         if how == "deadline":
             limit = f"not done within {self._run_limit_s:g} s: stopped {place}"
             return FailedError(Outcome.RUN_TIMEOUT, "Timeout", limit)

@@ -51,6 +51,18 @@ def kill(pid: int) -> None:
             send(pid, signal.SIGKILL)
 
 
+def reap(pid: int, limit_s: float) -> int | None:
+    """The exit code of a child of this process, as `os.waitstatus_to_exitcode` gives it; None if it has not ended."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.001)
+
+
 def how_it_ended(code: int | None) -> str:
     """In words, from the exit code that `subprocess` and `os.waitstatus_to_exitcode` give; None if it still runs."""
     if code is None:

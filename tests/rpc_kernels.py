@@ -56,6 +56,14 @@ static void write_to_all(void) { for (int fd = 3; fd < 256; ++fd) if (write(fd, 
 static void close_all(void) { for (int fd = 3; fd < 256; ++fd) close(fd); }
 static void hoard(void) { for (;;) memset(malloc(1 << 24), 1, 1 << 24); }
 
+static char* volatile kept;
+static void hoard_together(void) {  /* each of them stays below a limit of 1 GiB */
+  for (int i = 0; i < 8; ++i) {
+    if (fork() == 0) { kept = memset(malloc(1 << 28), 1, 1 << 28); for (;;) sleep(1); }
+  }
+  for (;;) sleep(1);
+}
+
 KERNEL(good)
 KERNEL(segfault, *(volatile int*)8 = 0)
 KERNEL(aborts, fputs("first line\nsecond \033[31mline", stderr); abort())
@@ -77,6 +85,7 @@ KERNEL(idle_later, if (calls > 3) size = 0)
 KERNEL(daemonizes, if (calls == 1) daemonize())
 KERNEL(daemonizes_and_hangs, daemonize(); for (;;) {})
 KERNEL(hoards, hoard())
+KERNEL(hoards_in_children, hoard_together())
 KERNEL(makes_noise, write_to_all())
 KERNEL(closes_all, close_all())
 KERNEL(raises, TVMFFIErrorSetRaisedFromCStr("ValueError", "no\nsuch shape"); return -1)

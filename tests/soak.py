@@ -1,4 +1,4 @@
-"""A long campaign of small kernels, watched from outside: `make soak`.
+"""A long campaign of small kernels, watched from outside: `make soak`. With `--boards`, a farm: `make farm-soak`.
 
 Prints what the tuner's own process uses while the trials go by, how busy the cores are, and what is left at the end.
 """
@@ -15,6 +15,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import farm_soak
 import psutil
 
 from results.record import Trial
@@ -49,9 +52,14 @@ class Sample:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=2000)
-    trials = parser.parse_args().trials
+    parser.add_argument("--boards", type=int, default=0, help="played ones, under the real scheduler and store")
+    options = parser.parse_args()
+    trials = options.trials
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if options.boards:
+            farm_soak.main(folder, options.boards, trials)
+            return
         temporary = folder / "tmp"
         temporary.mkdir()
         shared_before = set(os.listdir("/dev/shm"))  # noqa: PTH208

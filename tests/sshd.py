@@ -77,15 +77,15 @@ def why_no_sshd() -> str:
 
 
 @contextlib.contextmanager
-def running_sshd(folder: Path) -> Iterator[Sshd]:
-    """Set up a server in an empty folder, and end it with what it started."""
+def running_sshd(folder: Path, more: str = "") -> Iterator[Sshd]:
+    """Set up a server in an empty folder, and end it with what it started. `more`: lines for its configuration."""
     if why := why_no_sshd():
         pytest.skip(f"no sshd: {why}")
     folder.mkdir(mode=0o700, exist_ok=True)
     for name in ("host_key", "user_key", "other_key"):
         make_key(folder / name)
     port = _free_port()
-    (folder / "config").write_text(_CONFIG.format(port=port, folder=folder))
+    (folder / "config").write_text(_CONFIG.format(port=port, folder=folder) + more)
     if os.geteuid() == 0:  # where root's sshd confines itself; Debian's service makes it
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     path = _sshd()

@@ -164,6 +164,26 @@ def test_a_board_rests_as_the_inventory_says() -> None:
     assert all(later[0] - earlier[1] >= 0.2 for earlier, later in itertools.pairwise(transport.spans))
 
 
+def test_boards_go_on_while_what_they_answered_is_recorded(generic: Target) -> None:
+    """A good canary ends eight trials at once; that each takes a while to record is no board's wait."""
+    board = FakeBoard(0.02)
+    farm: Boards[int] = Boards({"b": board}, generic.name, PROBE, random.Random(0).random, canary_every=8)
+    workload = parse_workload(SMALL)
+    started = taken = 0
+    until_s = time.monotonic() + 30
+    while taken < 24 and time.monotonic() < until_s:
+        while farm.idle:
+            farm.start_trial(started, workload, Program(f"{started}.so", f"{started:064x}", "main", ()), None)
+            started += 1
+        found = farm.take(0.0) is not None
+        taken += found
+        time.sleep(0.1 if found else 0.001)
+    farm.close()
+    waits_s = [after[0] - before[1] for before, after in itertools.pairwise(board.spans)]
+    assert taken == 24
+    assert max(waits_s) < 0.4, waits_s
+
+
 @pytest.mark.timeout(120)
 def test_a_board_that_computes_nonsense_fails_no_candidate(generic: Target, tmp_path: Path) -> None:
     def wrong(_: Request) -> Reply:

@@ -149,10 +149,18 @@ def test_good_kernel_may_print_and_leave_processes(ready: Ready, entry: str) -> 
     assert marked(ready.board.folder) == [agent]
 
 
-@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # QEMU leaves it to the machine how much memory there is
-def test_memory_has_a_limit(ready: Ready) -> None:
-    reply = ready.run("hoards")
+@pytest.mark.parametrize("entry", ["hoards", "hoards_in_children"])
+def test_memory_has_a_limit(ready: Ready, entry: str) -> None:
+    """Of each process where Linux keeps it, and of all of a session's together, under an emulator, too."""
+    agent = ready.agent
+    began = time.monotonic()
+    reply = ready.run(entry, run_limit_s=20.0)
+    assert time.monotonic() - began < 10
     assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "Crash"), reply.error
+    is_emulated = bool(ready.board.emulator)
+    words = "used more than its 1024 MiB" if is_emulated or entry != "hoards" else "killed by SIGSEGV"
+    assert f"in case 0: {words}" in reply.error
+    assert marked(ready.board.folder) == [agent]
     assert ready.run("good").outcome is Outcome.OK
 
 
@@ -202,14 +210,22 @@ def test_a_board_says_which_start_of_its_system_this_is(ready: Ready) -> None:
     assert ready.run("segfault").boot == ready.run("good").boot
 
 
-def test_changed_library_is_not_loaded(ready: Ready, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [8000, pytest.param(100, marks=pytest.mark.slow)])
+def test_changed_library_is_not_loaded(ready: Ready, tmp_path: Path, step: int) -> None:
+    """A bit that is another one at every so many bytes, and a file that ends there."""
     whole = ready.kernels.library.read_bytes()
-    for place in (0, len(whole) // 2, len(whole) - 1):
-        changed = tmp_path / f"{place}.so"
-        changed.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    changes = [
+        content
+        for place in [*range(0, len(whole), step), len(whole) - 1]
+        for content in (whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], whole[:place])
+    ]
+    for number, content in enumerate(changes):
+        changed = tmp_path / f"{number}.so"
+        changed.write_bytes(content)
         program = replace(ready.kernels.program("segfault"), library=str(changed))
         reply = ready.transport.run(replace(ready.kernels.request("good"), programs=(program,)))
         assert (reply.outcome, reply.error_class) == (Outcome.RUN_FAILED, "HashMismatch")
+    print(f"{len(changes)} changed libraries were refused")
 
 
 def test_cases_are_sent_once_and_again_where_they_are_gone(ready: Ready) -> None:
@@ -242,6 +258,21 @@ def test_frozen_agent_is_noticed(ready: Ready) -> None:
     assert took_s < 15
     assert ready.run("good").outcome is Outcome.OK
     assert frozen not in marked(ready.board.folder)
+
+
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)  # it takes seven seconds
+def test_a_session_that_was_late_since_its_board_stood_still_is_no_time_out(ready: Ready) -> None:
+    """Its deadline is over when the board goes on; the kernel was never late."""
+    agent = ready.agent
+    timer = threading.Timer(0.5, agent.suspend)
+    goes_on = threading.Timer(6.2, agent.resume)
+    for each in (timer, goes_on):
+        each.start()
+    request = ready.kernels.request("takes_a_while", run_limit_s=4.0, timing=Timing(400, 0.002), probe="good")
+    reply = ready.transport.run(request)
+    assert (reply.outcome, reply.error_class) == (Outcome.DEVICE_LOST, "LinkSilent"), reply.error
+    goes_on.join(10)
+    assert ready.run("good").outcome is Outcome.OK
 
 
 def test_orphans_of_a_killed_agent_are_ended_by_the_next(ready: Ready) -> None:
@@ -305,6 +336,35 @@ def test_five_hundred_sessions_leave_the_agent_as_it_was(ready: Ready) -> None:
     assert agent.num_fds() == descriptors
     assert agent.memory_info().rss < memory + (2 << 20)
     assert agent.children() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
+def test_a_thousand_crashes_in_a_row_cost_their_sessions_only(ready: Ready) -> None:
+    agent, longest_s = ready.agent, 0.0
+    for _ in range(1000):
+        began = time.monotonic()
+        assert ready.run("segfault").outcome is Outcome.RUN_FAILED
+        longest_s = max(longest_s, time.monotonic() - began)
+    assert ready.run("good").outcome is Outcome.OK
+    assert ready.agent == agent
+    print(f"1,000 crashes, the longest session took {longest_s:.2f} s")
+    assert longest_s < 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("ready", ["x86"], indirect=True)
+def test_nothing_is_left_of_a_thousand_sessions(ready: Ready) -> None:
+    """Processes that left their group, files in the work folder, shared memory; after good sessions as well."""
+    entries = ("good", "daemonizes", "segfault", "makes_noise", "prints")
+    agent, shared = ready.agent, set(Path("/dev/shm").iterdir())
+    for index in range(1000):
+        ready.run(entries[index % len(entries)])
+        assert marked(ready.board.folder) == [agent]
+        assert not (Path(ready.board.folder) / "work").exists()
+    assert set(Path("/dev/shm").iterdir()) <= shared
 
 
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # an emulator's times are no measurements

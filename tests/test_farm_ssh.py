@@ -17,6 +17,7 @@ import psutil
 import pytest
 from boards import CACHE, board_behind, listeners, marked
 from cli_program import int8tune
+from faulty_link import FaultyLink
 from rpc_kernels import Kernels, build_kernels
 from sshd import Sshd, make_key, running_sshd
 
@@ -268,6 +269,20 @@ def test_a_case_that_is_damaged_on_its_way_is_not_taken(provisioned: Board) -> N
         assert not (Path(provisioned.folder) / "cases" / ("00" * 32)).exists()
     finally:
         link.close()
+
+
+@pytest.mark.slow
+def test_a_link_that_falls_silent_is_noticed(provisioned: Board, sshd: Sshd, kernels: Kernels) -> None:
+    with FaultyLink(sshd.port) as link, AgentTransport(replace(provisioned, port=link.port)) as transport:
+        assert transport.run(kernels.request("good")).outcome is Outcome.OK
+        stalled_at: list[float] = []
+        timer = threading.Timer(0.5, lambda: (stalled_at.append(time.monotonic()), link.stall(60.0)))
+        timer.start()
+        reply = transport.run(kernels.request("hangs", run_limit_s=60.0))
+        took_s = time.monotonic() - stalled_at[0]
+        assert (reply.outcome, "silent for 12 s" in reply.error) == (Outcome.DEVICE_LOST, True), reply.error
+        print(f"a silent link was noticed after {took_s:.1f} s")
+        assert took_s < 15
 
 
 @pytest.mark.slow

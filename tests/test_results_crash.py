@@ -18,7 +18,7 @@ from results.record import Candidate, Config, Measurement, Trial
 from results.store import SqliteStore
 
 FORK = multiprocessing.get_context("fork")
-KILLS = 25
+KILLS, MANY_KILLS = 25, 200
 ROUND_LIMIT_S = 10.0
 
 
@@ -69,13 +69,15 @@ def _kill(process: ForkProcess) -> None:
     process.join(ROUND_LIMIT_S)
 
 
-def test_acknowledged_trials_survive_kills(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.slow)])
+def test_acknowledged_trials_survive_kills(tmp_path: Path, kills: int) -> None:
     path = tmp_path / "results.db"
     moments = random.Random(11)
     with SqliteStore(path) as store:
         store.append([campaign()])
     there = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         acknowledged = _killed_after(moments.uniform(0, 0.12), path, there)
         assert acknowledged > 0
         with SqliteStore(path) as store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -148,6 +150,42 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
         os.close(write_end)
         os.close(read_end)
         os.waitpid(child, 0)
+
+
+def _race(path: Path, line: int, said: int) -> None:
+    """Wait for the start, try to be the writer, say so, and stay it until killed."""
+    os.read(line, 1)
+    try:
+        store = SqliteStore(path)
+    except StoreLockedError:
+        os.write(said, b"refused\n")
+    else:
+        os.write(said, b"writes\n")
+        time.sleep(60)
+        store.close()
+
+
+@pytest.mark.parametrize("races", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.timeout(600)
+def test_of_two_that_start_at_once_one_writes(tmp_path: Path, races: int) -> None:
+    """The winner is killed each time: whoever comes next is not refused for it."""
+    fork = multiprocessing.get_context("fork")
+    SqliteStore(tmp_path / "r.db").close()
+    for _ in range(races):
+        (line, start), (said, say) = os.pipe(), os.pipe()
+        racers = [fork.Process(target=_race, args=(tmp_path / "r.db", line, say)) for _ in range(2)]
+        for racer in racers:
+            racer.start()
+        os.write(start, b"go")
+        words = b""
+        while words.count(b"\n") < 2:
+            words += os.read(said, 100)
+        assert sorted(words.split()) == [b"refused", b"writes"]
+        for racer in racers:
+            racer.kill()
+            racer.join(10)
+        for descriptor in (line, start, said, say):
+            os.close(descriptor)
 
 
 def _png(path: Path) -> None:

@@ -45,6 +45,8 @@ constexpr rlim_t kLargestLibrary = 64 << 20;
 constexpr double kHostSilenceS = 20;
 constexpr double kEndLimitS = 3;
 constexpr double kLongestSessionS = 86400;
+// Beside what the agent itself has in memory: libraries and stacks, and what an emulator translates.
+constexpr uint64_t kMemoryMargin = 32 << 20;
 const char kMark[] = "INT8TUNE_AGENT=";
 
 int child_ended[2];
@@ -57,24 +59,45 @@ void OnChild(int) {
   errno = saved;
 }
 
-// Ends what hangs elsewhere in the tree: processes that were started with the folder's mark; how many are left.
+// Other processes that were started with the folder's mark, wherever they hang in the tree.
+std::vector<int> Marked(const std::string& folder) {
+  std::string end(1, '\0'), mark = end + kMark + folder + end;
+  std::vector<int> marked;
+  for (int pid : Processes()) {
+    if (pid == getpid()) continue;
+    std::string environment = end + ReadAll("/proc/" + std::to_string(pid) + "/environ");
+    if (environment.find(mark) != std::string::npos) marked.push_back(pid);
+  }
+  return marked;
+}
+
+// Ends them; how many are left.
 int EndMarked(const std::string& folder, double limit_s) {
-  std::string mark = kMark + folder;
   double deadline = Now() + limit_s;
   int found = 1;
   for (; found && Now() < deadline; usleep(1000)) {
     found = 0;
-    for (int pid : Processes()) {
-      if (pid == getpid()) continue;
-      std::string environment = ReadAll("/proc/" + std::to_string(pid) + "/environ");
-      std::string whole = std::string(1, '\0') + environment;
-      if (whole.find(std::string(1, '\0') + mark + std::string(1, '\0')) == std::string::npos) continue;
-      Kill(pid);
-      ++found;
-    }
+    for (int pid : Marked(folder)) Kill(pid), ++found;
     if (!found) break;
   }
   return found;
+}
+
+// Bytes that a process has in memory; 0 where it is gone. proc(5): statm's second number, in pages.
+uint64_t ResidentBytes(int pid) {
+  std::string statm = ReadAll("/proc/" + std::to_string(pid) + "/statm");
+  size_t space = statm.find(' ');
+  return space == std::string::npos ? 0 : strtoull(statm.c_str() + space, nullptr, 10) * uint64_t(sysconf(_SC_PAGESIZE));
+}
+
+// Whether a process can be held to an amount of memory. QEMU's user mode takes the limit and forgets it.
+bool MemoryLimitHolds() {
+  rlimit known, seen;
+  if (getrlimit(RLIMIT_AS, &known) != 0) return false;
+  rlimit tried = {std::min<rlim_t>(known.rlim_max, rlim_t(1) << 46) - 4096, known.rlim_max};
+  bool holds = setrlimit(RLIMIT_AS, &tried) == 0 && getrlimit(RLIMIT_AS, &seen) == 0 && seen.rlim_cur == tried.rlim_cur;
+  setrlimit(RLIMIT_AS, &known);
+  return holds;
 }
 
 int RemoveEntry(const char* path, const struct stat*, int, FTW*) {
@@ -95,6 +118,7 @@ struct Child {
   int socket = -1;
   int errors = -1;
   double deadline = 0;
+  double look_at = 0;
   bool ended = false;
   int status = 0;
   std::string to_session;
@@ -117,6 +141,7 @@ class Agent {
   void MakeRoom(uint64_t needed);
   void FromSession();
   void ToSession();
+  void LookAtMemory();
   void EndSession(const std::string& how);
   void Say(char kind, const std::string& body);
   bool Flush();
@@ -132,6 +157,8 @@ class Agent {
   Settings settings_;
   Child child_;
   int sessions_ = 0;
+  // Looks take time of the measuring core: most sessions are over before the first one, where it may come late.
+  const double look_every_s_ = MemoryLimitHolds() ? 1.0 : 0.1;
   std::string part_;
 };
 
@@ -170,6 +197,7 @@ int Agent::Serve() {
     }
     if (child_.pid && (waits[3].revents & POLLOUT)) ToSession();
     if (child_.pid && Now() > child_.deadline) EndSession("deadline");
+    if (child_.pid && Now() > child_.look_at) LookAtMemory();
     if (!Flush()) Leave("");
     if (Now() - heard_ > kHostSilenceS) Leave("the host was silent");
   }
@@ -177,7 +205,7 @@ int Agent::Serve() {
 
 int Agent::TimeLeftMs() const {
   double until = heard_ + kHostSilenceS;
-  if (child_.pid) until = std::min(until, child_.deadline);
+  if (child_.pid) until = std::min({until, child_.deadline, child_.look_at});
   return int(std::max(0.0, std::min((until - Now()) * 1000 + 1, 60000.0)));
 }
 
@@ -277,6 +305,7 @@ void Agent::Open(const std::string& body) {
   child_.socket = pair[0];
   child_.errors = errors;
   child_.deadline = Now() + seconds;
+  child_.look_at = Now() + look_every_s_;
   ++sessions_;
 }
 
@@ -345,6 +374,15 @@ void Agent::ToSession() {
 std::string Agent::HowItEnded(int status) const {
   if (WIFEXITED(status)) return "exited " + std::to_string(WEXITSTATUS(status));
   return "signal " + std::to_string(WTERMSIG(status));
+}
+
+// The kernel's limit counts each process for itself. Here all of a session's count, beyond what the agent has itself.
+void Agent::LookAtMemory() {
+  uint64_t used = 0, own = ResidentBytes(getpid());
+  for (int pid : Marked(folder_)) used += std::max(ResidentBytes(pid), own) - own;
+  child_.look_at = Now() + look_every_s_;
+  if (used <= settings_.memory_bytes + kMemoryMargin) return;
+  EndSession("used more than its " + std::to_string(settings_.memory_bytes >> 20) + " MiB of memory");
 }
 
 // Ends the session and all that it started, good or not, and says how it ended.

@@ -42,6 +42,8 @@ std::string ReadAll(const std::string& path) {
 
 namespace {
 
+constexpr double kDyingS = 0.01;
+
 // proc(5): the state and the parent follow the command's name, which ends with the last bracket.
 bool IsMyChild(int pid) {
   std::string stat = ReadAll("/proc/" + std::to_string(pid) + "/stat");
@@ -57,12 +59,16 @@ void Kill(int pid) {
 }
 
 int EndChildren(double limit_s) {
-  double deadline = Now() + limit_s;
+  double began = Now(), deadline = began + limit_s;
   for (;;) {
     int pid;
     while ((pid = waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
     if (pid < 0 && errno == ECHILD) return 0;
+    if (Now() < began + kDyingS) {  // a look at all processes takes longer than it takes a killed one to end
+      usleep(200);
+      continue;
+    }
     int left = 0;
     for (int candidate : Processes()) {
       if (IsMyChild(candidate)) Kill(candidate), ++left;

@@ -22,6 +22,7 @@ from schedules.errors import WorkloadError
 from schedules.target import Target
 
 LIMIT_S = 1800.0
+END_LIMIT_S = 2.0
 SEND_LIMIT_S = 10.0
 _LONGEST_TAIL = 300
 _EXPECTED = {kind.__name__: kind for kind in (ModelError, NoLinkerError, ExportError, WorkloadError)}
@@ -63,15 +64,15 @@ def _ask_child(work: Callable[[], str], limit_s: float) -> dict[str, object]:
     except TimeoutError:
         raise CompilerDiedError(f"the compiler was not done after {limit_s:g} s") from None
     except DeviceLostError:
-        _, status = os.waitpid(pid, 0)
-        pid = 0
-        how = processes.how_it_ended(os.waitstatus_to_exitcode(status))
+        code = processes.reap(pid, END_LIMIT_S)
+        pid = pid if code is None else 0
+        how = processes.how_it_ended(code)
         words = " ".join(processes.tail(stderr, _LONGEST_TAIL).split()) or "it said nothing"
         raise CompilerDiedError(f"the compiler ended, {how}: {words}") from None
     finally:
         if pid:
             processes.kill(pid)
-            os.waitpid(pid, 0)
+            processes.reap(pid, END_LIMIT_S)  # None where it is stuck in the kernel
         ours.close()
         os.close(stderr)
 

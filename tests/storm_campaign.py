@@ -1,0 +1,67 @@
+"""A campaign on the boards of an inventory, as `int8tune tune --devices` runs it, over the timed template's configs.
+
+    python -m storm_campaign FARM_TOML RESULTS CONFIGS
+
+It is ended by signals, as that is; the exit code is 0 where all is measured, 4 where boards are lost or not there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from campaigns import SMALL, network_of
+from results_samples import check
+from timed_template import TimedTemplate
+
+import schedules.registry
+import tuner.campaign.farm
+import tuner.campaign.run
+from results.record import DeviceCheck
+from results.store import SqliteStore
+from rpc.errors import DeviceStartError
+from rpc.inventory import read_inventory
+from tuner.build.pool import BuildPool
+from tuner.campaign.boards import RULES, Boards
+from tuner.campaign.events import Silence
+from tuner.campaign.farm import grounds_of
+from tuner.campaign.loop import Ending
+from tuner.campaign.run import Ground, run_on
+from tuner.campaign.spec import CampaignSpec
+from tuner.errors import CampaignError
+from tuner.folders import STORE_FILE, make_folder
+
+# Builds go on beside these boards, on the same cores: what a canary takes says little here.
+TOLERANCE = 30.0
+
+
+def main(farm: Path, results: Path, configs: int) -> int:
+    schedules.registry.TEMPLATES = (TimedTemplate(configs),)
+    os.environ["INT8TUNE_TIMED_CONFIGS"] = str(configs)
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    tuner.campaign.run.BuildPool = partial(BuildPool, server="timed_build_server")  # type: ignore[misc,assignment]
+    rules = replace(RULES, canary_tolerance=TOLERANCE)
+    tuner.campaign.farm.Boards = partial(Boards, rules=rules)  # type: ignore[misc,assignment]
+    spec = CampaignSpec("storm", network_of(SMALL), "random", trials_per_task=configs)
+    try:
+        with grounds_of(read_inventory(farm).boards, "generic") as (ground,):
+            _skip_device_check(ground, results)
+            outlet = run_on(ground, spec, results, Silence(), lambda: False)
+    except (DeviceStartError, CampaignError) as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        return 4
+    return int(outlet.ending is not Ending.FINISHED)
+
+
+def _skip_device_check(ground: Ground, results: Path) -> None:
+    """How fast the boards are says nothing here."""
+    with SqliteStore(make_folder(results) / STORE_FILE) as store:
+        if not any(store.query(DeviceCheck, device=ground.device)):
+            store.append([check(device=ground.device, target=ground.target.name)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))

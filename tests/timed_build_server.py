@@ -1,0 +1,12 @@
+"""The build server with the timed template alone: `python -m timed_build_server`, as the storm's campaigns start it."""
+
+import os
+
+from timed_template import TimedTemplate
+
+import schedules.registry
+from tuner.build.server import main
+
+if __name__ == "__main__":
+    schedules.registry.TEMPLATES = (TimedTemplate(int(os.environ["INT8TUNE_TIMED_CONFIGS"])),)
+    main()
