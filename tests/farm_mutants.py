@@ -89,9 +89,19 @@ MUTANTS = (
         "                self._offer(run)",
     ),
     Mutant("a canary's values don't matter", health, "        if not exact:\n", "        if False:\n"),
-    Mutant("a canary's time does not matter", health, "not known_s / most <= seconds <= known_s * most", "False"),
+    Mutant(
+        "a canary's time does not matter",
+        health,
+        "not self._agree(known_s, seconds):\n            return f",
+        "False:\n            return f",
+    ),
     Mutant("a sick board's answers count", health, "self._evidence.void(run, cause, blames=blames)", "pass"),
-    Mutant("answers before a slow canary count", health, "self._evidence.void(run, fault, blames=False)", "pass"),
+    Mutant(
+        "answers before a slow canary count",
+        health,
+        "            run.slow = True\n            self._evidence.void(run, fault, blames=False)",
+        "            run.slow = True",
+    ),
     Mutant(
         "an answer counts at once",
         evidence,

@@ -540,6 +540,41 @@ def test_a_board_whose_canary_finds_nobody_is_lost(gone: bool) -> None:
     assert hand.state("a") is (State.LOST if gone else State.QUARANTINED)
 
 
+def test_a_board_that_was_disturbed_when_its_canary_was_timed_first() -> None:
+    """It is faster ever after: two canaries that agree are its new time. What was measured before them is void."""
+    hand = Hand(board("a", canary_s=None, canary_every=1))
+    hand.canary("a", 0.2)
+    hand.trials(trial("x"))
+    assert hand.answer("a") == "x"
+    hand.canary("a", 0.1)
+    assert (hand.state("a"), hand.verdict("x")) == (State.SUSPECT, None)
+    hand.canary("a", 0.104)
+    assert hand.scheduler.ledger.canaries_s == {"a": 0.104}
+    assert hand.answer("a") == "x"
+    hand.canary("a", 0.1)
+    assert hand.verdict("x") is Verdict.OK
+
+
+def test_one_canary_that_is_too_fast_is_no_news() -> None:
+    """Nor are two that disagree, nor any where the inventory says what it takes."""
+    hand = Hand(board("a", canary_s=None, canary_every=1))
+    hand.canary("a", 0.2)
+    for second, expected in ((0.2, State.READY), (0.15, State.QUARANTINED)):
+        hand.trials(trial(f"x{second}"))
+        hand.answer("a")
+        hand.canary("a", 0.1)
+        assert hand.state("a") is State.SUSPECT
+        hand.canary("a", second)
+        if expected is State.READY:
+            hand.answer("a")
+            hand.canary("a", 0.2)
+        assert hand.state("a") is expected
+        assert hand.scheduler.ledger.canaries_s == {"a": 0.2}
+    certain = Hand(board("a", canary_s=0.2))
+    certain.canary("a", 0.1)
+    assert certain.state("a") is State.QUARANTINED
+
+
 # The way back
 
 

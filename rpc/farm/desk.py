@@ -57,6 +57,7 @@ class BoardRun:
         silent: whether it was lost because it was not heard.
         off_for_streak: whether it is off because of candidates that failed in a row.
         canary: the last one.
+        faster_s: what it took, where that is much less than it was known to.
         cycled_s: when it was switched off and on last.
     """
 
@@ -78,6 +79,7 @@ class BoardRun:
     silent: bool = False
     off_for_streak: bool = False
     canary: CanaryRun | None = None
+    faster_s: float | None = None
     cycled_s: float | None = None
 
 

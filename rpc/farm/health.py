@@ -55,6 +55,9 @@ class Health:
         exact, seconds = canary.exact, canary.seconds
         fault = self._fault(run, exact, seconds)
         run.canary = CanaryRun(self._desk.now_s, seconds if math.isfinite(seconds) else 0.0, fault)
+        if exact and self._is_faster(run, seconds):
+            return self._judge_faster(run, canary, fault)
+        run.faster_s = None
         if not fault:
             self._note_boot(run, canary.boot)
             self._recover(run, seconds)
@@ -66,6 +69,26 @@ class Health:
         else:
             self.quarantine(run, fault)
         return False
+
+    def _judge_faster(self, run: BoardRun, canary: CanaryAnswered, fault: str) -> bool:
+        """Take a canary that is faster than the first one: the next one has to say that the board was disturbed then.
+
+        Without this it would be in quarantine for good, as it never is as slow again.
+        """
+        faster_s, run.faster_s = run.faster_s, canary.seconds
+        if faster_s is None:
+            self._evidence.void(run, fault, blames=False)
+            self.check(run, suspect=True, cause=fault)
+            return False
+        run.faster_s = None
+        if not self._agree(faster_s, canary.seconds):
+            self.quarantine(run, fault)
+            return False
+        run.canary = CanaryRun(self._desk.now_s, canary.seconds, "")
+        self._desk.note(Calibrated(run.board.name, canary.seconds))
+        self._note_boot(run, canary.boot)
+        self._recover(run, canary.seconds)
+        return True
 
     def missed(self, run: BoardRun, phase: Phase, cause: str) -> None:
         """There was no answer of the canary."""
@@ -151,14 +174,25 @@ class Health:
 
     def _fault(self, run: BoardRun, exact: bool, seconds: float) -> str:
         """What is wrong with a canary's answer; nothing where it is good."""
-        known_s, most = self._known_s(run), 1 + self._desk.rules.canary_tolerance
+        known_s = self._known_s(run)
         if not exact:
             return "the canary's values were wrong"
         if not (math.isfinite(seconds) and seconds > 0):
             return f"the canary's time is no time: {seconds}"
-        if known_s is not None and not known_s / most <= seconds <= known_s * most:
+        if known_s is not None and not self._agree(known_s, seconds):
             return f"{TOOK_OTHERWISE} {seconds / known_s:.2f} times what it takes"
         return ""
+
+    def _agree(self, known_s: float, seconds: float) -> bool:
+        most = 1 + self._desk.rules.canary_tolerance
+        return known_s / most <= seconds <= known_s * most
+
+    def _is_faster(self, run: BoardRun, seconds: float) -> bool:
+        """Whether the canary took much less than the first one did, where nobody says what it takes."""
+        known_s = self._desk.ledger.canaries_s.get(run.board.name)
+        if run.board.canary_s is not None or known_s is None:
+            return False
+        return 0 < seconds < known_s and not self._agree(known_s, seconds)
 
     def _known_s(self, run: BoardRun) -> float | None:
         known_s = run.board.canary_s

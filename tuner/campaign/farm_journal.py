@@ -76,7 +76,7 @@ class FarmJournal:
     def write(self, entries: Sequence[Entry], replies: Replies) -> None:
         """Add what the farm decided; it is `rpc.farm.driver.FarmDriver`'s `write`."""
         for entry in entries:
-            if isinstance(entry, Booted):
+            if isinstance(entry, Booted | Calibrated):
                 self._forget(entry.board)
             elif isinstance(entry, Turned) and entry.state in (State.QUARANTINED, State.LOST):
                 self._forget(entry.board)
@@ -105,7 +105,7 @@ class FarmJournal:
             self._file = None
 
     def _forget(self, board: str) -> None:
-        """The board was off, or started anew, since it answered."""
+        """The board was off, started anew or disturbed since its canary was good, or before that."""
         self._kept = {key: kept for key, kept in self._kept.items() if kept.board != board}
 
     def _tell(self, turned: Turned) -> None:
