@@ -14,7 +14,7 @@ PACKAGES = ("compiler", "results", "rpc", "schedules", "tuner")
 
 # Where a wait ends though its call does not say when: file, function, what is called; and why it does.
 ALLOWED = {
-    ("rpc/framing.py", "_read", "recv"): "MSG_DONTWAIT, after a poll with a limit",
+    ("rpc/framing.py", "receive_some", "recv"): "MSG_DONTWAIT, after a poll with a limit",
     ("rpc/pipe_stream.py", "receive", "recv"): "after `wait_readable` with a limit",
     ("rpc/ssh_connection.py", "receive", "recv"): "`_limit` has set the channel's time-out",
     ("rpc/ssh_connection.py", "_drain", "recv"): "only what `recv_ready` says is there",
