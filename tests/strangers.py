@@ -289,7 +289,12 @@ def _wait_for(there: Callable[[], object]) -> object:
 def _end(ssh: subprocess.Popen[bytes]) -> str:
     """What it wrote to its standard error until now."""
     ssh.terminate()
-    return _text(ssh.communicate(timeout=_LIMIT_S)[1])
+    try:
+        words = ssh.communicate(timeout=1)[1]
+    except subprocess.TimeoutExpired:  # a client whose channel was refused may wait for it
+        ssh.kill()
+        words = ssh.communicate(timeout=_LIMIT_S)[1]
+    return _text(words)
 
 
 def _text(data: bytes) -> str:

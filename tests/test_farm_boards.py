@@ -101,6 +101,10 @@ def ready(request: pytest.FixtureRequest, sshd: Sshd, tmp_path_factory: pytest.T
         assert ready.run("good").outcome is Outcome.OK
         yield ready
         assert listeners(board.folder) == []
+    wait_until_nobody_is_on(board)
+
+
+def wait_until_nobody_is_on(board: Board) -> None:
     deadline = time.monotonic() + 5
     while marked(board.folder) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -279,6 +283,7 @@ def test_orphans_of_a_killed_agent_are_ended_by_the_next(ready: Ready) -> None:
 def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
     """Neither on the host nor on the board, not even what a kernel has started."""
     ready.transport.close()
+    wait_until_nobody_is_on(ready.board)
     request = request_to_json(ready.kernels.request("daemonizes_and_hangs", run_limit_s=60.0))
     message = json.dumps({"way": way_to_json(Way(ready.board)), "request": request})
     with subprocess.Popen([sys.executable, "-c", TUNER, message]) as tuner:
