@@ -76,11 +76,19 @@ class Watch:
         new = {inode: door for inode, door in listening().items() if inode not in self._before}
         if not new and self.looks % _PROCESSES_EVERY and not self._ended.is_set():
             return
-        family = [psutil.Process(), *psutil.Process().children(recursive=True), *self._marked()]
+        family = self._family()
         owned = {inode for process in family for inode in _sockets(process.pid)} if new else set()
         self.doors |= {door for inode, door in new.items() if inode in owned}
         for process in family:
             self._look_into(process)
+
+    def _family(self) -> list[psutil.Process]:
+        family = [psutil.Process()]
+        with contextlib.suppress(psutil.NoSuchProcess):  # one of them ended meanwhile
+            family += psutil.Process().children(recursive=True)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family += self._marked()
+        return family
 
     def _look_into(self, process: psutil.Process) -> None:
         """Once under each of its names: a process has its parent's until it has its own."""
