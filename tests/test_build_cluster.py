@@ -111,6 +111,7 @@ def trials_in(results: Path, campaign: str) -> list[Trial]:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_a_campaign_is_the_same_on_a_cluster_whose_workers_die(cluster: DaskProcesses, tmp_path: Path) -> None:
     results = tmp_path / "results"
     options = ["tune", write_table(tmp_path / "small.json"), "--results", results, "--strategy", "grid", "--trials", 4]

@@ -69,7 +69,7 @@ def records(folder: Path) -> list[Trial]:
         return list(store.query(Trial))
 
 
-@pytest.mark.parametrize("device", ["a53", "model"])
+@pytest.mark.parametrize("device", ["a53", pytest.param("model", marks=pytest.mark.slow)])
 def test_kernels_are_verified_and_estimated(farm: Path, tmp_path: Path, device: str) -> None:
     ended = tune(farm, tmp_path, device)
     assert ended.code == 0, ended.err

@@ -12,7 +12,7 @@ from results.record import Measurement, Outcome
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 
-CONFIGS = 40
+CONFIGS = 20
 
 
 def test_a_storm_changes_no_result(tmp_path: Path) -> None:

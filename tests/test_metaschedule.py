@@ -263,6 +263,7 @@ class TestCommand:
         assert ended.code == 2
         assert ended.errors[0].startswith("error: unknown target `x87`, known: ")
 
+    @pytest.mark.slow
     def test_ctrl_c_leaves_nothing(self, tmp_path: Path) -> None:
         program = start("lab", "--against", "metaschedule", CONV, "--trials", 1, "--results", tmp_path)
         deadline = time.monotonic() + 60
