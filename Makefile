@@ -4,8 +4,9 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV ?= .venv
 NETWORK ?= mobilenet_v2
 BIN = $(VENV)/bin
-# Tests that nothing disturbs run beside each other, one on each core; those marked `alone` follow.
-BESIDE = -n logical --maxprocesses 8
+# Tests that nothing disturbs run beside each other, one more than there are cores, as some of them wait for boards; those
+# marked `alone` follow.
+BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
 .PHONY: help tune bench test test-slow check format soak noise farm-nemesis farm-storm farm-soak clean
 

@@ -177,13 +177,14 @@ def forwards_its_agent(stranger: Stranger) -> Tried:
     path = stranger.folder / "agent"
     with ssh_agent(path), stranger.running("-A", stranger.place, "sleep 20", SSH_AUTH_SOCK=str(path)) as ssh:
         _wait_for(stranger.on_board)
-        sockets = [
-            connection.laddr
-            for process in psutil.Process(stranger.sshd.process.pid).children(recursive=True)
-            for connection in process.net_connections("unix")
-            if re.search(r"agent\.", str(connection.laddr))
-        ]
-        return Tried(bool(sockets), _end(ssh))
+        sshds = psutil.Process(stranger.sshd.process.pid).children(recursive=True)
+        return Tried(any(map(_listens_for_an_agent, sshds)), _end(ssh))
+
+
+def _listens_for_an_agent(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):  # sshd's helpers come and go
+        return any(re.search(r"agent\.", str(connection.laddr)) for connection in process.net_connections("unix"))
+    return False
 
 
 def gets_a_terminal(stranger: Stranger) -> Tried:
@@ -256,9 +257,11 @@ def listening(path: Path | None = None) -> Iterator[int]:
 @contextlib.contextmanager
 def ssh_agent(path: Path) -> Iterator[None]:
     with subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL) as process:
-        _wait_for(path.exists)
-        yield
-        process.terminate()
+        try:
+            _wait_for(path.exists)
+            yield
+        finally:
+            process.kill()
 
 
 def _to(stranger: Stranger) -> tuple[str]:

@@ -43,8 +43,6 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.folders import STORE_FILE
 from tuner.verify import write_cases, write_suite
 
-pytestmark = pytest.mark.alone
-
 LAYERS = (
     "conv2d-u8s8-1x6x6x16-k3x3x16-s1-p1-float.c-u8",
     "dwconv2d-s8s8-1x7x7x16-k3x3x1-s2-p1-fixed.c-s8",

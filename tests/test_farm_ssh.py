@@ -38,8 +38,6 @@ from rpc.provision import provision, release
 from rpc.ssh import AgentTransport
 from rpc.ssh_connection import SshConnection, fingerprint, public_key_of
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:

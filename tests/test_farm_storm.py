@@ -10,22 +10,20 @@ from storm import check, harbour_in, run_calm, weather
 
 from results.record import Measurement, Outcome
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
 
-CONFIGS = 20
+CONFIGS = 40
 
 
 def test_a_storm_changes_no_result(tmp_path: Path) -> None:
     assert weather(tmp_path, CONFIGS, [1], every_s=0.25, longest_s=1.0, limit_s=120.0) == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_storms_change_no_result(tmp_path: Path) -> None:
     assert weather(tmp_path, 200, range(3), every_s=0.5, longest_s=13.0, limit_s=300.0) == []
 
 
-@pytest.mark.slow
 def test_the_checker_finds_what_was_tampered_with(tmp_path: Path) -> None:
     """A trial that is gone, one that is there twice, another outcome, and times that are slow or too good."""
     configs = 16

@@ -36,7 +36,6 @@ from rpc.request import Timing
 from rpc.ssh import AgentTransport
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.skipif(bool(why_no_ssh()), reason=f"nobody can be a stranger: {why_no_ssh()}"),
 ]
 
@@ -85,6 +84,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
     return build_kernels(tmp_path_factory.mktemp("kernels"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 def test_each_act_would_work_with_a_key_that_may_do_everything(
     sshd: Sshd, tmp_path: Path, act: Callable[[Stranger], Tried]

@@ -29,8 +29,6 @@ from rpc.protocol import (
 )
 from rpc.request import Capabilities, Case, Program, Reply, Request, Timing
 
-pytestmark = pytest.mark.alone
-
 PROGRAM = Program("/k.so", "ab" * 32, "main", (Case(("/a.npy", "/b.npy"), "/c.npy"),))
 REQUEST = Request((PROGRAM, PROGRAM), Timing(repeats=2, min_repeat_s=0.002), run_limit_s=10.0, probe=PROGRAM)
 REPLY = Reply(Outcome.OK, ((1e-6, 2e-6), (3e-6, 4e-6)), (10, 20), {"load_1min": 0.5}, run_s=0.1)

@@ -32,8 +32,6 @@ from rpc.take_over import LIBRARY
 from rpc.tracker import TrackerTransport
 from rpc.tracker_client import Tracker
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
