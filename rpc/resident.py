@@ -94,7 +94,7 @@ class ResidentTransport(ABC):
             return Reply.lost(error, time.monotonic() - called_at)
 
     def cancel(self) -> None:
-        """End the request that is under way as `DEVICE_LOST`, from any thread."""
+        """End the request that is under way as `DEVICE_LOST`, or the server's start, from any thread."""
         if server := self._serving:
             server.strike()
 
@@ -113,11 +113,14 @@ class ResidentTransport(ABC):
             server = self.new_server()
         except OSError as error:
             raise DeviceStartError(f"{self._device}'s server did not start: {error}") from error
+        self._serving = server
         try:
             server.greet(deadline)
         except BaseException:
             server.kill()
             raise
+        finally:
+            self._serving = None
         return server
 
     def _exchange(self, server: ServerProcess, request: Request, deadline: float) -> Reply:

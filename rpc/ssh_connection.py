@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import importlib
 import logging
 import socket
 import threading
@@ -27,6 +28,8 @@ _LOOK_EVERY_S = 0.002
 _LONGEST_OUTPUT = 1 << 20
 _LONGEST_WORDS = 300
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
+# Where paramiko counts what is left of a limit by the time of day, which may be set meanwhile.
+_CLOCKED = ("auth_handler", "buffered_pipe", "channel", "packet", "transport")
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +290,22 @@ def _paramiko() -> Any:
     except ImportError as error:
         raise NoSshError("paramiko is not installed, boards are reached by it") from error
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+    for name in _CLOCKED:
+        importlib.import_module(f"paramiko.{name}").time = _MONOTONIC  # type: ignore[attr-defined]
     return paramiko
+
+
+class _MonotonicTime:
+    """The module `time`, with a clock that nobody sets."""
+
+    def time(self) -> float:
+        return time.monotonic()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+_MONOTONIC = _MonotonicTime()
 
 
 def _drain(channel: paramiko.Channel, out: bytearray, errors: bytearray) -> None:

@@ -13,7 +13,7 @@ from cli_program import CONV, DEPTHWISE, int8tune, write_table
 from results.record import BenchResult
 from results.store import SqliteStore
 from tuner.bench.peers.registry import PEERS, missing_distributions
-from tuner.cli.main import run
+from tuner.cli.program import run
 
 pytestmark = pytest.mark.alone
 

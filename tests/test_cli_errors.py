@@ -14,7 +14,7 @@ import pytest
 from cli_program import CONV, Ended, int8tune, write_table
 
 from results.store import SqliteStore
-from tuner.cli.main import run
+from tuner.cli.program import run
 
 EVIL = "\x1b]0;owned\x07\x9b31mred\u202e"
 

@@ -17,7 +17,7 @@ from results.store import SqliteStore
 from rpc.errors import EstimateError
 from rpc.mca.estimate import model_name
 from rpc.provision import provision
-from tuner.cli.failures import INTERRUPTED
+from tuner.cli.stopping import INTERRUPTED
 
 
 def _missing() -> str:

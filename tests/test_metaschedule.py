@@ -30,7 +30,7 @@ from rpc.request import Timing
 from schedules.target import Target
 from schedules.template import Rejection
 from schedules.workload import parse_workload
-from tuner.cli.main import run
+from tuner.cli.program import run
 from tuner.errors import BenchSpecError, NoMetaScheduleError
 from tuner.lab.metaschedule import read_database
 from tuner.metaschedule import process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import os
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mounts import fill_up, mounted
 from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candidate, check, estimated, failed, ok
 
 from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreLockedError, StoreWriteError
@@ -378,22 +378,6 @@ def test_a_file_that_may_not_grow_loses_nothing_acknowledged(tmp_path: Path) -> 
         assert list(store.query(Trial)) == [ok(number) for number in range(int(count) + 1)]
 
 
-@contextlib.contextmanager
-def mounted(place: Path, *how: str) -> Iterator[Path]:
-    """Mount something for a while; skips the test where mounting is not allowed."""
-    place.mkdir()
-    program = shutil.which("mount")
-    if program is None:
-        pytest.skip("nothing can be mounted here: no mount program")
-    done = subprocess.run([program, *how, place], capture_output=True, text=True, timeout=10)
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True, timeout=10)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 512 KiB."""
@@ -420,7 +404,7 @@ def test_a_full_disk_stops_with_one_message_and_goes_on_with_room(small_disk: Pa
 
 
 def test_no_room_for_a_new_file(small_disk: Path) -> None:
-    _fill_up(small_disk / "filler")
+    fill_up(small_disk / "filler")
     with pytest.raises(StoreWriteError, match=f": {small_disk / 'r.db'}"):
         SqliteStore(small_disk / "r.db")
     assert sorted(entry.name for entry in small_disk.iterdir()) == ["filler", "r.db.lock"]
@@ -448,12 +432,6 @@ def _append_until_it_fails(store: SqliteStore) -> tuple[int, str]:
         except StoreWriteError as error:
             return done, str(error)
     raise AssertionError("the disk was never full")
-
-
-def _fill_up(path: Path) -> None:
-    with path.open("wb", buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
 
 
 def _fill(path: Path, count: int = 50) -> None:

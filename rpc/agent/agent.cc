@@ -525,8 +525,12 @@ bool Lock(const std::string& folder) {
     }
     if (Now() > deadline) return false;
   }
+  // Who it is helps the next one. A disk may have no room for it, and no more than that depends on it.
   std::string pid = std::to_string(getpid()) + "\n";
-  return ftruncate(file, 0) == 0 && pwrite(file, pid.data(), pid.size(), 0) > 0;
+  if (pwrite(file, pid.data(), pid.size(), 0) != ssize_t(pid.size()) || ftruncate(file, off_t(pid.size())) != 0) {
+    (void)!ftruncate(file, 0);
+  }
+  return true;
 }
 
 void Refuse(int out, const std::string& why) {

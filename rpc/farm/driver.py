@@ -52,6 +52,7 @@ _AWAY: tuple[type[RpcError], ...] = (SilentError, DeviceStartError, *DeviceStart
 _GONE = frozenset(kind.__name__ for kind in _AWAY)
 # What a closed board may take to end: a transport that is cancelled returns at once.
 _CLOSE_S = 10.0
+_CANCEL_EVERY_S = 0.1
 _MOST_AT_ONCE = 1000
 
 
@@ -157,8 +158,9 @@ class FarmDriver:
         """End all sessions and the transports."""
         for board in self._boards.values():
             board.end()
+        deadline = time.monotonic() + _CLOSE_S
         for board in self._boards.values():
-            board.join(_CLOSE_S)
+            board.join(deadline)
 
     def _say(self, said: Said) -> None:
         self._events.put(said)
@@ -257,12 +259,19 @@ class _BoardThread:
     def end(self) -> None:
         with self._lock:
             self._closed = True
-            if self._running:
-                self._transport.cancel()
+        self._cancel_running()
         self._orders.put(None)
 
-    def join(self, limit_s: float) -> None:
-        self._thread.join(limit_s)
+    def join(self, deadline: float) -> None:
+        """Wait until its thread has ended: what begins just when it is cancelled is cancelled once more."""
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            self._thread.join(_CANCEL_EVERY_S)
+            self._cancel_running()
+
+    def _cancel_running(self) -> None:
+        with self._lock:
+            if self._running:
+                self._transport.cancel()
 
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:

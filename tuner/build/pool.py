@@ -154,7 +154,7 @@ class BuildPool:
         with theirs, self._log.open("ab") as log:
             cores = [f"--core={core}" for core in self._cores]
             self._process = subprocess.Popen(
-                [*command, *cores, f"--guest={self._guest}"],
+                [*command, *cores, f"--guest={self._guest}", f"--parent={os.getpid()}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -165,8 +165,10 @@ class BuildPool:
         self._sock = ours
         try:
             framing.receive(ours, time.monotonic() + START_LIMIT_S)
-        except (DeviceLostError, TimeoutError) as error:
+        except BaseException as error:
             processes.kill(self._process.pid)
             self.close()
+            if not isinstance(error, (DeviceLostError, TimeoutError)):
+                raise
             lines = self._log.read_text(errors="replace").strip().splitlines() or ["no word of it"]
             raise BuildPoolError(f"the build server did not start: {lines[-1]}") from error

@@ -89,11 +89,14 @@ class Crew:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build kernels for the process that started this one.")
     parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True, help="the process that started this one")
     parser.add_argument("--core", type=int, action="append", default=[], help="a core that builds")
     parser.add_argument("--guest", type=int, help="the core that measures, where builds are stopped meanwhile")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.signal_when_parent_ends(signal.SIGKILL)
+    if os.getppid() != options.parent:
+        return
     processes.adopt_orphans()
     if options.core:
         os.sched_setaffinity(0, options.core)

@@ -1,4 +1,4 @@
-"""A campaign says how its boards are, about once a second, for whoever asks meanwhile."""
+"""A campaign says how its boards are: about once a second for whoever asks, and at once where one of them goes off."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 
 from rpc.farm.desk import Status
 from rpc.farm.status_file import LONGEST_S, BoardReport, Writer, write_report
+from rpc.farm.values import State
 
 EVERY_S = 1.0
 PACE_OVER_S = 60.0
+_OFF = frozenset({State.QUARANTINED, State.LOST})
+_AT_WORK = frozenset({State.READY, State.BUSY, State.COOLING})
 
 
 class Pace:
@@ -30,7 +33,10 @@ class Pace:
 
 
 class BoardReports:
-    """Writes a file for each board. What can't be written is said once; the campaign goes on without."""
+    """Writes a file for each board. What can't be written is said once; the campaign goes on without.
+
+    That a board is off is said, too, once until it measures again.
+    """
 
     def __init__(self, folder: Path, campaign: str, target: str, notice: Callable[[str], None]) -> None:
         self._folder = folder
@@ -40,18 +46,29 @@ class BoardReports:
         self._writer: Writer | None = Writer.this()
         self._paces: dict[str, Pace] = {}
         self._next_s = 0.0
+        self._off: set[str] = set()
 
     def publish(self, boards: Callable[[], Sequence[Status]]) -> None:
         """Write how the boards are now, if it is time for that."""
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + EVERY_S
-            self._write(boards())
+            found = boards()
+            self._tell(found)
+            self._write(found)
 
     def end(self, boards: Sequence[Status]) -> None:
         """Write how the boards were last, and that the campaign is over."""
         self._writer = None
         self._write(boards)
         self._next_s = float("inf")
+
+    def _tell(self, boards: Sequence[Status]) -> None:
+        for board in boards:
+            if board.state in _OFF and board.board not in self._off:
+                self._off.add(board.board)
+                self._notice(f"`{board.board}` is {board.state}, and looked at again now and then: {board.cause}")
+            elif board.state in _AT_WORK:
+                self._off.discard(board.board)
 
     def _write(self, boards: Sequence[Status]) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -23,6 +23,7 @@ VERIFY_TIMING = Timing(repeats=1, min_repeat_s=0.0)
 DUEL_TIMING = Timing(repeats=32, min_repeat_s=0.002, least_repeats=8, min_gain=0.01)
 # Slower than the task's best by this factor: no contender any more, its exact time matters little.
 GIVE_UP = 1.15
+CANCEL_EVERY_S = 0.1
 # A session may take this long, and the time that its calls need at a speed no useful kernel is below.
 SESSION_LIMIT_S = 10.0
 CALLS_BEFORE_TIMING = 12
@@ -152,7 +153,9 @@ class Device(Generic[T]):
     def close(self) -> None:
         """Give up the request that is under way, if there is one."""
         if self._running is not None:
-            self.transport.cancel()
+            while not self._running[1].done():  # what begins just when it is cancelled is cancelled once more
+                self.transport.cancel()
+                wait([self._running[1]], CANCEL_EVERY_S)
         self._thread.shutdown(wait=True)
         os.close(self._done)
 

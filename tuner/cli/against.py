@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.cli.failures import INTERRUPTED
 from tuner.cli.options import Format
 from tuner.cli.output import emit, emit_json, say
+from tuner.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

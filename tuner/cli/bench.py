@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.failures import INTERRUPTED
 from tuner.cli.options import (
     DEFAULT_RESULTS,
     DebugOption,
@@ -18,6 +17,7 @@ from tuner.cli.options import (
     whole_number,
 )
 from tuner.cli.output import emit, emit_json, say
+from tuner.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

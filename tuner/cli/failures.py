@@ -74,7 +74,6 @@ from tuner.errors import (
 FAILED = 1
 USAGE = 2
 NO_DEVICE = 4
-INTERRUPTED = 130
 
 GO_ON = "run the same command again, it goes on where it was"
 

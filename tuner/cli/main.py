@@ -1,98 +1,26 @@
-"""The program's commands, put together. Each imports what it needs when it runs, so that the others start fast."""
+"""The program, as it is started. Signals have their meaning before anything is imported that takes a while."""
 
 from __future__ import annotations
 
+import os
 import sys
-from importlib.metadata import version
-from typing import Annotated
 
-import typer
-from typer.main import get_command
-
-from tuner.cli.accuracy import accuracy
-from tuner.cli.bench import bench
-from tuner.cli.best import best
-from tuner.cli.compile import compile_
-from tuner.cli.devices import check, list_, provision, release, trust
-from tuner.cli.failures import INTERRUPTED, explain
-from tuner.cli.lab import export, lab
-from tuner.cli.layers import layers
-from tuner.cli.options import Invocation
-from tuner.cli.output import emit, say
-from tuner.cli.plan import plan
-from tuner.cli.report import report
-from tuner.cli.simulate import simulate
-from tuner.cli.stopping import Interruption, interrupt_on_ctrl_c
-from tuner.cli.suggest import suggest
-from tuner.cli.templates import list_templates, show_template
-from tuner.cli.tune import tune
-
-NAME = "int8tune"
+from tuner.cli.stopping import INTERRUPTED, Interruption, end_at_signals, ignore_signals, interrupt_at_signals
 
 
 def main() -> None:
-    interrupt_on_ctrl_c()
-    sys.exit(run(sys.argv[1:]))
+    end_at_signals()
+    from tuner.cli.program import run
 
-
-def run(arguments: list[str]) -> int:
-    """Run one command; the exit code."""
-    invocation = Invocation(arguments)
     try:
-        command = get_command(make_program())
-        code = command.main(arguments or ["--help"], prog_name=NAME, standalone_mode=False, obj=invocation)
+        interrupt_at_signals()
+        code = run(sys.argv[1:])
     except Interruption:
-        say("interrupted")
-        return INTERRUPTED
-    except Exception as error:
-        return explain(error, debug=invocation.debug)
-    return code if isinstance(code, int) else 0
-
-
-def make_program() -> typer.Typer:
-    """All commands."""
-    program = typer.Typer(add_completion=False, rich_markup_mode=None)
-    program.callback()(_program)
-    for command in (tune, plan, layers, report, accuracy, bench, lab, simulate):
-        program.command()(command)
-    program.command("compile")(compile_)
-    templates = _group("The ways to compute a layer, and what they leave open.")
-    templates.command("list")(list_templates)
-    templates.command("show")(show_template)
-    results = _group("What campaigns found.")
-    results.command("best")(best)
-    results.command("suggest")(suggest)
-    results.command("export")(export)
-    devices = _group("The machines that kernels are measured on.")
-    devices.command("list")(list_)
-    devices.command("check")(check)
-    devices.command("provision")(provision)
-    devices.command("release")(release)
-    devices.command("trust")(trust)
-    for name, group in (("templates", templates), ("results", results), ("devices", devices)):
-        program.add_typer(group, name=name)
-    return program
-
-
-def _group(text: str) -> typer.Typer:
-    return typer.Typer(help=text, add_completion=False, rich_markup_mode=None)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        emit(f"{NAME} {version(NAME)}")
-        raise typer.Exit
-
-
-def _program(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Find the fastest int8 schedules for the layers of a network on this machine.
-
-    Example: int8tune tune mobilenet_v2
-    """
+        os.write(2, b"interrupted\n")
+        code = INTERRUPTED
+    # All is done and said.
+    ignore_signals()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM.
+"""Ctrl-C and SIGTERM, which mean the same.
 
-Commands that record what they do enter a `StopRequest`: the first signal asks for a clean end, the second ends the
-program at once. Ctrl-C ends all others by an exception.
+Until its command begins, a signal ends the program at once: nothing was begun. Then the first one is an exception,
+which takes down what was started. Commands that record what they do enter a `StopRequest`, which asks them for a clean
+end instead, once they look for it. The second signal ends the program at once.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
-from tuner.cli.failures import INTERRUPTED
-
+INTERRUPTED = 130
 STOPPING = "stopping after the measurement under way, Ctrl-C again stops at once"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -22,30 +22,74 @@ _Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class Interruption(BaseException):
-    """Ctrl-C, in a command that has no `StopRequest`. No `KeyboardInterrupt`, which the parser would end in silence."""
+    """Somebody wants the program to end. No `KeyboardInterrupt`, which the parser would end in silence."""
 
 
-def interrupt_on_ctrl_c() -> None:
-    """From now on SIGINT raises an `Interruption`."""
-    signal.signal(signal.SIGINT, _interrupt)
+def end_at_signals() -> None:
+    """From now on a signal ends the program: an exception could be lost in one of the imports."""
+    _handle(_say_and_exit)
+
+
+def interrupt_at_signals() -> None:
+    """From now on a signal raises an `Interruption`, and the next one ends the program."""
+    _handle(_interrupt)
+
+
+def ignore_signals() -> None:
+    _handle(signal.SIG_IGN)
+
+
+def _handle(handler: _Handler) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, handler)
+
+
+def _say_and_exit(_number: int, _frame: FrameType | None) -> NoReturn:
+    os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    _handle(_exit)
     raise Interruption
+
+
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Without any further step: the program's children die with it."""
+    if os.isatty(2):
+        os.write(2, _SHOW_CURSOR)
+    os._exit(INTERRUPTED)
 
 
 class StopRequest:
     """Whether somebody asked the program to stop, while it is entered.
 
-    The second time the program ends without any further step of its own: its children die with it.
+    It is called by who can end cleanly. As long as nobody has called it, something is being prepared that has nothing
+    to lose, and may take long: the first signal is an `Interruption` then, too.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self._is_asked = False
         self._before: dict[signal.Signals, _Handler] = {}
 
     def __call__(self) -> bool:
+        self._is_asked = True
         return self.requested
+
+    def is_requested(self) -> bool:
+        """The same for those who only look."""
+        return self.requested
+
+    def prepare(self) -> None:
+        """Something is being prepared again: until the next call, the first signal is an `Interruption`.
+
+        Raises:
+            Interruption: there was a signal since the last call.
+        """
+        self._is_asked = False
+        if self.requested:
+            raise Interruption
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
@@ -55,12 +99,11 @@ class StopRequest:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, _exit if self.requested else handler)
 
-    def _receive(self, _number: int, _frame: FrameType | None) -> None:
-        if not self.requested:
-            self.requested = True
-            return
-        if os.isatty(2):
-            os.write(2, _SHOW_CURSOR)
-        os._exit(INTERRUPTED)
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            _exit(number, frame)
+        self.requested = True
+        if not self._is_asked:
+            raise Interruption

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from results.record import CacheMode
-from tuner.cli.failures import INTERRUPTED
 from tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
@@ -29,6 +28,7 @@ from tuner.cli.options import (
     whole_number,
 )
 from tuner.cli.output import emit, emit_json, say, stdout_columns
+from tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
 
 if TYPE_CHECKING:
     from tuner.campaign.run import Outlet
@@ -121,9 +121,14 @@ def tune(
     command = shlex.join(["int8tune", *_arguments(context)])
     if devices is not None and threads != 1:
         raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")
-    if devices is not None:
-        return _tune_on_boards(spec, devices, inventory, target, results, build_cluster, form, command)
-    return _tune(spec, target, threads, results, build_cluster, form, command)
+    with StopRequest() as stop:
+        try:
+            if devices is not None:
+                return _tune_on_boards(spec, devices, inventory, target, results, build_cluster, form, command, stop)
+            return _tune(spec, target, threads, results, build_cluster, form, command, stop)
+        except Interruption:
+            say(f"interrupted; to go on: {command}")
+            return INTERRUPTED
 
 
 def _tune(
@@ -134,19 +139,18 @@ def _tune(
     build_cluster: str | None,
     form: Format,
     command: str,
+    stop: StopRequest,
 ) -> int:
     from rpc.local import LocalTransport
     from tuner.campaign.loop import Ending
     from tuner.campaign.run import run_campaign
     from tuner.cli.live import make_display
-    from tuner.cli.stopping import StopRequest
     from tuner.cores import measuring_and_build_cores
 
-    with StopRequest() as stop:
-        with make_display(stop, spec.time_limit_s) as display:
-            transport = LocalTransport(measuring_and_build_cores(threads)[0])
-            outlet = run_campaign(spec, target, threads, transport, results, display, stop, build_cluster)
-        _publish(spec, outlet, results, form, command)
+    with make_display(stop.is_requested, spec.time_limit_s) as display:
+        transport = LocalTransport(measuring_and_build_cores(threads)[0])
+        outlet = run_campaign(spec, target, threads, transport, results, display, stop, build_cluster)
+    _publish(spec, outlet, results, form, command)
     return INTERRUPTED if outlet.ending is Ending.INTERRUPTED else 0
 
 
@@ -159,6 +163,7 @@ def _tune_on_boards(
     build_cluster: str | None,
     form: Format,
     command: str,
+    stop: StopRequest,
 ) -> int:
     """A campaign for each target of the boards, one after the other."""
     from rpc.farm.status_file import status_folder
@@ -167,14 +172,14 @@ def _tune_on_boards(
     from tuner.campaign.loop import Ending
     from tuner.campaign.run import run_on
     from tuner.cli.live import make_display
-    from tuner.cli.stopping import StopRequest
 
     known = read_inventory(inventory)
     boards = [known.board(name) for name in dict.fromkeys(devices.split(","))]
-    with StopRequest() as stop, grounds_of(boards, profile, status_folder(inventory)) as grounds:
+    with grounds_of(boards, profile, status_folder(inventory)) as grounds:
         for ground in grounds:
+            stop.prepare()
             own = spec_on(spec, ground, grounds)
-            with make_display(stop, own.time_limit_s) as display:
+            with make_display(stop.is_requested, own.time_limit_s) as display:
                 outlet = run_on(ground, own, results, display, stop, build_cluster)
             _publish(own, outlet, results, form, command)
             if outlet.ending is Ending.INTERRUPTED:
