@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from results.atomic import sync_folder
 from tuner.errors import ResultsFolderError
 
 STORE_FILE = "records.db"
@@ -14,13 +15,16 @@ WORK_FOLDER = ".work"
 
 
 def make_folder(path: Path) -> Path:
-    """Make a results folder, if it is not there.
+    """Make a results folder, if it is not there; once it is returned, a power failure does not take it away.
 
     Raises:
         ResultsFolderError: it can't be made.
     """
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
+        for folder in made:
+            sync_folder(folder.parent)
     except OSError as error:
         why = "there is a file of this name" if path.is_file() else error.strerror
         raise ResultsFolderError(f"the results folder can't be made ({why}): {path}") from error
