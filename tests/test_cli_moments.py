@@ -223,7 +223,7 @@ def two_boards(tmp_path: Path) -> Iterator[Campaigns]:
         for board in boards:
             provision(board, CACHE, upgrade=False, say=lambda _: None)
         here, _ = farm_toml(sshd).split("\n\n")
-        there = here.replace('"here"', '"there"').replace("/here", "/there")
+        there = here.replace('"here"', '"there"').replace("/here", "/there").replace("cores = [0]", "cores = [1]")
         (tmp_path / "farm.toml").write_text("\n\n".join([here, there]))
         options = ("--inventory", tmp_path / "farm.toml", "--devices", "here,there")
         yield Campaigns(tmp_path, options, lambda: [found for board in boards for found in marked(board.folder)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -18,7 +19,10 @@ def main() -> None:
     except Interruption:
         os.write(2, b"interrupted\n")
         code = INTERRUPTED
-    # All is done and said.
+    if code == INTERRUPTED:  # at once: on its way out, Python would let another signal kill it
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
     ignore_signals()
     sys.exit(code)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
@@ -17,6 +18,7 @@ INTERRUPTED = 130
 STOPPING = "stopping after the measurement under way, Ctrl-C again stops at once"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_INSIST_EVERY_S = 0.2
 _SHOW_CURSOR = b"\r\x1b[?25h\n"
 _Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -93,17 +95,36 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._insist)
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, handler in self._before.items():
-            signal.signal(number, _exit if self.requested else handler)
+            is_alarm = number is signal.SIGALRM
+            signal.signal(number, _exit if self.requested and not is_alarm else handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             _exit(number, frame)
         self.requested = True
         if not self._is_asked:
+            signal.setitimer(signal.ITIMER_REAL, _INSIST_EVERY_S, _INSIST_EVERY_S)
             raise Interruption
+
+    def _insist(self, _number: int, _frame: FrameType | None) -> None:
+        """An exception that comes at any moment can be lost, such as in compiled code that ignores all of them."""
+        if not self._is_asked and not _is_ending():
+            raise Interruption
+
+
+def _is_ending() -> bool:
+    """Whether an `Interruption` is taking down what was started."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        if isinstance(error, Interruption):
+            return True
+        error = error.__context__
+    return False
