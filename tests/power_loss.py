@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -248,16 +249,16 @@ class Disk:
 
 
 def crash_states(
-    disk: Disk, events: Iterable[DiskEvent], variants: Sequence[Variant] = VARIANTS
+    disk: Disk, events: Iterable[DiskEvent], variants: Sequence[Variant] = VARIANTS, draws: int = 1
 ) -> Iterator[CrashState]:
-    """Each variant after each event; the same events give the same states."""
+    """Each variant after each event, drawn so often; the same events give the same states."""
     said = b""
     for number, event in enumerate(events, 1):
         disk.happen(event)
         if event.kind == "s":
             said += event.data
-        for variant in variants:
-            dice = random.Random(f"{number} {variant.name}")
+        for variant, draw in itertools.product(variants, range(draws)):
+            dice = random.Random(f"{number} {variant.name} {draw}")
             files, key = disk.after_power_loss(variant, dice)
             yield CrashState(number, variant.name, said, files, key)
 

@@ -24,6 +24,8 @@ from results.store import SqliteStore
 from tuner.folders import make_folder
 
 COMMITS = 3000
+# The step of "records" after which its log has over 1,000 pages: they are moved into the file, and it begins again.
+RESTART = 161
 MEMORY = Path("/dev/shm")
 # Who holds a lock is written into it, but only the lock itself counts; a draft is thrown away by the next start.
 INDIFFERENT = (".lock", ".tmp", ".new", ".new-journal", ".new-wal")
@@ -132,17 +134,18 @@ class Case:
         self.events = record(program, folder)
         self._require_all(folder)
 
-    def failures(self, variants: Sequence[Variant] = VARIANTS) -> Iterator[CrashState]:
-        return crash_states(copy.deepcopy(self._disk), self.events, variants)
+    def failures(self, variants: Sequence[Variant] = VARIANTS, draws: int = 1) -> Iterator[CrashState]:
+        return crash_states(copy.deepcopy(self._disk), self.events, variants, draws)
 
-    def examined(self, scratch: Path, *, since: int = 0, share: float = 1.0) -> Tally:
+    def examined(self, scratch: Path, *, since: int = 0, share: float = 1.0, draws: int = 1) -> Tally:
         """What the power's failures leave, from the moment at which so many steps were acknowledged.
 
         Args:
             share: of them; which ones is drawn.
+            draws: of each variant after each event.
         """
         examiner, dice = Examiner(self.writer, scratch), random.Random(5)
-        for state in self.failures():
+        for state in self.failures(draws=draws):
             if self.there + len(state.said) >= since and dice.random() < share:
                 examiner.examine(state, self.there)
         return examiner.tally
@@ -237,25 +240,29 @@ def test_each_variant_finds_a_fault_of_a_best_log(scratch: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_thousands_of_power_failures(scratch: Path) -> None:
-    """The log of "records" is moved into the file after 1,000 pages, and begins again."""
-    total = Tally()
-    for name, steps, since in (
-        ("records-few-pages", 100, 0),
-        ("records", 170, 140),
-        ("best-log", 400, 0),
-        ("journal", 400, 0),
-    ):
-        tally = Case(name, new_folder(scratch), steps).examined(scratch, since=since)
-        print(f"{name}: {tally}")
-        total += tally
-    for name in WRITERS:
-        tally = failed_twice(name, scratch, steps=8, times=8)
-        print(f"{name}, the power fails twice: {tally}")
-        total += tally
-    print(total)
-    assert (total.lost, total.corrupt) == ([], [])
-    assert total.states >= 5000
+@pytest.mark.parametrize(
+    ("name", "steps", "since", "draws", "states"),
+    [
+        ("records-few-pages", 32, 0, 5, 4500),
+        ("records", RESTART + 2, RESTART - 1, 1, 500),
+        ("best-log", 200, 0, 1, 400),
+        ("journal", 200, 0, 3, 400),
+    ],
+)
+def test_thousands_of_power_failures(name: str, steps: int, since: int, draws: int, states: int, scratch: Path) -> None:
+    tally = Case(name, new_folder(scratch), steps).examined(scratch, since=since, draws=draws)
+    print(f"{name}: {tally}")
+    assert (tally.lost, tally.corrupt) == ([], [])
+    assert tally.states >= states
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_power_fails_again_and_again(name: str, scratch: Path) -> None:
+    tally = failed_twice(name, scratch, steps=8, times=4)
+    print(f"{name}, the power fails twice: {tally}")
+    assert (tally.lost, tally.corrupt) == ([], [])
 
 
 @pytest.mark.slow
@@ -267,7 +274,8 @@ def test_commits_are_quick(tmp_path: Path) -> None:
             commits_ms.append(taken_ms(functools.partial(store.append, durable_writers.records(number))))
             syncs_ms.append(taken_ms(lambda: (bare.write(bytes(4096)), os.fsync(bare.fileno()))))
     print(f"{COMMITS:,} commits: {percentiles(commits_ms)}; a page written and synced: {percentiles(syncs_ms)}")
-    assert np.percentile(commits_ms, 99) <= 10.0
+    # A commit is one sync. On a slow or busy disk that alone takes longer.
+    assert np.percentile(commits_ms, 99) <= max(10.0, 3 * np.percentile(syncs_ms, 99))
 
 
 def taken_ms(act: Callable[[], object]) -> float:
