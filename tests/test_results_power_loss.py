@@ -244,8 +244,8 @@ def test_each_variant_finds_a_fault_of_a_best_log(scratch: Path) -> None:
     ("name", "steps", "since", "draws", "states"),
     [
         ("records-few-pages", 32, 0, 5, 4500),
-        ("records", RESTART + 2, RESTART - 1, 1, 500),
-        ("best-log", 200, 0, 1, 400),
+        ("records", RESTART + 2, RESTART - 1, 1, 400),
+        ("best-log", 200, 0, 1, 300),
         ("journal", 200, 0, 3, 400),
     ],
 )
