@@ -220,7 +220,6 @@ def test_where_no_journal_can_be_written_there_is_none(place: Place, monkeypatch
     assert not place.path.exists()
 
 
-@pytest.mark.alone
 def test_a_killed_campaign_leaves_a_journal_a_finished_one_none(tmp_path: Path) -> None:
     farm, results = tmp_path / "farm.toml", tmp_path / "results"
     farm.write_text('[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n')

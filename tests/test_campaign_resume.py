@@ -15,8 +15,6 @@ from cli_program import wait_for_trials, write_table
 from results.record import Trial
 from results.store import SqliteStore
 
-pytestmark = pytest.mark.alone
-
 # Trials of a layer for each kill: with two layers, more than are recorded before the last one.
 TRIALS_PER_KILL = 2
 

@@ -111,7 +111,6 @@ def ports_of(process: psutil.Process) -> list[object]:
         return []
 
 
-@pytest.mark.alone
 def test_a_campaign_says_how_its_board_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it runs, after it was killed, and after its end; nothing listens on a port for that."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

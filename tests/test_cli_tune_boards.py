@@ -18,7 +18,6 @@ from results.store import SqliteStore
 from rpc.provision import provision
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores, for two boards"),
 ]
 
@@ -81,6 +80,7 @@ def trials(folder: Path) -> list[Trial]:
         return list(store.query(Trial))
 
 
+@pytest.mark.alone
 def test_two_boards_share_a_campaign(farm: Path, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "here,there")
     assert ended.code == 0, ended.err

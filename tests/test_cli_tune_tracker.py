@@ -16,8 +16,6 @@ from trackers import StockFarm, family, running_tracker, send_all, tracker_files
 from results.record import Outcome, Trial
 from results.store import SqliteStore
 
-pytestmark = pytest.mark.alone
-
 TRIALS = 3
 GENERIC = 'target = "generic"'
 
@@ -47,6 +45,7 @@ def recorded(folder: Path) -> list[Trial]:
         return list(store.query(Trial))
 
 
+@pytest.mark.alone
 def test_two_servers_of_a_key_share_a_campaign(farm: StockFarm, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "a,b")
     assert ended.code == 0, ended.err

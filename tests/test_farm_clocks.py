@@ -22,8 +22,6 @@ from rpc.provision import provision
 from rpc.request import Timing
 from rpc.ssh import AgentTransport
 
-pytestmark = pytest.mark.alone
-
 DAY_S = 86_400
 JUMPING = Path(__file__).parent / "jumping_clock"
 

@@ -25,8 +25,6 @@ from rpc.ssh import AgentTransport
 from schedules.workload import parse_workload
 from tuner.campaign.boards import RULES, Boards
 
-pytestmark = pytest.mark.alone
-
 NAMES = ("here", "there")
 WORKLOAD = parse_workload("dense-u8u8-1x40-o10-s32")
 # So long a session may take: nothing of what is tested may depend on it.

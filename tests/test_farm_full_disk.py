@@ -23,8 +23,6 @@ from schedules.workload import parse_workload
 from tuner.campaign.board_reports import BoardReports
 from tuner.campaign.boards import RULES, Boards
 
-pytestmark = pytest.mark.alone
-
 WORKLOAD = parse_workload("dense-u8u8-1x40-o10-s32")
 NO_ROOM = "No space left on device"
 WORK_LIMIT_S = 30.0

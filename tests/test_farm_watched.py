@@ -72,7 +72,8 @@ def test_no_port_is_opened_by_any_command(watched: Watched) -> None:
     """Neither on the host nor on the board: both are this machine. sshd's sessions are looked at, too."""
     assert watched.watch.looks > 100
     assert watched.watch.doors == set()
-    assert {"agent", "python"} <= watched.watch.seen
+    assert "agent" in watched.watch.seen
+    assert any(name.startswith("python") for name in watched.watch.seen)
 
 
 @pytest.mark.parametrize("kind", ["tcp", "udp", "unix"])
