@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rpc.errors import ProvisionError
+from rpc.kept_folder import make_once
 
 AGENT = "agent"
 MARK = "INT8TUNE_AGENT"
@@ -111,23 +112,16 @@ def make_bundle(architecture: str, cache: Path, compiler: Sequence[str] | None =
     is_portable = compiler is not None and "ziglang" in compiler
     name = bundle_name(architecture, is_portable)
     folder = cache / "bundles" / name
-    if not folder.is_dir():
+
+    def fill(made: Path) -> None:
         chosen = compiler or compilers(architecture)[0]
-        runtime = _runtime(architecture, cache)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            made = Path(scratch) / "bundle"
-            made.mkdir()
-            for file in RUNTIME_FILES:
-                shutil.copyfile(runtime[file], made / file)
-            libraries = [str(made / file) for file in RUNTIME_FILES]
-            compile_sources(chosen, sorted(SOURCES.glob("*.cc")), made / AGENT, libraries)
-            try:
-                made.rename(folder)
-            except OSError:  # somebody else was faster
-                if not folder.is_dir():
-                    raise
-    return Bundle(name, folder, {file: _sha256(folder / file) for file in (AGENT, *RUNTIME_FILES)})
+        for file, path in _runtime(architecture, cache).items():
+            shutil.copyfile(path, made / file)
+        libraries = [str(made / file) for file in RUNTIME_FILES]
+        compile_sources(chosen, sorted(SOURCES.glob("*.cc")), made / AGENT, libraries)
+
+    make_once(folder, fill)
+    return Bundle(name, folder, {file: sha256_of(folder / file) for file in (AGENT, *RUNTIME_FILES)})
 
 
 def launcher(emulator: Sequence[str] = ()) -> str:
@@ -167,19 +161,26 @@ def _runtime(architecture: str, cache: Path) -> dict[str, Path]:
             "libtvm_ffi.so": Path(_package("tvm_ffi")) / "lib" / "libtvm_ffi.so",
         }
     folder = cache / "runtime" / f"{architecture}-{'-'.join(wheel.partition('==')[2] for wheel in WHEELS)}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            _download(architecture, Path(scratch))
-            (Path(scratch) / "files").rename(folder)
+    make_once(folder, lambda made: _download(architecture, made))
     for file, expected in _SHA256[architecture].items():
-        if (found := _sha256(folder / file)) != expected:
+        if (found := sha256_of(folder / file)) != expected:
             raise ProvisionError(f"{folder / file} is not the file of TVM's wheel: sha256 {found}")
     return {file: folder / file for file in RUNTIME_FILES}
 
 
-def _download(architecture: str, scratch: Path) -> None:
+def _download(architecture: str, folder: Path) -> None:
     """TVM's wheels for another machine; of their 100 MB, two files are kept."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        _download_wheels(architecture, Path(scratch))
+        for wheel in Path(scratch).glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                for member in archive.namelist():
+                    if Path(member).name in RUNTIME_FILES:
+                        with archive.open(member) as source, (folder / Path(member).name).open("wb") as target:
+                            shutil.copyfileobj(source, target)
+
+
+def _download_wheels(architecture: str, scratch: Path) -> None:
     machine = ["--platform", f"manylinux_2_28_{architecture}", "--python-version", "3.11", "--only-binary=:all:"]
     options = [*machine, "--no-deps", "--no-input", "--quiet", "--dest", str(scratch)]
     command = [sys.executable, "-m", "pip", "download", *options, *WHEELS]
@@ -190,14 +191,6 @@ def _download(architecture: str, scratch: Path) -> None:
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         raise ProvisionError(f"TVM's runtime for {architecture} was not downloaded: {lines[-1][:_LONGEST_WORDS]}")
-    files = scratch / "files"
-    files.mkdir()
-    for wheel in scratch.glob("*.whl"):
-        with zipfile.ZipFile(wheel) as archive:
-            for member in archive.namelist():
-                if Path(member).name in RUNTIME_FILES:
-                    with archive.open(member) as source, (files / Path(member).name).open("wb") as target:
-                        shutil.copyfileobj(source, target)
 
 
 def _package(name: str) -> str:
@@ -207,7 +200,8 @@ def _package(name: str) -> str:
     return next(iter(found.submodule_search_locations))
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Raises: ProvisionError: the file can't be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:

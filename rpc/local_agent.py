@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle
+from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle, sha256_of
 from rpc.board_way import LAUNCHER
 from rpc.errors import ProvisionError
 from rpc.inventory import Board
+from rpc.kept_folder import make_once
 
 _FOLDER = "agents"
 
@@ -29,7 +28,8 @@ def agent_here(board: Board) -> tuple[str, ...]:
     bundle = make_bundle(board.architecture, cache)
     folder = cache / _FOLDER / f"{board.name}-{bundle.name}"
     if not _is_whole(folder, bundle):
-        _replace(folder, bundle)
+        shutil.rmtree(folder, ignore_errors=True)
+        make_once(folder, lambda made: _fill(made, bundle))
     _write_launcher(folder, board.emulator)
     return (str(folder / LAUNCHER),)
 
@@ -37,33 +37,22 @@ def agent_here(board: Board) -> tuple[str, ...]:
 def install_agent(folder: Path, bundle: Bundle, emulator: Sequence[str] = ()) -> Path:
     """Make an agent's folder; what starts the agent."""
     folder.mkdir()
+    _fill(folder, bundle)
+    return _write_launcher(folder, emulator)
+
+
+def _fill(folder: Path, bundle: Bundle) -> None:
     for file in bundle.files:
         shutil.copy(bundle.folder / file, folder / file)
     (folder / AGENT).chmod(0o700)
     (folder / "bundle").write_text(bundle.name + "\n")
-    return _write_launcher(folder, emulator)
 
 
 def _is_whole(folder: Path, bundle: Bundle) -> bool:
     try:
-        found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in bundle.files}
-    except OSError:
+        return {name: sha256_of(folder / name) for name in bundle.files} == bundle.files
+    except ProvisionError:
         return False
-    return found == bundle.files
-
-
-def _replace(folder: Path, bundle: Bundle) -> None:
-    """Make a folder that is not there, or damaged, anew."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        made = Path(scratch) / "agent"
-        install_agent(made, bundle)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not _is_whole(folder, bundle):  # nobody else was faster
-                raise
 
 
 def _write_launcher(folder: Path, emulator: Sequence[str]) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpc.agent_bundle import AGENT, RUNTIME_FILES, SOURCES, compile_sources, compilers, make_bundle
+from rpc.agent_bundle import SOURCES, compile_sources, compilers, make_bundle
+from rpc.kept_folder import make_once
 from rpc.take_over import LIBRARY
 
 _FOLDER = "tracker"
@@ -25,19 +25,13 @@ def make_files(architecture: str, cache: Path, compiler: Sequence[str] | None = 
     bundle = make_bundle(architecture, cache, compiler)
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in _OWN)).hexdigest()
     folder = cache / _FOLDER / f"{bundle.name}-{digest[:8]}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            made = Path(scratch) / "files"
-            made.mkdir()
-            for file in (AGENT, *RUNTIME_FILES):
-                shutil.copyfile(bundle.folder / file, made / file)
-            (made / "bundle").write_text(bundle.name + "\n")
-            options = ("-shared", "-fPIC", "-fvisibility=hidden")
-            compile_sources(compiler or compilers(architecture)[0], [*_OWN, *_SHARED], made / LIBRARY, options)
-            try:
-                made.rename(folder)
-            except OSError:  # somebody else was faster
-                if not folder.is_dir():
-                    raise
+
+    def fill(made: Path) -> None:
+        for file in bundle.files:
+            shutil.copyfile(bundle.folder / file, made / file)
+        (made / "bundle").write_text(bundle.name + "\n")
+        options = ("-shared", "-fPIC", "-fvisibility=hidden")
+        compile_sources(compiler or compilers(architecture)[0], [*_OWN, *_SHARED], made / LIBRARY, options)
+
+    make_once(folder, fill)
     return folder

@@ -88,6 +88,13 @@ def write_table(path: Path, layers: Sequence[Mapping[str, object]] | None = None
     return path
 
 
+def tune_on_boards(inventory: Path, folder: Path, devices: str, trials: int, *options: object) -> Ended:
+    """Tune two small layers, with `folder / "results"` for what comes of it."""
+    where = ("--inventory", inventory, "--results", folder / "results", "--devices", devices)
+    table = write_table(folder / "small.json")
+    return int8tune("tune", table, "--strategy", "random", "--trials", trials, *where, *options)
+
+
 def wait_for_trials(results: Path, count: int, limit_s: float = 30.0) -> None:
     """Wait until a campaign that runs has recorded so many trials."""
     deadline = time.monotonic() + limit_s

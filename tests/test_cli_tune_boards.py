@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from boards import CACHE, board_behind
-from cli_program import Ended, int8tune, write_table
+from cli_program import Ended, tune_on_boards
 from sshd import Sshd, farm_toml, running_sshd
 
 from results.record import Outcome, Trial
@@ -70,9 +70,7 @@ def farm(sshd: Sshd) -> Path:
 
 
 def tune(farm: Path, folder: Path, devices: str, *options: object) -> Ended:
-    table = write_table(folder / "small.json")
-    where = ("--inventory", farm, "--results", folder / "results", "--devices", devices)
-    return int8tune("tune", table, "--strategy", "random", "--trials", TRIALS, *where, *options)
+    return tune_on_boards(farm, folder, devices, TRIALS, *options)
 
 
 def trials(folder: Path) -> list[Trial]:

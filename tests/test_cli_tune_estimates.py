@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from boards import A53, CACHE, a53_behind, why_no_a53
-from cli_program import Ended, int8tune, write_table
+from cli_program import Ended, int8tune, tune_on_boards
 from sshd import Sshd, running_sshd
 
 from results.record import ESTIMATED_BY, DeviceCheck, Duel, Outcome, Trial
@@ -57,9 +57,7 @@ def farm(sshd: Sshd) -> Path:
 
 
 def tune(farm: Path, folder: Path, devices: str, *options: object) -> Ended:
-    table = write_table(folder / "small.json")
-    where = ("--inventory", farm, "--results", folder / "results", "--devices", devices)
-    return int8tune("tune", table, "--strategy", "random", "--trials", TRIALS, *where, *options)
+    return tune_on_boards(farm, folder, devices, TRIALS, *options)
 
 
 def records(folder: Path) -> list[Trial]:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from results.record import Outcome
 from rpc import inventory
 from rpc.base import Transport
-from rpc.farm.boards import PowerSwitch
+from rpc.farm.boards import PowerSwitch, scheduled
 from rpc.farm.driver import Ending, FarmDriver, Replies
 from rpc.farm.entries import Entry
 from rpc.farm.events import Open
@@ -210,4 +210,4 @@ def _scheduled(name: str, target: str, canary_every: int, owned: inventory.Board
     if owned is None:
         return Board(name, target, limits=LIMITS, canary_every=canary_every)
     limits = replace(LIMITS, cooldown_s=owned.cooldown_s)
-    return Board(name, target, limits=limits, canary_every=canary_every, power_cycle=bool(owned.power_cycle))
+    return replace(scheduled(owned), target=target, tags=frozenset(), limits=limits, canary_every=canary_every)
