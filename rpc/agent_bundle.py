@@ -13,14 +13,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rpc.errors import ProvisionError
 from rpc.kept_folder import make_once
+from rpc.runtime_files import WHEELS, names_of, package_folder, runtime_files, sha256_of
 
 AGENT = "agent"
 MARK = "INT8TUNE_AGENT"
@@ -29,25 +28,10 @@ MARK = "INT8TUNE_AGENT"
 SOURCES = Path(__file__).resolve().parent / "agent"
 """The agent's, in C++."""
 
-RUNTIME_FILES = ("libtvm_runtime.so", "libtvm_ffi.so")
-WHEELS = ("apache-tvm==0.27.0.post1", "apache-tvm-ffi==0.1.14.post1")
-
 _FLAGS = ("-std=c++17", "-O2", "-s", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
 _OLDEST_GLIBC = "2.28"
-_DOWNLOAD_LIMIT_S = 600.0
 _COMPILE_LIMIT_S = 300.0
 _LONGEST_WORDS = 300
-# Of the runtime files in the wheels for another machine than this one.
-_SHA256 = {
-    "aarch64": {
-        "libtvm_runtime.so": "ba06950fac134b8d71549111fad2c6605cd6f738061fe0482f217c37ccbdff05",
-        "libtvm_ffi.so": "673d816bd962daddb55d8b0f8ae137e797500307951d0f721227731df0c13e24",
-    },
-    "x86_64": {
-        "libtvm_runtime.so": "43544bbeaea3cd3ffa919f7eac77244753aff28d1440c42f1ba8df03fa6e3948",
-        "libtvm_ffi.so": "e44372c658f0b5b6833f29402edfdd49d14a1e8ca50999d7e099f7c1f0822baa",
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +74,41 @@ def compilers(architecture: str) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def bundle_name(architecture: str, is_portable: bool = False) -> str:
+def bundle_name(architecture: str, is_portable: bool = False, has_gpu: bool = False) -> str:
     """The name of the bundle that this version has for boards of an architecture."""
     digest = hashlib.sha256(repr((architecture, WHEELS, _FLAGS)).encode())
     for source in sorted(SOURCES.glob("*.*")):
         digest.update(source.name.encode() + source.read_bytes())
-    return f"{architecture}-{digest.hexdigest()[:16]}{'-portable' if is_portable else ''}"
+    return f"{architecture}-{digest.hexdigest()[:16]}{'-gpu' * has_gpu}{'-portable' * is_portable}"
 
 
-def is_of_this_version(name: str, architecture: str) -> bool:
+def is_of_this_version(name: str, architecture: str, has_gpu: bool = False) -> bool:
     """Whether a board's bundle has the files of this version, whoever compiled them."""
-    return name in (bundle_name(architecture), bundle_name(architecture, is_portable=True))
+    return name in (bundle_name(architecture, is_portable, has_gpu) for is_portable in (False, True))
 
 
-def make_bundle(architecture: str, cache: Path, compiler: Sequence[str] | None = None) -> Bundle:
+def make_bundle(
+    architecture: str, cache: Path, compiler: Sequence[str] | None = None, *, has_gpu: bool = False
+) -> Bundle:
     """The bundle for boards of an architecture, from the cache if it is there; by the first compiler if None.
 
     Raises:
         ProvisionError: the runtime can't be downloaded, or no compiler for the architecture is here.
     """
     is_portable = compiler is not None and "ziglang" in compiler
-    name = bundle_name(architecture, is_portable)
+    name = bundle_name(architecture, is_portable, has_gpu)
     folder = cache / "bundles" / name
+    runtime = names_of(has_gpu)
 
     def fill(made: Path) -> None:
         chosen = compiler or compilers(architecture)[0]
-        for file, path in _runtime(architecture, cache).items():
+        for file, path in runtime_files(architecture, cache, has_gpu).items():
             shutil.copyfile(path, made / file)
-        libraries = [str(made / file) for file in RUNTIME_FILES]
+        libraries = [str(made / file) for file in names_of(has_gpu=False)]
         compile_sources(chosen, sorted(SOURCES.glob("*.cc")), made / AGENT, libraries)
 
     make_once(folder, fill)
-    return Bundle(name, folder, {file: sha256_of(folder / file) for file in (AGENT, *RUNTIME_FILES)})
+    return Bundle(name, folder, {file: sha256_of(folder / file) for file in (AGENT, *runtime)})
 
 
 def launcher(emulator: Sequence[str] = ()) -> str:
@@ -142,7 +129,7 @@ def compile_sources(compiler: Sequence[str], sources: Sequence[Path], made: Path
     Raises:
         ProvisionError: it does not compile.
     """
-    includes = Path(_package("tvm_ffi")) / "include"
+    includes = package_folder("tvm_ffi") / "include"
     command = [*compiler, *_FLAGS, f"-I{includes}", f"-I{SOURCES}", "-o", str(made), *map(str, sources), *options]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_COMPILE_LIMIT_S, stdin=subprocess.DEVNULL)
@@ -151,58 +138,3 @@ def compile_sources(compiler: Sequence[str], sources: Sequence[Path], made: Path
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         raise ProvisionError(f"the agent does not compile with `{command[0]}`: {lines[0][:_LONGEST_WORDS]}")
-
-
-def _runtime(architecture: str, cache: Path) -> dict[str, Path]:
-    """The runtime's files: this environment's own for this machine's architecture, else those of the wheels."""
-    if architecture == platform.machine():
-        return {
-            "libtvm_runtime.so": Path(_package("tvm")) / "lib" / "libtvm_runtime.so",
-            "libtvm_ffi.so": Path(_package("tvm_ffi")) / "lib" / "libtvm_ffi.so",
-        }
-    folder = cache / "runtime" / f"{architecture}-{'-'.join(wheel.partition('==')[2] for wheel in WHEELS)}"
-    make_once(folder, lambda made: _download(architecture, made))
-    for file, expected in _SHA256[architecture].items():
-        if (found := sha256_of(folder / file)) != expected:
-            raise ProvisionError(f"{folder / file} is not the file of TVM's wheel: sha256 {found}")
-    return {file: folder / file for file in RUNTIME_FILES}
-
-
-def _download(architecture: str, folder: Path) -> None:
-    """TVM's wheels for another machine; of their 100 MB, two files are kept."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        _download_wheels(architecture, Path(scratch))
-        for wheel in Path(scratch).glob("*.whl"):
-            with zipfile.ZipFile(wheel) as archive:
-                for member in archive.namelist():
-                    if Path(member).name in RUNTIME_FILES:
-                        with archive.open(member) as source, (folder / Path(member).name).open("wb") as target:
-                            shutil.copyfileobj(source, target)
-
-
-def _download_wheels(architecture: str, scratch: Path) -> None:
-    machine = ["--platform", f"manylinux_2_28_{architecture}", "--python-version", "3.11", "--only-binary=:all:"]
-    options = [*machine, "--no-deps", "--no-input", "--quiet", "--dest", str(scratch)]
-    command = [sys.executable, "-m", "pip", "download", *options, *WHEELS]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_DOWNLOAD_LIMIT_S, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ProvisionError(f"TVM's runtime for {architecture} was not downloaded: {error}") from error
-    if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise ProvisionError(f"TVM's runtime for {architecture} was not downloaded: {lines[-1][:_LONGEST_WORDS]}")
-
-
-def _package(name: str) -> str:
-    found = importlib.util.find_spec(name)
-    if found is None or not found.submodule_search_locations:
-        raise ProvisionError(f"the package `{name}` is not installed here")
-    return next(iter(found.submodule_search_locations))
-
-
-def sha256_of(path: Path) -> str:
-    """Raises: ProvisionError: the file can't be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise ProvisionError(f"a part of the bundle is missing: {path}") from error

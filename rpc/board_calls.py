@@ -15,9 +15,9 @@ from rpc.errors import DeviceLostError, ProtocolError, SessionEndedError
 from rpc.judging import FailedError
 from rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
 
-_FUNCTIONS = ("load", "add_case", "run", "output", "calls", "time", "set_cold")
+_FUNCTIONS = ("load", "add_case", "run", "output", "calls", "time", "state", "set_cold")
 # What is no candidate's fault, whatever it was that ran.
-_BOARDS_FAULTS = frozenset({"CaseMissing", "NoRoom"})
+_BOARDS_FAULTS = frozenset({"CaseMissing", "NoRoom", "GpuUnusable"})
 _RUN = struct.Struct("<32sqq")
 _CALLS = struct.Struct("<qq")
 _TURN = struct.Struct("<qq")

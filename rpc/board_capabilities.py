@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from rpc.errors import DeviceStartError
+from rpc.gpu import gpu_cache_bytes, gpu_environment, gpu_features, printable
 from rpc.inventory import ARCHITECTURES, Board
 from rpc.request import Capabilities
 
@@ -52,24 +53,27 @@ def capabilities_of(board: Board, about: Mapping[str, str]) -> Capabilities:
     architecture = about.get("architecture", "")
     if architecture not in ARCHITECTURES:
         raise DeviceStartError(f"`{board.name}` must be one of {', '.join(ARCHITECTURES)}: {architecture[:40]!r}")
+    if fault := printable(about.get("gpu_fault", "")):
+        raise DeviceStartError(f"the GPU of `{board.name}` can't be used: {fault}")
     features = _features(about.get("features", ""))
-    cpu = _line(about.get("cpu", "")) or "unknown"
+    cpu = printable(about.get("cpu", "")) or "unknown"
     return Capabilities(
         architecture=architecture,
         cpu=cpu,
         llvm_cpu=board.cpu or _llvm_cpu(architecture, cpu, features),
         llvm_triple=f"{architecture}-linux-gnu",
-        features=features,
+        features=features | gpu_features(about),
         cores=_cores(board, about.get("cores", "")),
-        cache_bytes={} if board.emulator else _caches(about.get("caches", "")),
+        cache_bytes={} if board.emulator else gpu_cache_bytes(about) or _caches(about.get("caches", "")),
         environment={
             "cpu": cpu,
-            "governor": _line(about.get("governor", "")) or "unknown",
-            "kernel": _line(about.get("kernel", "")) or "unknown",
-            "tvm_ffi": _line(about.get("tvm_ffi", "")) or "unknown",
-            "bundle": _line(about.get("bundle", "")) or "unknown",
+            "governor": printable(about.get("governor", "")) or "unknown",
+            "kernel": printable(about.get("kernel", "")) or "unknown",
+            "tvm_ffi": printable(about.get("tvm_ffi", "")) or "unknown",
+            "bundle": printable(about.get("bundle", "")) or "unknown",
             "board": board.name,
             "timing": board.timing.value,
+            **gpu_environment(about),
         },
     )
 
@@ -97,13 +101,9 @@ def _llvm_cpu(architecture: str, cpu: str, features: frozenset[str]) -> str:
 def _cores(board: Board, written: str) -> tuple[int, ...]:
     cores = tuple(int(core) for core in written.split(",") if core.isdigit() and int(core) < _MOST_CORES)
     if not cores or (board.cores and set(cores) != set(board.cores)):
-        raise DeviceStartError(f"`{board.name}` has other cores than it should: {_line(written)}")
+        raise DeviceStartError(f"`{board.name}` has other cores than it should: {printable(written)}")
     return cores
 
 
 def _caches(written: str) -> dict[str, int]:
     return {level: int(size) * _UNITS[unit] for level, size, unit in _CACHE.findall(written) if int(size)}
-
-
-def _line(written: str) -> str:
-    return "".join(char for char in written if char.isprintable())[:200]

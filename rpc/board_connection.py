@@ -22,13 +22,14 @@ def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
         "threads": board.threads,
         "memory_bytes": board.limits.memory_bytes,
         "disk_bytes": board.limits.disk_bytes,
+        "gpu": "" if board.gpu is None else board.gpu,
     }
     try:
         link = AgentLink(_stream(way, deadline))
         try:
             about = link.greet(settings, deadline)
             bundle = about.get("bundle", "")
-            if not is_of_this_version(bundle, about.get("architecture", "")):
+            if not is_of_this_version(bundle, about.get("architecture", ""), board.gpu is not None):
                 raise NotProvisionedError(
                     f"`{board.name}` has the agent of another version: {bundle[:60] or 'unknown'}"
                 )

@@ -22,6 +22,7 @@ from rpc.board_calls import BoardCalls, Ran
 from rpc.board_cases import BoardCase, BoardCases, content
 from rpc.board_timing import BoardTiming
 from rpc.cases import CaseError
+from rpc.gpu import gpu_state
 from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
 from rpc.protocol import Timed
 from rpc.request import Program, Reply, Request
@@ -116,6 +117,7 @@ class _BoardSession:
         self._link = link
         self._calls = BoardCalls(link, request.run_limit_s, time.monotonic() + request.run_limit_s + _PATIENCE_S)
         self._salts = itertools.count()
+        self._device_state: dict[str, float] = {}
 
     def run(self) -> Reply:
         """A session is ended whatever came of it; only with a link that is lost, nobody waits for that."""
@@ -126,16 +128,20 @@ class _BoardSession:
             raise
         self._link.end_session(time.monotonic() + _END_LIMIT_S)
         state = self._link.state(time.monotonic() + _END_LIMIT_S)
-        return Reply(Outcome.OK, timed.times_s, timed.calls_per_repeat, _observed(timed, timings, state))
+        return Reply(
+            Outcome.OK, timed.times_s, timed.calls_per_repeat, _observed(timed, timings, state) | self._device_state
+        )
 
     def _measure(self) -> tuple[Timed, int]:
         self._calls.begin()
         self._check_probe()
         self._load_and_verify()
         timed = steadiest(self._time_once, self._request.timing.most_drift)
+        self._calls.put("state")
         for program in range(len(self._programs)):
             self._put_run(program, 0)
         self._calls.flush()
+        self._device_state = gpu_state(self._calls.done("after timing"))
         for program in range(len(self._programs)):
             self._judge(program, 0, " after timing")
         return timed

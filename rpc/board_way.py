@@ -15,6 +15,7 @@ LAUNCHER = "run"
 
 _LARGEST = 1 << 62
 _LONGEST_S = 1e6
+_NO_GPU = -1
 _NAMES = (
     "name",
     "cpu",
@@ -27,6 +28,7 @@ _NAMES = (
     "emulator",
     "cores",
     "threads",
+    "gpu",
     "timing",
     "limits",
     "tracker_key",
@@ -67,6 +69,7 @@ def way_to_json(way: Way) -> dict[str, object]:
     return fields | {
         "key_file": str(board.key_file or ""),
         "timing": board.timing.value,
+        "gpu": _NO_GPU if board.gpu is None else board.gpu,
         "limits": dataclasses.asdict(board.limits),
         "command": way.command,
         "files": str(way.files or ""),
@@ -93,6 +96,7 @@ def way_from_json(place: str, value: object) -> Way:
         emulator=fields.read("emulator", many(text)),
         cores=fields.read("cores", many(integer(0, 1 << 16))),
         threads=fields.read("threads", integer(1, 1 << 16)),
+        gpu=None if (gpu := fields.read("gpu", integer(_NO_GPU, 1 << 16))) == _NO_GPU else gpu,
         timing=timing,
         limits=fields.read("limits", _limits),
         tracker_key=fields.read("tracker_key", text),

@@ -34,7 +34,7 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _LEAST_MEMORY, _MOST_MEMORY = 16 << 20, 1 << 42
 _LARGEST_KEY_FILE = 1 << 16
 _DAY_S = 86_400.0
-_MOST_TAGS, _MOST_CORES, _HIGHEST_CORE = 64, 1024, 4095
+_MOST_TAGS, _MOST_CORES, _HIGHEST_CORE, _HIGHEST_GPU = 64, 1024, 4095, 63
 
 
 class TransportKind(StrEnum):
@@ -44,6 +44,7 @@ class TransportKind(StrEnum):
     SSH = "ssh"
     TRACKER = "tracker"
     MCA = "mca"
+    GPU = "gpu"
     SIMULATED = "simulated"
 
 
@@ -93,6 +94,7 @@ class Board:
         tracker_key: the device key at a tracker.
         cores: those that kernels run on; all of them if empty.
         threads: cores that one kernel uses.
+        gpu: the number of the GPU that kernels run on, as CUDA counts; None: they run on the CPU.
         cooldown_s: the rest between two sessions.
         power_cycle: a command of the host that turns the board off and on, as arguments; empty without one.
         canary_every: trials between two canaries.
@@ -115,6 +117,7 @@ class Board:
     tags: frozenset[str] = frozenset()
     cores: tuple[int, ...] = ()
     threads: int = 1
+    gpu: int | None = None
     timing: TimingKind = TimingKind.MEASURED
     limits: Limits = Limits()
     cooldown_s: float = 0.0
@@ -161,13 +164,15 @@ _REQUIRED: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.SSH: ("address", "user", "key_file", "host_key"),
     TransportKind.TRACKER: ("address", "port", "tracker_key", "architecture"),
     TransportKind.MCA: ("target", "cpu", "emulator", "architecture"),
+    TransportKind.GPU: (),
     TransportKind.SIMULATED: ("target",),
 }
 _OPTIONAL: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.LOCAL: (),
-    TransportKind.SSH: ("port", "folder", "emulator", "architecture"),
+    TransportKind.SSH: ("port", "folder", "emulator", "architecture", "gpu"),
     TransportKind.TRACKER: ("cpu",),
     TransportKind.MCA: (),
+    TransportKind.GPU: ("gpu",),
     TransportKind.SIMULATED: ("simulation",),
 }
 _LIMITS = ("connect_s", "transfer_s", "run_s", "total_s", "memory", "disk")
@@ -226,6 +231,7 @@ def _board(table: Table, home: Path, profiles: Sequence[str]) -> Board:
         tags=frozenset(table.many("tags", _tag, "1 to 64 letters, digits, `.`, `_` and `-`", _MOST_TAGS)),
         cores=table.many("cores", _core, f"a core's number from 0 to {_HIGHEST_CORE}", _MOST_CORES),
         threads=table.integer("threads", 1, _MOST_CORES, 1),
+        gpu=table.integer("gpu", 0, _HIGHEST_GPU, 0) if kind is TransportKind.GPU or "gpu" in table else None,
         timing=_timing(table, kind, bool(emulator)),
         limits=_limits(table),
         cooldown_s=table.number("cooldown_s", 0, 3600, 0.0),
@@ -401,18 +407,21 @@ def _path(written: str, home: Path) -> Path:
 
 
 def _check_apart(boards: Sequence[Board], tables: Sequence[Table]) -> None:
-    """No two of one name, and no two that share a core of one machine."""
+    """No two of one name, and no two that share a core of one machine, or a GPU."""
     names: set[str] = set()
     places: dict[tuple[str, int], list[Board]] = {}
     for board, table in zip(boards, tables, strict=True):
         if board.name and board.name in names:
             table.fault("name", f"there is a board of this name already: {board.name}")
         names.add(board.name)
-        if not board.name or board.transport not in (TransportKind.LOCAL, TransportKind.SSH):
+        if not board.name or board.transport not in (TransportKind.LOCAL, TransportKind.SSH, TransportKind.GPU):
             continue
         place = (board.address.lower(), board.port) if board.transport is TransportKind.SSH else (LOCALHOST, 0)
         for other in places.setdefault(place, []):
-            if _overlap(board.cores, other.cores):
+            if board.gpu is not None and board.gpu == other.gpu:
+                table.fault("gpu", f"is that of `{other.name}` at {place[0]}, too: {board.gpu}")
+                break
+            if board.gpu is None and other.gpu is None and _overlap(board.cores, other.cores):
                 what = (
                     f"at {place[0]}, its cores: {_in_words(board.cores)}, of `{other.name}`: {_in_words(other.cores)}"
                 )

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle, sha256_of
+from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle
 from rpc.board_way import LAUNCHER
 from rpc.errors import ProvisionError
 from rpc.inventory import Board
 from rpc.kept_folder import make_once
+from rpc.runtime_files import sha256_of
 
 _FOLDER = "agents"
 
 
 def agent_here(board: Board) -> tuple[str, ...]:
-    """What starts a board's agent on this machine, emulated; it is made where it is not there.
+    """What starts a board's agent on this machine, emulated if it has an emulator; it is made where it is not there.
 
     Raises:
         ProvisionError: its emulator is not installed, or the agent can't be made.
     """
-    if not shutil.which(board.emulator[0]):
+    if board.emulator and not shutil.which(board.emulator[0]):
         raise ProvisionError(f"the emulator of `{board.name}` is not installed: {board.emulator[0]}")
     cache = default_cache()
-    bundle = make_bundle(board.architecture, cache)
+    bundle = make_bundle(board.architecture or platform.machine(), cache, has_gpu=board.gpu is not None)
     folder = cache / _FOLDER / f"{board.name}-{bundle.name}"
     if not _is_whole(folder, bundle):
         shutil.rmtree(folder, ignore_errors=True)

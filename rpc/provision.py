@@ -74,7 +74,7 @@ def provision(board: Board, cache: Path, upgrade: bool, say: Callable[[str], Non
         change, bundle, sent = "unchanged", found.bundle, 0
         if not _is_whole(connection, board, found, architecture):
             made = _install(connection, board, architecture, cache, say)
-            change = _change(found, architecture)
+            change = _change(board, found, architecture)
             bundle, sent = made.name, made.size_bytes
         folder = found.folder
         key_line = f'restrict,command="{folder}/{LAUNCHER}" {public_key_of(board)}'
@@ -137,19 +137,23 @@ def _look(connection: SshConnection, board: Board) -> Found:
 def _check_replaceable(board: Board, found: Found, architecture: str, upgrade: bool) -> None:
     if found.state == "foreign":
         raise ProvisionError(f"there is something that int8tune did not make: {found.folder} on `{board.name}`")
-    if found.state == "ours" and not is_of_this_version(found.bundle, architecture) and not upgrade:
+    if (
+        found.state == "ours"
+        and not is_of_this_version(found.bundle, architecture, board.gpu is not None)
+        and not upgrade
+    ):
         raise ProvisionError(f"`{board.name}` has the agent of another version: {found.bundle[:60]}, add --upgrade")
 
 
-def _change(found: Found, architecture: str) -> str:
+def _change(board: Board, found: Found, architecture: str) -> str:
     if found.state == "absent":
         return "installed"
-    return "repaired" if is_of_this_version(found.bundle, architecture) else "upgraded"
+    return "repaired" if is_of_this_version(found.bundle, architecture, board.gpu is not None) else "upgraded"
 
 
 def _is_whole(connection: SshConnection, board: Board, found: Found, architecture: str) -> bool:
     """Whether all of this version's files are there as they were sent, and start as the inventory says."""
-    if found.state != "ours" or not is_of_this_version(found.bundle, architecture):
+    if found.state != "ours" or not is_of_this_version(found.bundle, architecture, board.gpu is not None):
         return False
     folder = shlex.quote(board.folder)
     check = "if sha256sum -c sums >/dev/null 2>&1; then echo whole; fi"
@@ -163,7 +167,7 @@ def _install(
     """With the first compiler whose agent starts on the board."""
     candidates = compilers(architecture)
     for place, compiler in enumerate(candidates):
-        bundle = make_bundle(architecture, cache, compiler)
+        bundle = make_bundle(architecture, cache, compiler, has_gpu=board.gpu is not None)
         say(f"sending {bundle.size_bytes / 1e6:.1f} MB to `{board.name}`")
         _upload(connection, board, bundle)
         try:

@@ -108,7 +108,7 @@ cores = [0, -1, 0]
 """
     assert faults_of(farm, text) == [
         "farm.toml:2: boards[0].name: must be 1 to 64 letters, digits, `.`, `_` and `-`: 'a b'",
-        "farm.toml:3: boards[0].transport: must be one of local, ssh, tracker, mca, simulated: "
+        "farm.toml:3: boards[0].transport: must be one of local, ssh, tracker, mca, gpu, simulated: "
         "'shs', did you mean `ssh`?",
         "farm.toml:4: boards[0].tagz: unknown field, did you mean `tags`?",
         "farm.toml:5: boards[0].theads: unknown field, did you mean `threads`?",
@@ -166,6 +166,7 @@ def test_a_file_that_can_t_be_read(tmp_path: Path) -> None:
         ('user = "-l"', "user: must be a user's name"),
         ('folder = "../up"', "folder: must be a path without `..` and blanks"),
         ("port = 0", "port: must be an integer from 1 to 65535: 0"),
+        ("gpu = 64", "gpu: must be an integer from 0 to 63: 64"),
         ("port = true", "port: must be an integer from 1 to 65535: true"),
         ('cores = "0-3"', "cores: must be a list of at most 1024 items, each a core's number from 0 to 4095: '0-3'"),
         ("cores = [0]\nthreads = 2", "threads: must be at most the 1 of `cores`: 2"),
@@ -216,6 +217,18 @@ def test_missing_fields(farm: Path, missing: str) -> None:
 def test_what_other_transports_need(farm: Path, kind: str, fields: str) -> None:
     found = faults_of(farm, f'[[boards]]\nname = "x"\ntransport = "{kind}"\n')
     assert found == [f"farm.toml:1: boards[0].{name}: missing" for name in fields.split(", ")]
+
+
+def test_gpus(farm: Path) -> None:
+    """Of this machine, or of a board; beside CPUs, and no two boards with one."""
+    farm.write_text(
+        f'{SSH}gpu = 2\n[[boards]]\nname = "near"\ntransport = "gpu"\n[[boards]]\nname = "cpu"\ntransport = "local"\n'
+    )
+    inventory = read_inventory(farm)
+    assert [inventory.board(name).gpu for name in ("a53", "near", "cpu")] == [2, 0, None]
+    again = '[[boards]]\nname = "x"\ntransport = "gpu"\n'
+    found = faults_of(farm, again + again.replace('"x"', '"y"'))
+    assert found == ["farm.toml:4: boards[1].gpu: is that of `x` at localhost, too: 0"]
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])

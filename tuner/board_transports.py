@@ -25,6 +25,7 @@ AGENTS: Mapping[TransportKind, Callable[[Board], AgentTransport]] = {
     TransportKind.SSH: AgentTransport,
     TransportKind.TRACKER: lambda board: TrackerTransport(board, make_files(board.architecture, default_cache())),
     TransportKind.MCA: lambda board: AgentTransport(board, agent_here(board)),
+    TransportKind.GPU: lambda board: AgentTransport(board, agent_here(board)),
 }
 """Boards with an agent."""
 

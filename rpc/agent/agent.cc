@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu.h"
 #include "machine.h"
 #include "processes.h"
 #include "session.h"
@@ -111,6 +112,7 @@ struct Settings {
   std::vector<int> cores;
   uint64_t memory_bytes = 512 << 20;
   uint64_t disk_bytes = 1 << 30;
+  int gpu = kNoGpu;
 };
 
 struct Child {
@@ -279,9 +281,11 @@ void Agent::Greet(const std::string& body) {
   setenv("TVM_BIND_THREADS", "0", 1);  // TVM would bind its threads to cores of its own choice
   settings_.memory_bytes = strtoull(pairs["memory_bytes"].c_str(), nullptr, 10);
   settings_.disk_bytes = strtoull(pairs["disk_bytes"].c_str(), nullptr, 10);
+  if (!pairs["gpu"].empty()) settings_.gpu = atoi(pairs["gpu"].c_str());
   greeted_ = true;
   Say('h', "version=" + std::to_string(kVersion) + "\npid=" + std::to_string(getpid()) + "\nbundle=" +
-               FirstLine(folder_ + "/bundle") + "\n" + AboutMachine() + StateOfMachine(folder_));
+               FirstLine(folder_ + "/bundle") + "\n" + AboutMachine() + StateOfMachine(folder_) +
+               (settings_.gpu == kNoGpu ? "" : AboutGpu(settings_.gpu)));
 }
 
 void Agent::Open(const std::string& body) {
@@ -333,13 +337,14 @@ void Agent::Live(int socket, int errors, int parent, double seconds) {
   LimitTo(RLIMIT_CORE, 0);
   LimitTo(RLIMIT_FSIZE, kLargestLibrary);
   LimitTo(RLIMIT_CPU, rlim_t(seconds * double(std::max<size_t>(settings_.cores.size(), 64))) + 10);
+  // CUDA reserves addresses for all the memory there is; what is really used the agent looks at.
   long pages = atol(ReadAll("/proc/self/statm").c_str());
-  LimitTo(RLIMIT_AS, rlim_t(pages) * rlim_t(sysconf(_SC_PAGESIZE)) + settings_.memory_bytes);
+  if (settings_.gpu == kNoGpu) LimitTo(RLIMIT_AS, rlim_t(pages) * rlim_t(sysconf(_SC_PAGESIZE)) + settings_.memory_bytes);
   int score = open("/proc/self/oom_score_adj", O_WRONLY);
   if (score >= 0 && write(score, "1000", 4) > 0) close(score);
   std::string work = folder_ + "/work";
   if (chdir(work.c_str()) != 0) _exit(1);
-  ServeSession(3, folder_ + "/cases", work);
+  ServeSession(3, folder_ + "/cases", work, settings_.gpu);
   _exit(1);
 }
 

@@ -4,14 +4,9 @@
 // outputs with those it has computed, and the parent ends the process.
 #include "session.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <tvm/ffi/c_api.h>
 #include <unistd.h>
 
@@ -22,56 +17,19 @@
 #include <string>
 #include <vector>
 
+#include "arguments.h"
+#include "gpu.h"
 #include "sha256.h"
 
 namespace int8tune {
 namespace {
 
 constexpr size_t kGuardBytes = 4096;
-constexpr size_t kAlignment = 4096;
 constexpr rlim_t kMostFileBytes = 1 << 20;
 constexpr double kLongRepeatS = 0.05;
 constexpr double kHeadroom = 1.1;
 constexpr double kLargestStep = 100;
 constexpr int kMostVoid = 8;
-
-struct Failure {
-  std::string kind;
-  std::string text;
-};
-
-struct Memory {
-  uint8_t* data = nullptr;
-  size_t bytes = 0;
-
-  explicit Memory(size_t size) : bytes(size) {
-    void* place = nullptr;
-    if (posix_memalign(&place, kAlignment, size ? size : 1) != 0) throw Failure{"MemoryError", "no memory left"};
-    data = static_cast<uint8_t*>(place);
-  }
-  ~Memory() { free(data); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-};
-
-struct Array {
-  DLDataType type;
-  std::vector<int64_t> shape;
-  std::string digest;
-  size_t bytes = 0;
-};
-
-struct Case {
-  std::vector<Array> inputs;
-  Array output;
-};
-
-// What a call takes, and the memory that it has.
-struct Call {
-  std::vector<std::unique_ptr<Memory>> memory;
-  std::vector<DLTensor> tensors;
-  std::vector<TVMFFIAny> arguments;
-};
 
 struct Program {
   TVMFFIObjectHandle function = nullptr;
@@ -84,6 +42,8 @@ struct Program {
 struct Session {
   std::string cases;
   std::string work;
+  int gpu = kNoGpu;
+  std::unique_ptr<Device> opened;
   std::vector<Program> programs;
   int libraries = 0;
   std::string output;
@@ -91,10 +51,10 @@ struct Session {
 
 Session session;
 
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+Device& UsedDevice() {
+  if (session.gpu == kNoGpu) return Host();
+  if (!session.opened) session.opened = OpenGpu(session.gpu);
+  return *session.opened;
 }
 
 long InvoluntarySwitches() {
@@ -154,65 +114,6 @@ void WriteFile(const std::string& path, const char* data, size_t size) {
   close(file);
 }
 
-void ReadCase(const Array& array, uint8_t* place) {
-  std::string path = session.cases + "/" + array.digest;
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  size_t done = 0;
-  while (file >= 0 && done < array.bytes) {
-    ssize_t got = read(file, place + done, array.bytes - done);
-    if (got <= 0) break;
-    done += size_t(got);
-  }
-  if (file >= 0) close(file);
-  if (done < array.bytes) throw Failure{"CaseMissing", array.digest};
-}
-
-Array ParseArray(std::istringstream& words) {
-  int code = 0, bits = 0, axes = 0;
-  Array array;
-  words >> array.digest >> code >> bits >> axes;
-  array.type = {uint8_t(code), uint8_t(bits), 1};
-  size_t count = 1;
-  for (int axis = 0; axis < axes && axis < 16; ++axis) {
-    int64_t extent = 0;
-    words >> extent;
-    array.shape.push_back(extent);
-    count *= size_t(extent);
-  }
-  array.bytes = count * size_t(bits / 8);
-  if (!words) throw Failure{"ValueError", "a case can't be understood"};
-  return array;
-}
-
-void AddTensor(Call& call, Array& array, void* data) {
-  DLTensor tensor = {};
-  tensor.data = data;
-  tensor.device = {kDLCPU, 0};
-  tensor.ndim = int32_t(array.shape.size());
-  tensor.dtype = array.type;
-  tensor.shape = array.shape.data();
-  call.tensors.push_back(tensor);
-}
-
-// The arguments of a case; the output has `guard` bytes before and after it.
-std::unique_ptr<Call> MakeCall(Case& which, size_t guard) {
-  auto call = std::make_unique<Call>();
-  for (Array& array : which.inputs) {
-    call->memory.push_back(std::make_unique<Memory>(array.bytes));
-    ReadCase(array, call->memory.back()->data);
-    AddTensor(*call, array, call->memory.back()->data);
-  }
-  call->memory.push_back(std::make_unique<Memory>(which.output.bytes + 2 * guard));
-  AddTensor(*call, which.output, call->memory.back()->data + guard);
-  for (DLTensor& tensor : call->tensors) {
-    TVMFFIAny any = {};
-    any.type_index = kTVMFFIDLTensorPtr;
-    any.v_ptr = &tensor;
-    call->arguments.push_back(any);
-  }
-  return call;
-}
-
 void Invoke(const Program& program, Call& call) {
   TVMFFIAny result = {};
   if (TVMFFIFunctionCall(program.function, call.arguments.data(), int32_t(call.arguments.size()), &result) != 0) {
@@ -233,16 +134,19 @@ double MeanS(Program& program, int64_t calls) {
     size_t own = program.cases[0].output.bytes;
     for (const Array& array : program.cases[0].inputs) own += array.bytes;
     size_t copies = program.cold_bytes ? program.cold_bytes / std::max<size_t>(own, 1) + 2 : 1;
-    for (size_t copy = 0; copy < copies; ++copy) program.timed.push_back(MakeCall(program.cases[0], 0));
+    for (size_t copy = 0; copy < copies; ++copy) {
+      program.timed.push_back(MakeCall(UsedDevice(), session.cases, program.cases[0], 0));
+    }
   }
   size_t copies = program.timed.size();
-  if (copies == 1) Invoke(program, *program.timed[0]);
-  double started = Now();
-  for (int64_t i = 0; i < calls; ++i) {
-    Invoke(program, *program.timed[program.turn]);
-    if (++program.turn == copies) program.turn = 0;
-  }
-  return (Now() - started) / double(calls);
+  if (copies == 1 || !UsedDevice().IsHost()) Invoke(program, *program.timed[0]);
+  double taken = UsedDevice().Seconds([&] {
+    for (int64_t i = 0; i < calls; ++i) {
+      Invoke(program, *program.timed[program.turn]);
+      if (++program.turn == copies) program.turn = 0;
+    }
+  });
+  return taken / double(calls);
 }
 
 // `MeanS`, again where another process had the core meanwhile; the fastest of some where it always had.
@@ -267,6 +171,7 @@ std::string Load(const TVMFFIByteArray& library, const std::string& expected, co
   }
   std::string path = session.work + "/" + std::to_string(session.libraries++) + ".so";
   WriteFile(path, library.data, library.size);
+  UsedDevice();  // which knows how to load what is in the library
   TVMFFIAny module;
   try {
     module = CallGlobal("ffi.ModuleLoadFromFile", {Text(path.c_str())});
@@ -301,8 +206,9 @@ std::string Run(int64_t index, int64_t number, int64_t salt) {
   Program& program = ProgramAt(index);
   if (number < 0 || size_t(number) >= program.cases.size()) throw Failure{"ValueError", "no such case"};
   Case& which = program.cases[size_t(number)];
-  auto call = MakeCall(which, kGuardBytes);
-  uint8_t* before = call->memory.back()->data;
+  auto call = MakeCall(UsedDevice(), session.cases, which, kGuardBytes);
+  Memory& memory = *call->memory.back();
+  uint8_t* before = memory.host();
   uint8_t* output = before + kGuardBytes;
   uint8_t* after = output + which.output.bytes;
   for (size_t place = 0; place < kGuardBytes; ++place) {
@@ -310,7 +216,10 @@ std::string Run(int64_t index, int64_t number, int64_t salt) {
     after[place] = GuardByte(kGuardBytes + place, salt);
   }
   memset(output, int(0xA5 + 0x3B * salt) & 0xFF, which.output.bytes);
+  memory.Push();
   Invoke(program, *call);
+  UsedDevice().Wait();
+  memory.Pull();
   int64_t changed = 0, first = 0;
   for (size_t place = 0; place < kGuardBytes; ++place) {
     if (before[place] != GuardByte(place, salt) && changed++ == 0) first = int64_t(place) - int64_t(kGuardBytes);
@@ -341,6 +250,14 @@ std::string Calls(int64_t index, double seconds, double slow) {
   }
   std::string answer(reinterpret_cast<char*>(&calls), sizeof calls);
   return answer.append(reinterpret_cast<char*>(&voids), sizeof voids);
+}
+
+// state(): lines `name=value` of numbers, such as a GPU's clocks just after it was timed.
+std::string State() {
+  std::ostringstream lines;
+  lines.precision(17);
+  for (const auto& [name, value] : UsedDevice().State()) lines << name << "=" << value << "\n";
+  return lines.str();
 }
 
 // time(turns): each turn is a program and its calls; the seconds per call of each, and how many repeats were void.
@@ -413,6 +330,7 @@ constexpr Entry kFunctions[] = {
     {"int8tune.calls",
      [](const TVMFFIAny* a, int32_t n) { return Calls(IntegerAt(a, n, 0), NumberAt(a, n, 1), NumberAt(a, n, 2)); }},
     {"int8tune.time", [](const TVMFFIAny* a, int32_t n) { return Time(BytesAt(a, n, 0)); }},
+    {"int8tune.state", [](const TVMFFIAny*, int32_t) { return State(); }},
     {"int8tune.set_cold",
      [](const TVMFFIAny* a, int32_t n) { return SetCold(IntegerAt(a, n, 0), IntegerAt(a, n, 1)); }},
 };
@@ -444,9 +362,10 @@ bool RegisterFunctions() {
   return true;
 }
 
-void ServeSession(int socket, const std::string& cases, const std::string& work) {
+void ServeSession(int socket, const std::string& cases, const std::string& work, int gpu) {
   session.cases = cases;
   session.work = work;
+  session.gpu = gpu;
   TVMFFIAny descriptor = {};
   descriptor.type_index = kTVMFFIInt;
   descriptor.v_int64 = socket;

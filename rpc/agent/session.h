@@ -8,7 +8,10 @@ namespace int8tune {
 // Registers the functions; once, before the first session is forked.
 bool RegisterFunctions();
 
-// Serves until the other side ends the session. Cases are read from `cases`, libraries written to `work`.
-void ServeSession(int socket, const std::string& cases, const std::string& work);
+constexpr int kNoGpu = -1;
+
+// Serves until the other side ends the session. Cases are read from `cases`, libraries written to `work`; kernels run on
+// the GPU of that number, or here.
+void ServeSession(int socket, const std::string& cases, const std::string& work, int gpu);
 
 }  // namespace int8tune
