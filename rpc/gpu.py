@@ -15,13 +15,13 @@ _LONGEST_LINE = 200
 
 
 def gpu_features(about: Mapping[str, str]) -> frozenset[str]:
-    """The architectures whose code the GPU runs, such as `sm_80` and `sm_86`; none where there is no GPU.
+    """The architectures whose code the GPU runs, such as `cuda_sm_80` and `cuda_sm_86`; none where there is no GPU.
 
     Code for one architecture runs on those of the same major version with an equal or higher minor one (CUDA C++
     Programming Guide, "Binary Compatibility").
     """
     match = _ARCHITECTURE.fullmatch(about.get("gpu_architecture", ""))
-    return frozenset(f"sm_{match[1]}{minor}" for minor in range(int(match[2]) + 1)) if match else frozenset()
+    return frozenset(f"cuda_sm_{match[1]}{minor}" for minor in range(int(match[2]) + 1)) if match else frozenset()
 
 
 def gpu_cache_bytes(about: Mapping[str, str]) -> dict[str, int]:

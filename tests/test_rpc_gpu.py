@@ -54,7 +54,7 @@ def transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentTranspo
 
 def test_what_the_gpu_is(transport: AgentTransport) -> None:
     found = transport.start()
-    assert "sm_90" in found.features
+    assert "cuda_sm_90" in found.features
     assert found.cache_bytes == {"L2": 50 << 20}
     assert found.environment["gpu"] == "Played GPU"
     assert found.environment["gpu_driver"] == "580.65.06"
