@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rpc.errors import DeviceLostError, SessionEndedError, SilentError
+from rpc.foreign_text import one_line
 
 AGENT_VERSION = 1
 PING_AFTER_S = 3.0
@@ -23,6 +24,7 @@ SILENCE_S = 12.0
 _LONGEST_MESSAGE = 16 << 20
 _CHUNK = 1 << 18
 _DIGEST_BYTES = 32
+_LONGEST_WORDS = 300
 _HEAD = struct.Struct("<cI")
 
 
@@ -252,4 +254,4 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _text(data: bytes) -> str:
-    return "".join(char if char.isprintable() else " " for char in data.decode(errors="replace"))[:300]
+    return one_line(data.decode(errors="replace"), _LONGEST_WORDS)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from rpc.errors import DeviceStartError
-from rpc.gpu import gpu_cache_bytes, gpu_environment, gpu_features, printable
+from rpc.foreign_text import one_line
+from rpc.gpu import LONGEST_LINE, gpu_cache_bytes, gpu_environment, gpu_features
 from rpc.inventory import ARCHITECTURES, Board
 from rpc.request import Capabilities
 
@@ -53,10 +54,10 @@ def capabilities_of(board: Board, about: Mapping[str, str]) -> Capabilities:
     architecture = about.get("architecture", "")
     if architecture not in ARCHITECTURES:
         raise DeviceStartError(f"`{board.name}` must be one of {', '.join(ARCHITECTURES)}: {architecture[:40]!r}")
-    if fault := printable(about.get("gpu_fault", "")):
+    if fault := one_line(about.get("gpu_fault", ""), LONGEST_LINE):
         raise DeviceStartError(f"the GPU of `{board.name}` can't be used: {fault}")
     features = _features(about.get("features", ""))
-    cpu = printable(about.get("cpu", "")) or "unknown"
+    cpu = one_line(about.get("cpu", ""), LONGEST_LINE) or "unknown"
     return Capabilities(
         architecture=architecture,
         cpu=cpu,
@@ -67,10 +68,10 @@ def capabilities_of(board: Board, about: Mapping[str, str]) -> Capabilities:
         cache_bytes={} if board.emulator else gpu_cache_bytes(about) or _caches(about.get("caches", "")),
         environment={
             "cpu": cpu,
-            "governor": printable(about.get("governor", "")) or "unknown",
-            "kernel": printable(about.get("kernel", "")) or "unknown",
-            "tvm_ffi": printable(about.get("tvm_ffi", "")) or "unknown",
-            "bundle": printable(about.get("bundle", "")) or "unknown",
+            "governor": one_line(about.get("governor", ""), LONGEST_LINE) or "unknown",
+            "kernel": one_line(about.get("kernel", ""), LONGEST_LINE) or "unknown",
+            "tvm_ffi": one_line(about.get("tvm_ffi", ""), LONGEST_LINE) or "unknown",
+            "bundle": one_line(about.get("bundle", ""), LONGEST_LINE) or "unknown",
             "board": board.name,
             "timing": board.timing.value,
             **gpu_environment(about),
@@ -101,7 +102,7 @@ def _llvm_cpu(architecture: str, cpu: str, features: frozenset[str]) -> str:
 def _cores(board: Board, written: str) -> tuple[int, ...]:
     cores = tuple(int(core) for core in written.split(",") if core.isdigit() and int(core) < _MOST_CORES)
     if not cores or (board.cores and set(cores) != set(board.cores)):
-        raise DeviceStartError(f"`{board.name}` has other cores than it should: {printable(written)}")
+        raise DeviceStartError(f"`{board.name}` has other cores than it should: {one_line(written, LONGEST_LINE)}")
     return cores
 
 

@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Mapping
 
+from rpc.foreign_text import one_line
+
 _ARCHITECTURE = re.compile(r"sm_(\d{1,2})(\d)")
 _BYTES = re.compile(r"\d{1,15}")
 _TOLD = ("gpu", "gpu_driver", "gpu_runtime", "gpu_multiprocessors", "gpu_clock_khz", "gpu_memory_bytes")
 _STATE = ("gpu_clock_hz", "gpu_memory_clock_hz", "gpu_temperature_c", "gpu_power_w", "gpu_throttle_reasons")
 _LARGEST = 1e15
-_LONGEST_LINE = 200
+LONGEST_LINE = 200
+"""Of what a board says of itself."""
 
 
 def gpu_features(about: Mapping[str, str]) -> frozenset[str]:
@@ -32,7 +35,7 @@ def gpu_cache_bytes(about: Mapping[str, str]) -> dict[str, int]:
 
 def gpu_environment(about: Mapping[str, str]) -> dict[str, str]:
     """What records say of it: its name, its driver, its size; empty where there is no GPU."""
-    return {name: said for name in _TOLD if (said := printable(about.get(name, "")))}
+    return {name: said for name in _TOLD if (said := one_line(about.get(name, ""), LONGEST_LINE))}
 
 
 def gpu_state(written: bytes) -> dict[str, float]:
@@ -40,11 +43,6 @@ def gpu_state(written: bytes) -> dict[str, float]:
     lines = (line.partition("=") for line in written.decode(errors="replace").splitlines())
     said = {name: value for name, _, value in lines if name in _STATE}
     return {name: number for name, value in said.items() if (number := _number(value)) is not None}
-
-
-def printable(written: str) -> str:
-    """One line of what a board wrote."""
-    return "".join(char for char in written if char.isprintable())[:_LONGEST_LINE]
 
 
 def _number(written: str) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from results.record import Outcome
 from rpc.cases import CaseError
+from rpc.foreign_text import one_line
 from rpc.protocol import Timed
 from rpc.request import Reply
 
@@ -29,7 +30,7 @@ class FailedError(Exception):
 
 def failed_reply(error: CaseError | FailedError) -> Reply:
     """The answer to a request whose session failed, or whose cases can't be read."""
-    text = _one_line(str(error))
+    text = one_line(str(error), _LONGEST_ERROR)
     if isinstance(error, CaseError):
         return Reply(Outcome.DEVICE_LOST, error_class="CaseUnreadable", error=text)
     return Reply(error.outcome, error_class=error.error_class, error=text)
@@ -59,8 +60,3 @@ def observed(timed: Timed, timings: int, load_1min: float | None, frequency_hz: 
         "interrupted": float(timed.void),
     }
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _one_line(message: str) -> str:
-    """Printable, on one line, and not too long."""
-    return " ".join("".join(char if char.isprintable() else " " for char in message).split())[:_LONGEST_ERROR]

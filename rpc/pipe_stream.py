@@ -11,6 +11,7 @@ from typing import IO
 
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, DeviceStartError
+from rpc.foreign_text import last_line
 
 _CHUNK = 1 << 16
 _END_LIMIT_S = 2.0
@@ -58,5 +59,4 @@ class PipeStream:
         self._stderr.close()
 
     def last_words(self) -> str:
-        lines = processes.tail(self._stderr.fileno(), _LONGEST_TAIL).splitlines() or [""]
-        return "".join(char for char in lines[-1] if char.isprintable())
+        return last_line(processes.tail(self._stderr.fileno(), _LONGEST_TAIL), _LONGEST_TAIL)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rpc.errors import DeviceLostError, HostKeyError, LoginError, NoSshError, UnreachableError
+from rpc.foreign_text import last_line, one_line
 from rpc.inventory import Board, is_public_key, public_key_blob
 
 if TYPE_CHECKING:
@@ -165,8 +166,7 @@ class SshStream:
     def last_words(self) -> str:
         if not self._channel.recv_stderr_ready():
             return ""
-        lines = self._channel.recv_stderr(_CHUNK).decode(errors="replace").strip().splitlines()
-        return "".join(char for char in (lines or [""])[-1] if char.isprintable())[:_LONGEST_WORDS]
+        return last_line(self._channel.recv_stderr(_CHUNK).decode(errors="replace"), _LONGEST_WORDS)
 
     def _limit(self, deadline: float) -> None:
         self._channel.settimeout(max(0.001, deadline - time.monotonic()))
@@ -318,4 +318,4 @@ def _drain(channel: paramiko.Channel, out: bytearray, errors: bytearray) -> None
 
 def _words(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return "".join(char if char.isprintable() else " " for char in str(text))[:_LONGEST_WORDS].strip().rstrip(".")
+    return one_line(str(text), _LONGEST_WORDS).rstrip(".")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rpc import framing
 from rpc.errors import DeviceLostError, ProtocolError, TrackerError
+from rpc.foreign_text import last_line
 from rpc.inventory import Board
 from rpc.socket_stream import SocketStream
 from rpc.tracker_client import Server, Tracker, connected
@@ -185,8 +186,7 @@ class _ServerSession:
             raise TrackerError(f"{self._name} does not answer: {error}") from error
 
     def _refused(self, what: str, why: str) -> TrackerError:
-        lines = [line for line in why.splitlines() if line.strip()] or ["no message"]
-        words = "".join(char if char.isprintable() else " " for char in lines[-1]).strip()
+        words = last_line(why, len(why)) or "no message"
         if len(words) > _LONGEST_SHOWN:  # what matters comes last
             words = f"... {words[-_LONGEST_SHOWN:].partition(' ')[2]}"
         return TrackerError(f"{self._name} does not {what}: {words}")

@@ -19,6 +19,7 @@ from typing import Self
 from rpc import framing
 from rpc.errors import DeviceLostError, ProtocolError, TrackerError
 from rpc.fields import integer, text
+from rpc.foreign_text import one_line
 
 _MAGIC = struct.pack("<i", 0x2F271)
 _LENGTH = struct.Struct("<i")
@@ -89,7 +90,7 @@ class Tracker:
         """
         servers = self.servers(deadline)
         if not servers.get(key):
-            known = ", ".join(f"`{_printable(name)}`" for name in sorted(servers)[:_MOST_SHOWN]) or "none"
+            known = ", ".join(f"`{one_line(name, _LONGEST_SHOWN)}`" for name in sorted(servers)[:_MOST_SHOWN]) or "none"
             raise TrackerError(f"the tracker at {self._where} has no server with key `{key}`, its keys: {known}")
         return servers[key]
 
@@ -122,7 +123,7 @@ class Tracker:
                     return answer
         except (ValueError, RecursionError):
             pass
-        raise TrackerError(f"the tracker at {self._where} answers nonsense: {_printable(repr(body[:_LONGEST_SHOWN]))}")
+        raise TrackerError(f"the tracker at {self._where} answers nonsense: {one_line(repr(body), _LONGEST_SHOWN)}")
 
 
 def connected(what: str, host: str, port: int, deadline: float) -> socket.socket:
@@ -156,8 +157,4 @@ def _server(handed_out: object) -> Server:
                 return Server(host, integer(1, 65_535)("port", port), text("key", match_key))
     except ProtocolError as error:
         raise TrackerError(f"the tracker answers nonsense: {error}") from error
-    raise TrackerError(f"the tracker answers nonsense: {_printable(repr(handed_out))}")
-
-
-def _printable(words: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in words)[:_LONGEST_SHOWN]
+    raise TrackerError(f"the tracker answers nonsense: {one_line(repr(handed_out), _LONGEST_SHOWN)}")

@@ -291,7 +291,7 @@ def test_an_agent_that_can_not_start(farm: StockFarm, files: Path, tmp_path: Pat
     said = failure(farm.board(), other)
     assert said == (
         "the agent that was sent to `rasp` does not answer: the board's agent gave up: "
-        "it can't be started: Exec format error "
+        "it can't be started: Exec format error"
     )
     wait_until(lambda: free_servers(farm) == 2, limit_s=5)
 

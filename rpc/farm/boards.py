@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rpc import inventory, processes
 from rpc.farm.values import Board, Limits
+from rpc.foreign_text import last_line
 
 _SHOWN = 200
 # Of what a command writes, so much is read at a time, and so much is kept: one that writes without end waits.
@@ -102,8 +103,7 @@ class PowerSwitch:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     code = process.wait(_LOOK_EVERY_S)
                 kept = (kept + _some(output.fileno()))[-_KEPT:]
-        lines = kept.decode(errors="replace").strip().splitlines()
-        return code, "".join(char for char in lines[-1] if char.isprintable()) if lines else ""
+        return code, last_line(kept.decode(errors="replace"), _KEPT)
 
 
 def _some(descriptor: int) -> bytes:
