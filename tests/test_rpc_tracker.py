@@ -134,6 +134,14 @@ def free_servers(farm: StockFarm) -> int:
     return int(summary["queue_info"][KEY]["free"])
 
 
+def known_keys(farm: StockFarm) -> set[str]:
+    """Of which the tracker has a server: its process is one of `server:KEY`, free or not."""
+    from tvm import rpc
+
+    info = rpc.connect_tracker("127.0.0.1", farm.port).summary()["server_info"]
+    return {str(server["key"]).removeprefix("server:") for server in info}
+
+
 def test_a_key_that_the_tracker_does_not_know(farm: StockFarm, files: Path) -> None:
     said = failure(replace(farm.board(), tracker_key="x68"), files)
     assert said == f"the tracker at 127.0.0.1:{farm.port} has no server with key `x68`, its keys: `x86`"
@@ -262,6 +270,7 @@ def test_a_server_that_is_killed_in_a_session(farm: StockFarm, files: Path, kern
         assert reply.outcome is Outcome.DEVICE_LOST
         assert "closed the connection" in reply.error
         wait_until(lambda: not farm.agents(), limit_s=5)
+        wait_until(lambda: "killed" not in known_keys(farm), limit_s=5)  # the tracker finds out in its own time
         lost = transport.run(kernels.request("good"))
         assert lost.outcome is Outcome.DEVICE_LOST
         assert "has no server with key `killed`, its keys: " in lost.error
