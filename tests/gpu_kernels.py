@@ -22,6 +22,7 @@ from tvm.script.ir_builder import tirx as T
 SIZE = math.prod(SHAPE)
 THREADS = 64
 DRIVER = Path(__file__).with_name("played_gpu.c")
+CUBLASLT = Path(__file__).with_name("played_cublaslt.c")
 DRIVER_NAMES = ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1")
 TARGET = {"kind": "cuda", "arch": "sm_90", "host": {"kind": "llvm", "mtriple": "x86_64-linux-gnu"}}
 
@@ -56,6 +57,13 @@ def install_played_gpu(folder: Path, **settings: int) -> None:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(first)
     (folder / "played_gpu.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+
+
+def install_played_cublaslt(folder: Path) -> None:
+    """Put a libcublasLt for that driver beside it."""
+    options = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-pedantic"]
+    made = str(folder / "libcublasLt.so.13")
+    subprocess.run(["cc", *options, "-o", made, str(CUBLASLT), "-ldl", "-lm"], check=True, timeout=60)
 
 
 def build_gpu_kernels(folder: Path) -> Kernels:
