@@ -237,8 +237,7 @@ int cuModuleLoadData(void** module, const void* image) {
   int file = memfd_create("image", 0);
   if (write(file, image, bytes) != (ssize_t)bytes) return 200;
   snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-  *module = dlopen(path, RTLD_NOW);
-  close(file);
+  *module = dlopen(path, RTLD_NOW); /* the file stays open: of one name, another image would be this library again */
   return *module ? 0 : 200;
 }
 int cuModuleGetFunction(void** found, void* module, const char* name) {

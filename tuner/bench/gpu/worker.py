@@ -130,6 +130,7 @@ class GpuKernelRunner(GpuRunner):
         return run
 
     def _stream(self) -> Any:
+        assert self.cuda.stream.value is not None
         return self._ffi.use_raw_stream(self._ffi.device("cuda", self.cuda.number), self.cuda.stream.value)
 
 
