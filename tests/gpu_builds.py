@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +26,7 @@ from tuner.verify import read_case
 
 
 class PlayedPool:
-    """A pool that builds in this process, when it is asked. Layers are usual ones, with the float rule and u8 out of it."""
+    """A pool that builds in this process, when it is asked. It takes usual layers: the float rule, and u8 out of it."""
 
     width = 1
 
@@ -75,16 +76,10 @@ def _build(workload: Workload, suite: Path, folder: Path) -> Program:
 def _inputs(workload: Workload, operands: Operands) -> list[Any]:
     """Both matrices without zero points, in int32; the border is 0 then."""
     centred = operands.data.astype(np.int32) - operands.data_zero_point
-    matrices = matrices_of(workload, _with_data(operands, centred))
+    matrices = matrices_of(workload, replace(operands, data=centred))
     scale = np.broadcast_to(operands.scale, matrices.channels).astype(np.float32)
     weight = matrices.weight[: matrices.channels].astype(np.int32)
     return [np.ascontiguousarray(array) for array in (matrices.data, weight, operands.bias, scale)]
-
-
-def _with_data(operands: Operands, data: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(operands, data=data)
 
 
 def _product(rows: int, depth: int, columns: int, zero_point: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import math
 import os
@@ -18,11 +19,14 @@ from rpc.timing import time_in_turn
 from schedules.template import Rejection
 from schedules.workload import parse_workload
 from tuner.bench.contestant import Contestant, Contestants
+from tuner.bench.gpu.libraries import CUBLASLT, find_library
+from tuner.bench.gpu.peers import lt
 from tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
 from tuner.bench.gpu.peers.matrices import product_operands
 from tuner.bench.gpu.peers.registry import GPU_PEERS
 from tuner.bench.layers import choose_layers
 from tuner.bench.match import Player, seat_peer
+from tuner.bench.peers.base import PeerError
 
 PRODUCTS = (
     "dense-u8s8-19x96-o64-float.c-u8",
@@ -122,6 +126,27 @@ def test_forms_have_the_same_work(peer: object) -> None:
 def test_every_layer_that_is_no_group_has_a_product() -> None:
     for layer in choose_layers(["resnet50", "bert_base"]):
         assert any(not isinstance(peer.form(layer), Rejection) for peer in CUBLASLT_PEERS)
+
+
+@pytest.mark.skipif(find_library(CUBLASLT) is None, reason="needs the extra `gpu-peers`: no libcublasLt is installed")
+def test_attributes_are_those_of_the_real_library() -> None:
+    """What needs no GPU: it refuses an attribute of another size, and says what was set."""
+    path = find_library(CUBLASLT)
+    assert path is not None
+    real = lt.Lt(path)
+    described = real.make("cublasLtMatmulDescCreate", lt.CUBLAS_COMPUTE_32I, lt.DataType.CUDA_R_32F)
+    taken = ctypes.c_int32(lt.CUBLAS_OP_T)
+    real.set("cublasLtMatmulDescSetAttribute", described, lt.CUBLASLT_MATMUL_DESC_TRANSA, taken)
+        "cublasLtMatmulDescSetAttribute", described, lt.CUBLASLT_MATMUL_DESC_TRANSA, ctypes.c_int32(lt.CUBLAS_OP_T)
+    )
+    with pytest.raises(PeerError, match="cublasLtMatmulDescSetAttribute: CUBLAS_STATUS_INVALID_VALUE"):
+        real.set("cublasLtMatmulDescSetAttribute", described, lt.CUBLASLT_MATMUL_DESC_TRANSA, ctypes.c_int64(1))
+    preference = real.make("cublasLtMatmulPreferenceCreate")
+    limit = ctypes.c_uint64(1 << 25)
+    real.set("cublasLtMatmulPreferenceSetAttribute", preference, lt.CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, limit)
+    for element in lt.DataType:
+        assert real.make("cublasLtMatrixLayoutCreate", element, 64, 32, 64).value
+    assert real.version.split(".")[0] in ("12", "13")
 
 
 def test_the_fastest_algorithm_is_taken(contestants: Contestants, tmp_path: Path) -> None:

@@ -17,14 +17,20 @@ from gpu_builds import PlayedPool
 from gpu_kernels import install_played_cublaslt, install_played_gpu
 
 import schedules.target
+import tuner.bench.gpu.libraries
 import tuner.bench.gpu.site
+import tuner.bench.run
+from results.base import Store
 from results.record import BenchResult, Outcome
 from results.store import SqliteStore
 from rpc.agent_bundle import compilers, make_bundle
 from rpc.inventory import Board, TransportKind
 from rpc.local_agent import install_agent
 from rpc.ssh import AgentTransport
-from schedules.target import Profile
+from schedules.errors import WorkloadError
+from schedules.target import Profile, Target
+from schedules.workload import Workload
+from tuner.bench.own import Choice, choose
 from tuner.board_transports import TRANSPORTS
 from tuner.cli.program import run
 
@@ -32,6 +38,7 @@ pytestmark = pytest.mark.alone
 
 DENSE = "dense-u8s8-32x16-o24-float.c-u8"
 POINTWISE = "conv2d-u8s8-1x4x4x16-k1x1x32-s1-p0-float.c-u8"
+DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
 SPATIAL = "conv2d-u8s8-1x5x5x8-k3x3x16-s1-p1-float.c-u8"
 BRIEF = ("--runs", "5", "--run-ms", "1")
 FARM = '[[boards]]\nname = "h100"\ntransport = "gpu"\n\n[[boards]]\nname = "here"\ntransport = "local"\n'
@@ -69,12 +76,6 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
     return Played(tmp_path, monkeypatch)
 
 
-def write_layers(path: Path) -> str:
-    layer = {"input": [16, 4, 4], "out": 32, "kernel": 1}
-    path.write_text(json.dumps({"name": "small", "layers": [layer]}))
-    return str(path)
-
-
 def test_a_table_of_layers_whose_outputs_were_verified(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     against = ("--against", "cublaslt,cublaslt-gemm")
     assert played.bench(DENSE, POINTWISE, SPATIAL, *against, *BRIEF) == 0
@@ -110,6 +111,31 @@ def test_batches_classes_and_json(played: Played, capsys: pytest.CaptureFixture[
     assert layer["peers"][0]["workload"] == "conv2d-s8s8-3x4x4x16-k1x1x32-s1-p0-s32"
     assert layer["ops_per_s"] == pytest.approx(2 * 3 * 16 * 16 * 32 / layer["time_s"])
     assert 0 < layer["peak_share"] < 1
+
+
+def test_layers_without_a_template_are_left_out(
+    played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def choose_but_depthwise(store: Store, workload: Workload, target: Target, device: str) -> Choice:
+        if workload.op == "dwconv2d":
+            raise WorkloadError("no template takes it")
+        return choose(store, workload, target, device)
+
+    monkeypatch.setattr(tuner.bench.run, "choose", choose_but_depthwise)
+    assert played.bench(DEPTHWISE, DENSE, "--against", "cublaslt", *BRIEF) == 0
+    shown = capsys.readouterr()
+    assert f"note: 1 layers are left out, no template takes them there: {DEPTHWISE} first" in shown.err
+    assert "dense 32x16->24" in shown.out
+
+
+def test_without_a_library_to_compare_with_there_is_nothing_to_do(
+    played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tuner.bench.gpu.libraries, "_folders", lambda: iter(()))
+    assert played.bench(DENSE, "--against", "cublaslt,cublaslt-s32") == 1
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == "error: none of the libraries to compare with is installed: cublaslt, cublaslt-s32"
+    assert hint == "hint: install the libraries to compare with: pip install 'int8tune[gpu-peers]'"
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from schedules.workload import Workload
     from tuner.bench.gpu.peers.base import GpuPeer
     from tuner.bench.peers.base import Peer
-    from tuner.bench.peers.registry import Known
     from tuner.bench.run import BenchSpec
 
 INSTALL = "pip install 'int8tune[peers]'"
+INSTALL_FOR_GPU = "pip install 'int8tune[gpu-peers]'"
 EXAMPLE_CLASS = "depthwise"
 
 NamesArgument = Annotated[
@@ -195,32 +195,41 @@ def _peers(against: str | None) -> tuple[Peer, ...]:
         NoPeersError: none is installed.
     """
     from tuner.bench.peers.registry import PEERS, missing_distributions, peers_named
+    from tuner.errors import NoPeersError
 
     wanted = PEERS if against is None else peers_named(against.split(","))
     missing = {peer.name: missing_distributions(peer.requires) for peer in wanted}
-    return _installed(wanted, missing)
-
-
-def _gpu_peers(against: str | None) -> tuple[GpuPeer, ...]:
-    """The libraries to compare with on a GPU that are installed; raises as `_peers`."""
-    from tuner.bench.gpu.peers.registry import GPU_PEERS
-    from tuner.bench.peers.registry import peers_named
-
-    wanted = GPU_PEERS if against is None else peers_named(against.split(","), GPU_PEERS)
-    return _installed(wanted, {peer.name: () if peer.is_installed() else peer.requires for peer in wanted})
-
-
-def _installed(wanted: Sequence[Known], missing: Mapping[str, Sequence[str]]) -> tuple[Known, ...]:
-    """Those of which nothing is missing; the others are named."""
-    from tuner.errors import NoPeersError
-
     found = tuple(peer for peer in wanted if not missing[peer.name])
     if not found:
         raise NoPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")
+    _say_missing(missing, INSTALL)
+    return found
+
+
+def _gpu_peers(against: str | None) -> tuple[GpuPeer, ...]:
+    """The libraries to compare with on a GPU that are installed.
+
+    Raises:
+        BenchSpecError: nobody knows one of the names.
+        NoGpuPeersError: none is installed.
+    """
+    from tuner.bench.gpu.peers.registry import GPU_PEERS
+    from tuner.bench.peers.registry import peers_named
+    from tuner.errors import NoGpuPeersError
+
+    wanted = GPU_PEERS if against is None else peers_named(against.split(","), GPU_PEERS)
+    missing = {peer.name: () if peer.is_installed() else peer.requires for peer in wanted}
+    found = tuple(peer for peer in wanted if not missing[peer.name])
+    if not found:
+        raise NoGpuPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")
+    _say_missing(missing, INSTALL_FOR_GPU)
+    return found
+
+
+def _say_missing(missing: Mapping[str, Sequence[str]], install: str) -> None:
     for name, distributions in missing.items():
         if distributions:
-            say(f"note: {name} is left out, not installed: {', '.join(distributions)}; {INSTALL}")
-    return found
+            say(f"note: {name} is left out, not installed: {', '.join(distributions)}; {install}")
 
 
 def _classes(spec: BenchSpec) -> tuple[str, ...]:
