@@ -137,8 +137,6 @@ def test_attributes_are_those_of_the_real_library() -> None:
     described = real.make("cublasLtMatmulDescCreate", lt.CUBLAS_COMPUTE_32I, lt.DataType.CUDA_R_32F)
     taken = ctypes.c_int32(lt.CUBLAS_OP_T)
     real.set("cublasLtMatmulDescSetAttribute", described, lt.CUBLASLT_MATMUL_DESC_TRANSA, taken)
-        "cublasLtMatmulDescSetAttribute", described, lt.CUBLASLT_MATMUL_DESC_TRANSA, ctypes.c_int32(lt.CUBLAS_OP_T)
-    )
     with pytest.raises(PeerError, match="cublasLtMatmulDescSetAttribute: CUBLAS_STATUS_INVALID_VALUE"):
         real.set("cublasLtMatmulDescSetAttribute", described, lt.CUBLASLT_MATMUL_DESC_TRANSA, ctypes.c_int64(1))
     preference = real.make("cublasLtMatmulPreferenceCreate")
