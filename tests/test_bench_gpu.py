@@ -147,14 +147,17 @@ def test_attributes_are_those_of_the_real_library() -> None:
     assert real.version.split(".")[0] in ("12", "13")
 
 
-def test_the_fastest_algorithm_is_taken(contestants: Contestants, tmp_path: Path) -> None:
+def test_the_fastest_algorithm_is_taken(
+    contestants: Contestants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first one that the played library names takes three times as long as the last."""
-    one = player(contestants, "cublaslt")
-    seat_peer(one, parse_workload("dense-u8s8-64x64-o64-float.c-u8"), tmp_path)
-    fast_s = min(one.contestant.mean_s(20) for _ in range(5))
-    seat_peer(one, parse_workload("dense-u8s8-128x64-o64-float.c-u8"), tmp_path)
-    twice_s = min(one.contestant.mean_s(20) for _ in range(5))
-    assert 1.5 < twice_s / fast_s < 2.7
+    taken_s = []
+    for _ in range(2):
+        one = player(contestants, "cublaslt")
+        assert seat_peer(one, parse_workload("dense-u8s8-64x64-o64-float.c-u8"), tmp_path).error == ""
+        taken_s.append(min(one.contestant.mean_s(20) for _ in range(5)))
+        monkeypatch.setenv("PLAYED_ALGORITHMS", "1")
+    assert taken_s[1] > 2 * taken_s[0]
 
 
 def test_own_kernels_are_judged_and_timed(contestants: Contestants, kernels: Kernels) -> None:
