@@ -147,6 +147,7 @@ def test_attributes_are_those_of_the_real_library() -> None:
     assert real.version.split(".")[0] in ("12", "13")
 
 
+@pytest.mark.alone
 def test_the_fastest_algorithm_is_taken(
     contestants: Contestants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,9 +156,9 @@ def test_the_fastest_algorithm_is_taken(
     for _ in range(2):
         one = player(contestants, "cublaslt")
         assert seat_peer(one, parse_workload("dense-u8s8-64x64-o64-float.c-u8"), tmp_path).error == ""
-        taken_s.append(min(one.contestant.mean_s(20) for _ in range(5)))
+        taken_s.append(min(one.contestant.mean_s(2) for _ in range(30)))
         monkeypatch.setenv("PLAYED_ALGORITHMS", "1")
-    assert taken_s[1] > 2 * taken_s[0]
+    assert taken_s[1] > 1.7 * taken_s[0]
 
 
 def test_own_kernels_are_judged_and_timed(contestants: Contestants, kernels: Kernels) -> None:
