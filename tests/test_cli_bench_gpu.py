@@ -116,7 +116,7 @@ def test_batches_classes_and_json(played: Played, capsys: pytest.CaptureFixture[
 def test_layers_without_a_template_are_left_out(
     played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def choose_but_depthwise(store: Store, workload: Workload, target: Target, device: str) -> Choice:
+    def choose_but_depthwise(store: Store, workload: Workload, target: Target, device: str, _: str | None) -> Choice:
         if workload.op == "dwconv2d":
             raise WorkloadError("no template takes it")
         return choose(store, workload, target, device)
@@ -124,8 +124,15 @@ def test_layers_without_a_template_are_left_out(
     monkeypatch.setattr(tuner.bench.run, "choose", choose_but_depthwise)
     assert played.bench(DEPTHWISE, DENSE, "--against", "cublaslt", *BRIEF) == 0
     shown = capsys.readouterr()
-    assert f"note: 1 layers are left out, no template takes them there: {DEPTHWISE} first" in shown.err
+    assert f"note: 1 layer is left out, no template takes such: {DEPTHWISE}" in shown.err
     assert "dense 32x16->24" in shown.out
+
+
+@pytest.mark.parametrize("name", ["x86-avx2", "cuda-sm123"])
+def test_a_gpu_takes_no_other_target(played: Played, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert played.bench(DENSE, "--target", name, "--against", "cublaslt") == 2
+    error, _ = capsys.readouterr().err.splitlines()
+    assert name in error
 
 
 def test_without_a_library_to_compare_with_there_is_nothing_to_do(
@@ -169,6 +176,7 @@ def test_without_a_gpu_it_ends_with_a_line(
         ((DENSE, "--against", "onednn"), "h100", "unknown library `onednn`, known: cublaslt, .*, torch"),
         ((DENSE, "--only", "pointwise-small"), "h100", "unknown class `pointwise-small`, known: dense-large, .*"),
         ((DENSE, "--only", "dense-large"), "h100", "none of the layers is of this class: dense, large"),
+        ((DENSE, "--template", "cuda.nothing"), "h100", "unknown template `cuda.nothing`.*"),
         ((DENSE, "--batch", "0"), "h100", "a batch must be 1 to 1024: 0"),
         ((DENSE, "--threads", "2"), "h100", "--threads, --without-amx and --float are for CPUs, --device for a GPU"),
     ],
