@@ -6,6 +6,7 @@ import difflib
 
 from schedules.arm.conv import ConvArm
 from schedules.arm.depthwise import DepthwiseArm
+from schedules.cuda.gemm import MatricesCuda, WordsCuda
 from schedules.errors import UnknownTemplateError, WorkloadError
 from schedules.generic.depthwise import DepthwiseGeneric
 from schedules.generic.direct import DirectGeneric
@@ -26,6 +27,8 @@ TEMPLATES: tuple[Template, ...] = (
     DepthwiseX86(),
     ConvArm(),
     DepthwiseArm(),
+    MatricesCuda(),
+    WordsCuda(),
     DirectGeneric(),
     DepthwiseGeneric(),
 )
