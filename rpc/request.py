@@ -134,3 +134,8 @@ class Capabilities:
     cores: tuple[int, ...]
     cache_bytes: Mapping[str, int]
     environment: Mapping[str, str]
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether kernels run on a GPU, whose architectures are among its features."""
+        return any(name.startswith("cuda_") for name in self.features)

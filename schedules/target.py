@@ -90,15 +90,16 @@ def target_for(
 ) -> Target:
     """The target of a device, by its CPU features (Linux names), or the named profile if the device can run it.
 
-    A GPU is a target only where it is named. The name of a target with several threads ends in their number, as in
-    `x86-avx512vnni-t2`.
+    A device with a GPU is that GPU: of its architectures, the newest one. The name of a target with several threads
+    ends in their number, as in `x86-avx512vnni-t2`.
 
     Raises:
         UnknownTargetError: nobody registered the profile, or the device lacks a feature it needs.
     """
     known = {candidate.name: candidate for candidate in PROFILES}
-    if profile in GPU_PROFILES:
-        return _gpu_target_of(GPU_PROFILES[profile], features, threads)
+    of_gpu = [gpu.profile for gpu in GPUS if gpu.feature in features]
+    if profile in GPU_PROFILES or (profile is None and of_gpu):
+        return _gpu_target_of(GPU_PROFILES[profile or of_gpu[-1]], features, threads)
     if profile is not None and profile not in known:
         raise UnknownTargetError(f"unknown target `{profile}`, known: {', '.join((*known, *GPU_PROFILES))}")
     chosen = known[profile] if profile else next(p for p in PROFILES if p.needs <= features)

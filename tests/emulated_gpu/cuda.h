@@ -16,6 +16,7 @@ struct int2 { int x, y; } __attribute__((aligned(8)));
 struct int4 { int x, y, z, w; } __attribute__((aligned(16)));
 struct uint2 { unsigned x, y; } __attribute__((aligned(8)));
 struct uint4 { unsigned x, y, z, w; } __attribute__((aligned(16)));
+static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 struct float2 { float x, y; } __attribute__((aligned(8)));
 struct float4 { float x, y, z, w; } __attribute__((aligned(16)));
 struct char2 { signed char x, y; } __attribute__((aligned(2)));
