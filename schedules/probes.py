@@ -103,8 +103,8 @@ def _word_products(words: npt.NDArray[np.int32], weight: npt.NDArray[np.int32]) 
 def _warp_products(words: npt.NDArray[np.int32], weight: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """What lanes get of 16 x 32 by 32 x 8 bytes that they have (PTX ISA, `mma.m16n8k32`).
 
-    Lane `4 i + j` has of rows `i` and `i + 8` the word `j` of both halves of 32 bytes, and so of column `i`; and gets the
-    sums of columns `2 j` and `2 j + 1` of row `i`, then of row `i + 8`.
+    Lane `4 i + j` has of rows `i` and `i + 8` the word `j` of both halves of 32 bytes, and so of column `i`; and gets
+    the sums of columns `2 j` and `2 j + 1` of row `i`, then of row `i + 8`.
     """
     chains = len(words)
     data = words.reshape(chains, 8, 4, 2, 2).transpose(0, 4, 1, 3, 2).reshape(chains, 16, 8)
