@@ -6,6 +6,7 @@ import difflib
 
 from schedules.arm.conv import ConvArm
 from schedules.arm.depthwise import DepthwiseArm
+from schedules.cuda.depthwise import DepthwiseCuda
 from schedules.cuda.gemm import MatricesCuda, WordsCuda
 from schedules.errors import UnknownTemplateError, WorkloadError
 from schedules.generic.depthwise import DepthwiseGeneric
@@ -29,6 +30,7 @@ TEMPLATES: tuple[Template, ...] = (
     DepthwiseArm(),
     MatricesCuda(),
     WordsCuda(),
+    DepthwiseCuda(),
     DirectGeneric(),
     DepthwiseGeneric(),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -143,8 +144,6 @@ def test_a_kernel_that_leaves_its_arrays_fails(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("key", [*PLAIN.values(), "dense-u8u8-1x1024-o64-wz-fixed.c-u8"])
 def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
     workload, target = parse_workload(key), host_target(profile)
-    if workload.op == "dwconv2d":
-        pytest.skip("no template yet")
     kernel = template_for(workload, target).apply(workload, target, _default(key, profile))
     assert compile_kernel(workload, target, kernel).wrong_cases() == []
 
@@ -264,12 +263,23 @@ class TestMachineCode:
         if name == "cuda.mma":
             assert loop["LDSM"] == 16
 
+    def test_a_depthwise_tile_multiplies_words_of_rows(self, tmp_path: Path) -> None:
+        """3 x 3 taps on tiles of 2 x 4: a word of four rows serves both rows and three columns of outputs."""
+        knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4}
+        code = gpu_binaries.code_of("dwconv2d-u8s8-1x56x56x128-k3x3x1-s1-p1-float.c-u8", GPU, tmp_path, knobs)
+        counts = Counter(name.split(".")[0] for _, name, _ in code.instructions)
+        assert code.memory_bytes == 0
+        assert counts["IDP"] == 2 * 4 * 3 * 4
+        # Six columns, eight for each; the others put bytes together that are stored.
+        assert 6 * 8 <= counts["PRMT"] <= 6 * 8 + 2 * 4 * 4
+
+    @pytest.mark.parametrize("samples", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
     @pytest.mark.parametrize("name", TILES)
-    def test_values_of_sampled_configs_stay_in_registers(self, name: str, tmp_path: Path) -> None:
+    def test_values_of_sampled_configs_stay_in_registers(self, name: str, samples: int, tmp_path: Path) -> None:
         workload, target = parse_workload(BIG), any_target(GPU)
         space = template_named(name).space(workload, target)
         rng = np.random.default_rng(3)
-        for config in (space.sample(rng) for _ in range(4)):
+        for config in (space.sample(rng) for _ in range(samples)):
             code = gpu_binaries.code_of(BIG, GPU, tmp_path, config, template_named(name))
             assert code.memory_bytes == 0, config
 
@@ -309,5 +319,5 @@ def test_a_gpu_is_a_target_where_it_is_named_and_there() -> None:
 
 
 def test_layers_find_their_templates() -> None:
-    names = [template_for(parse_workload(PLAIN[op]), any_target(GPU)).name for op in ("conv2d", "dense", "grouped")]
-    assert names == ["cuda.mma", "cuda.mma", "cuda.dp4a"]
+    names = {op: template_for(parse_workload(key), any_target(GPU)).name for op, key in PLAIN.items()}
+    assert names == {"conv2d": "cuda.mma", "dwconv2d": "cuda.depthwise", "dense": "cuda.mma", "grouped": "cuda.dp4a"}

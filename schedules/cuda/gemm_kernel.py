@@ -9,6 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import WEIGHT_ZERO_POINT
+from schedules.cuda.border import class_at
 from schedules.cuda.copies import ImageCopies, WeightCopies
 from schedules.cuda.epilogue import Epilogue
 from schedules.cuda.gemm_form import GemmForm
@@ -133,7 +134,7 @@ class _GemmWriter:
         rest, x = divided(row, width)
         y = T.truncmod(rest, height) if self.problem.batch > 1 else rest
         columns = len(self.form.column_classes[1])
-        border_class = _class_at(self.form.row_classes[0], y) * columns + _class_at(self.form.column_classes[0], x)
+        border_class = class_at(self.form.row_classes[0], y) * columns + class_at(self.form.column_classes[0], x)
         return T.Bind(border_class * self.arguments.positions + position)
 
     def _store_partial(self, total: Any, at: Any) -> None:
@@ -174,9 +175,3 @@ class _GemmWriter:
                     at,
                     lambda first: within + first < problem.group_outputs,
                 )
-
-
-def _class_at(classes: tuple[int, ...], index: Any) -> Any:
-    """The class of an output row or column: how many others begin before it."""
-    changes = [at for at in range(1, len(classes)) if classes[at] != classes[at - 1]]
-    return sum((T.cast(index >= at, "int32") for at in changes), T.int32(0))

@@ -16,6 +16,7 @@ import schedules.arm.conv_kernel
 import schedules.arm.depthwise_kernel
 import schedules.arm.peak_kernel
 import schedules.compute_probes
+import schedules.cuda.depthwise_kernel
 import schedules.cuda.gemm_kernel
 import schedules.generic.depthwise_schedule
 import schedules.generic.direct_schedule
