@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from results.record import Outcome
-from rpc.cases import CaseError
+from rpc.npy import CaseError
 from rpc.protocol import Timed
 from rpc.request import Reply
 
