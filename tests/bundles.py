@@ -56,7 +56,8 @@ def pack(
         items=tuple(Item(name, f"layer of {name}", ({"entry": name},), request) for name, request in requests.items()),
         files={},
     )
-    packer.write(path, manifest, bundle_for(manifest.architecture))
+    agent = bundle_for(manifest.architecture)
+    packer.write(path, packer.finish(manifest, agent), agent)
     return open_bundle(path)
 
 

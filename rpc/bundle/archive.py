@@ -116,6 +116,17 @@ def extract(bundle: Bundle, folder: Path) -> None:
         raise error
 
 
+def own_bytes(bundle: Bundle) -> int:
+    """What a bundle takes beside its programs and their cases: the runner, the agent, TVM's runtime, the manifest.
+
+    Raises:
+        BundleError: it is damaged.
+    """
+    with _archive(bundle.path) as archive:
+        taken = [entry.compress_size for entry in archive.infolist() if entry.filename.startswith(f"{FILES_FOLDER}/")]
+        return bundle.path.stat().st_size - sum(taken)
+
+
 def _content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> Iterator[bytes]:
     """A file in pieces, one byte more than it may have at most."""
     left = most_bytes + 1

@@ -48,29 +48,30 @@ class Packer:
             request, programs=programs, probe=self.program(request.probe) if request.probe else None
         )
 
-    def write(self, path: Path, manifest: Manifest, agent: AgentBundle) -> str:
-        """Write the bundle, whole or not at all; its name. The manifest's `files` and `agent` are filled in.
+    def finish(self, manifest: Manifest, agent: AgentBundle) -> bytes:
+        """The manifest as it is written, with the names and digests of all files, and the agent's."""
+        files = {**self._files, **{name: _file(content) for name, content in carried_code().items()}}
+        files |= {name: _file(source.read_bytes()) for name, source in _agent_files(agent).items()}
+        return manifest_to_json(dataclasses.replace(manifest, agent=agent.name, files=files))
+
+    def write(self, path: Path, manifest: bytes, agent: AgentBundle) -> None:
+        """Write the bundle of what `finish` gave, whole or not at all.
 
         Raises:
             OSError: it can't be written.
         """
-        code = carried_code()
-        agents = {f"{AGENT_FOLDER}/{name}": agent.folder / name for name in agent.files}
-        files = {**self._files, **{name: _file(content) for name, content in code.items()}}
-        files |= {name: _file(source.read_bytes()) for name, source in agents.items()}
-        content = manifest_to_json(dataclasses.replace(manifest, agent=agent.name, files=files))
-        sources = {name: self._folder / name for name in self._files} | agents
+        contents: dict[str, bytes | Path] = {**carried_code(), MANIFEST: manifest, **_agent_files(agent)}
+        contents |= {name: self._folder / name for name in self._files}
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with partial.open("wb") as file:
-                _write_archive(file, content, code, sources)
+                _write_archive(file, manifest, contents)
                 file.flush()
                 os.fsync(file.fileno())
             partial.chmod(0o755)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
-        return id_of(content)
 
     def _keep(self, source: str) -> str:
         """Keep a file, unless its content is there; its name."""
@@ -92,9 +93,12 @@ def _file(content: bytes) -> File:
     return File(len(content), hashlib.sha256(content).hexdigest())
 
 
-def _write_archive(file: IO[bytes], manifest: bytes, code: Mapping[str, bytes], sources: Mapping[str, Path]) -> None:
+def _agent_files(agent: AgentBundle) -> dict[str, Path]:
+    return {f"{AGENT_FOLDER}/{name}": agent.folder / name for name in agent.files}
+
+
+def _write_archive(file: IO[bytes], manifest: bytes, contents: Mapping[str, bytes | Path]) -> None:
     file.write(_FIRST_LINE)
-    contents: Mapping[str, bytes | Path] = {MANIFEST: manifest, **code, **sources}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = id_of(manifest).encode()
         for name, content in sorted(contents.items()):

@@ -109,6 +109,10 @@ class Boards(Generic[T]):
         return False
 
     @property
+    def answers_later(self) -> bool:
+        return False
+
+    @property
     def done(self) -> int:
         return self._done
 
