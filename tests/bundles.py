@@ -71,7 +71,12 @@ def bare_python(folder: Path) -> Path:
 def run(python: Path, bundle: Path, *arguments: object) -> Ended:
     """Run a bundle to its end, as on a device: nothing of this project is in reach."""
     done = subprocess.run(
-        [python, "-I", bundle, *map(str, arguments)], capture_output=True, timeout=LIMIT_S, cwd="/", env=bare(), check=False
+        [python, "-I", bundle, *map(str, arguments)],
+        capture_output=True,
+        timeout=LIMIT_S,
+        cwd="/",
+        env=bare(),
+        check=False,
     )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 

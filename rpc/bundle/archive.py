@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import stat
 import struct
 import zipfile
 import zlib
@@ -57,14 +59,21 @@ def open_bundle(path: Path) -> Bundle:
         BundleError: it is damaged, or no bundle, or of another version.
         OSError: the file can't be read.
     """
-    with path.open("rb"):  # a file that can't be read is another fault than a damaged one
-        pass
+    require_file(path)
     with _archive(path) as archive:
         content = b"".join(_content(archive, MANIFEST, LONGEST_BYTES))
         bundle_id = id_of(content)
         if archive.comment != bundle_id.encode():
             raise ValueError("its manifest is not the one that was written")
     return Bundle(path, bundle_id, manifest_from_json(content))
+
+
+def require_file(path: Path) -> None:
+    """Raises: OSError: it is not there, no file, or may not be read."""
+    if not stat.S_ISREG(path.stat().st_mode):  # another kind of file might never end
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    with path.open("rb"):
+        pass
 
 
 def check_bundle(bundle: Bundle, take: Callable[[str, bytes], None] = lambda _name, _data: None) -> None:

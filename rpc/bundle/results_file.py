@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from results.atomic import sync_folder
-from rpc.bundle.archive import Bundle
+from rpc.bundle.archive import Bundle, require_file
 from rpc.bundle.manifest import is_id
 from rpc.errors import BundleResultsError, ProtocolError
 from rpc.fields import Fields, line
@@ -57,6 +57,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Line]]:
     Raises:
         OSError: the file can't be read.
     """
+    require_file(path)
     with path.open("rb") as file:
         number = 0
         while data := file.readline(_LONGEST_LINE):
