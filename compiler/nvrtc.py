@@ -6,6 +6,7 @@ import ctypes
 import ctypes.util
 import functools
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from compiler.errors import CudaCompileError, NoCudaCompilerError
 # Where the wheels of CUDA 12 and 13 have it, newest last: kernels of 12 run under the drivers of both.
 _PLACES = (("nvidia.cuda_nvrtc", "lib/libnvrtc.so.12"), ("nvidia.cu13", "lib/libnvrtc.so.13"))
 _HINT = "install the extra `cuda` (`pip install int8tune[cuda]`)"
-# Products and sums are rounded one by one, as the rounding rules say: never fused, never flushed to zero. The last
-# option lets a thread have the registers that it needs: without it some kernels keep values in memory instead.
+# Products and sums are rounded one by one, as the rounding rules say: never fused, never flushed to zero.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ptxas-options=--register-usage-level=10")
+# A thread may have the registers that it needs, as long as one block fits a multiprocessor. Without this, and the last
+# of the options, some kernels keep values in memory so that more blocks do.
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 # What TVM includes of NVIDIA's headers is some names of types; NVRTC knows the instructions without a header.
 _HEADERS = {
     "sm_61_intrinsics.h": "",
@@ -42,7 +45,7 @@ def compile_cubin(source: str, arch: str) -> bytes:
         NoCudaCompilerError: NVRTC is not installed.
         CudaCompileError: it refuses the source; the message is its first error.
     """
-    library = _library()
+    library, source = _library(), _BOUNDS.sub(r"__launch_bounds__(\1, 1)", source)
     program = ctypes.c_void_p()
     count = len(_HEADERS)
     texts = (ctypes.c_char_p * count)(*(text.encode() for text in _HEADERS.values()))

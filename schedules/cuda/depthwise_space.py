@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 from schedules.cuda.depthwise_form import CHANNELS, DepthwiseForm, depthwise_form
 from schedules.gpus import MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP, Gpu
@@ -17,6 +18,7 @@ THREADS = (64, 128, 256)
 SCHEDULERS, HIDING_WARPS = 4, 16
 
 
+@lru_cache(maxsize=64)
 def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
     """The decisions of a depthwise convolution."""
     height, width = workload.window.output_size(workload.height, workload.width)

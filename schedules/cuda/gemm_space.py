@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from schedules.cuda.gemm_form import WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
 from schedules.gpus import (
@@ -19,6 +20,8 @@ from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
 
 BLOCK_ROWS, BLOCK_CHANNELS = (16, 32, 64, 128, 256), (16, 32, 64, 128, 256)
 BLOCK_DEPTH = (32, 64, 128)
+# Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
+MOST_SUMS = {"dp4a": 64, "mma": 128}
 STAGES, SPLITS = (2, 3, 4, 5), (1, 2, 4, 8, 16)
 THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8)}
 THREAD_CHANNELS = (4, 8, 16)
@@ -32,6 +35,7 @@ MOST_PARTIAL_SUMS = 1 << 28
 Rule = tuple[str, Callable[[GemmForm], bool]]
 
 
+@lru_cache(maxsize=64)
 def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
     """The decisions of a convolution."""
     rows = image.batch * math.prod(image.output)
@@ -46,13 +50,17 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
         Knob("outer", ("weights", "image")),
     )
 
+    @lru_cache(maxsize=4096)
+    def form_of(*values: tuple[str, Value]) -> GemmForm:
+        return gemm_form(image, products, dict(values))
+
     def form(config: Mapping[str, Value]) -> GemmForm:
-        return gemm_form(image, products, config)
+        return form_of(*config.items())
 
     def constraint(text: str, holds: Callable[[GemmForm], bool]) -> Constraint:
         return Constraint(text, lambda config: holds(form(config)))
 
-    constraints = tuple(constraint(*rule) for rule in _rules(gpu))
+    constraints = tuple(constraint(*rule) for rule in _rules(products, gpu))
     choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("weights",), "stages": (3,)}
     return ConfigSpace(
         knobs=knobs,
@@ -62,11 +70,15 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
     )
 
 
-def _rules(gpu: Gpu) -> tuple[Rule, ...]:
+def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
     """What a form must be, and its name."""
     return (
         ("warps divide a block's tile", _warps_fit),
         (f"a block has {WARP} to {MOST_THREADS} threads", lambda form: WARP <= form.threads <= MOST_THREADS),
+        (
+            f"a thread has at most {MOST_SUMS[products]} sums",
+            lambda form: form.thread_rows * form.thread_channels <= MOST_SUMS[products],
+        ),
         ("each thread copies a unit of a row at least", _copies_evenly),
         (
             f"stages take at most {gpu.block_shared_bytes} bytes of shared memory",
@@ -133,11 +145,10 @@ def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
 
 
 def _bytes_of_a_warp(form: GemmForm) -> int:
-    """Rows and channels that a warp reads from shared memory; each is read once, whoever shares it."""
+    """Rows and channels that a warp reads from shared memory, counted for each thread where that reads its own."""
     if form.products == "mma":
         return WARP_ROWS * form.thread_rows + WARP_CHANNELS * form.thread_channels
-    across = min(WARP, form.block_channels // form.thread_channels)
-    return across * form.thread_channels + WARP // across * form.thread_rows
+    return WARP * (form.thread_rows + form.thread_channels)
 
 
 def _features(form: GemmForm, gpu: Gpu) -> dict[str, float]:

@@ -13,6 +13,7 @@ from schedules.written.rows import divided
 
 # Four bytes of one: the sum of four data values is their product with it.
 ONES = 0x01010101
+MOST_UNROLLED_SUMS = 16
 # Bytes of the depth that one instruction of matrices multiplies.
 MATRIX_BYTES = 32
 MATRIX_ROWS = 16
@@ -83,7 +84,9 @@ class WordProducts(_Products):
     def add(self, stage_at: Any) -> None:
         form = self.form
         weights_at = stage_at + form.block_rows * form.block_depth
-        with T.unroll(0, form.chunks) as chunk:
+        # Where a chunk has many products, one after the other is code enough for the instruction cache.
+        is_long = form.thread_rows * form.thread_channels > MOST_UNROLLED_SUMS
+        with (T.serial if is_long else T.unroll)(0, form.chunks) as chunk:
             with T.unroll(0, form.thread_rows) as index:
                 self._load(self.data, index * WORD_BYTES, stage_at, self.row(index), chunk)
             if self.window_sums is not None:
