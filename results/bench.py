@@ -12,6 +12,9 @@ from results.label import layer_label
 from results.record import BenchResult, Entrant
 from results.stats import Speedup, is_win, median, ratio_interval
 
+GPU_RATE = "gpu_int8_ops_per_s"
+"""In the environment of a GPU: operations per second of all its tensor cores at the highest clock."""
+
 # A call's overhead that is more of a time than this leaves too little of it to judge by.
 MOST_OVERHEAD = 0.5
 
@@ -56,7 +59,8 @@ class BenchRow:
 
     Attributes:
         time_s: this library's median; None if it failed.
-        peak_share: of the peak that was measured in the same rounds.
+        peak_share: of the peak that was measured in the same rounds; on a GPU, of what its tensor cores could do.
+        ops_per_s: operations per second of this library, two for a multiply-add.
         best_peer: the other library with the smallest net time.
         ratio: its net times over this library's: over 1 this library is faster.
         raw_ratio: the same with the overhead left in.
@@ -67,6 +71,7 @@ class BenchRow:
     layer_class: str
     time_s: float | None
     peak_share: float | None
+    ops_per_s: float | None
     peers: tuple[PeerTime, ...]
     best_peer: PeerTime | None
     ratio: Speedup | None
@@ -136,6 +141,7 @@ def bench_row(result: BenchResult, facts: LayerFacts, min_gain: float = 0.01) ->
         layer_class=facts.layer_class,
         time_s=median(ours) if ours else None,
         peak_share=_peak_share(result, facts.macs),
+        ops_per_s=2 * facts.macs / median(ours) if ours else None,
         peers=peers,
         best_peer=best,
         ratio=ratio,
@@ -192,8 +198,15 @@ def _net_times_s(entrant: Entrant) -> tuple[float, ...]:
     return tuple(max(time_s - overhead_s, 0.01 * time_s) for time_s, overhead_s in pairs)
 
 
+def gpu_rate(result: BenchResult) -> float | None:
+    """What the tensor cores of the GPU could do, in operations per second; None where nobody knows."""
+    said = result.environment.get(GPU_RATE, "")
+    return float(said) if said.isdigit() and int(said) else None
+
+
 def _peak_share(result: BenchResult, macs: int) -> float | None:
-    pairs = zip(result.ours.times_s, result.peak_ops_per_s, strict=False)
+    times_s, rate = result.ours.times_s, gpu_rate(result)
+    pairs = zip(times_s, [rate] * len(times_s) if rate else result.peak_ops_per_s, strict=False)
     shares = [2 * macs / (time_s * peak) for time_s, peak in pairs]
     return median(shares) if shares else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rpc.errors import DeviceStartError
+from rpc.errors import DeviceStartError, NoGpuError
 from rpc.foreign_text import one_line
 from rpc.gpu import LONGEST_LINE, gpu_cache_bytes, gpu_environment, gpu_features
 from rpc.inventory import ARCHITECTURES, Board
@@ -50,12 +50,13 @@ def capabilities_of(board: Board, about: Mapping[str, str]) -> Capabilities:
 
     Raises:
         DeviceStartError: what its agent says is not of its form.
+        NoGpuError: its GPU can't be used.
     """
     architecture = about.get("architecture", "")
     if architecture not in ARCHITECTURES:
         raise DeviceStartError(f"`{board.name}` must be one of {', '.join(ARCHITECTURES)}: {architecture[:40]!r}")
     if fault := one_line(about.get("gpu_fault", ""), LONGEST_LINE):
-        raise DeviceStartError(f"the GPU of `{board.name}` can't be used: {fault}")
+        raise NoGpuError(f"the GPU of `{board.name}` can't be used: {fault}")
     features = _features(about.get("features", ""))
     cpu = one_line(about.get("cpu", ""), LONGEST_LINE) or "unknown"
     return Capabilities(

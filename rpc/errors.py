@@ -7,6 +7,7 @@ RpcError
 │   ├── HostKeyError         the board shows another host key than the one that is known, or none is known
 │   ├── LoginError           the board does not take the user's key, or the key can't be used
 │   ├── NotProvisionedError  the board has no agent, or another one than this version's
+│   ├── NoGpuError           the board's GPU can't be used, or there is none, or no driver
 │   ├── TrackerError         no tracker answers, or it has no free server of the board's key, or that can't be used
 │   └── WrongDeviceError     a bundle is for another device than this one
 ├── DeviceLostError      the server ended, or stopped answering
@@ -51,6 +52,10 @@ class LoginError(DeviceStartError):
 
 class NotProvisionedError(DeviceStartError):
     """The board has no agent, or another one than this version's."""
+
+
+class NoGpuError(DeviceStartError):
+    """The board's GPU can't be used, or there is none, or no driver for it."""
 
 
 class TrackerError(DeviceStartError):

@@ -22,24 +22,29 @@ from tvm.script.ir_builder import tirx as T
 SIZE = math.prod(SHAPE)
 THREADS = 64
 DRIVER = Path(__file__).with_name("played_gpu.c")
+CUBLASLT = Path(__file__).with_name("played_cublaslt.c")
 DRIVER_NAMES = ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1")
 TARGET = {"kind": "cuda", "arch": "sm_90", "host": {"kind": "llvm", "mtriple": "x86_64-linux-gnu"}}
 
 _PAD = "/" * (1 << 17)
 _POSTPROCESS = "tvm_callback_cuda_postproc"
 _KERNEL = re.compile(r"__global__ void __launch_bounds__\(\d+\) (\w+)\(([^)]*)\) \{")
-_PRELUDE = """#include <cstdint>
+_PRELUDE = """#include <algorithm>
+#include <cmath>
+#include <cstdint>
+using std::max;
+using std::min;
 #define uchar unsigned char
 #define __restrict__
 struct Index { unsigned x; };
 static Index blockIdx, threadIdx;
 """
 _LAUNCHER = """
-extern "C" const int {name}_arguments = 2;
+extern "C" const int {name}_arguments = {count};
 extern "C" void {name}(void** arguments, const unsigned* grid, const unsigned* block) {{
   for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x)
     for (threadIdx.x = 0; threadIdx.x < block[0]; ++threadIdx.x)
-      {name}_body(*static_cast<uchar**>(arguments[0]), *static_cast<uchar**>(arguments[1]));
+      {name}_body({arguments});
 }}
 """
 
@@ -58,17 +63,28 @@ def install_played_gpu(folder: Path, **settings: int) -> None:
     (folder / "played_gpu.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
 
 
+def install_played_cublaslt(folder: Path) -> None:
+    """Put a libcublasLt for that driver beside it."""
+    options = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-pedantic"]
+    made = str(folder / "libcublasLt.so.13")
+    subprocess.run(["cc", *options, "-o", made, str(CUBLASLT), "-ldl", "-lm"], check=True, timeout=60)
+
+
 def build_gpu_kernels(folder: Path) -> Kernels:
     """The library of all kernels below, and three cases."""
-    module = tvm.IRModule({name: _function(name, body) for name, body in _BODIES.items()})
+    library = folder / "gpu_kernels.so"
+    build_played_library(library, tvm.IRModule({name: _function(name, body) for name, body in _BODIES.items()}))
+    return Kernels(library, sha256_of(library), tuple(write_case(folder, index) for index in range(3)))
+
+
+def build_played_library(library: Path, module: Any) -> None:
+    """A library of kernels for a GPU, of which this machine's code is in its folder first."""
     compiled = tvm.compile(module, target=TARGET)
     (device,) = compiled.mod.imports
-    image = _compile_for_this_machine(folder, device.inspect_source())
-    library = folder / "gpu_kernels.so"
+    image = _compile_for_this_machine(library.parent, device.inspect_source())
     with _padded_source():
         tvm.compile(module, target=TARGET).export_library(str(library))
     library.write_bytes(_with_image(library.read_bytes(), image))
-    return Kernels(library, sha256_of(library), tuple(write_case(folder, index) for index in range(3)))
 
 
 def place(at: Any) -> tuple[Any, Any, Any]:
@@ -119,13 +135,19 @@ def _function(name: str, body: Callable[[Any, Any, Any], None]) -> Any:
 
 
 def _compile_for_this_machine(folder: Path, source: str) -> bytes:
-    names = [match[1] for match in _KERNEL.finditer(source)]
+    launchers = [_launcher(match[1], match[2].split(",")) for match in _KERNEL.finditer(source)]
     kernels = source[source.index('extern "C" __global__') :]
     kernels = re.sub(r"__launch_bounds__\(\d+\) (\w+)", r"\1_body", kernels).replace('extern "C" __global__', "static")
     written, image = folder / "kernels.cc", folder / "kernels.image"
-    written.write_text(_PRELUDE + kernels + "".join(_LAUNCHER.format(name=name) for name in names))
+    written.write_text(_PRELUDE + kernels + "".join(launchers))
     subprocess.run(["g++", "-shared", "-fPIC", "-O0", "-s", "-o", str(image), str(written)], check=True, timeout=60)
     return image.read_bytes()
+
+
+def _launcher(name: str, parameters: list[str]) -> str:
+    types = [parameter.split("*")[0].strip() for parameter in parameters]
+    arguments = [f"*static_cast<{one}**>(arguments[{index}])" for index, one in enumerate(types)]
+    return _LAUNCHER.format(name=name, count=len(types), arguments=", ".join(arguments))
 
 
 @contextmanager

@@ -192,14 +192,24 @@ int cudaStreamEndCapture(void* stream, void** graph) {
   captured = NULL;
   return 0;
 }
-int cudaGraphInstantiate(void** ready, void* graph, unsigned long long flags) { return (void)flags, *ready = graph, 0; }
+int cudaGraphInstantiate(void** ready, void* graph, unsigned long long flags) {
+  const Graph* described = graph;
+  Graph* copy = *ready = malloc(sizeof *copy);
+  (void)flags;
+  copy->count = described->count;
+  copy->nodes = malloc((copy->count + 1) * sizeof(Node));
+  memcpy(copy->nodes, described->nodes, copy->count * sizeof(Node));
+  for (size_t i = 0; i < copy->count; ++i)
+    for (int j = 0; j < MOST_ARGUMENTS; ++j) copy->nodes[i].arguments[j] = &copy->nodes[i].values[j];
+  return 0;
+}
 int cudaGraphLaunch(void* ready, void* stream) {
   Graph* graph = ready;
   (void)stream;
   for (size_t i = 0; i < graph->count && !sticky; ++i) touch(call_node, &graph->nodes[i]);
   return 0;
 }
-int cudaGraphExecDestroy(void* ready) { return (void)ready, 0; }
+int cudaGraphExecDestroy(void* ready) { return free(((Graph*)ready)->nodes), free(ready), 0; }
 int cudaGraphDestroy(void* graph) { return free(((Graph*)graph)->nodes), free(graph), 0; }
 int cudaEventCreate(void** event) { return (*event = malloc(sizeof(struct timespec))) ? 0 : 1; }
 int cudaEventDestroy(void* event) { return free(event), 0; }
@@ -227,8 +237,7 @@ int cuModuleLoadData(void** module, const void* image) {
   int file = memfd_create("image", 0);
   if (write(file, image, bytes) != (ssize_t)bytes) return 200;
   snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-  *module = dlopen(path, RTLD_NOW);
-  close(file);
+  *module = dlopen(path, RTLD_NOW); /* the file stays open: of one name, another image would be this library again */
   return *module ? 0 : 200;
 }
 int cuModuleGetFunction(void** found, void* module, const char* name) {

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.bench import BenchRow, BenchSummary, BenchVerdict, ClassRow, Library, PeerTime
-from results.report.format import MISSING, factor, giga, interval, microseconds, percent
+from results.bench import BenchRow, BenchSummary, BenchVerdict, ClassRow, Library, PeerTime, gpu_rate
+from results.record import Outcome
+from results.report.format import MISSING, factor, giga, interval, microseconds, percent, tera
 from results.stats import median
 
 MEANING = {
@@ -25,12 +26,15 @@ TITLE_WIDTH = 6
 
 def render_bench(summary: BenchSummary) -> str:
     """The rows class by class, the classes, the libraries, and what the words mean, in 100 columns."""
-    peers = [library.name for library in summary.libraries if library.name not in _own_names(summary)]
-    titles = _row("layer", "ours", "peak", "from", [_title(name) for name in peers], "ratio [95 %]", "verdict")
-    lines = [*_head(summary), "", titles]
+    peers = _shown_peers(summary)
+    titles = _titles(peers)
+    widths = [max(len(title), TITLE_WIDTH) for title in titles]
+    rate = "TOPS" if _gpu(summary) else None
+    cells = [f"{title:>{width}}" for title, width in zip(titles, widths, strict=True)]
+    lines = [*_head(summary), "", _row("layer", "ours", rate, "peak", "from", cells, "ratio [95 %]", "verdict")]
     for section in summary.classes:
         lines.append(f"{section.name}:")
-        lines += [_layer(row, peers) for row in summary.rows if row.layer_class == section.name]
+        lines += [_layer(row, peers, widths) for row in summary.rows if row.layer_class == section.name]
     lines += ["", *_classes([*summary.classes, summary.total]), "", *_libraries(summary.libraries), ""]
     verdicts = {row.verdict for row in summary.rows}
     lines += [f"{verdict.value:<8} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts]
@@ -49,7 +53,35 @@ def bench_as_dict(summary: BenchSummary) -> dict[str, Any]:
     }
 
 
+def _gpu(summary: BenchSummary) -> str:
+    """The name of the GPU that layers ran on; empty where they ran on a CPU."""
+    return summary.rows[0].result.environment.get("gpu", "")
+
+
+def _shown_peers(summary: BenchSummary) -> list[str]:
+    """The other libraries; on a GPU, those of them that take a layer, as most take layers of one kind only."""
+    taking = {
+        peer.entrant.name
+        for peer in (peer for row in summary.rows for peer in row.peers)
+        if not _gpu(summary) or peer.entrant.outcome is not Outcome.REJECTED
+    }
+    return [library.name for library in summary.libraries if library.name in taking - _own_names(summary)]
+
+
+def _gpu_head(summary: BenchSummary) -> list[str]:
+    result = summary.rows[0].result
+    rate = gpu_rate(result)
+    most = f"{tera(rate)} TOPS of int8 at its highest clock" if rate else "its rate is not known"
+    driver = result.environment.get("gpu_driver", "unknown")
+    return [
+        f"{_gpu(summary)} ({result.target}), driver {driver}, {most}",
+        "times in us, a call is a node of a CUDA graph; TOPS are ours",
+    ]
+
+
 def _head(summary: BenchSummary) -> list[str]:
+    if _gpu(summary):
+        return _gpu_head(summary)
     result = summary.rows[0].result
     peak_ops_per_s = median([peak for row in summary.rows for peak in row.result.peak_ops_per_s])
     threads = f"{result.threads} {'thread' if result.threads == 1 else 'threads'}"
@@ -64,23 +96,37 @@ def _own_names(summary: BenchSummary) -> set[str]:
     return {row.result.ours.name for row in summary.rows}
 
 
-def _title(name: str) -> str:
-    return name if len(name) <= TITLE_WIDTH else f"{name[: TITLE_WIDTH - 1]}."
+def _titles(names: Sequence[str]) -> list[str]:
+    """The names, cut where that leaves them apart."""
+    cut = [name if len(name) <= TITLE_WIDTH else f"{name[: TITLE_WIDTH - 1]}." for name in names]
+    return cut if len(set(cut)) == len(cut) else list(names)
 
 
-def _row(layer: str, ours: str, share: str, source: str, peers: Sequence[str], ratio: str, verdict: str) -> str:
-    cells = [f"{layer:<26}", f"{ours:>6}", f"{share:>4}", f"{source:<7}", *(f"{cell:>6}" for cell in peers)]
+def _row(
+    layer: str,
+    ours: str,
+    rate: str | None,
+    share: str,
+    source: str,
+    peers: Sequence[str],
+    ratio: str,
+    verdict: str,
+) -> str:
+    """`peers` have their columns' width; without a rate there is no column of it."""
+    rates = [] if rate is None else [f"{rate:>5}"]
+    cells = [f"{layer:<26}", f"{ours:>6}", *rates, f"{share:>4}", f"{source:<7}", *peers]
     return " ".join([*cells, f"{ratio:<17}", verdict])
 
 
-def _layer(row: BenchRow, names: Sequence[str]) -> str:
+def _layer(row: BenchRow, names: Sequence[str], widths: Sequence[int]) -> str:
     times = {peer.entrant.name: _time(peer, peer is row.best_peer) for peer in row.peers}
     return _row(
         row.label.replace("dwconv2d", "dw").replace("conv2d", "conv"),
         microseconds(row.time_s),
+        tera(row.ops_per_s) if "gpu" in row.result.environment else None,
         percent(row.peak_share),
         "best" if row.result.is_tuned else "default",
-        [times.get(name, MISSING) for name in names],
+        [f"{times.get(name, MISSING):>{width}}" for name, width in zip(names, widths, strict=True)],
         interval(row.ratio),
         row.verdict.value,
     )
@@ -133,6 +179,7 @@ def _row_as_dict(row: BenchRow) -> dict[str, Any]:
         "error": result.ours.error,
         "time_s": row.time_s,
         "peak_share": row.peak_share,
+        "ops_per_s": row.ops_per_s,
         "peak_ops_per_s": median(result.peak_ops_per_s) if result.peak_ops_per_s else None,
         "peers": [_peer_as_dict(peer) for peer in row.peers],
         "best_peer": row.best_peer.entrant.name if row.best_peer else None,

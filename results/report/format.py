@@ -29,6 +29,11 @@ def giga(ops_per_s: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def tera(ops_per_s: float | None) -> str:
+    """Operations per second in TOPS."""
+    return MISSING if ops_per_s is None else _three_digits(ops_per_s / 1e12)
+
+
 def percent(share: float | None) -> str:
     if share is None:
         return MISSING

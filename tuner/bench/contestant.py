@@ -34,11 +34,13 @@ class Seat:
         cores: all its threads are bound to these; it has as many.
         module: what is run as its process.
         peer: the library; none for kernels of this one.
+        gpu: the number of the GPU that it runs layers on; None: they run on the cores.
     """
 
     cores: tuple[int, ...]
     module: str
     peer: str | None = None
+    gpu: int | None = None
 
 
 class Contestant:
@@ -102,7 +104,8 @@ class Contestant:
             if "failed" not in answer:
                 return answer.get("done")
             self.failure = " ".join(str(answer["failed"]).split())
-            return None
+            if not answer.get("is_last"):
+                return None
         self.close()
         return None
 
@@ -110,9 +113,10 @@ class Contestant:
 class Contestants:
     """All contestants of a bench; their processes end when it is left."""
 
-    def __init__(self, module: str) -> None:
-        """`module` is what is run as a contestant's process."""
+    def __init__(self, module: str, gpu: int | None = None) -> None:
+        """`module` is what is run as a contestant's process, `gpu` the number of the GPU that they all use."""
         self._module = module
+        self._gpu = gpu
         self._started: list[Contestant] = []
 
     def __enter__(self) -> Self:
@@ -126,7 +130,7 @@ class Contestants:
 
     def add(self, cores: Sequence[int], peer: str | None = None) -> Contestant:
         """A contestant on these cores, with as many threads: a peer, or kernels of this library."""
-        contestant = Contestant(Seat(tuple(cores), self._module, peer))
+        contestant = Contestant(Seat(tuple(cores), self._module, peer, self._gpu))
         self._started.append(contestant)
         return contestant
 
@@ -138,6 +142,7 @@ class _Process:
         options = ["--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
         options += [f"--core={core}" for core in seat.cores]
         options += [] if seat.peer is None else ["--peer", seat.peer]
+        options += [] if seat.gpu is None else ["--gpu", str(seat.gpu)]
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", seat.module, *options],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from typing import Protocol
 
 from compiler.network import load_network
 from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
@@ -16,7 +18,19 @@ _KEY = re.compile(r"(?:conv2d|dwconv2d|dense)-")
 # With less, a tap of the window is less than one step of the dot-product instruction deep: another kind of kernel.
 _FEWEST_CHANNELS = 16
 _SMALL_PIXELS = 64
+MOST_BATCH = 1024
 _SHOWN = 60
+
+
+class Class(Protocol):
+    """What layers are summed up in: its value is what tables show."""
+
+    @property
+    def value(self) -> str: ...
+
+    @property
+    def short(self) -> str:
+        """As it is typed."""
 
 
 class LayerClass(StrEnum):
@@ -50,21 +64,30 @@ def class_of(workload: Workload) -> LayerClass:
     return LayerClass.POINTWISE_SMALL if height * width <= _SMALL_PIXELS else LayerClass.POINTWISE
 
 
-def class_named(short: str) -> LayerClass:
+def class_named(short: str, classes: Iterable[Class] = LayerClass) -> Class:
     """The class that is typed so.
 
     Raises:
         BenchSpecError: there is none.
     """
-    for layer_class in LayerClass:
+    for layer_class in classes:
         if layer_class.short == short:
             return layer_class
-    known = ", ".join(layer_class.short for layer_class in LayerClass)
+    known = ", ".join(layer_class.short for layer_class in classes)
     raise BenchSpecError(f"unknown class `{short[:_SHOWN]}`, known: {known}")
 
 
-def choose_layers(names: Sequence[str], only: LayerClass | None = None) -> tuple[Workload, ...]:
+def choose_layers(
+    names: Sequence[str],
+    only: Class | None = None,
+    batch: int = 1,
+    class_of: Callable[[Workload], Class] = class_of,
+) -> tuple[Workload, ...]:
     """The layers of networks, models, layer tables and workload keys, each distinct one once, in order of first use.
+
+    Args:
+        only: of one class, as `class_of` says.
+        batch: how many inputs a layer is given at once, for each that it has in its table.
 
     Raises:
         UnknownNetworkError: no network has this name.
@@ -75,9 +98,23 @@ def choose_layers(names: Sequence[str], only: LayerClass | None = None) -> tuple
     found: dict[str, Workload] = {}
     for name in names or NETWORKS:
         layers = [parse_workload(name)] if _KEY.match(name) else [row.workload for row in load_network(name).layers]
-        for workload in layers:
+        for workload in (with_batch(layer, batch) for layer in layers):
             found.setdefault(workload.key, workload)
     chosen = tuple(workload for workload in found.values() if only in (None, class_of(workload)))
     if not chosen:
         raise BenchSpecError(f"none of the layers is of this class: {only}")
     return chosen
+
+
+def with_batch(workload: Workload, batch: int) -> Workload:
+    """The layer on so many times as many inputs.
+
+    Raises:
+        BenchSpecError: nobody needs so many, or none.
+        WorkloadError: its tensors would be too large.
+    """
+    if not 1 <= batch <= MOST_BATCH:
+        raise BenchSpecError(f"a batch must be 1 to {MOST_BATCH}: {batch}")
+    if isinstance(workload, Dense):
+        return replace(workload, rows=batch * workload.rows)
+    return replace(workload, batch=batch * workload.batch)

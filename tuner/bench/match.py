@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from results.record import Entrant, Outcome
 from rpc.request import Program, Timing
-from rpc.timing import time_in_turn
+from rpc.timing import Timeable, time_in_turn
+from schedules.operands import Operands
 from schedules.template import Rejection
 from schedules.workload import Workload, parse_workload
 from tuner.bench.contestant import Contestant
 from tuner.bench.operands import layer_operands
-from tuner.bench.peers.base import Peer
+from tuner.bench.peers.base import PeerForm
 from tuner.errors import BenchError
 from tuner.verify import write_case
 
@@ -31,12 +32,14 @@ class Player:
     Attributes:
         peer: none for this library.
         overhead_times_s: of the smallest layer, once they are known.
+        operands: the values that it computes a form with.
     """
 
     contestant: Contestant
     name: str
-    peer: Peer | None = None
+    peer: PeerForm | None = None
     overhead_times_s: tuple[float, ...] = ()
+    operands: Callable[[Workload], Operands] = layer_operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +95,10 @@ def seat_peer(player: Player, workload: Workload, folder: Path) -> Seated:
         return Seated(player, workload.key, Outcome.REJECTED, form.reason)
     case = folder / f"{form.key}.npz"
     if not case.exists():
-        write_case(case, form, layer_operands(form))
+        write_case(case, form, player.operands(form))
     found = player.contestant.load({"workload": form.key, "case": str(case)})
-    return _judged(player, form.key, found, LARGEST_DIFFERENCE)
+    # Sums that are not rounded are the same in whatever order they are added.
+    return _judged(player, form.key, found, LARGEST_DIFFERENCE if form.numerics.requantize else 0)
 
 
 def seat_own(player: Player, workload: Workload, program: Program) -> Seated:
@@ -111,17 +115,20 @@ def _judged(player: Player, workload: str, found: tuple[int, int] | None, tolera
     return Seated(player, workload)
 
 
-def play(seated: Sequence[Seated], peak: PeakLoop, timing: Timing) -> tuple[tuple[Entrant, ...], tuple[float, ...]]:
+def play(
+    seated: Sequence[Seated], peak: PeakLoop | None, timing: Timing
+) -> tuple[tuple[Entrant, ...], tuple[float, ...]]:
     """Let those that can take turns, the peak loop among them; how each did, and operations per second of the loop.
 
     Raises:
         BenchError: the peak loop failed.
     """
     able = [seat for seat in seated if seat.outcome is Outcome.OK]
-    times_s, _ = time_in_turn([peak, *(seat.player.contestant for seat in able)], timing)
-    taken = dict(zip(map(id, able), times_s[1:], strict=True))
+    timed: list[Timeable] = [*(seat.player.contestant for seat in able), *([peak] if peak else [])]
+    times_s = time_in_turn(timed, timing)[0] if timed else ()
+    taken = {id(seat): taken_s for seat, taken_s in zip(able, times_s, strict=False)}
     entrants = tuple(seat.entrant(taken.get(id(seat), ())) for seat in seated)
-    return entrants, tuple(peak.ops_per_s(time_s) for time_s in times_s[0])
+    return entrants, tuple(peak.ops_per_s(time_s) for time_s in times_s[-1]) if peak else ()
 
 
 def with_overhead(player: Player, folder: Path, timing: Timing) -> Player:

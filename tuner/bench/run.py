@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from results.record import BenchResult, Candidate
 from results.stats import MIN_PAIRS
+from rpc.inventory import Board
 from rpc.request import Timing
+from schedules.errors import WorkloadError
 from schedules.workload import Workload
 from tuner.bench.contestant import Contestants
+from tuner.bench.gpu.peers.matrices import product_operands
+from tuner.bench.gpu.site import open_gpu_site
 from tuner.bench.match import PeakLoop, Player, Seated, play, seat_own, seat_peer, with_overhead
 from tuner.bench.operands import layer_operands
 from tuner.bench.own import OWN_NAME, NotPreparedError, choose
-from tuner.bench.peers.base import Peer
+from tuner.bench.peers.base import PeerForm
 from tuner.bench.site import Site, open_site
-from tuner.campaign.run import DEVICE_NAME
 from tuner.cores import bound_to
 from tuner.errors import BenchSpecError
 from tuner.folders import work_folder
@@ -35,16 +38,18 @@ class BenchSpec:
         peers: those that are installed.
         threads: of each library, on as many cores.
         timing: rounds, and how long each library computes in each of them.
-        profile: of the target; the best for this CPU if None.
+        profile: of the target; the best for this CPU, or for the GPU, if None.
         worker: the module that is run as a contestant's process.
+        board: a GPU of this machine; None: its CPU.
     """
 
     layers: tuple[Workload, ...]
-    peers: tuple[Peer, ...]
+    peers: tuple[PeerForm, ...]
     threads: int
     timing: Timing
     profile: str | None = None
     worker: str = "tuner.bench.worker"
+    board: Board | None = None
 
     def __post_init__(self) -> None:
         """Raise BenchSpecError where a number is out of its range."""
@@ -65,13 +70,14 @@ class Bench:
     Attributes:
         name: under which results are recorded.
         players: this library, then the others.
+        peak: none on a GPU.
     """
 
     name: str
     timing: Timing
     site: Site
     players: Sequence[Player]
-    peak: PeakLoop
+    peak: PeakLoop | None
 
     def compare(self, workload: Workload, folder: Path) -> BenchResult:
         """Compare the libraries on a layer, and record it. The folder must be empty, and new in the life of the bench.
@@ -81,7 +87,7 @@ class Bench:
             WorkloadError: no template takes the layer.
         """
         started_at = _now("seconds")
-        choice = choose(self.site.store, workload, self.site.target, DEVICE_NAME)
+        choice = choose(self.site.store, workload, self.site.target, self.site.name)
         own, *peers = self.players
         seated = [self._seat_own(own, workload, choice.candidate, folder)]
         seated += [seat_peer(player, workload, folder) for player in peers]
@@ -97,34 +103,58 @@ class Bench:
 
 
 def run_bench(
-    spec: BenchSpec, results: Path, listen: Callable[[BenchResult], None], stop_requested: Callable[[], bool]
+    spec: BenchSpec,
+    results: Path,
+    listen: Callable[[BenchResult], None],
+    stop_requested: Callable[[], bool],
+    leave_out: Callable[[Workload], None] | None = None,
 ) -> str:
     """Compare layers on this machine, one after the other; the name under which `results/records.db` has them.
 
+    Args:
+        leave_out: is told of layers that no template takes; without it, the first of them ends the bench.
+
     Raises:
         BenchError: it can't start here, or can't go on.
+        DeviceStartError: the GPU can't be used.
         StoreError: the records can't be read or written.
+        WorkloadError: no template takes a layer.
     """
     with ExitStack() as stack:
-        site = stack.enter_context(open_site(results, "bench", spec.profile, spec.threads))
+        site = stack.enter_context(_site(spec, results))
         stack.enter_context(bound_to(site.building))
-        contestants = stack.enter_context(Contestants(spec.worker))
+        contestants = stack.enter_context(Contestants(spec.worker, site.gpu))
         bench = Bench(
             name=_now("microseconds"),
             timing=spec.timing,
             site=site,
             players=_players(spec, contestants, site),
-            peak=PeakLoop(contestants.add(site.measuring), site.probes.peak_program, site.probes.peak.work),
+            peak=_peak_loop(contestants, site),
         )
-        _compare_all(bench, spec.layers, listen, stop_requested)
+        _compare_all(bench, spec.layers, listen, stop_requested, leave_out)
         return bench.name
+
+
+def _site(spec: BenchSpec, results: Path) -> AbstractContextManager[Site]:
+    if spec.board is not None:
+        return open_gpu_site(spec.board, results, "bench", spec.profile)
+    return open_site(results, "bench", spec.profile, spec.threads)
+
+
+def _peak_loop(contestants: Contestants, site: Site) -> PeakLoop | None:
+    if site.own_probes is None:
+        return None
+    return PeakLoop(contestants.add(site.measuring), site.probes.peak_program, site.probes.peak.work)
 
 
 def _players(spec: BenchSpec, contestants: Contestants, site: Site) -> list[Player]:
     players = [Player(contestants.add(site.measuring), OWN_NAME)]
     for peer in spec.peers:
         player = Player(contestants.add(site.measuring, peer.name), peer.name, peer)
-        players.append(with_overhead(player, site.folder, spec.timing))
+        if site.gpu is None:
+            players.append(with_overhead(player, site.folder, spec.timing))
+        else:  # calls are nodes of a graph there, which costs as much for every library
+            players.append(replace(player, operands=product_operands))
     return players
 
 
@@ -133,13 +163,19 @@ def _compare_all(
     layers: Sequence[Workload],
     listen: Callable[[BenchResult], None],
     stop_requested: Callable[[], bool],
+    leave_out: Callable[[Workload], None] | None,
 ) -> None:
     for index, workload in enumerate(layers):
         if stop_requested():
             return
         # Each in a folder of another name: a library is loaded by its path, and an old one would be found again.
         with work_folder(bench.site.folder, f"layer-{index}") as own:
-            listen(bench.compare(workload, own))
+            try:
+                listen(bench.compare(workload, own))
+            except WorkloadError:
+                if leave_out is None:
+                    raise
+                leave_out(workload)
 
 
 def _now(precision: str) -> str:

@@ -15,6 +15,7 @@ from rpc.base import Transport
 from rpc.local import LocalTransport
 from rpc.request import Capabilities
 from schedules.target import Target, target_for
+from tuner.bench.gpu.rates import gpu_rates
 from tuner.bench.own import Choice, Preparation
 from tuner.build.pool import BuildPool
 from tuner.campaign.run import DEVICE_NAME, environment_of
@@ -28,11 +29,14 @@ class Site:
     """This machine, ready to compare layers.
 
     Attributes:
+        name: of the device, as records have it.
         measuring, building: cores.
         folder: takes files, and is gone in the end.
-        probes: the loop that measures the peak.
+        own_probes: the loop that measures the peak; none on a GPU.
+        gpu: the number of the GPU that layers run on; None: they run on the measuring cores.
     """
 
+    name: str
     measuring: tuple[int, ...]
     building: tuple[int, ...]
     transport: Transport
@@ -41,7 +45,14 @@ class Site:
     store: Store
     folder: Path
     preparation: Preparation
-    probes: Probes
+    own_probes: Probes | None
+    gpu: int | None = None
+
+    @property
+    def probes(self) -> Probes:
+        """Those of a site that has some."""
+        assert self.own_probes is not None
+        return self.own_probes
 
     def record(
         self,
@@ -56,12 +67,12 @@ class Site:
             bench=bench,
             candidate=choice.candidate,
             is_tuned=choice.is_tuned,
-            device=DEVICE_NAME,
+            device=self.name,
             threads=self.target.threads,
             ours=entrants[0],
             peers=tuple(entrants[1:]),
             peak_ops_per_s=peak_ops_per_s,
-            environment=environment_of(self.device, self.target),
+            environment=environment_of(self.device, self.target) | gpu_rates(self.device),
             started_at=started_at,
         )
         self.store.append([result])
@@ -88,4 +99,4 @@ def open_site(results: Path, purpose: str, profile: str | None, threads: int = 1
             pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
             probes = build_probes(pool, target, folder, {})
         preparation = Preparation(pool, transport, target)
-        yield Site(measuring, building, transport, device, target, store, folder, preparation, probes)
+        yield Site(DEVICE_NAME, measuring, building, transport, device, target, store, folder, preparation, probes)

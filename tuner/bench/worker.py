@@ -37,6 +37,10 @@ WARMING_SHARE = 20
 QUIET_LIMIT_S, QUIET_STEP_S = 0.2, 0.0005
 
 
+class UnusableError(Exception):
+    """A failure after which nothing works in its process any more; the text says what failed."""
+
+
 class Runner(Protocol):
     """What a contestant runs."""
 
@@ -127,12 +131,13 @@ def differences(output: Array, expected: Array) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a contestant is started with; without a peer it runs kernels of this library."""
+    """What a contestant is started with; without a peer it runs kernels of this library, without a GPU on its cores."""
 
     fd: int
     parent: int
     core: Sequence[int]
     peer: str | None
+    gpu: int | None
 
 
 def main(peers: Sequence[Peer] = PEERS) -> None:
@@ -146,6 +151,7 @@ def run_contestant(make_runner: Callable[[Options], Runner]) -> None:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--core", type=int, action="append", required=True)
     parser.add_argument("--peer")
+    parser.add_argument("--gpu", type=int)
     options = Options(**vars(parser.parse_args()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.signal_when_parent_ends(signal.SIGKILL)
@@ -175,7 +181,8 @@ def _serve(sock: socket.socket, make_runner: Callable[[], Runner]) -> None:
                 runner = make_runner()
             answer: dict[str, object] = {"done": _obey(runner, command)}
         except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}
+            is_last = isinstance(error, UnusableError)
+            answer = {"failed": f"{type(error).__name__}: {error}"[:LONGEST_ERROR], "is_last": is_last}
         framing.send(sock, answer, time.monotonic() + SEND_LIMIT_S)
 
 

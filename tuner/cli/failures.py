@@ -39,6 +39,7 @@ from rpc.errors import (
     InventoryError,
     JournalError,
     LoginError,
+    NoGpuError,
     NoSshError,
     NotProvisionedError,
     ProvisionError,
@@ -140,6 +141,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     NoSshError: Failure(NO_DEVICE, "install it: pip install 'int8tune[farm]'"),
     HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
     LoginError: Failure(NO_DEVICE, "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"),
+    NoGpuError: Failure(NO_DEVICE, "see the driver and its GPUs: nvidia-smi"),
     NotProvisionedError: Failure(NO_DEVICE, "make it ready: int8tune devices provision BOARD --upgrade"),
     TrackerError: Failure(
         NO_DEVICE, "see what the tracker has: python -m tvm.exec.query_rpc_tracker --host ADDRESS --port PORT"

@@ -27,10 +27,8 @@ class LoadedLayer(Protocol):
         """What the last `run` computed, of the workload's output shape and type."""
 
 
-class Peer(Protocol):
-    """A library that computes int8 layers with kernels of its own.
-
-    It holds no state, and imports its library in `version` and `load` only, which are called in the peer's own process.
+class PeerForm(Protocol):
+    """What is known of a library where it does not run.
 
     Attributes:
         name: as the command line and records have it.
@@ -49,6 +47,13 @@ class Peer(Protocol):
         The form has the same shapes and the same number of multiply-adds; types, the rounding rule and the sides of the
         padding may differ.
         """
+
+
+class Peer(PeerForm, Protocol):
+    """A library that computes int8 layers with kernels of its own.
+
+    It holds no state, and imports its library in `version` and `load` only, which are called in the peer's own process.
+    """
 
     def version(self) -> str:
         """Of the library, as it says itself."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import metadata
+from typing import TypeVar
 
-from tuner.bench.peers.base import Peer
+from tuner.bench.peers.base import Peer, PeerForm
 from tuner.bench.peers.litert import LiteRt
 from tuner.bench.peers.onednn import OneDnn
 from tuner.bench.peers.onnxruntime import OnnxRuntime
@@ -15,19 +16,20 @@ from tuner.errors import BenchSpecError
 PEERS: tuple[Peer, ...] = (OnnxRuntime(), OpenVino(), OneDnn(), LiteRt())
 
 _SHOWN = 60
+Known = TypeVar("Known", bound=PeerForm)
 
 
-def peers_named(names: Sequence[str]) -> tuple[Peer, ...]:
+def peers_named(names: Sequence[str], peers: Sequence[Known] = PEERS) -> tuple[Known, ...]:  # type: ignore[assignment]
     """The peers of these names, in the order of the registry.
 
     Raises:
         BenchSpecError: there is no peer of a name.
     """
-    known = [peer.name for peer in PEERS]
+    known = [peer.name for peer in peers]
     for name in names:
         if name not in known:
             raise BenchSpecError(f"unknown library `{name[:_SHOWN]}`, known: {', '.join(known)}")
-    return tuple(peer for peer in PEERS if peer.name in names)
+    return tuple(peer for peer in peers if peer.name in names)
 
 
 def missing_distributions(requires: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,160 @@
+"""`int8tune bench --device BOARD` as a person types it, on a GPU that `played_gpu.c` plays.
+
+The agent that verifies, the contestants, TVM's CUDA runtime and the table are real; kernels are not those of the
+templates, but plain products, and libcudart, the driver and libcublasLt are played.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from pathlib import Path
+
+import pytest
+from boards import CACHE
+from gpu_builds import PlayedPool
+from gpu_kernels import install_played_cublaslt, install_played_gpu
+
+import schedules.target
+import tuner.bench.gpu.site
+from results.record import BenchResult, Outcome
+from results.store import SqliteStore
+from rpc.agent_bundle import compilers, make_bundle
+from rpc.inventory import Board, TransportKind
+from rpc.local_agent import install_agent
+from rpc.ssh import AgentTransport
+from schedules.target import Profile
+from tuner.board_transports import TRANSPORTS
+from tuner.cli.program import run
+
+pytestmark = pytest.mark.alone
+
+DENSE = "dense-u8s8-32x16-o24-float.c-u8"
+POINTWISE = "conv2d-u8s8-1x4x4x16-k1x1x32-s1-p0-float.c-u8"
+SPATIAL = "conv2d-u8s8-1x5x5x8-k3x3x16-s1-p1-float.c-u8"
+BRIEF = ("--runs", "5", "--run-ms", "1")
+FARM = '[[boards]]\nname = "h100"\ntransport = "gpu"\n\n[[boards]]\nname = "here"\ntransport = "local"\n'
+
+
+class Played:
+    """A machine with a GPU: what has the tuner find it, and an inventory."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **settings: int) -> None:
+        bundle = make_bundle(platform.machine(), CACHE, compilers(platform.machine())[0], has_gpu=True)
+        launcher = install_agent(folder / "agent", bundle)
+        install_played_gpu(launcher.parent, **settings)
+        install_played_cublaslt(launcher.parent)
+        patch.setenv("LD_LIBRARY_PATH", str(launcher.parent))
+        patch.setitem(TRANSPORTS, TransportKind.GPU, lambda board: _transport(board, launcher))  # type: ignore[misc]
+        patch.setattr(tuner.bench.gpu.site, "BuildPool", PlayedPool)
+        self.inventory = folder / "farm.toml"
+        self.inventory.write_text(FARM)
+        self.results = folder / "results"
+
+    def bench(self, *arguments: str, device: str = "h100") -> int:
+        where = ["--device", device, "--inventory", str(self.inventory), "--results", str(self.results)]
+        return run(["bench", *arguments, *where])
+
+
+def _transport(board: Board, launcher: Path) -> AgentTransport:
+    return AgentTransport(board, (str(launcher),))
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+    if not any(profile.name == "cuda-sm90" for profile in schedules.target.PROFILES):
+        known = Profile("cuda-sm90", frozenset({"cuda_sm_90"}), "sm_90", (), 32, 255)
+        monkeypatch.setattr(schedules.target, "PROFILES", (*schedules.target.PROFILES, known))
+    return Played(tmp_path, monkeypatch)
+
+
+def write_layers(path: Path) -> str:
+    layer = {"input": [16, 4, 4], "out": 32, "kernel": 1}
+    path.write_text(json.dumps({"name": "small", "layers": [layer]}))
+    return str(path)
+
+
+def test_a_table_of_layers_whose_outputs_were_verified(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    against = ("--against", "cublaslt,cublaslt-gemm")
+    assert played.bench(DENSE, POINTWISE, SPATIAL, *against, *BRIEF) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0] == ("Played GPU (cuda-sm90), driver 580.65.06, 2,141 TOPS of int8 at its highest clock")
+    assert lines[3].split()[:7] == ["layer", "ours", "TOPS", "peak", "from", "cublaslt", "cublaslt-gemm"]
+    assert re.search(r"^conv 1x1 4x4x16->32 +[\d.,]+ +[\d.]+ +[\d.]+% default +[\d.,]+\* +- ", shown.out, re.MULTILINE)
+    assert re.search(r"^conv 3x3 5x5x8->16 +[\d.,]+ +[\d.]+ +[\d.]+% default +- +[\d.,]+\* ", shown.out, re.MULTILINE)
+    assert [line.split()[0] for line in shown.err.splitlines() if "/3" in line] == ["1/3", "2/3", "3/3"]
+    with SqliteStore(played.results / "records.db", readonly=True) as store:
+        found = list(store.query(BenchResult))
+    assert [result.workload for result in found] == [DENSE, POINTWISE, SPATIAL]
+    assert {result.ours.outcome for result in found} == {Outcome.OK}, [result.ours.error for result in found]
+    assert [[peer.outcome for peer in result.peers] for result in found] == [
+        [Outcome.OK, Outcome.REJECTED],
+        [Outcome.OK, Outcome.REJECTED],
+        [Outcome.REJECTED, Outcome.OK],
+    ]
+    assert {result.device for result in found} == {"h100"}
+    assert found[0].peers[0].workload == "dense-s8s8-32x16-o24-float.t-s8"
+    assert found[0].peak_ops_per_s == ()
+    assert found[0].environment["gpu_int8_ops_per_s"] == str(132 * 8192 * 1_980_000_000)
+
+
+def test_batches_classes_and_json(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ("--only", "pointwise", "--batch", "3", "--against", "cublaslt-s32", "--format", "json")
+    assert played.bench(POINTWISE, DENSE, *chosen, *BRIEF) == 0
+    values = json.loads(capsys.readouterr().out)
+    (layer,) = values["layers"]
+    assert layer["workload"] == "conv2d-u8s8-3x4x4x16-k1x1x32-s1-p0-float.c-u8"
+    assert layer["class"] == "conv 1x1"
+    assert layer["peers"][0]["workload"] == "conv2d-s8s8-3x4x4x16-k1x1x32-s1-p0-s32"
+    assert layer["ops_per_s"] == pytest.approx(2 * 3 * 16 * 16 * 32 / layer["time_s"])
+    assert 0 < layer["peak_share"] < 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"driver": 0}, "this machine has no driver of NVIDIA's"),
+        ({"driver": 12040}, "its driver is too old: of CUDA 12.4, needed 13.0"),
+        ({"gpus": 0}, "the driver finds no GPU"),
+    ],
+)
+def test_without_a_gpu_it_ends_with_a_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: dict[str, int],
+    fault: str,
+) -> None:
+    played = Played(tmp_path, monkeypatch, **settings)
+    assert played.bench(DENSE) == 4
+    error, hint = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
+    assert error == f"error: the GPU of `h100` can't be used: {fault}"
+    assert hint == "hint: see the driver and its GPUs: nvidia-smi"
+    assert not (played.results / "records.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "device", "message"),
+    [
+        ((DENSE,), "here", 'a device to compare on must be a GPU of this machine, transport = "gpu": `here` has .*'),
+        ((DENSE,), "h200", "unknown board `h200` in .*, known: h100, here"),
+        ((DENSE, "--against", "onednn"), "h100", "unknown library `onednn`, known: cublaslt, .*, torch"),
+        ((DENSE, "--only", "pointwise-small"), "h100", "unknown class `pointwise-small`, known: dense-large, .*"),
+        ((DENSE, "--only", "dense-large"), "h100", "none of the layers is of this class: dense, large"),
+        ((DENSE, "--batch", "0"), "h100", "a batch must be 1 to 1024: 0"),
+        ((DENSE, "--threads", "2"), "h100", "--threads, --without-amx and --float are for CPUs, --device for a GPU"),
+    ],
+)
+def test_errors_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], device: str, message: str
+) -> None:
+    inventory = tmp_path / "farm.toml"
+    inventory.write_text(FARM)
+    where = ["--device", device, "--inventory", str(inventory), "--results", str(tmp_path / "results")]
+    assert run(["bench", *arguments, *where]) == 2
+    error, hint = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
+    assert re.fullmatch(f"error: {message}", error), error
+    assert hint.startswith("hint: ")
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,1 @@
+"""Comparisons on a GPU of this machine."""

@@ -1,0 +1,1 @@
+"""Other libraries that compute int8 layers on a GPU."""

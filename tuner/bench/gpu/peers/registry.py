@@ -1,0 +1,9 @@
+"""The peers on a GPU, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from tuner.bench.gpu.peers.base import GpuPeer
+from tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
+from tuner.bench.gpu.peers.torch_product import TorchProduct
+
+GPU_PEERS: tuple[GpuPeer, ...] = (*CUBLASLT_PEERS, TorchProduct())
