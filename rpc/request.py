@@ -119,6 +119,7 @@ class Capabilities:
 
     Attributes:
         architecture: as `uname -m` prints it.
+        cpu: its name; that of the GPU, where kernels run on one.
         features: CPU features by the names Linux gives them (`avx512_vnni`, `asimddp`).
         llvm_cpu: LLVM's name of the CPU, such as `cascadelake`, `znver5`.
         cores: the cores that a session may use.

@@ -1,8 +1,8 @@
 """GPU kernels on machines without one: their CUDA C++, compiled for this CPU, behind TVM's own runtime.
 
 The library that TVM loads is the one that a board would get, but for the machine code of the kernels: in its place is
-the name of a library that g++ made of the same source (`tests/emulated_gpu`). TVM's runtime for CUDA calls NVIDIA's
-driver and runtime libraries; here these are programs that have memory and run kernels thread by thread.
+a library that g++ made of the same source (`tests/emulated_gpu`). TVM's runtime for CUDA, the agent and comparisons
+call NVIDIA's driver and runtime libraries; here these have memory of this machine and run kernels thread by thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 SOURCES = Path(__file__).parent / "emulated_gpu"
 LIMIT_S = 100
-MARK = b"int8tune emulated:"
+LIBRARY, STUBS, SETTINGS = "libcudart.so.13", ("libcuda.so.1", "libnvidia-ml.so.1"), "emulated_gpu.conf"
 # Aliased pointers are how TVM's CUDA code reinterprets values; nothing may be fused that is not written so.
 OPTIONS = (
     "-std=c++17",
@@ -36,6 +36,14 @@ OPTIONS = (
     "-ffp-contract=off",
     "-fwrapv",
 )
+CHECKS = ("-Wall", "-Wextra", "-Werror")
+_LAUNCH = """
+extern "C" const int {0}__arguments = int8tune_arguments({0});
+extern "C" void {0}__launch(const int8tune_Launch* launch, void** arguments) {{
+  const unsigned *grid = launch->grid, *block = launch->block;
+  int8tune_run({0}, {{grid[0], grid[1], grid[2]}}, {{block[0], block[1], block[2]}}, launch->shared_bytes, arguments);
+}}
+"""
 _FUNCTION = re.compile(r"^__forceinline__ __device__ .*\bint8tune_\w+\(.*\n", re.MULTILINE)
 _SHARED = re.compile(r"extern __shared__ __align__\(\d+\) ([\w ]+) (\w+)\[\];")
 _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(')
@@ -76,44 +84,63 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="int8tune-gpu-")
 
 
+def install(folder: Path, **settings: int) -> None:
+    """Put the GPU's libraries into a folder, with the settings of `emulated_gpu.conf`, see `gpu.cc`."""
+    for name in (LIBRARY, *STUBS):
+        (folder / name).unlink(missing_ok=True)
+        shutil.copy(_libraries() / name, folder / name)
+    (folder / SETTINGS).write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+
+
 @functools.cache
-def _load() -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """The driver and the runtime library, before TVM's own library looks for NVIDIA's."""
+def _libraries() -> Path:
+    """All is in the first one. The others have their names, and need it."""
+    folder = Path(_folder().name) / "libraries"
+    folder.mkdir()
+    version = f"-Wl,--version-script={SOURCES / 'runtime.map'}"
+    source = str(SOURCES / "gpu.cc")
+    _compile([*OPTIONS, *CHECKS, "-O2", version, f"-Wl,-soname,{LIBRARY}", "-o", str(folder / LIBRARY), source, "-ldl"])
+    for name in STUBS:
+        needs = ["-Wl,--no-as-needed", f"-L{folder}", f"-l:{LIBRARY}", "-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{name}"]
+        _compile(["-shared", "-o", str(folder / name), "-xc++", "/dev/null", "-xnone", *needs])
+    return folder
+
+
+@functools.cache
+def _load() -> ctypes.CDLL:
+    """The GPU in this process, before TVM's own library looks for NVIDIA's."""
     import tvm
 
-    folder = Path(_folder().name)
-    names = {"driver.cc": "libcuda.so.1", "runtime.cc": "libcudart.so.13"}
-    version = f"-Wl,--version-script={SOURCES / 'runtime.map'}"
-    loaded = []
-    for source, name in names.items():
-        options = [*OPTIONS, "-O2", f"-Wl,-soname,{name}", *([version] if source == "runtime.cc" else [])]
-        _compile([*options, "-o", str(folder / name), str(SOURCES / source)])
-        loaded.append(ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL))
+    names = (LIBRARY, *STUBS)
+    gpu, *_ = [ctypes.CDLL(str(_libraries() / name), mode=ctypes.RTLD_GLOBAL) for name in names]
     ctypes.CDLL(str(Path(tvm.__file__).parent / "lib" / "libtvm_runtime_cuda.so"))
-    driver, runtime = loaded
-    return driver, runtime
+    return gpu
 
 
 def set_mode(mode: Mode, seed: int = 1) -> None:
-    driver, runtime = _load()
-    driver.int8tune_emulate(mode.order, int(mode.late), seed)
-    runtime.int8tune_guard(int(mode.guarded == "behind"))
+    gpu = _load()
+    gpu.int8tune_emulate(mode.order, int(mode.late), seed)
+    gpu.int8tune_guard(int(mode.guarded == "behind"))
 
 
 def compile_emulated(source: str) -> bytes:
-    """What `cuModuleLoadData` of the emulated driver takes, in the place of machine code."""
-    folder = Path(tempfile.mkdtemp(dir=_folder().name))
-    text = _SHARED.sub(r"\1* \2 = (\1*)int8tune_shared();", _FUNCTION.sub("", source))
-    names = dict.fromkeys(_KERNEL.findall(source))
-    launches = "".join(
-        f'extern "C" void {name}__launch(dim3 grid, dim3 block, size_t shared_bytes, void** arguments) '
-        f"{{ int8tune_run({name}, grid, block, shared_bytes, arguments); }}\n"
-        for name in names
-    )
-    (folder / "kernel.cc").write_text(text + launches)
-    library = folder / "kernel.so"
-    _compile([*OPTIONS, "-O1", "-w", f"-I{SOURCES}", "-o", str(library), str(folder / "kernel.cc")])
-    return MARK + str(library).encode() + b"\0"
+    """What `cuModuleLoadData` of the emulated GPU takes, in the place of machine code."""
+    with tempfile.TemporaryDirectory(dir=_folder().name) as made:
+        folder = Path(made)
+        text = _SHARED.sub(r"\1* \2 = (\1*)int8tune_shared();", _FUNCTION.sub("", source))
+        launches = "".join(map(_LAUNCH.format, dict.fromkeys(_KERNEL.findall(source))))
+        (folder / "kernel.cc").write_text(text + launches)
+        library, block = folder / "kernel.so", str(_block())
+        source_file = str(folder / "kernel.cc")
+        _compile([*OPTIONS, "-O1", "-w", "-s", f"-I{SOURCES}", "-o", str(library), source_file, block])
+        return library.read_bytes()
+
+
+@functools.cache
+def _block() -> Path:
+    made = Path(_folder().name) / "block.o"
+    _compile([*OPTIONS[:1], *OPTIONS[2:], *CHECKS, "-O2", "-c", "-o", str(made), str(SOURCES / "block.cc")])
+    return made
 
 
 def _compile(arguments: Sequence[str]) -> None:
@@ -142,6 +169,7 @@ def run_kernel(entry: Any, case: Sequence[Array]) -> Array:
     """
     import tvm
 
+    _load().int8tune_reset()
     arguments = [tvm.runtime.tensor(np.ascontiguousarray(array), device=tvm.cuda(0)) for array in case]
     entry(*arguments)
     return np.asarray(arguments[-1].numpy())

@@ -6,10 +6,12 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu_kernels import build_gpu_kernels, install_played_cublaslt, install_played_gpu
+from emulated_gpus import install as install_played_gpu
+from gpu_kernels import build_gpu_kernels, install_played_cublaslt
 from rpc_kernels import Kernels
 
 from results.record import Outcome
@@ -139,10 +141,10 @@ def test_own_kernels_are_judged_and_timed(contestants: Contestants, kernels: Ker
     assert load(own, kernels, "increment") == (0, 0), own.failure
     assert (load(own, kernels, "skips_last") or (0, 0))[0] == 1
     assert load(own, kernels, "increment") == (0, 0)
-    times_s, calls = time_in_turn([own], BRIEF)
+    times_s, calls = time_in_turn([own], replace(BRIEF, min_repeat_s=0.01))
     assert len(times_s[0]) == BRIEF.repeats
     assert calls[0] > 1
-    assert all(0 < time_s < 0.001 for time_s in times_s[0])
+    assert all(0 < time_s < 0.01 for time_s in times_s[0])
 
 
 def test_after_a_kernel_that_broke_the_gpu_the_next_layer_has_a_new_process(

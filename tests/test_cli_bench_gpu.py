@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from boards import CACHE
+from emulated_gpus import install as install_played_gpu
 from gpu_builds import PlayedPool
-from gpu_kernels import install_played_cublaslt, install_played_gpu
+from gpu_kernels import install_played_cublaslt
 
 import schedules.target
 import tuner.bench.gpu.site
@@ -80,7 +81,7 @@ def test_a_table_of_layers_whose_outputs_were_verified(played: Played, capsys: p
     assert played.bench(DENSE, POINTWISE, SPATIAL, *against, *BRIEF) == 0
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
-    assert lines[0] == ("Played GPU (cuda-sm90), driver 580.65.06, 2,141 TOPS of int8 at its highest clock")
+    assert lines[0] == ("Emulated GPU (cuda-sm90), driver 580.65.06, 2,141 TOPS of int8 at its highest clock")
     assert lines[3].split()[:7] == ["layer", "ours", "TOPS", "peak", "from", "cublaslt", "cublaslt-gemm"]
     assert re.search(r"^conv 1x1 4x4x16->32 +[\d.,]+ +[\d.]+ +[\d.]+% default +[\d.,]+\* +- ", shown.out, re.MULTILINE)
     assert re.search(r"^conv 3x3 5x5x8->16 +[\d.,]+ +[\d.]+ +[\d.]+% default +- +[\d.,]+\* ", shown.out, re.MULTILINE)

@@ -2,6 +2,7 @@
 // the device functions of `schedules/intrinsics/cuda.py` what they are described to do.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,7 +26,7 @@ struct uchar2 { unsigned char x, y; } __attribute__((aligned(2)));
 struct uchar4 { unsigned char x, y, z, w; } __attribute__((aligned(4)));
 struct dim3 { unsigned x, y, z; };
 
-// Of tests/emulated_gpu/driver.cc.
+// Of tests/emulated_gpu/block.cc.
 extern "C" {
 const dim3* int8tune_thread();
 const dim3* int8tune_block();
@@ -91,3 +92,7 @@ static inline void int8tune_run(void (*kernel)(A...), dim3 grid, dim3 block, siz
     int8tune_call(of->kernel, of->arguments, std::index_sequence_for<A...>{});
   }, &context);
 }
+template <class... A> constexpr int int8tune_arguments(void (*)(A...)) { return sizeof...(A); }
+
+// The beginning of CUlaunchConfig.
+struct int8tune_Launch { unsigned grid[3], block[3], shared_bytes; };

@@ -1,25 +1,20 @@
-// A GPU that is a CPU, as the library libcuda.so.1: what TVM's runtime asks of NVIDIA's driver, and a kernel's blocks one
-// after the other, its threads as contexts that run from barrier to barrier.
+// A kernel's blocks one after the other on this machine's CPU, a block's threads as contexts that run from barrier to
+// barrier. It is linked into each kernel's image (`gpu.cc`).
 //
-// - A launch is a process of its own: one that crashes, never ends, or waits where not all threads do is an error of the
-//   driver's, as on a GPU.
 // - Warps run forwards, backwards or in random order, and so do the lanes of a warp. What one may do before another one
 //   gets its turn it does, so that a missing barrier shows in one of these orders.
 // - Asynchronous copies arrive at once, or as late as they may: at the wait that covers them. Until then there are other
 //   bytes. Shared memory begins with such bytes, too.
-// - Shared memory ends at a page that can't be touched, and so does memory of the device (or begins behind one).
+// - Shared memory ends at a page that can't be touched.
 
 #include <algorithm>
 #include <csetjmp>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-#include <dlfcn.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -29,7 +24,6 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr size_t kStack = 64 << 10, kPage = 4096;
-constexpr unsigned kLimitSeconds = 60;
 // Rounds in which no thread comes any further: in random order a warp may have no turn.
 constexpr size_t kPatience = 100;
 enum Wait { kReady, kBarrier, kMatrices, kProduct, kDone };
@@ -236,14 +230,15 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes) {
         block_index = {x, y, z};
         run_block(shared_bytes);
       }
+  munmap(mapped, pages + kPage);
+  for (char* stack : stacks) munmap(stack, kStack);
+  stacks.clear();
 }
 
 void deliver(const Copy& copy) {
   memcpy(copy.to, copy.from, copy.bytes);
   memset(copy.to + copy.bytes, 0, copy.width - copy.bytes);
 }
-
-int launch_ended;
 
 }  // namespace
 
@@ -297,66 +292,9 @@ void int8tune_multiply(int* sums, const int* data, const int* weight, int is_dat
 }
 
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(void*), void* arguments) {
-  fflush(nullptr);
-  pid_t child = fork();
-  if (child == 0) {
-    for (int number : {SIGSEGV, SIGBUS, SIGILL, SIGALRM, SIGFPE, SIGABRT}) signal(number, SIG_DFL);
-    alarm(kLimitSeconds);
-    call = kernel;
-    context = arguments;
-    run_grid(grid, block, shared_bytes);
-    _exit(0);
-  }
-  waitpid(child, &launch_ended, 0);
-}
-
-// The driver's functions that TVM's runtime calls. A module is the name of a library that was made of a kernel's source.
-
-constexpr int kSuccess = 0, kInvalidImage = 200, kNotFound = 500, kIllegalAddress = 700, kLaunchFailed = 719;
-
-int cuModuleLoadData(void** module, const void* image) {
-  const char* text = (const char*)image;
-  const char mark[] = "int8tune emulated:";
-  if (strncmp(text, mark, sizeof(mark) - 1) != 0) return kInvalidImage;
-  *module = dlopen(text + sizeof(mark) - 1, RTLD_NOW | RTLD_LOCAL);
-  if (!*module) fprintf(stderr, "emulated GPU: %s\n", dlerror());
-  return *module ? kSuccess : kInvalidImage;
-}
-
-int cuModuleUnload(void* module) {
-  dlclose(module);
-  return kSuccess;
-}
-
-int cuModuleGetFunction(void** function, void* module, const char* name) {
-  *function = dlsym(module, (std::string(name) + "__launch").c_str());
-  return *function ? kSuccess : kNotFound;
-}
-
-int cuModuleGetGlobal_v2(void*, size_t*, void*, const char*) { return kNotFound; }
-int cuFuncSetAttribute(void*, int, int) { return kSuccess; }
-int cuTensorMapEncodeTiled() { return kNotFound; }
-
-int cuDeviceGetName(char* name, int length, int) {
-  snprintf(name, length, "emulated GPU");
-  return kSuccess;
-}
-
-int cuGetErrorName(int code, const char** name) {
-  *name = code == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED";
-  return kSuccess;
-}
-
-int cuGetErrorString(int code, const char** text) { return cuGetErrorName(code, text); }
-
-struct LaunchConfig { unsigned grid[3], block[3], shared_bytes; };
-
-int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** arguments, void**) {
-  using Launch = void (*)(dim3, dim3, size_t, void**);
-  const unsigned *grid = config->grid, *block = config->block;
-  ((Launch)function)({grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, config->shared_bytes, arguments);
-  if (WIFSIGNALED(launch_ended)) return kIllegalAddress;
-  return WEXITSTATUS(launch_ended) == 0 ? kSuccess : kLaunchFailed;
+  call = kernel;
+  context = arguments;
+  run_grid(grid, block, shared_bytes);
 }
 
 }  // extern "C"
