@@ -35,7 +35,7 @@ def pack(
     """A bundle of kernels by their entries, for this machine."""
     folder = path.parent / f"{path.stem}.staging"
     folder.mkdir()
-    packer = Packer(folder)
+    packer = Packer(folder, bundle_for(architecture or platform.machine()))
     requests = {
         name: packer.request(kernels.request(*entries, run_limit_s=run_limit_s, probe="takes_a_while", timing=BRIEF))
         for name, entries in items.items()
@@ -56,8 +56,7 @@ def pack(
         items=tuple(Item(name, f"layer of {name}", ({"entry": name},), request) for name, request in requests.items()),
         files={},
     )
-    agent = bundle_for(manifest.architecture)
-    packer.write(path, packer.finish(manifest, agent), agent)
+    packer.write(path, packer.finish(manifest))
     return open_bundle(path)
 
 

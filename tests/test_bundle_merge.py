@@ -247,6 +247,10 @@ def test_a_damaged_memory_says_so(home: Home) -> None:
         with pytest.raises(CampaignError, match="what was known of the campaign's bundles can't be read"):
             home.merge()
         path.write_bytes(whole)
+    (manifest,) = (home.results / "c1.bundles").glob("*.manifest.json")
+    manifest.write_bytes(manifest.read_bytes() + b" ")
+    with pytest.raises(CampaignError, match="what was known of the campaign's bundles can't be read"):
+        home.merge()
 
 
 def test_a_sequence_number_that_is_taken_is_left_to_its_trial(home: Home) -> None:
