@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from boards import bundle_for
 from cli_program import Ended
@@ -80,10 +81,12 @@ def run(python: Path, bundle: Path, *arguments: object) -> Ended:
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def start(python: Path, bundle: Path, *arguments: object) -> subprocess.Popen[bytes]:
+def start(
+    python: Path, bundle: Path, *arguments: object, stderr: int | IO[bytes] = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
     """Start a bundle."""
     command = [str(python), "-I", str(bundle), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=bare())
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd="/", env=bare())
 
 
 def bare() -> dict[str, str]:
