@@ -163,7 +163,8 @@ class _Measuring:
         done, all_items = len(self._results.replies), len(self._bundle.manifest.items)
         if self._said < status.trials and done < all_items and time.monotonic() > self._said_s + _SAY_EVERY_S:
             self._said, self._said_s = status.trials, time.monotonic()
-            self._say(f"{status.trials:,} sessions, measured {done:,} of {all_items:,}")
+            sessions = "session" if status.trials == 1 else "sessions"
+            self._say(f"{status.trials:,} {sessions}, measured {done:,} of {all_items:,}")
 
 
 def _board(bundle: Bundle, settings: Settings) -> Board:

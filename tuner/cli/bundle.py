@@ -181,7 +181,8 @@ def _make(
 def _say_made(made: Made, results: Path) -> None:
     manifest = made.bundle.manifest
     again = "" if made.is_new else ", the same as before: its results are not merged yet"
-    say(f"bundle {made.number} of {manifest.campaign}: {len(manifest.items):,} sessions on {manifest.device}{again}")
+    count = f"{len(manifest.items):,} {'session' if len(manifest.items) == 1 else 'sessions'}"
+    say(f"bundle {made.number} of {manifest.campaign}: {count} on {manifest.device}{again}")
     size = f"{made.size_bytes / _MB:.1f} MB, {made.own_bytes / _MB:.1f} MB of it for the runner"
     say(f"file      {made.bundle.path}, {size}")
     say(f"sha256    {made.bundle.id}, of its manifest")
