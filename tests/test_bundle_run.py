@@ -22,8 +22,6 @@ from test_bundle_file import rewritten
 from rpc.bundle.archive import Bundle
 from rpc.bundle.results_file import Began, Damage, Result, read_lines
 
-pytestmark = pytest.mark.alone
-
 ITEMS = {
     "good": ["good"],
     "pair": ["good", "takes_a_while"],
