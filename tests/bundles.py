@@ -15,6 +15,7 @@ from boards import bundle_for
 from cli_program import Ended
 from rpc_kernels import BRIEF, Kernels
 
+from rpc.agent_bundle import Bundle as AgentBundle
 from rpc.bundle.archive import Bundle, open_bundle
 from rpc.bundle.manifest import Item, Manifest
 from rpc.bundle.pack import Packer
@@ -32,11 +33,12 @@ def pack(
     canary: str = "good",
     run_limit_s: float = 2.0,
     campaign: str = "small",
+    agent: AgentBundle | None = None,
 ) -> Bundle:
     """A bundle of kernels by their entries, for this machine."""
     folder = path.parent / f"{path.stem}.staging"
     folder.mkdir()
-    packer = Packer(folder, bundle_for(architecture or platform.machine()))
+    packer = Packer(folder, agent or bundle_for(architecture or platform.machine()))
     requests = {
         name: packer.request(kernels.request(*entries, run_limit_s=run_limit_s, probe="takes_a_while", timing=BRIEF))
         for name, entries in items.items()
