@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from boards import bundle_for
 from cli_program import Ended
 from rpc_kernels import BRIEF, Kernels
 
+from rpc.agent_bundle import Bundle as AgentBundle
 from rpc.bundle.archive import Bundle, open_bundle
 from rpc.bundle.manifest import Item, Manifest
 from rpc.bundle.pack import Packer
@@ -31,11 +33,12 @@ def pack(
     canary: str = "good",
     run_limit_s: float = 2.0,
     campaign: str = "small",
+    agent: AgentBundle | None = None,
 ) -> Bundle:
     """A bundle of kernels by their entries, for this machine."""
     folder = path.parent / f"{path.stem}.staging"
     folder.mkdir()
-    packer = Packer(folder)
+    packer = Packer(folder, agent or bundle_for(architecture or platform.machine()))
     requests = {
         name: packer.request(kernels.request(*entries, run_limit_s=run_limit_s, probe="takes_a_while", timing=BRIEF))
         for name, entries in items.items()
@@ -56,8 +59,7 @@ def pack(
         items=tuple(Item(name, f"layer of {name}", ({"entry": name},), request) for name, request in requests.items()),
         files={},
     )
-    agent = bundle_for(manifest.architecture)
-    packer.write(path, packer.finish(manifest, agent), agent)
+    packer.write(path, packer.finish(manifest))
     return open_bundle(path)
 
 
@@ -81,10 +83,12 @@ def run(python: Path, bundle: Path, *arguments: object) -> Ended:
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def start(python: Path, bundle: Path, *arguments: object) -> subprocess.Popen[bytes]:
+def start(
+    python: Path, bundle: Path, *arguments: object, stderr: int | IO[bytes] = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
     """Start a bundle."""
     command = [str(python), "-I", str(bundle), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=bare())
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd="/", env=bare())
 
 
 def bare() -> dict[str, str]:

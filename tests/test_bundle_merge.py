@@ -37,14 +37,18 @@ ITEMS: dict[str, list[str]] = {
     CANDIDATES[2].id: ["good"],
     "duels-0": ["good", "good", "good"],
 }
-NODE = replace(FAKE_CAPABILITIES, environment={"cpu": "Abacus 1", "timing": "measured", "board": "node"})
+NODE = replace(
+    FAKE_CAPABILITIES,
+    features=frozenset({"carry9"}),
+    environment={"cpu": "Abacus 1", "timing": "measured", "board": "node"},
+)
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     folder = tmp_path_factory.mktemp("bundle")
     kernels: Kernels = build_kernels(folder)
-    return pack(folder / "b.pyz", kernels, ITEMS, campaign="c1")
+    return pack(folder / "b.pyz", kernels, ITEMS, campaign="c1", needs=("carry9",))
 
 
 @dataclass
@@ -229,12 +233,13 @@ def test_what_has_no_results_is_refused(home: Home, content: bytes) -> None:
 def test_results_of_another_device_are_refused(home: Home) -> None:
     home.write(*home.all()[:3])
     home.merge()
-    for device, error, message in (
-        (replace(NODE, environment={**NODE.environment, "cpu": "Abacus 2"}), CampaignDiffersError, "Abacus 1"),
-        (replace(NODE, environment={**NODE.environment, "timing": "none"}), ForeignResultsError, "no measurements"),
+    for device, message in (
+        (replace(NODE, environment={**NODE.environment, "cpu": "Abacus 2"}), "measured on Abacus 1, this device is: "),
+        (replace(NODE, environment={**NODE.environment, "timing": "none"}), "no measurements, but an emulator's"),
+        (replace(NODE, features=frozenset({"sse9"})), "a CPU that can't run `any`, it lacks: carry9"),
     ):
         home.write(home.began(device), *home.all()[1:])
-        with pytest.raises(error, match=message):
+        with pytest.raises(CampaignDiffersError, match=message):
             home.merge()
         assert home.stored(Trial) == []
 
@@ -247,6 +252,10 @@ def test_a_damaged_memory_says_so(home: Home) -> None:
         with pytest.raises(CampaignError, match="what was known of the campaign's bundles can't be read"):
             home.merge()
         path.write_bytes(whole)
+    (manifest,) = (home.results / "c1.bundles").glob("*.manifest.json")
+    manifest.write_bytes(manifest.read_bytes() + b" ")
+    with pytest.raises(CampaignError, match="what was known of the campaign's bundles can't be read"):
+        home.merge()
 
 
 def test_a_sequence_number_that_is_taken_is_left_to_its_trial(home: Home) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -20,8 +21,6 @@ from test_bundle_file import rewritten
 
 from rpc.bundle.archive import Bundle
 from rpc.bundle.results_file import Began, Damage, Result, read_lines
-
-pytestmark = pytest.mark.alone
 
 ITEMS = {
     "good": ["good"],
@@ -64,6 +63,19 @@ def replies(bundle: Bundle) -> dict[str, list[dict[str, object]]]:
             assert isinstance(line.reply, dict)
             found.setdefault(line.item, []).append(line.reply)
     return found
+
+
+def wait_until(happened: Callable[[], bool], limit_s: float = 40.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def has_begun(bundle: Bundle) -> bool:
+    """Whether its agent runs and sessions may."""
+    results = bundle.path.with_suffix(".results")
+    return results.exists() and any(isinstance(line, Began) for _, line in read_lines(results))
 
 
 def left_over(bundle: Bundle) -> list[psutil.Process]:
@@ -122,7 +134,7 @@ def test_stopped_it_leaves_nothing_and_goes_on(
 ) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"hang": ["hangs"], "good": ["good"]}, run_limit_s=2.5)
     process = start(python, bundle.path)
-    time.sleep(1.8)
+    wait_until(lambda: has_begun(bundle))
     began_s = time.monotonic()
     process.send_signal(number)
     _, err = process.communicate(timeout=10)
@@ -152,7 +164,7 @@ def test_a_line_that_was_being_written_is_measured_again(kernels: Kernels, pytho
 def test_two_at_once_are_one_too_many(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"hang": ["hangs"]}, run_limit_s=5.0)
     first = start(python, bundle.path)
-    time.sleep(1.0)
+    wait_until(lambda: has_begun(bundle))
     second = run(python, bundle.path)
     first.terminate()
     first.communicate(timeout=10)
@@ -253,11 +265,12 @@ def test_the_program_runs_a_bundle_as_its_own_python_does(kernels: Kernels, tmp_
 def test_a_device_that_is_not_well_is_not_believed(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     """Its canary is wrong: nothing is recorded, and it is said why."""
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]}, canary="wrong_value")
-    process = start(python, bundle.path)
-    time.sleep(3.0)
-    process.terminate()
-    _, err = process.communicate(timeout=10)
-    assert b"the device is quarantined: the canary's values were wrong" in err
+    with (tmp_path / "said").open("wb") as said:
+        process = start(python, bundle.path, stderr=said)
+        wait_until(lambda: "the device is quarantined" in (tmp_path / "said").read_text())
+        process.terminate()
+        process.communicate(timeout=10)
+    assert "the device is quarantined: the canary's values were wrong\n" in (tmp_path / "said").read_text()
     assert replies(bundle) == {}
 
 

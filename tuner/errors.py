@@ -6,7 +6,7 @@ TunerError
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
 │   ├── ResultsFolderError     the folder for its files can't be made
 │   ├── TooManyThreadsError    this process may not use so many cores
-│   ├── ForeignResultsError    results of a bundle that was not made here, or that can't be this campaign's
+│   ├── ForeignResultsError    results of a bundle that was not made here
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
 ├── SamplesError               a file of samples for a model that can't be used
@@ -48,7 +48,7 @@ class TooManyThreadsError(CampaignError):
 
 
 class ForeignResultsError(CampaignError):
-    """Results of a bundle that was not made here, or that can't be this campaign's."""
+    """Results of a bundle that was not made here."""
 
 
 class DeviceGoneError(CampaignError):

@@ -1,6 +1,5 @@
 """A bundle's own `__main__`: any Python can read it, and what it can't run is said in a line."""
 
-import os
 import sys
 
 OLDEST = (3, 11)
@@ -16,8 +15,7 @@ def start() -> object:
         from rpc.bundle.command import main
     except Exception as error:  # a module that was damaged fails in any way
         return f"error: the bundle is damaged: {sys.argv[0]}: {type(error).__name__}"
-    # By its own path, whatever folder this was started from, and whatever name.
-    return main(Path(os.path.realpath(sys.path[0])), sys.argv[1:])
+    return main(Path(sys.argv[0]), sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import IO
 from rpc.agent_bundle import Bundle as AgentBundle
 from rpc.bundle.archive import AGENT_FOLDER, FILES_FOLDER
 from rpc.bundle.carried import carried_code
-from rpc.bundle.manifest import MANIFEST, File, Manifest, id_of, manifest_to_json
+from rpc.bundle.manifest import KINDS, MANIFEST, File, Manifest, id_of, manifest_to_json
 from rpc.request import Case, Program, Request
 
 _FIRST_LINE = b"#!/usr/bin/env python3\n"
@@ -26,9 +26,16 @@ _DIGITS = 24
 class Packer:
     """Gathers programs, whose own files may then go: each content is kept once, named by its sha256."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder`: an empty one, for as long as this is used."""
+    def __init__(self, folder: Path, agent: AgentBundle, kind: str = "cpu") -> None:
+        """
+        Args:
+            folder: an empty one, for as long as this is used.
+            agent: what the device needs.
+            kind: of device, one of `rpc.bundle.manifest.KINDS`.
+        """
         self._folder = folder
+        self._agent = agent
+        self._kind = kind
         self._files: dict[str, File] = {}
         self._known: dict[tuple[str, int, int], str] = {}
 
@@ -48,19 +55,20 @@ class Packer:
             request, programs=programs, probe=self.program(request.probe) if request.probe else None
         )
 
-    def finish(self, manifest: Manifest, agent: AgentBundle) -> bytes:
-        """The manifest as it is written, with the names and digests of all files, and the agent's."""
+    def finish(self, manifest: Manifest) -> bytes:
+        """The manifest as it is written: the kind, the agent's name, and the names and digests of all files are set."""
         files = {**self._files, **{name: _file(content) for name, content in carried_code().items()}}
-        files |= {name: _file(source.read_bytes()) for name, source in _agent_files(agent).items()}
-        return manifest_to_json(dataclasses.replace(manifest, agent=agent.name, files=files))
+        files |= {name: _file(source.read_bytes()) for name, source in self._agent_files().items()}
+        whole = dataclasses.replace(manifest, kind=self._kind, agent=self._agent.name, files=files)
+        return manifest_to_json(whole)
 
-    def write(self, path: Path, manifest: bytes, agent: AgentBundle) -> None:
+    def write(self, path: Path, manifest: bytes) -> None:
         """Write the bundle of what `finish` gave, whole or not at all.
 
         Raises:
             OSError: it can't be written.
         """
-        contents: dict[str, bytes | Path] = {**carried_code(), MANIFEST: manifest, **_agent_files(agent)}
+        contents: dict[str, bytes | Path] = {**carried_code(), MANIFEST: manifest, **self._agent_files()}
         contents |= {name: self._folder / name for name in self._files}
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -72,6 +80,9 @@ class Packer:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+
+    def _agent_files(self) -> dict[str, Path]:
+        return {f"{AGENT_FOLDER}/{name}": self._agent.folder / name for name in KINDS[self._kind]}
 
     def _keep(self, source: str) -> str:
         """Keep a file, unless its content is there; its name."""
@@ -91,10 +102,6 @@ class Packer:
 
 def _file(content: bytes) -> File:
     return File(len(content), hashlib.sha256(content).hexdigest())
-
-
-def _agent_files(agent: AgentBundle) -> dict[str, Path]:
-    return {f"{AGENT_FOLDER}/{name}": agent.folder / name for name in agent.files}
 
 
 def _write_archive(file: IO[bytes], manifest: bytes, contents: Mapping[str, bytes | Path]) -> None:

@@ -123,7 +123,7 @@ class _Measuring:
         self._results = results
         self._say = say
         self._state = State.UNKNOWN
-        self._said_s = time.monotonic()
+        self._said, self._said_s = 0, time.monotonic()
 
     def run(self, todo: Sequence[Item]) -> tuple[int, str]:
         """How many could not be measured, and why the last of them was not."""
@@ -161,9 +161,10 @@ class _Measuring:
             self._say(f"the device is {status.state}: {status.cause}")
         self._state = status.state
         done, all_items = len(self._results.replies), len(self._bundle.manifest.items)
-        if time.monotonic() > self._said_s + _SAY_EVERY_S and done < all_items:
-            self._said_s = time.monotonic()
-            self._say(f"measured {done:,} of {all_items:,}")
+        if self._said < status.trials and done < all_items and time.monotonic() > self._said_s + _SAY_EVERY_S:
+            self._said, self._said_s = status.trials, time.monotonic()
+            sessions = "session" if status.trials == 1 else "sessions"
+            self._say(f"{status.trials:,} {sessions}, measured {done:,} of {all_items:,}")
 
 
 def _board(bundle: Bundle, settings: Settings) -> Board:

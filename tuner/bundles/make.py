@@ -11,10 +11,12 @@ from tempfile import TemporaryDirectory
 
 from compiler.linker import find_linker
 from results.record import Campaign
-from rpc.agent_bundle import default_cache, make_bundle
+from rpc.agent_bundle import Bundle as AgentBundle
+from rpc.agent_bundle import compilers, default_cache, make_bundle
 from rpc.bundle.archive import Bundle, open_bundle, own_bytes
 from rpc.bundle.manifest import Manifest, id_of
 from rpc.bundle.pack import Packer
+from rpc.errors import ProvisionError
 from rpc.request import Capabilities, Program
 from schedules.target import Target, target_for
 from tuner.bundles.device import Packing, assumed, profile_named
@@ -38,11 +40,13 @@ class AwayDevice:
     Attributes:
         name: in the records.
         profile: of the target; its CPU must have what that needs.
+        has_old_libraries: whether its C library may be older than this machine's.
     """
 
     name: str
     profile: str
     threads: int = 1
+    has_old_libraries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,11 @@ def make_next(
     profile = profile_named(device.profile)
     unseen = assumed(profile)
     find_linker(unseen.architecture)
-    agent = make_bundle(unseen.architecture, default_cache())
+    agent = _agent(unseen.architecture, device.has_old_libraries)
     target = target_for(unseen.features, unseen.llvm_cpu, unseen.llvm_triple, profile.name, device.threads)
     memory = BundleMemory(make_folder(results), spec.name)
     with TemporaryDirectory(prefix=".bundle-", dir=results) as staging:
-        packer = Packer(Path(staging))
+        packer = Packer(Path(staging), agent)
         packings: list[Packing] = []
 
         def measuring(probe: Program, _cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
@@ -122,16 +126,24 @@ def make_next(
             items=tuple(item for item, _ in items),
             files={},
         )
-        content = packer.finish(manifest, agent)
+        content = packer.finish(manifest)
         is_new = not memory.has(id_of(content))
         number = memory.next_number() if is_new else memory.recall(id_of(content))[0].number
         path = path or results / f"{spec.name}.bundle-{number}.pyz"
-        packer.write(path, content, agent)
         if is_new:
-            environment = environment_of(unseen, target) | {"cache": spec.cache.value}
+            environment = environment_of(unseen, target) | {"cache": spec.cache.value, "transport": "bundle"}
             asked = {item.id: asked for item, asked in items}
             memory.remember(id_of(content), content, Remembered(number, command, environment, asked))
+        packer.write(path, content)
         return outlet, _made(path, number, is_new)
+
+
+def _agent(architecture: str, is_portable: bool) -> AgentBundle:
+    """Raises: ProvisionError: it can't be made."""
+    portable = next((compiler for compiler in compilers(architecture) if "ziglang" in compiler), None)
+    if is_portable and portable is None:
+        raise ProvisionError("for an old C library Zig must be installed: pip install 'int8tune[cross]'")
+    return make_bundle(architecture, default_cache(), portable if is_portable else None)
 
 
 def _ground(

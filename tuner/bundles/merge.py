@@ -19,7 +19,7 @@ from rpc.protocol import reply_from_json
 from rpc.request import Capabilities, Reply
 from tuner.bundles.memory import AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered, memory_of
 from tuner.campaign.run import require_same_cpu
-from tuner.errors import ForeignResultsError
+from tuner.errors import CampaignDiffersError, ForeignResultsError
 from tuner.folders import STORE_FILE
 
 
@@ -48,7 +48,8 @@ def merge(results: Path, file: Path) -> Merged:
     """Record what a file of results has, all of it or nothing; what is recorded already is left out.
 
     Raises:
-        ForeignResultsError: they are of a bundle that was not made here, or from another device than before.
+        ForeignResultsError: they are of a bundle that was not made here.
+        CampaignDiffersError: they are from another device than the campaign's.
         CampaignError: what was known of the bundle is damaged.
         StoreError: the records can't be written.
         OSError: the file can't be read.
@@ -115,8 +116,8 @@ class _Reading:
         """Take in a line; one that can't be used is a fault.
 
         Raises:
-            ForeignResultsError: it comes from a device that the bundle was not made for.
-            CampaignDiffersError: it comes from another device than the results before it.
+            CampaignDiffersError: it comes from a device that the bundle was not made for, or from another one than the
+                results before it.
         """
         if isinstance(line, Began) and line.bundle == self._bundle:
             self._require_device(line.capabilities)
@@ -149,9 +150,9 @@ class _Reading:
     def _require_device(self, device: Capabilities) -> None:
         target = self._manifest.target
         if missing := sorted(self._manifest.needs - device.features):
-            raise ForeignResultsError(f"they come from a CPU that can't run `{target}`, it lacks: {', '.join(missing)}")
+            raise CampaignDiffersError(f"results of a CPU that can't run `{target}`, it lacks: {', '.join(missing)}")
         if device.environment.get("timing") != TimingKind.MEASURED.value:
-            raise ForeignResultsError(f"their times are no measurements, but an emulator's: {self._file}")
+            raise CampaignDiffersError(f"times that are no measurements, but an emulator's: {self._file}")
         if self.device:
             require_same_cpu(self._campaign, self.device.environment, device.environment)
 

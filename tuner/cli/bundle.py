@@ -46,6 +46,12 @@ OutOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE.pyz", help="The file to write; DIR/NAME.bundle-N.pyz if left out."),
 ]
+PortableOption = Annotated[
+    bool,
+    typer.Option(
+        "--portable", help="For a device with an older C library than this machine's: pip install 'int8tune[cross]'."
+    ),
+]
 FolderOption = Annotated[
     Path | None, typer.Option("--folder", metavar="DIR", help="Where results go; beside the bundle if left out.")
 ]
@@ -67,6 +73,7 @@ def make(
     trials: TrialsOption = 32,
     seed: SeedOption = 0,
     min_gain: MinGainOption = 0.005,
+    portable: PortableOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -86,7 +93,7 @@ def make(
     command = typed_command(context)
     with StopRequest() as stop:
         try:
-            return _make(spec, AwayDevice(device, target, threads), results, output, form, command, stop)
+            return _make(spec, AwayDevice(device, target, threads, portable), results, output, form, command, stop)
         except Interruption:
             say(f"interrupted; to go on: {command}")
             return INTERRUPTED
@@ -162,7 +169,7 @@ def _make(
     with make_display(stop.is_requested, None) as display:
         outlet, made = make_next(spec, device, results, output, command, display, stop)
     if made:
-        _say_made(made)
+        _say_made(made, results)
         return 0
     if outlet.ending is Ending.INTERRUPTED:
         say(f"interrupted; to go on: {command}")
@@ -171,15 +178,17 @@ def _make(
     return 0
 
 
-def _say_made(made: Made) -> None:
+def _say_made(made: Made, results: Path) -> None:
     manifest = made.bundle.manifest
     again = "" if made.is_new else ", the same as before: its results are not merged yet"
-    say(f"bundle {made.number} of {manifest.campaign}: {len(manifest.items):,} sessions on {manifest.device}{again}")
+    count = f"{len(manifest.items):,} {'session' if len(manifest.items) == 1 else 'sessions'}"
+    say(f"bundle {made.number} of {manifest.campaign}: {count} on {manifest.device}{again}")
     size = f"{made.size_bytes / _MB:.1f} MB, {made.own_bytes / _MB:.1f} MB of it for the runner"
     say(f"file      {made.bundle.path}, {size}")
     say(f"sha256    {made.bundle.id}, of its manifest")
     say(f"there     python3 {shlex.quote(made.bundle.path.name)}")
-    say(f"then here int8tune bundle merge {shlex.quote(made.bundle.path.stem)}.results")
+    folder = [] if results == DEFAULT_RESULTS else ["--results", str(results)]
+    say(f"then here {shlex.join(['int8tune', 'bundle', 'merge', f'{made.bundle.path.stem}.results', *folder])}")
 
 
 def _say_finished(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format) -> None:
