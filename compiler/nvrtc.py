@@ -20,6 +20,9 @@ OPTIONS = ("--std=c++17", "--fmad=false", "--ptxas-options=--register-usage-leve
 # A thread may have the registers that it needs, as long as one block fits a multiprocessor. Without this, and the last
 # of the options, some kernels keep values in memory so that more blocks do.
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
+# Where matrices begin that are read from shared memory with the widest swizzle.
+ALIGNMENT = 1024
+_SHARED = re.compile(r"extern __shared__ __align__\(\d+\)")
 # What TVM includes of NVIDIA's headers is some names of types; NVRTC knows the instructions without a header.
 _HEADERS = {
     "sm_61_intrinsics.h": "",
@@ -45,7 +48,7 @@ def compile_cubin(source: str, arch: str) -> bytes:
         NoCudaCompilerError: NVRTC is not installed.
         CudaCompileError: it refuses the source; the message is its first error.
     """
-    library, source = _library(), _BOUNDS.sub(r"__launch_bounds__(\1, 1)", source)
+    library, source = _library(), _prepared(source)
     program = ctypes.c_void_p()
     count = len(_HEADERS)
     texts = (ctypes.c_char_p * count)(*(text.encode() for text in _HEADERS.values()))
@@ -59,6 +62,11 @@ def compile_cubin(source: str, arch: str) -> bytes:
         return _text(library, program, "CUBIN")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _prepared(source: str) -> str:
+    """TVM's source with what it has no words for."""
+    return _BOUNDS.sub(r"__launch_bounds__(\1, 1)", _SHARED.sub(f"extern __shared__ __align__({ALIGNMENT})", source))
 
 
 def missing() -> str | None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WARP = 32
+# Threads that multiply matrices together on Hopper.
+GROUP = 4 * WARP
 # Registers are given to a warp in units of so many; a thread may have no more than `MOST_REGISTERS`.
 REGISTER_UNIT, MOST_REGISTERS = 256, 255
 MOST_THREADS = 1024
@@ -45,7 +47,12 @@ class Gpu:
     @property
     def feature(self) -> str:
         """What a device says that it has, among its features."""
-        return f"cuda_{self.arch}"
+        return f"cuda_{self.arch.removesuffix('a')}"
+
+    @property
+    def has_group_products(self) -> bool:
+        """Whether four warps multiply matrices from shared memory (`wgmma`)."""
+        return self.arch == "sm_90a"
 
     def resident_blocks(self, threads: int, shared_bytes: int, registers: int) -> int:
         """Blocks that a multiprocessor has at once.
@@ -70,6 +77,7 @@ GPUS: Sequence[Gpu] = (
     Gpu("cuda-sm80", "sm_80", 2048, 32, 164 * _KIB, 163 * _KIB, _KIB, True, 108, "A100"),
     Gpu("cuda-sm86", "sm_86", 1536, 16, 100 * _KIB, 99 * _KIB, _KIB, True, 72, "A10"),
     Gpu("cuda-sm89", "sm_89", 1536, 24, 100 * _KIB, 99 * _KIB, _KIB, True, 58, "L4"),
-    Gpu("cuda-sm90", "sm_90", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100"),
+    # The `a`: with what later architectures don't have.
+    Gpu("cuda-sm90", "sm_90a", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100"),
 )
 GPU_PROFILES = {gpu.profile: gpu for gpu in GPUS}

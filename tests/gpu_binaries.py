@@ -25,7 +25,7 @@ from schedules.workload import parse_workload
 LIMIT_S = 60
 _USAGE = re.compile(r"Function (\w+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _FUNCTION = re.compile(r"Function : (\w+)")
-_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9_.]*)([^;]*);")
+_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Za-z0-9_.]*)([^;]*);")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from schedules.space import Value
 CONV = "conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-32x56x56x128-k3x3x1-s1-p1-float.c-u8"
 MATRICES = {"block_rows": 128, "block_channels": 128, "block_depth": 64, "thread_rows": 8, "thread_channels": 16}
+GROUPS = {"block_rows": 128, "block_channels": 128, "block_depth": 128, "thread_rows": 2, "thread_channels": 32}
 WORDS = {"block_rows": 64, "block_channels": 64, "block_depth": 64, "thread_rows": 8, "thread_channels": 8}
 # sm_75 has shared memory for two stages of either tile.
 STAGES = {"cuda-sm75": 2}
@@ -34,9 +35,11 @@ def main() -> int:
     print("| template | GPU | registers | in memory | loop | products | share | MACs an instruction |")
     print("|-|-|-|-|-|-|-|-|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, tile in (("cuda.mma", MATRICES), ("cuda.dp4a", WORDS)):
+        for name, tile in (("cuda.wgmma", GROUPS), ("cuda.mma", MATRICES), ("cuda.dp4a", WORDS)):
             for gpu in GPUS:
-                knobs: dict[str, Value] = {**tile, "stages": STAGES.get(gpu.profile, 4)}
+                if name == "cuda.wgmma" and not gpu.has_group_products:
+                    continue
+                knobs: dict[str, Value] = {**tile, "stages": STAGES.get(gpu.profile, 4), "splits": 1}
                 code = code_of(CONV, gpu.profile, Path(folder), knobs, template_named(name))
                 print(_loop_row(name, gpu.arch, code))
         for rows, columns in ((1, 4), (2, 4), (2, 7), (4, 4)):
@@ -46,11 +49,10 @@ def main() -> int:
 
 
 def _loop_row(name: str, arch: str, code: Code) -> str:
-    product = {"cuda.mma": "IMMA", "cuda.dp4a": "IDP"}[name]
+    product = {"cuda.wgmma": "IGMMA", "cuda.mma": "IMMA", "cuda.dp4a": "IDP"}[name]
     loop = code.loop_with_most(product)
-    macs = WARP * 4
-    if product == "IMMA":
-        macs = 8 * 8 * 16 if arch == "sm_75" else 16 * 8 * 32
+    narrow = arch == "sm_75"
+    macs = {"IGMMA": 16 * 128 * 32, "IMMA": 8 * 8 * 16 if narrow else 16 * 8 * 32, "IDP": WARP * 4}[product]
     share = loop[product] / loop.total()
     cells = (name, arch, code.registers, code.memory_bytes, loop.total(), loop[product], f"{share:.0%}")
     return f"| {' | '.join(map(str, cells))} | {macs * share:,.0f} |"

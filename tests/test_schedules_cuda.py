@@ -27,8 +27,8 @@ from schedules.space import Value
 from schedules.target import gpu_target, target_for, targets_named
 from schedules.workload import parse_workload
 
-GPU = "cuda-sm80"
-CONV = "conv2d-u8s8-1x9x9x64-k3x3x64-s1-p1-float.c-u8"
+GPU, HOPPER = "cuda-sm80", "cuda-sm90"
+CONV = "conv2d-u8s8-1x9x8x64-k3x3x32-s1-p1-float.c-u8"
 BIG = "conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8"
 # A tile of each template that an expert would try first.
 TILES: Mapping[str, dict[str, Value]] = {
@@ -58,6 +58,14 @@ SMALL: Mapping[str, dict[str, Value]] = {
         "thread_channels": 4,
         "stages": 3,
     },
+    "cuda.wgmma": {
+        "block_rows": 128,
+        "block_channels": 32,
+        "block_depth": 64,
+        "thread_rows": 2,
+        "thread_channels": 8,
+        "stages": 3,
+    },
     "cuda.dp4a": {
         "block_rows": 32,
         "block_channels": 32,
@@ -78,8 +86,8 @@ FAULTS = {
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
 
 
-def built(key: str, name: str, knobs: Mapping[str, Value], profile: str = GPU) -> Built:
-    workload, target = parse_workload(key), host_target(profile)
+def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
+    workload, target = parse_workload(key), host_target(HOPPER if name == "cuda.wgmma" else GPU)
     template = template_named(name)
     return build(workload, target, {**template.space(workload, target).default, **knobs}, template)
 
@@ -107,8 +115,10 @@ def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pyte
     assert built(CONV, name, SMALL[name]).wrong_cases() != []
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("place", ["schedules.cuda.copies.swizzled", "schedules.cuda.products.swizzled"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [*((name, "schedules.cuda.copies.swizzled") for name in SMALL), ("cuda.mma", "schedules.cuda.products.swizzled")],
+)
 def test_chunks_that_are_written_elsewhere_than_read_are_caught(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +159,7 @@ def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", [CONV, "dense-u8u8-1x1024-o64-wz-fixed.c-clamp-addu8-u8", "dense-s8s8-3x512-o40-s32"])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", TILES)
 def test_splits_add_up(name: str, key: str) -> None:
     tile = {**SMALL[name], "block_rows": 16, "thread_rows": 2, "thread_channels": 4, "splits": 2}
     made = built(key, name, tile)
@@ -261,6 +271,17 @@ class TestMachineCode:
         assert profile == "cuda-sm75" or any(found.startswith("LDGSTS") for found in code.names)
         assert loop["LDSM" if name == "cuda.mma" else "LDS"] == 16
 
+    def test_products_of_four_warps_follow_each_other(self, tmp_path: Path) -> None:
+        """A step of 128 bytes is four of them, of which only the last one is waited for."""
+        knobs: dict[str, Value] = {"block_rows": 128, "block_channels": 128, "block_depth": 128, "thread_rows": 2}
+        knobs |= {"thread_channels": 32, "stages": 4, "splits": 1}
+        code = gpu_binaries.code_of(BIG, HOPPER, tmp_path, knobs, template_named("cuda.wgmma"))
+        assert code.memory_bytes == 0
+        found = [(name, operands) for _, name, operands in code.instructions if "GMMA" in name or "DEPBAR.LE" in name]
+        products = [operands for name, operands in found if name == "IGMMA.64x128x32.U8.S8"]
+        assert [operands.endswith("gsb0 ") for operands in products] == [False, False, False, True]
+        assert [name for name, _ in found].count("WARPGROUP.DEPBAR.LE") == 1
+
     def test_a_depthwise_tile_multiplies_words_of_rows(self, tmp_path: Path) -> None:
         """3 x 3 taps on tiles of 2 x 4: a word of four rows serves both rows and three columns of outputs."""
         knobs: dict[str, Value] = {"tile_rows": 2, "tile_columns": 4}
@@ -272,19 +293,22 @@ class TestMachineCode:
         assert 6 * 8 <= counts["PRMT"] <= 6 * 8 + 2 * 4 * 4
 
     @pytest.mark.parametrize("samples", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-    @pytest.mark.parametrize("name", TILES)
+    @pytest.mark.parametrize("name", SMALL)
     def test_values_of_sampled_configs_stay_in_registers(self, name: str, samples: int, tmp_path: Path) -> None:
-        workload, target = parse_workload(BIG), any_target(GPU)
+        profile = HOPPER if name == "cuda.wgmma" else GPU
+        workload, target = parse_workload(BIG), any_target(profile)
         space = template_named(name).space(workload, target)
         rng = np.random.default_rng(3)
         for config in (space.sample(rng) for _ in range(samples)):
-            code = gpu_binaries.code_of(BIG, GPU, tmp_path, config, template_named(name))
+            code = gpu_binaries.code_of(BIG, profile, tmp_path, config, template_named(name))
             assert code.memory_bytes == 0, config
 
 
 def test_spaces_keep_to_the_limits_of_each_gpu() -> None:
     workload, rng = parse_workload(BIG), np.random.default_rng(0)
-    for gpu, name in itertools.product(GPUS, TILES):
+    for gpu, name in itertools.product(GPUS, SMALL):
+        if name == "cuda.wgmma" and gpu.profile != HOPPER:
+            continue
         space = template_named(name).space(workload, gpu_target(gpu.profile))
         for config in (space.default, *(space.sample(rng) for _ in range(20))):
             form = gemm_form(image_of(workload), name.split(".")[1], config)  # type: ignore[arg-type]
@@ -318,4 +342,5 @@ def test_a_gpu_is_its_newest_architecture_or_the_one_that_is_named() -> None:
 
 def test_layers_find_their_templates() -> None:
     names = {op: template_for(parse_workload(key), any_target(GPU)).name for op, key in PLAIN.items()}
+    assert template_for(parse_workload(CONV), any_target(HOPPER)).name == "cuda.wgmma"
     assert names == {"conv2d": "cuda.mma", "dwconv2d": "cuda.depthwise", "dense": "cuda.mma", "grouped": "cuda.dp4a"}

@@ -48,7 +48,7 @@ def configs(draw: st.DrawFn, template: Template, workload: Workload, target: Tar
 def profile_of(template: Template) -> str:
     """The profile that needs least of those on which the template takes any layer."""
     names = [profile.name for profile in sorted(PROFILES, key=lambda known: len(known.needs))]
-    for profile in (*names, "cuda-sm80"):
+    for profile in (*names, "cuda-sm80", "cuda-sm90"):
         target = any_target(profile)
         if any(template.rejects(parse_workload(key), target) is None for key in PLAIN.values()):
             return profile

@@ -17,6 +17,8 @@ from schedules.workload import Conv2d, Dense, Workload
 
 # Of the smallest matrix of weights: with fewer channels than that most products would be of nothing.
 MATRIX_COLUMNS = 8
+# The same for four warps, and of their rows: with fewer than a quarter of a matrix's a warp alone does it.
+GROUP_COLUMNS = 16
 
 
 class _Gemm:
@@ -61,6 +63,27 @@ class MatricesCuda(_Gemm):
         outputs = image_of(workload).group_outputs
         if outputs < MATRIX_COLUMNS:
             return Rejection(f"needs groups of {MATRIX_COLUMNS} output channels or more, these have {outputs}")
+        return None
+
+
+class GroupsCuda(_Gemm):
+    """Hopper's tensor cores (`wgmma`): four warps multiply matrices of 64 x 32 bytes and up to 256 columns at once."""
+
+    name = "cuda.wgmma"
+    version = 1
+    products = "wgmma"
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.gpu is None or not target.gpu.has_group_products:
+            return Rejection(f"needs target cuda-sm90, this one is {target.name}")
+        if rejection := super().rejects(workload, target):
+            return rejection
+        assert isinstance(workload, Conv2d | Dense)
+        image = image_of(workload)
+        if workload.numerics.weight_zero_point:
+            return Rejection("takes weights without a zero point: sums of data have no matrix of their own")
+        if image.group_outputs < GROUP_COLUMNS or image.batch * math.prod(image.output) < GROUP_COLUMNS:
+            return Rejection(f"needs {GROUP_COLUMNS} outputs or more, of {GROUP_COLUMNS} channels a group or more")
         return None
 
 

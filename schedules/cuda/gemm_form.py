@@ -36,6 +36,8 @@ CHUNK_BYTES, BANK_BYTES = 16, 128
 WORD_BYTES = 4
 # Rows and channels of a warp for each of a thread's, where matrix instructions spread them over its lanes.
 WARP_ROWS, WARP_CHANNELS = 8, 4
+# The same for the four warps that multiply together on Hopper.
+GROUP_ROWS = 4 * WARP_ROWS
 
 
 def swizzled(row: Any, chunk: Any, chunks: int) -> Any:
@@ -53,7 +55,7 @@ class GemmForm:
     """An image with a block's tile; everything the kernel's writer needs.
 
     Attributes:
-        products: `dp4a`, words of each thread's own; `mma`, matrices of a warp.
+        products: `dp4a`, words of each thread's own; `mma`, matrices of a warp; `wgmma`, matrices of four warps.
         block_rows, block_channels, block_depth: of a block's tile, the last one in bytes of a step.
         thread_rows, thread_channels: of a thread's sums.
         stages: of shared memory.
@@ -169,11 +171,16 @@ class GemmForm:
 
     @property
     def registers(self) -> int:
-        """About as many as a thread needs: sums, operands, what it copies from, and what addresses take."""
-        sums = self.thread_rows * self.thread_channels + self.has_window_sum * self.thread_rows
-        operands = 2 * self.thread_rows + self.thread_channels
-        if self.products == "dp4a":
-            operands = WORD_BYTES * (self.thread_rows + 2)
+        """About as many as a thread needs: sums, operands, what it copies from, and what addresses take.
+
+        Compared with what NVIDIA's compiler uses; four warps have no operands in registers, but more of the epilogue's.
+        """
+        sums = self.thread_rows * self.thread_channels + self.has_window_sum * 2 * self.thread_rows
+        operands = {
+            "dp4a": WORD_BYTES * (self.thread_rows + 6),
+            "mma": 2 * self.thread_rows + self.thread_channels,
+            "wgmma": self.thread_channels,
+        }[self.products]
         return sums + operands + self.loaded_rows * (3 if self.is_window else 1) + 40
 
     @property

@@ -90,6 +90,8 @@ class _GemmWriter:
             # This thread's copies of the step have arrived; behind the barrier, everybody's have. And everybody is
             # done with the step before, whose stage is filled next.
             instructions.wait(ahead - 1)
+            if form.products == "wgmma":
+                instructions.publish()
             T.evaluate(T.tvm_storage_sync("shared"))
             copy(step + ahead, T.truncmod(step + ahead, form.stages))
             self.products.add(T.Bind(T.truncmod(step, form.stages) * form.stage_bytes))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from schedules.cuda.gemm_form import WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
+from schedules.cuda.gemm_form import GROUP_ROWS, WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
 from schedules.gpus import (
     MOST_BLOCKS_BESIDE,
     MOST_REGISTERS,
@@ -18,16 +18,18 @@ from schedules.gpus import (
 from schedules.image import Image
 from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
 
-BLOCK_ROWS, BLOCK_CHANNELS = (16, 32, 64, 128, 256), (16, 32, 64, 128, 256)
+_SIZES = (16, 32, 64, 128, 256)
+BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 256)}
+BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 128, 256)}
 BLOCK_DEPTH = (32, 64, 128)
 # Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
-MOST_SUMS = {"dp4a": 64, "mma": 128}
+MOST_SUMS = {"dp4a": 64, "mma": 128, "wgmma": 128}
 STAGES, SPLITS = (2, 3, 4, 5), (1, 2, 4, 8, 16)
-THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8)}
-THREAD_CHANNELS = (4, 8, 16)
+THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
+THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 32, 64)}
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
-PRODUCTS = {"dp4a": 256, "mma": 2048}
+PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}
 SHARED_BYTES, CACHE_BYTES = 128, 32
 # Cycles from a copy's beginning to its end, and of a launch: guesses, of the order of what is published.
 COPY_CYCLES, LAUNCH_CYCLES = 600, 3000
@@ -40,11 +42,11 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
     """The decisions of a convolution."""
     rows = image.batch * math.prod(image.output)
     knobs = (
-        Knob("block_rows", _up_to(BLOCK_ROWS, rows)),
-        Knob("block_channels", _up_to(BLOCK_CHANNELS, image.group_outputs)),
+        Knob("block_rows", _up_to(BLOCK_ROWS[products], rows)),
+        Knob("block_channels", _up_to(BLOCK_CHANNELS[products], image.group_outputs)),
         Knob("block_depth", BLOCK_DEPTH),
         Knob("thread_rows", THREAD_ROWS[products]),
-        Knob("thread_channels", THREAD_CHANNELS),
+        Knob("thread_channels", THREAD_CHANNELS[products]),
         Knob("stages", STAGES),
         Knob("splits", SPLITS),
         Knob("outer", ("weights", "image")),
@@ -104,7 +106,8 @@ def _up_to(sizes: tuple[int, ...], extent: int) -> tuple[int, ...]:
 def _warps_fit(form: GemmForm) -> bool:
     if form.products == "dp4a":
         return form.block_rows % form.thread_rows == 0 and form.block_channels >= 4 * form.thread_channels
-    rows, channels = WARP_ROWS * form.thread_rows, WARP_CHANNELS * form.thread_channels
+    rows = (GROUP_ROWS if form.products == "wgmma" else WARP_ROWS) * form.thread_rows
+    channels = WARP_CHANNELS * form.thread_channels
     return form.block_rows % rows == 0 and form.block_channels % channels == 0
 
 
@@ -148,6 +151,8 @@ def _bytes_of_a_warp(form: GemmForm) -> int:
     """Rows and channels that a warp reads from shared memory, counted for each thread where that reads its own."""
     if form.products == "mma":
         return WARP_ROWS * form.thread_rows + WARP_CHANNELS * form.thread_channels
+    if form.products == "wgmma":
+        return WARP_ROWS * form.thread_rows + form.thread_channels
     return WARP * (form.thread_rows + form.thread_channels)
 
 

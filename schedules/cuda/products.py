@@ -6,8 +6,16 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.cuda.gemm_form import CHUNK_BYTES, WARP_CHANNELS, WARP_ROWS, WORD_BYTES, GemmForm, swizzled
-from schedules.gpus import WARP
+from schedules.cuda.gemm_form import (
+    CHUNK_BYTES,
+    GROUP_ROWS,
+    WARP_CHANNELS,
+    WARP_ROWS,
+    WORD_BYTES,
+    GemmForm,
+    swizzled,
+)
+from schedules.gpus import GROUP, WARP
 from schedules.intrinsics.cuda import Instructions
 from schedules.written.rows import divided
 
@@ -17,6 +25,7 @@ MOST_UNROLLED_SUMS = 16
 # Bytes of the depth that one instruction of matrices multiplies.
 MATRIX_BYTES = 32
 MATRIX_ROWS = 16
+GROUP_MATRIX_ROWS = 64
 MATRIX_COLUMNS = 8
 
 
@@ -44,8 +53,10 @@ class Products(Protocol):
 
 def products_of(form: GemmForm, instructions: Instructions, shared: Any, thread: Any) -> Products:
     """How the form multiplies."""
-    kind = WordProducts if form.products == "dp4a" else MatrixProducts
-    return kind(form, instructions, shared, thread)
+    arguments = (form, instructions, shared, thread)
+    if form.products == "dp4a":
+        return WordProducts(*arguments)
+    return GroupProducts(*arguments) if form.products == "wgmma" else MatrixProducts(*arguments)
 
 
 class _Products:
@@ -191,3 +202,46 @@ class MatrixProducts(_Products):
     def window_sum(self, row: Any) -> Any:
         assert self.window_sums is not None
         return self.window_sums[4 * T.truncdiv(row, 2) + 2 * T.truncmod(row, 2)]
+
+
+class GroupProducts(_Products):
+    """Hopper's tensor cores: four warps multiply what lies in shared memory, without loading it."""
+
+    def begin(self) -> None:
+        form = self.form
+        self.columns = WARP_CHANNELS * form.thread_channels
+        group, self.of_group = divided(self.thread, GROUP)
+        y, x = divided(group, form.block_channels // self.columns)
+        self.first_row, self.first_column = T.Bind(y * GROUP_ROWS * form.thread_rows), T.Bind(x * self.columns)
+        self.bands = form.thread_rows // 2
+        self.sums = self._cleared(form.thread_rows * form.thread_channels)
+
+    def add(self, stage_at: Any) -> None:
+        form, instructions = self.form, self.instructions
+        data_at = T.Bind(stage_at + self.first_row * form.block_depth)
+        weight_at = T.Bind(stage_at + (form.block_rows + self.first_column) * form.block_depth)
+        instructions.begin_group()
+        for part in range(form.block_depth // MATRIX_BYTES):
+            weight = T.address_of(self.shared[weight_at + part * MATRIX_BYTES])
+            for band in range(self.bands):
+                at = data_at + band * GROUP_MATRIX_ROWS * form.block_depth + part * MATRIX_BYTES
+                sums = T.address_of(self.sums[band * 2 * form.thread_channels])
+                data = T.address_of(self.shared[at])
+                instructions.multiply_group(sums, data, weight, self.columns, form.block_depth, self.types)
+        instructions.end_group()
+
+    def row(self, index: Any) -> Any:
+        warp, lane = T.truncdiv(self.of_group, WARP), T.truncmod(self.of_group, WARP)
+        band, half = T.truncdiv(index, 2), T.truncmod(index, 2)
+        return self.first_row + band * GROUP_MATRIX_ROWS + warp * MATRIX_ROWS + half * 8 + T.truncdiv(lane, 4)
+
+    def first_channel(self) -> Any:
+        return self.first_column + T.truncmod(self.of_group, 4) * self.form.thread_channels
+
+    def sum(self, row: Any, channel: Any) -> Any:
+        band, half = T.truncdiv(row, 2), T.truncmod(row, 2)
+        of_band = 4 * T.truncdiv(channel, 2) + 2 * half + T.truncmod(channel, 2)
+        return self.sums[band * 2 * self.form.thread_channels + of_band]
+
+    def window_sum(self, row: Any) -> Any:
+        raise NotImplementedError

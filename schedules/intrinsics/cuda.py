@@ -95,6 +95,51 @@ class Instructions:
         source = f"{_HEAD} void {name}(int* sums, const int* data, const int* weight) {{ {body} }}\n"
         T.evaluate(T.cuda.func_call(name, sums, data, weight, source_code=source))
 
+    def publish(self) -> None:
+        """Let the units that read shared memory by themselves (`wgmma`) see what this thread's copies wrote."""
+        body = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_publish() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_publish", source_code=source))
+
+    def begin_group(self) -> None:
+        """Before the products of four warps: their sums are in registers."""
+        body = 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_begin_group() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_begin_group", source_code=source))
+
+    def end_group(self) -> None:
+        """Wait until all products of this thread's four warps are in their sums."""
+        body = 'asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_end_group() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_end_group", source_code=source))
+
+    def multiply_group(
+        self, sums: Any, data: Any, weight: Any, columns: int, row_bytes: int, types: tuple[str, str]
+    ) -> None:
+        """Begin to add a product of 64 rows x 32 bytes and 32 bytes x columns, in shared memory, to four warps' sums.
+
+        Rows of data, and columns of weights, lie `row_bytes` (32, 64 or 128) apart, from an address that is a multiple
+        of 8 such rows but for the first bytes to be multiplied. Where they lie, bits 4 and on of each address are
+        changed by those from bit 7 on: as many as a row has chunks. A warp has 16 rows; a lane's sums are those of
+        `multiply`, for each 8 columns.
+        """
+        letters = "".join(LETTERS[kind] for kind in types)
+        name = f"int8tune_multiply_group_{letters}_{columns}"
+        swizzle = {128: 1, 64: 2, 32: 3}[row_bytes]
+        descriptor = (
+            "(unsigned long long)(((unsigned)__cvta_generic_to_shared({}) & 0x3ffff) >> 4) | 1ull << 16 "
+            f"| (unsigned long long)({8 * row_bytes} >> 4) << 32 | {swizzle}ull << 62"
+        )
+        count = columns // 2
+        places, operands = (", ".join(text.format(i) for i in range(count)) for text in ("%{}", '"+r"(sums[{}])'))
+        body = (
+            f"unsigned long long left = {descriptor.format('data')}, right = {descriptor.format('weight')}; "
+            f'asm volatile("{{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n{columns}k32.s32.'
+            f'{".".join(types)} {{{places}}}, %{count}, %{count + 1}, p; }}" : {operands} : "l"(left), "l"(right));'
+        )
+        source = f"{_HEAD} void {name}_{row_bytes}(int* sums, const void* data, const void* weight) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(f"{name}_{row_bytes}", sums, data, weight, source_code=source))
+
 
 def fused(left: Any, right: Any, addend: Any) -> Any:
     """`left * right + addend` rounded once."""

@@ -26,10 +26,18 @@ constexpr int kWarp = 32;
 constexpr size_t kStack = 64 << 10, kPage = 4096;
 // Rounds in which no thread comes any further: in random order a warp may have no turn.
 constexpr size_t kPatience = 100;
-enum Wait { kReady, kBarrier, kMatrices, kProduct, kDone };
-const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "done"};
+constexpr int kGroup = 4 * kWarp;
+enum Wait { kReady, kBarrier, kMatrices, kProduct, kGroupProducts, kDone };
+const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "products of four warps", "done"};
 
 struct Copy { char* to; const char* from; int bytes, width; };
+
+// A product of four warps: a thread's part of it.
+struct GroupProduct {
+  int* sums;
+  const char *data, *weight;
+  int columns, row_bytes, kinds;
+};
 
 struct Thread {
   dim3 index;
@@ -39,6 +47,7 @@ struct Thread {
   ucontext_t start;
   std::vector<Copy> open;
   std::vector<std::vector<Copy>> groups;
+  std::vector<GroupProduct> products;
   // What it brings to an instruction of its warp.
   int* results;
   const void* first;
@@ -130,6 +139,53 @@ void multiply(Thread* lanes) {
     }
 }
 
+// A byte of a matrix in shared memory, by the PTX ISA's "Shared Memory Matrix Layout": rows lie one after the other, and
+// the bits of an address that say which 16 bytes of a row it is in are changed by those from bit 7 on.
+int swizzled_byte(const char* matrix, int row, int byte, int row_bytes, bool is_signed) {
+  size_t at = (size_t)(matrix - shared) + (size_t)row * row_bytes + byte;
+  at ^= (at >> 7 & (row_bytes / 16 - 1)) << 4;
+  return is_signed ? (int)(int8_t)shared[at] : (int)(uint8_t)shared[at];
+}
+
+void multiply_group(Thread* group, size_t index) {
+  const GroupProduct& of = group[0].products[index];
+  if ((uintptr_t)shared % 1024) fail("shared memory is not aligned for matrices of four warps");
+  for (const char* matrix : {of.data, of.weight})
+    if ((matrix - shared) / of.row_bytes % 8) fail("a matrix of four warps does not begin with a whole pattern");
+  std::vector<int> weight(of.columns * 32);
+  for (int column = 0; column < of.columns; ++column)
+    for (int k = 0; k < 32; ++k)
+      weight[column * 32 + k] = swizzled_byte(of.weight, column, k, of.row_bytes, of.kinds & 2);
+  for (int lane = 0; lane < kGroup; ++lane) {
+    const GroupProduct& own = group[lane].products[index];
+    if (own.data != of.data || own.weight != of.weight || own.kinds != of.kinds || own.columns != of.columns)
+      fail("threads of four warps multiply different matrices");
+    for (int half = 0; half < 2; ++half) {
+      int row = lane / kWarp * 16 + half * 8 + lane % kWarp / 4, data[32];
+      for (int k = 0; k < 32; ++k) data[k] = swizzled_byte(of.data, row, k, of.row_bytes, of.kinds & 1);
+      for (int eight = 0; eight < of.columns / 8; ++eight)
+        for (int i = 0; i < 2; ++i) {
+          const int* column = &weight[(eight * 8 + lane % 4 * 2 + i) * 32];
+          unsigned sum = (unsigned)own.sums[eight * 4 + half * 2 + i];
+          for (int k = 0; k < 32; ++k) sum += (unsigned)(data[k] * column[k]);
+          own.sums[eight * 4 + half * 2 + i] = (int)sum;
+        }
+    }
+  }
+}
+
+// Lets four warps go on that all wait for their products.
+bool release_group(Thread* group) {
+  for (int lane = 0; lane < kGroup; ++lane)
+    if (group[lane].wait != kGroupProducts || group[lane].products.size() != group[0].products.size()) return false;
+  for (size_t index = 0; index < group[0].products.size(); ++index) multiply_group(group, index);
+  for (int lane = 0; lane < kGroup; ++lane) {
+    group[lane].products.clear();
+    group[lane].wait = kReady;
+  }
+  return true;
+}
+
 // Lets a warp go on whose threads all wait for one instruction of it.
 bool release_warp(Thread* lanes) {
   Wait wait = lanes[0].wait;
@@ -175,13 +231,30 @@ bool run_warp(size_t first) {
   return moved;
 }
 
-// All warps once, one after the other; whether one came any further.
-bool run_warps() {
-  size_t warps = (threads.size() + kWarp - 1) / kWarp, start = order == 2 ? draw() % warps : 0;
+// Four warps, or what there is of them, up to a barrier; in random order, one turn each.
+bool run_group(size_t first) {
+  size_t count = std::min<size_t>(4, (threads.size() - first + kWarp - 1) / kWarp), start = order == 2 ? draw() % count : 0;
   bool moved = false;
-  for (size_t turn = 0; turn < warps; ++turn) {
-    size_t index = order == 1 ? warps - 1 - turn : (start + turn) % warps;
-    moved |= run_warp(index * kWarp);
+  for (bool ran = true; ran;) {
+    ran = false;
+    for (size_t turn = 0; turn < count; ++turn) {
+      size_t index = order == 1 ? count - 1 - turn : (start + turn) % count;
+      ran |= run_warp(first + index * kWarp);
+    }
+    if (first + kGroup <= threads.size()) ran |= release_group(&threads[first]);
+    moved |= ran;
+    if (order == 2) break;
+  }
+  return moved;
+}
+
+// All warps, one after the other; whether one came any further.
+bool run_warps() {
+  size_t groups = (threads.size() + kGroup - 1) / kGroup, start = order == 2 ? draw() % groups : 0;
+  bool moved = false;
+  for (size_t turn = 0; turn < groups; ++turn) {
+    size_t index = order == 1 ? groups - 1 - turn : (start + turn) % groups;
+    moved |= run_group(index * kGroup);
   }
   return moved;
 }
@@ -194,6 +267,7 @@ void run_block(size_t shared_bytes) {
     thread.started = false;
     thread.open.clear();
     thread.groups.clear();
+    thread.products.clear();
     getcontext(&thread.start);
     thread.start.uc_stack.ss_sp = stacks[i];
     thread.start.uc_stack.ss_size = kStack;
@@ -263,7 +337,7 @@ void int8tune_begin_copy(void* to, const void* from, int bytes, int width) {
   current->open.push_back(copy);
 }
 
-void int8tune_end_group() {
+void int8tune_end_copies() {
   current->groups.push_back(current->open);
   current->open.clear();
 }
@@ -290,6 +364,13 @@ void int8tune_multiply(int* sums, const int* data, const int* weight, int is_dat
   current->kinds = is_data_signed | is_weight_signed << 1;
   suspend(kProduct);
 }
+
+void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds) {
+  current->products.push_back({sums, (const char*)data, (const char*)weight, columns, row_bytes, kinds});
+  if (!copies_are_late) suspend(kGroupProducts);
+}
+
+void int8tune_end_group_products() { suspend(kGroupProducts); }
 
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(void*), void* arguments) {
   call = kernel;

@@ -33,10 +33,12 @@ const dim3* int8tune_block();
 void int8tune_barrier();
 void* int8tune_shared();
 void int8tune_begin_copy(void* to, const void* from, int bytes, int width);
-void int8tune_end_group();
+void int8tune_end_copies();
 void int8tune_wait_groups(int groups);
 void int8tune_load_matrices(int* registers, const void* row);
 void int8tune_multiply(int* sums, const int* data, const int* weight, int is_data_signed, int is_weight_signed);
+void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds);
+void int8tune_end_group_products();
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*call)(void*), void* context);
 }
 
@@ -67,7 +69,7 @@ static inline int int8tune_dot_ss(int a, int b, int c) { return int8tune_dot<int
 static inline void int8tune_copy_4(void* to, const void* from, int bytes) { int8tune_begin_copy(to, from, bytes, 4); }
 static inline void int8tune_copy_8(void* to, const void* from, int bytes) { int8tune_begin_copy(to, from, bytes, 8); }
 static inline void int8tune_copy_16(void* to, const void* from, int bytes) { int8tune_begin_copy(to, from, bytes, 16); }
-static inline void int8tune_commit() { int8tune_end_group(); }
+static inline void int8tune_commit() { int8tune_end_copies(); }
 static inline void int8tune_wait_0() { int8tune_wait_groups(0); }
 static inline void int8tune_wait_1() { int8tune_wait_groups(1); }
 static inline void int8tune_wait_2() { int8tune_wait_groups(2); }
@@ -78,6 +80,27 @@ static inline void int8tune_multiply_uu(int* s, const int* a, const int* b) { in
 static inline void int8tune_multiply_us(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 0, 1); }
 static inline void int8tune_multiply_su(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 0); }
 static inline void int8tune_multiply_ss(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 1); }
+
+static inline void int8tune_publish() {}
+static inline void int8tune_begin_group() {}
+static inline void int8tune_end_group() { int8tune_end_group_products(); }
+#define INT8TUNE_GROUP(letters, kinds, columns, row_bytes)                                                           \
+  static inline void int8tune_multiply_group_##letters##_##columns##_##row_bytes(int* s, const void* a, const void* b) { \
+    int8tune_multiply_group(s, a, b, columns, row_bytes, kinds);                                                     \
+  }
+#define INT8TUNE_DEPTHS(letters, kinds, columns) \
+  INT8TUNE_GROUP(letters, kinds, columns, 32)    \
+  INT8TUNE_GROUP(letters, kinds, columns, 64)    \
+  INT8TUNE_GROUP(letters, kinds, columns, 128)
+#define INT8TUNE_COLUMNS(letters, kinds) \
+  INT8TUNE_DEPTHS(letters, kinds, 32)    \
+  INT8TUNE_DEPTHS(letters, kinds, 64)    \
+  INT8TUNE_DEPTHS(letters, kinds, 128)   \
+  INT8TUNE_DEPTHS(letters, kinds, 256)
+INT8TUNE_COLUMNS(uu, 0)
+INT8TUNE_COLUMNS(su, 1)
+INT8TUNE_COLUMNS(us, 2)
+INT8TUNE_COLUMNS(ss, 3)
 
 // `kernel`'s launch, as the driver calls it: pointers to its arguments.
 template <class... A, size_t... I>
