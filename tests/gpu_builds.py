@@ -1,16 +1,17 @@
-"""Builds for a GPU that `played_gpu.c` plays: whatever schedule is asked for, one plain product of matrices."""
+"""Builds for an emulated GPU: whatever schedule is asked for, one plain product of matrices."""
 
 from __future__ import annotations
 
 import functools
 import operator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import tvm
-from gpu_kernels import build_played_library
+from gpu_kernels import build_emulated_library
 from rpc_kernels import sha256_of
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
@@ -24,8 +25,8 @@ from tuner.build.job import Built, Job
 from tuner.verify import read_case
 
 
-class PlayedPool:
-    """A pool that builds in this process, when it is asked. Layers are usual ones, with the float rule and u8 out of it."""
+class EmulatedPool:
+    """A pool that builds in this process, when it is asked. It takes usual layers: the float rule, and u8 out of it."""
 
     width = 1
 
@@ -63,7 +64,7 @@ def _build(workload: Workload, suite: Path, folder: Path) -> Program:
     operands, expected = read_case(suite / "0.npz")
     inputs = _inputs(workload, operands)
     function = _product(*inputs[0].shape, inputs[1].shape[0], int(operands.output_zero_point))
-    build_played_library(library, tvm.IRModule({"main": function}))
+    build_emulated_library(library, tvm.IRModule({"main": function}))
     arrays = [*inputs, expected.reshape(inputs[0].shape[0], inputs[1].shape[0])]
     files = [folder / f"{position}.npy" for position in range(len(arrays))]
     for file, array in zip(files, arrays, strict=True):
@@ -75,16 +76,10 @@ def _build(workload: Workload, suite: Path, folder: Path) -> Program:
 def _inputs(workload: Workload, operands: Operands) -> list[Any]:
     """Both matrices without zero points, in int32; the border is 0 then."""
     centred = operands.data.astype(np.int32) - operands.data_zero_point
-    matrices = matrices_of(workload, _with_data(operands, centred))
+    matrices = matrices_of(workload, replace(operands, data=centred))
     scale = np.broadcast_to(operands.scale, matrices.channels).astype(np.float32)
     weight = matrices.weight[: matrices.channels].astype(np.int32)
     return [np.ascontiguousarray(array) for array in (matrices.data, weight, operands.bias, scale)]
-
-
-def _with_data(operands: Operands, data: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(operands, data=data)
 
 
 def _product(rows: int, depth: int, columns: int, zero_point: int) -> Any:

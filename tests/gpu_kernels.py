@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import emulated_gpus
 import tvm
 from emulated_gpus import compile_emulated
 from rpc_kernels import SHAPE, Kernels, sha256_of, write_case
@@ -23,10 +24,10 @@ from schedules.target import gpu_target
 
 SIZE = math.prod(SHAPE)
 THREADS = 64
-CUBLASLT = Path(__file__).with_name("played_cublaslt.c")
+CUBLASLT = emulated_gpus.SOURCES / "cublaslt.c"
 
 
-def install_played_cublaslt(folder: Path) -> None:
+def install_emulated_cublaslt(folder: Path) -> None:
     """Put a libcublasLt for the emulated GPU beside it."""
     options = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-pedantic"]
     made = str(folder / "libcublasLt.so.13")
@@ -36,11 +37,11 @@ def install_played_cublaslt(folder: Path) -> None:
 def build_gpu_kernels(folder: Path) -> Kernels:
     """The library of all kernels below, and three cases."""
     library = folder / "gpu_kernels.so"
-    build_played_library(library, tvm.IRModule({name: _function(name, body) for name, body in _BODIES.items()}))
+    build_emulated_library(library, tvm.IRModule({name: _function(name, body) for name, body in _BODIES.items()}))
     return Kernels(library, sha256_of(library), tuple(write_case(folder, index) for index in range(3)))
 
 
-def build_played_library(library: Path, module: Any) -> None:
+def build_emulated_library(library: Path, module: Any) -> None:
     """A library of kernels for a GPU, as builds make it, but for its machine code."""
     link_gpu_module(compile_function(module, gpu_target("cuda-sm90")).mod, library, compile_emulated)
 

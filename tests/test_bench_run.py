@@ -21,9 +21,10 @@ from rpc.base import Transport
 from rpc.fake import FakeTransport
 from rpc.local import LocalTransport
 from rpc.request import Reply, Timing
+from schedules.errors import WorkloadError
 from schedules.numerics import RANGES
 from schedules.reference import reference
-from schedules.registry import template_for
+from schedules.registry import template_for, template_named
 from schedules.target import Target
 from schedules.workload import Workload, parse_workload
 from tuner.bench.layers import NETWORKS, LayerClass, choose_layers, class_named, class_of
@@ -183,6 +184,23 @@ def test_the_best_schedule_in_the_records_is_used() -> None:
     assert not choose(store, workload, target, "another").is_tuned
     old = replace(other, template_version=99)
     assert choose(tuned_store(old, default.candidate, 1.5), workload, target, "local") == default
+
+
+def test_a_templates_own_schedule_is_its_fastest_trial_or_its_default() -> None:
+    target, workload = host_target(), parse_workload(CONV)
+    default = choose(MemoryStore(), workload, target, "local", "generic.direct")
+    assert (default.candidate.template, default.is_tuned) == ("generic.direct", False)
+    space = template_named("generic.direct").space(workload, target)
+    other = replace(default.candidate, config=next(config for config in space if config != dict(space.default)))
+    store = tuned_store(other, default.candidate, 1.5)
+    assert choose(store, workload, target, "local", "generic.direct").candidate == other
+    assert choose(store, workload, target, "local", "generic.direct").is_tuned
+    assert choose(store, workload, target, "another", "generic.direct") == default
+    old = replace(other, template_version=99)
+    outdated = tuned_store(old, default.candidate, 1.5)
+    assert choose(outdated, workload, target, "local", "generic.direct").candidate == default.candidate
+    with pytest.raises(WorkloadError, match="does not take"):
+        choose(store, workload, target, "local", "arm.conv")
 
 
 @pytest.mark.parametrize(

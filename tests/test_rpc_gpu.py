@@ -1,4 +1,4 @@
-"""A board with a GPU that `played_gpu.c` plays: the real agent and TVM's CUDA runtime, everything but the driver."""
+"""A board with an emulated GPU: the real agent and TVM's CUDA runtime, everything but the driver."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import emulated_gpus
 import pytest
 from boards import CACHE, LIMITS
-from emulated_gpus import install as install_played_gpu
 from gpu_kernels import build_gpu_kernels
 from rpc_kernels import Kernels
 
@@ -32,7 +32,7 @@ def install(folder: Path) -> Path:
 
 def agent_with_gpu(folder: Path, **settings: int) -> Path:
     launcher = install(folder)
-    install_played_gpu(launcher.parent, **settings)
+    emulated_gpus.install(launcher.parent, **settings)
     return launcher
 
 

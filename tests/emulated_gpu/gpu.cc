@@ -235,6 +235,7 @@ int cudaGraphInstantiate(void** ready, void* graph, unsigned long long) {
   *ready = new Graph(*static_cast<Graph*>(graph));
   return 0;
 }
+int cudaGraphUpload(void*, void*) { return Error(sticky); }
 int cudaGraphLaunch(void* ready, void*) {
   Run(*static_cast<Graph*>(ready));
   return 0;
@@ -284,6 +285,7 @@ int cuModuleGetGlobal_v2(void*, size_t*, void*, const char*) { return kNotFound;
 int cuLaunchKernelEx(const Launch* launch, void* launched, void** arguments, void**) {
   Node node{*static_cast<Function*>(launched), *launch, {}};
   for (int i = 0; i < node.function.arguments; ++i) node.values.push_back(*static_cast<uint64_t*>(arguments[i]));
+  if (captured && !launch->stream) return Error(kCaptured);  // of the stream that is there without one, none is captured
   if (captured) return captured->push_back(node), 0;
   int before = Error(sticky);
   Graph one{node};

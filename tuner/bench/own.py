@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from results.base import Store
-from results.record import Candidate, Outcome
+from results.record import CacheMode, Candidate, Outcome, Trial, cache_mode
+from results.stats import median
 from rpc.base import Transport
 from rpc.request import Program, Request, Timing
+from schedules.errors import WorkloadError
 from schedules.operands import Operands
-from schedules.registry import template_for
+from schedules.registry import template_for, template_named
+from schedules.space import ConfigSpace
 from schedules.target import Target
+from schedules.template import Template
 from schedules.workload import Workload
 from tuner.build.base import Pool
 from tuner.build.job import Built, Job
@@ -42,17 +46,42 @@ class NotPreparedError(Exception):
         self.outcome = outcome
 
 
-def choose(store: Store, workload: Workload, target: Target, device: str) -> Choice:
+def choose(store: Store, workload: Workload, target: Target, device: str, template: str | None = None) -> Choice:
     """The best schedule in the records that this version can still make, else the default of the layer's template.
 
+    Args:
+        template: whose schedule it must be; then the best one is the fastest trial, whoever won.
+
     Raises:
-        WorkloadError: no template takes the layer.
+        UnknownTemplateError: there is no such template.
+        WorkloadError: no template takes the layer, or this one does not.
     """
-    if best := recorded_best(store, workload, target, device):
-        return Choice(best, True)
-    template = template_for(workload, target)
-    config = dict(template.space(workload, target).default)
-    return Choice(Candidate(workload.key, target.name, template.name, template.version, config), False)
+    own = template_for(workload, target) if template is None else template_named(template)
+    if rejection := own.rejects(workload, target):
+        raise WorkloadError(f"{own.name} does not take {workload.key}: {rejection.reason}")
+    space = own.space(workload, target)
+    if template is None:
+        best = recorded_best(store, workload, target, device)
+    else:
+        best = _fastest(store, workload, target, device, own, space)
+    config = dict(space.default)
+    return Choice(best or Candidate(workload.key, target.name, own.name, own.version, config), best is not None)
+
+
+def _fastest(
+    store: Store, workload: Workload, target: Target, device: str, template: Template, space: ConfigSpace
+) -> Candidate | None:
+    """Of a template's trials with warm caches, of configs that it still has."""
+    found = [
+        (median(trial.measurement.times_s), trial.candidate)
+        for trial in store.query(Trial, workload=workload.key, target=target.name, device=device)
+        if trial.measurement is not None
+        and trial.outcome is Outcome.OK
+        and (trial.candidate.template, trial.candidate.template_version) == (template.name, template.version)
+        and cache_mode(trial.environment) == CacheMode.WARM
+        and space.fault(trial.candidate.config) is None
+    ]
+    return min(found, key=lambda one: one[0])[1] if found else None
 
 
 class Preparation:

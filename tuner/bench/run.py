@@ -41,6 +41,7 @@ class BenchSpec:
         profile: of the target; the best for this CPU, or for the GPU, if None.
         worker: the module that is run as a contestant's process.
         board: a GPU of this machine; None: its CPU.
+        template: whose schedules this library runs; None: the best ones.
     """
 
     layers: tuple[Workload, ...]
@@ -50,6 +51,7 @@ class BenchSpec:
     profile: str | None = None
     worker: str = "tuner.bench.worker"
     board: Board | None = None
+    template: str | None = None
 
     def __post_init__(self) -> None:
         """Raise BenchSpecError where a number is out of its range."""
@@ -71,6 +73,7 @@ class Bench:
         name: under which results are recorded.
         players: this library, then the others.
         peak: none on a GPU.
+        template: as in a `BenchSpec`.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Bench:
     site: Site
     players: Sequence[Player]
     peak: PeakLoop | None
+    template: str | None = None
 
     def compare(self, workload: Workload, folder: Path) -> BenchResult:
         """Compare the libraries on a layer, and record it. The folder must be empty, and new in the life of the bench.
@@ -87,7 +91,7 @@ class Bench:
             WorkloadError: no template takes the layer.
         """
         started_at = _now("seconds")
-        choice = choose(self.site.store, workload, self.site.target, self.site.name)
+        choice = choose(self.site.store, workload, self.site.target, self.site.name, self.template)
         own, *peers = self.players
         seated = [self._seat_own(own, workload, choice.candidate, folder)]
         seated += [seat_peer(player, workload, folder) for player in peers]
@@ -130,6 +134,7 @@ def run_bench(
             site=site,
             players=_players(spec, contestants, site),
             peak=_peak_loop(contestants, site),
+            template=spec.template,
         )
         _compare_all(bench, spec.layers, listen, stop_requested, leave_out)
         return bench.name

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from schedules.workload import Workload
     from tuner.bench.gpu.peers.base import GpuPeer
     from tuner.bench.peers.base import Peer
-    from tuner.bench.peers.registry import Known
     from tuner.bench.run import BenchSpec
 
 INSTALL = "pip install 'int8tune[peers]'"
+INSTALL_FOR_GPU = "pip install 'int8tune[gpu-peers]'"
 EXAMPLE_CLASS = "depthwise"
 
 NamesArgument = Annotated[
@@ -71,6 +71,10 @@ DeviceOption = Annotated[
     str | None,
     typer.Option("--device", metavar="BOARD", help="A GPU of this machine, by its name in the inventory."),
 ]
+TemplateOption = Annotated[
+    str | None,
+    typer.Option("--template", metavar="NAME", help="Run this template's fastest trial or default, not the best one."),
+]
 BatchOption = Annotated[
     int, typer.Option("--batch", metavar="N", parser=whole_number, help="Inputs that a layer is given at once.")
 ]
@@ -89,6 +93,7 @@ def bench(
     layers_only: LayersOption = False,
     unquantized: FloatOption = None,
     batch: BatchOption = 1,
+    template: TemplateOption = None,
     device: DeviceOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
     form: FormatOption = Format.TABLE,
@@ -118,7 +123,7 @@ def bench(
         if threads != 1 or without_amx or unquantized:
             raise typer.BadParameter("--threads, --without-amx and --float are for CPUs, --device for a GPU")
         board = _gpu_of(inventory, device)
-        spec = _spec_on_gpu(names or [], only, batch, against, Timing(runs, run_ms / 1e3), target, board)
+        spec = _spec_on_gpu(names or [], only, batch, against, Timing(runs, run_ms / 1e3), target, board, template)
         return _bench(spec, results, form)
     if without_amx and not deny_tile_registers():
         raise BenchSpecError("--without-amx needs Linux on x86-64, and leave to filter system calls (seccomp)")
@@ -127,7 +132,7 @@ def bench(
         bench_models([Path(name) for name in names], unquantized, results, target, threads, against, timing, form)
         return 0
     layers = choose_layers(names or [], None if only is None else class_named(only), batch)
-    spec = BenchSpec(layers, _peers(against), threads, timing, target)
+    spec = BenchSpec(layers, _peers(against), threads, timing, target, template=_known(template))
     return _bench(spec, results, form)
 
 
@@ -155,6 +160,7 @@ def _spec_on_gpu(
     timing: Timing,
     profile: str | None,
     board: Board,
+    template: str | None,
 ) -> BenchSpec:
     from tuner.bench.gpu.layers import GpuLayerClass, gpu_class_of
     from tuner.bench.layers import choose_layers, class_named
@@ -162,7 +168,15 @@ def _spec_on_gpu(
 
     chosen = None if only is None else class_named(only, GpuLayerClass)
     layers = choose_layers(names, chosen, batch, gpu_class_of)
-    return BenchSpec(layers, _gpu_peers(against), 1, timing, profile, "tuner.bench.gpu.worker", board)
+    own, worker = _known(template), "tuner.bench.gpu.worker"
+    return BenchSpec(layers, _gpu_peers(against), 1, timing, profile, worker, board, own)
+
+
+def _known(template: str | None) -> str | None:
+    """Raises: UnknownTemplateError: there is no such template."""
+    from schedules.registry import template_named
+
+    return template_named(template).name if template else None
 
 
 def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
@@ -175,11 +189,14 @@ def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
     facts = _facts(spec)
     with StopRequest() as stop:
         left_out: list[Workload] = []
-        name = run_bench(spec, results, _Progress(facts), stop, left_out.append if spec.board else None)
+        leave_out = left_out.append if spec.board or spec.template else None
+        name = run_bench(spec, results, _Progress(facts), stop, leave_out)
         with open_records(results) as store:
             summary = summarize_bench(bench_results(store, name), facts, _classes(spec))
         if left_out:
-            say(f"note: {len(left_out)} layers are left out, no template takes them there: {left_out[0].key} first")
+            layers = "layer is" if len(left_out) == 1 else "layers are"
+            which = f"{spec.template} does not take" if spec.template else "no template takes"
+            say(f"note: {len(left_out)} {layers} left out, {which} such: {left_out[0].key}")
         if form is Format.JSON:
             emit_json({"bench": name} | bench_as_dict(summary))
         elif summary.rows:
@@ -195,32 +212,41 @@ def _peers(against: str | None) -> tuple[Peer, ...]:
         NoPeersError: none is installed.
     """
     from tuner.bench.peers.registry import PEERS, missing_distributions, peers_named
+    from tuner.errors import NoPeersError
 
     wanted = PEERS if against is None else peers_named(against.split(","))
     missing = {peer.name: missing_distributions(peer.requires) for peer in wanted}
-    return _installed(wanted, missing)
-
-
-def _gpu_peers(against: str | None) -> tuple[GpuPeer, ...]:
-    """The libraries to compare with on a GPU that are installed; raises as `_peers`."""
-    from tuner.bench.gpu.peers.registry import GPU_PEERS
-    from tuner.bench.peers.registry import peers_named
-
-    wanted = GPU_PEERS if against is None else peers_named(against.split(","), GPU_PEERS)
-    return _installed(wanted, {peer.name: () if peer.is_installed() else peer.requires for peer in wanted})
-
-
-def _installed(wanted: Sequence[Known], missing: Mapping[str, Sequence[str]]) -> tuple[Known, ...]:
-    """Those of which nothing is missing; the others are named."""
-    from tuner.errors import NoPeersError
-
     found = tuple(peer for peer in wanted if not missing[peer.name])
     if not found:
         raise NoPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")
+    _say_missing(missing, INSTALL)
+    return found
+
+
+def _gpu_peers(against: str | None) -> tuple[GpuPeer, ...]:
+    """The libraries to compare with on a GPU that are installed.
+
+    Raises:
+        BenchSpecError: nobody knows one of the names.
+        NoGpuPeersError: none is installed.
+    """
+    from tuner.bench.gpu.peers.registry import GPU_PEERS
+    from tuner.bench.peers.registry import peers_named
+    from tuner.errors import NoGpuPeersError
+
+    wanted = GPU_PEERS if against is None else peers_named(against.split(","), GPU_PEERS)
+    missing = {peer.name: () if peer.is_installed() else peer.requires for peer in wanted}
+    found = tuple(peer for peer in wanted if not missing[peer.name])
+    if not found:
+        raise NoGpuPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")
+    _say_missing(missing, INSTALL_FOR_GPU)
+    return found
+
+
+def _say_missing(missing: Mapping[str, Sequence[str]], install: str) -> None:
     for name, distributions in missing.items():
         if distributions:
-            say(f"note: {name} is left out, not installed: {', '.join(distributions)}; {INSTALL}")
-    return found
+            say(f"note: {name} is left out, not installed: {', '.join(distributions)}; {install}")
 
 
 def _classes(spec: BenchSpec) -> tuple[str, ...]:

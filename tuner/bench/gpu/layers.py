@@ -16,10 +16,10 @@ class GpuLayerClass(StrEnum):
 
     DENSE_LARGE = "dense, large"
     POINTWISE_LARGE = "conv 1x1, large"
-    SPATIAL_LARGE = "conv 3x3 and others, large"
+    SPATIAL_LARGE = "conv KxK, large"
     DENSE = "dense"
     POINTWISE = "conv 1x1"
-    SPATIAL = "conv 3x3 and others"
+    SPATIAL = "conv KxK"
     FIRST = "first conv"
     DEPTHWISE = "depthwise"
 

@@ -21,6 +21,8 @@ from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchSpecError
 from tuner.folders import STORE_FILE, make_folder, work_folder
 
+_PREFIX = "cuda-sm"
+_SHOWN = 60
 _FEATURE = re.compile(r"cuda_sm_(\d+)")
 
 
@@ -52,7 +54,7 @@ def open_gpu_site(board: Board, results: Path, purpose: str, profile: str | None
     with ExitStack() as stack:
         transport = stack.enter_context(closing(TRANSPORTS[board.transport](board)))
         device = transport.start()
-        target = gpu_target_of(device, profile)
+        target = gpu_target_of(device, profile or board.target)
         store = stack.enter_context(SqliteStore(make_folder(results) / STORE_FILE))
         folder = stack.enter_context(work_folder(results, purpose))
         with bound_to(building):
@@ -73,14 +75,16 @@ def open_gpu_site(board: Board, results: Path, purpose: str, profile: str | None
         )
 
 
-def gpu_target_of(device: Capabilities, profile: str | None) -> Target:
-    """The named profile, or that of the newest architecture whose code the GPU runs.
+def gpu_target_of(device: Capabilities, profile: str = "") -> Target:
+    """The named profile, or, without a name, that of the newest architecture whose code the GPU runs.
 
     Raises:
         UnknownTargetError: there is no such profile, or none for this GPU.
     """
+    if profile and not profile.startswith(_PREFIX):
+        raise UnknownTargetError(f"a GPU runs kernels of targets that begin with {_PREFIX}, not `{profile[:_SHOWN]}`")
     numbers = sorted((int(match[1]) for match in map(_FEATURE.fullmatch, device.features) if match), reverse=True)
-    names = [profile] if profile else [f"cuda-sm{number}" for number in numbers]
+    names = [profile] if profile else [f"{_PREFIX}{number}" for number in numbers]
     faults = []
     for name in names:
         try:
