@@ -6,6 +6,8 @@ CompilerError
 ├── ModelError           a model that can't be read, or has something that is not supported
 ├── CompiledModelError   a compiled model that can't be loaded, or can't run here or on these values
 ├── NoLinkerError        nothing is there to link kernels with
+├── NoCudaCompilerError  nothing is there to compile CUDA kernels with
+├── CudaCompileError     a CUDA kernel does not compile
 └── CompilerDiedError    the process that compiled a model ended before it was done
 """
 
@@ -34,6 +36,14 @@ class CompiledModelError(CompilerError):
 
 class NoLinkerError(CompilerError):
     """Nothing is there to link kernels with."""
+
+
+class NoCudaCompilerError(CompilerError):
+    """Nothing is there to compile CUDA kernels with."""
+
+
+class CudaCompileError(CompilerError):
+    """A CUDA kernel does not compile for its architecture."""
 
 
 class CompilerDiedError(CompilerError):

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from rpc.faults import Fault, guard_fault, value_fault
+from rpc.npy import Values
+
 GUARD_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with an output: `WrongValues` or `OutOfBounds`, and one line for a person."""
-
-    error_class: str
-    text: str
 
 
 class Arena:
@@ -44,7 +38,7 @@ class Arena:
     def fault(self, expected: NDArray[Any], salt: int) -> Fault | None:
         """Compare with `expected` bit for bit, after `prepare` with the same salt and a run."""
         output = self.view(expected.shape, expected.dtype)
-        return self._guard_fault(expected.nbytes, salt) or value_fault(output, expected)
+        return self._guard_fault(expected.nbytes, salt) or _value_fault(output, expected)
 
     def _guard_fault(self, output_bytes: int, salt: int) -> Fault | None:
         before, _, after = self._zones(output_bytes)
@@ -67,20 +61,9 @@ def _guard(salt: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return pattern[:GUARD_BYTES], pattern[GUARD_BYTES:]
 
 
-def guard_fault(output_bytes: int, changed: int, first: int) -> Fault:
-    """What is wrong where so many bytes of the guard zones changed."""
-    text = f"bytes written outside of the {output_bytes} of the output: {changed}, first at byte {first}"
-    return Fault("OutOfBounds", text)
-
-
-def value_fault(got: NDArray[Any], expected: NDArray[Any]) -> Fault | None:
-    """Where an output differs from the expected one of its shape and type, bit for bit."""
+def _value_fault(got: NDArray[Any], expected: NDArray[Any]) -> Fault | None:
     bits = f"u{expected.dtype.itemsize}"
-    wrong = np.flatnonzero(got.reshape(-1).view(bits) != expected.reshape(-1).view(bits))
-    if wrong.size == 0:
+    if np.array_equal(got.reshape(-1).view(bits), expected.reshape(-1).view(bits)):
         return None
-    first = tuple(int(index) for index in np.unravel_index(int(wrong[0]), expected.shape))
-    text = (
-        f"{wrong.size} of {expected.size} values differ, first at {first}: expected {expected[first]}, got {got[first]}"
-    )
-    return Fault("WrongValues", text)
+    must_be = Values(expected.dtype.str, expected.shape, memoryview(expected.tobytes()))
+    return value_fault(got.tobytes(), must_be)

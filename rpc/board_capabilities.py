@@ -58,24 +58,26 @@ def capabilities_of(board: Board, about: Mapping[str, str]) -> Capabilities:
     if fault := one_line(about.get("gpu_fault", ""), LONGEST_LINE):
         raise NoGpuError(f"the GPU of `{board.name}` can't be used: {fault}")
     features = _features(about.get("features", ""))
+    told = gpu_environment(about)
     cpu = one_line(about.get("cpu", ""), LONGEST_LINE) or "unknown"
     return Capabilities(
         architecture=architecture,
-        cpu=cpu,
+        cpu=told.get("gpu", cpu),
         llvm_cpu=board.cpu or _llvm_cpu(architecture, cpu, features),
         llvm_triple=f"{architecture}-linux-gnu",
         features=features | gpu_features(about),
         cores=_cores(board, about.get("cores", "")),
         cache_bytes={} if board.emulator else gpu_cache_bytes(about) or _caches(about.get("caches", "")),
         environment={
-            "cpu": cpu,
+            "cpu": told.get("gpu", cpu),
+            **({"host_cpu": cpu} if told else {}),
             "governor": one_line(about.get("governor", ""), LONGEST_LINE) or "unknown",
             "kernel": one_line(about.get("kernel", ""), LONGEST_LINE) or "unknown",
             "tvm_ffi": one_line(about.get("tvm_ffi", ""), LONGEST_LINE) or "unknown",
             "bundle": one_line(about.get("bundle", ""), LONGEST_LINE) or "unknown",
             "board": board.name,
             "timing": board.timing.value,
-            **gpu_environment(about),
+            **told,
         },
     )
 

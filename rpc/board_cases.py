@@ -6,9 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from rpc.cases import Array, Arrays, CaseError, open_cases
+from rpc.npy import CaseError, Values, read_npy
 from rpc.request import Case, Program
 
 # DLPack's type codes (dlpack.h) of numpy's kinds.
@@ -17,15 +15,15 @@ _TYPE_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 
 @dataclass(frozen=True, slots=True)
 class BoardCase:
-    """A case with the digests of its arrays' bytes.
+    """A case: its inputs by the digests of their bytes, and what must come out, which has one, too.
 
     Attributes:
         description: the arrays in the agent's words.
     """
 
-    arrays: Arrays
-    inputs: tuple[bytes, ...]
-    expected: bytes
+    inputs: tuple[tuple[bytes, Values], ...]
+    expected: Values
+    expected_digest: bytes
     description: str
 
 
@@ -41,32 +39,27 @@ class BoardCases:
         Raises:
             CaseError: one of their files can't be read.
         """
-        arrays = open_cases(program)
-        return tuple(self._case(case, opened) for case, opened in zip(program.cases, arrays, strict=True))
+        return tuple(map(self._case, program.cases))
 
-    def _case(self, case: Case, arrays: Arrays) -> BoardCase:
-        inputs = tuple(self._digest(path, array) for path, array in zip(case.inputs, arrays.inputs, strict=True))
-        words = [_described(array, digest) for array, digest in zip(arrays.inputs, inputs, strict=True)]
+    def _case(self, case: Case) -> BoardCase:
+        inputs = [(path, read_npy(path)) for path in case.inputs]
+        expected = read_npy(case.expected)
+        known = tuple((self._digest(path, values), values) for path, values in inputs)
         # The board does not know what it must compute.
-        words.append(_described(arrays.expected, b""))
-        return BoardCase(arrays, inputs, self._digest(case.expected, arrays.expected), " ".join(words))
+        words = [*(_described(values, digest) for digest, values in known), _described(expected, b"")]
+        return BoardCase(known, expected, self._digest(case.expected, expected), " ".join(words))
 
-    def _digest(self, path: str, array: Array) -> bytes:
+    def _digest(self, path: str, values: Values) -> bytes:
         try:
             status = Path(path).stat()
         except OSError as error:
             raise CaseError(f"case file can't be read: {path}: {error}") from error
         key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
         if key not in self._digests:
-            self._digests[key] = hashlib.sha256(content(array)).digest()
+            self._digests[key] = hashlib.sha256(values.content).digest()
         return self._digests[key]
 
 
-def content(array: Array) -> bytes:
-    """An array's values in memory, row by row."""
-    return np.ascontiguousarray(array).tobytes()
-
-
-def _described(array: Array, digest: bytes) -> str:
-    numbers = (_TYPE_CODES[array.dtype.kind], 8 * array.dtype.itemsize, array.ndim, *array.shape)
+def _described(values: Values, digest: bytes) -> str:
+    numbers = (_TYPE_CODES[values.kind], 8 * values.itemsize, len(values.shape), *values.shape)
     return f"{digest.hex() or '-'} {' '.join(map(str, numbers))}"

@@ -29,7 +29,9 @@ def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
         try:
             about = link.greet(settings, deadline)
             bundle = about.get("bundle", "")
-            if not is_of_this_version(bundle, about.get("architecture", ""), board.gpu is not None):
+            # One that this machine starts was compared with what was made for it.
+            is_known = way.command or is_of_this_version(bundle, about.get("architecture", ""), board.gpu is not None)
+            if not is_known:
                 raise NotProvisionedError(
                     f"`{board.name}` has the agent of another version: {bundle[:60] or 'unknown'}"
                 )

@@ -13,17 +13,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from results.record import Outcome
 from rpc.agent_link import AgentLink
-from rpc.arena import Fault, guard_fault, value_fault
 from rpc.board_calls import BoardCalls, Ran
-from rpc.board_cases import BoardCase, BoardCases, content
+from rpc.board_cases import BoardCase, BoardCases
 from rpc.board_timing import BoardTiming
-from rpc.cases import CaseError
+from rpc.faults import Fault, guard_fault, value_fault
 from rpc.gpu import gpu_state
 from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
+from rpc.npy import CaseError
 from rpc.protocol import Timed
 from rpc.request import Program, Reply, Request
 from rpc.timing import PROBE_REPEAT_S
@@ -93,16 +91,16 @@ def _send_cases(programs: Sequence[Loaded], bench: BoardBench) -> None:
     """Put those cases on the board that are not there."""
     deadline = time.monotonic() + bench.transfer_limit_s
     arrays = {
-        digest: array
+        digest: values
         for loaded in programs
         for case in loaded.cases
-        for digest, array in zip(case.inputs, case.arrays.inputs, strict=True)
+        for digest, values in case.inputs
         if digest not in bench.there
     }
     if not arrays:
         return
     for digest in bench.link.missing(arrays, deadline):
-        bench.link.upload(digest, content(arrays[digest]), deadline)
+        bench.link.upload(digest, bytes(arrays[digest].content), deadline)
     bench.there.update(arrays)
 
 
@@ -191,8 +189,8 @@ class _BoardSession:
         expected = self._programs[program].cases[case]
         ran = self._calls.ran(f"in {place}")
         if ran.changed:
-            fault = guard_fault(expected.arrays.expected.nbytes, ran.changed, ran.first)
-        elif ran.digest != expected.expected:
+            fault = guard_fault(expected.expected.content.nbytes, ran.changed, ran.first)
+        elif ran.digest != expected.expected_digest:
             fault = self._value_fault(program, case, ran, runs_to_come)
         else:
             return
@@ -201,7 +199,7 @@ class _BoardSession:
     def _value_fault(self, program: int, case: int, ran: Ran, runs_to_come: int) -> Fault:
         """Which values differ; other runs may have overwritten them, and are made good for then."""
         unknown = Fault("WrongValues", "values differ, and could not be looked at")
-        expected = self._programs[program].cases[case].arrays.expected
+        expected = self._programs[program].cases[case].expected
         try:
             if runs_to_come:
                 for _ in range(runs_to_come):
@@ -211,14 +209,12 @@ class _BoardSession:
                 ran = self._calls.ran("in the same case")
             self._calls.put("output")
             self._calls.flush()
-            output = np.frombuffer(self._calls.output(ran, "its output"), expected.dtype)
+            output = self._calls.output(ran, "its output")
         except FailedError:
             return unknown
-        if output.size != expected.size:
+        if len(output) != expected.content.nbytes:
             return unknown
-        return value_fault(output.reshape(expected.shape), expected) or Fault(
-            "WrongValues", "values differ, and did not when it ran again"
-        )
+        return value_fault(output, expected) or Fault("WrongValues", "values differ, and did not when it ran again")
 
     def _time_once(self) -> Timed:
         return BoardTiming(self._calls, self._request, self._first, self._probe_calls).run()

@@ -1,4 +1,4 @@
-"""The arrays of a program's cases, mapped from their `.npy` files."""
+"""The arrays of a program's cases, as numpy has them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rpc.npy import read_npy
 from rpc.request import Case, Program
 
 Array = NDArray[Any]
-
-
-class CaseError(Exception):
-    """A case's file is missing or holds something else than one array of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +23,7 @@ class Arrays:
 
 
 def open_cases(program: Program) -> tuple[Arrays, ...]:
+    """Raises: CaseError: a file is missing, or holds something else."""
     return tuple(_open_case(case) for case in program.cases)
 
 
@@ -34,14 +32,5 @@ def _open_case(case: Case) -> Arrays:
 
 
 def _open_array(path: str) -> Array:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise CaseError(f"case file can't be read: {path}: {error}") from error
-    if not isinstance(array, np.ndarray) or not _is_of_numbers(array.dtype):
-        raise CaseError(f"case file must hold one array of numbers: {path}")
-    return np.asarray(array, order="C")
-
-
-def _is_of_numbers(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype.isnative
+    values = read_npy(path)
+    return np.ndarray(values.shape, values.dtype, values.content)

@@ -8,7 +8,8 @@ RpcError
 │   ├── LoginError           the board does not take the user's key, or the key can't be used
 │   ├── NotProvisionedError  the board has no agent, or another one than this version's
 │   ├── NoGpuError           the board's GPU can't be used, or there is none, or no driver
-│   └── TrackerError         no tracker answers, or it has no free server of the board's key, or that can't be used
+│   ├── TrackerError         no tracker answers, or it has no free server of the board's key, or that can't be used
+│   └── WrongDeviceError     a bundle is for another device than this one
 ├── DeviceLostError      the server ended, or stopped answering
 │   ├── SilentError          the board says nothing and takes nothing any more: it is frozen, or its link is dead
 │   └── LeftoverError        a process that a session started could not be ended
@@ -17,6 +18,8 @@ RpcError
 ├── InventoryError       an inventory can't be read, or has faults; a line for each
 ├── UnknownBoardError    the inventory has no board of this name
 ├── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
+├── BundleError          a bundle is damaged, or was changed, or is of another version
+├── BundleResultsError   a file of results can't be used: it is another bundle's, or somebody is writing it
 ├── JournalError         a farm's journal is damaged
 ├── StatusFileError      what a campaign wrote of a board can't be read
 └── EstimateError        a kernel's cycles can't be estimated: a tool is missing, or the code is none it can follow
@@ -59,6 +62,10 @@ class TrackerError(DeviceStartError):
     """No tracker answers, or it has no free server of the board's key, or that server can't be used."""
 
 
+class WrongDeviceError(DeviceStartError):
+    """A bundle is for another device than this one."""
+
+
 class DeviceLostError(RpcError):
     """The server ended, or stopped answering."""
 
@@ -94,6 +101,14 @@ class UnknownBoardError(RpcError):
 
 class ProtocolError(RpcError):
     """A message that is too long, no JSON, or has a field of the wrong form."""
+
+
+class BundleError(RpcError):
+    """A bundle is damaged, or was changed, or is of another version."""
+
+
+class BundleResultsError(RpcError):
+    """A file of results can't be used: it is another bundle's, or somebody is writing it."""
 
 
 class JournalError(RpcError):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from results.record import Outcome
-from rpc.cases import CaseError
 from rpc.foreign_text import one_line
+from rpc.npy import CaseError
 from rpc.protocol import Timed
 from rpc.request import Reply
 

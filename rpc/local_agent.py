@@ -32,7 +32,7 @@ def agent_here(board: Board) -> tuple[str, ...]:
     if not _is_whole(folder, bundle):
         shutil.rmtree(folder, ignore_errors=True)
         make_once(folder, lambda made: _fill(made, bundle))
-    _write_launcher(folder, board.emulator)
+    write_launcher(folder, board.emulator)
     return (str(folder / LAUNCHER),)
 
 
@@ -40,7 +40,7 @@ def install_agent(folder: Path, bundle: Bundle, emulator: Sequence[str] = ()) ->
     """Make an agent's folder; what starts the agent."""
     folder.mkdir()
     _fill(folder, bundle)
-    return _write_launcher(folder, emulator)
+    return write_launcher(folder, emulator)
 
 
 def _fill(folder: Path, bundle: Bundle) -> None:
@@ -57,8 +57,8 @@ def _is_whole(folder: Path, bundle: Bundle) -> bool:
         return False
 
 
-def _write_launcher(folder: Path, emulator: Sequence[str]) -> Path:
-    """Whole or not at all: another process may be starting the agent."""
+def write_launcher(folder: Path, emulator: Sequence[str]) -> Path:
+    """Write what starts the agent of a folder, whole or not at all: another process may be starting it."""
     partial = folder / f"{LAUNCHER}.{os.getpid()}"
     partial.write_text(launcher(emulator))
     partial.chmod(0o700)

@@ -119,6 +119,7 @@ class Capabilities:
 
     Attributes:
         architecture: as `uname -m` prints it.
+        cpu: its name; that of the GPU, where kernels run on one.
         features: CPU features by the names Linux gives them (`avx512_vnni`, `asimddp`).
         llvm_cpu: LLVM's name of the CPU, such as `cascadelake`, `znver5`.
         cores: the cores that a session may use.
@@ -134,3 +135,8 @@ class Capabilities:
     cores: tuple[int, ...]
     cache_bytes: Mapping[str, int]
     environment: Mapping[str, str]
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether kernels run on a GPU, whose architectures are among its features."""
+        return any(name.startswith("cuda_") for name in self.features)

@@ -11,11 +11,12 @@ import time
 from results.record import Outcome
 from rpc.arena import Arena
 from rpc.capabilities import frequency_hz
-from rpc.cases import CaseError, open_cases
+from rpc.cases import open_cases
 from rpc.child import Child, ChildEndedError
 from rpc.errors import ProtocolError
 from rpc.fields import Fields, line, text
 from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
+from rpc.npy import CaseError
 from rpc.protocol import Timed, timed_from_json
 from rpc.request import Reply, Request
 from rpc.worker import Job, Worker

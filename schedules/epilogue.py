@@ -6,6 +6,7 @@ that nothing overflows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm.script import tirx as T
@@ -37,11 +38,18 @@ ROUNDER, ROUNDER_BITS = 12582912.0, 0x4B400000
 LARGE = 65536.0
 # The sign bit of an int32, and of a binary32.
 SIGN_BIT = -(2**31)
+MultiplyAdd = Callable[[Any, Any, Any], Any]
 DTYPES = {"u8": "uint8", "s8": "int8", "s32": "int32"}
 
 
-def requantize(numerics: Numerics, total: Any, channel: Any, rescale: Any, params: Any) -> Any:
-    """The output value of the int32 sum `total` (bias included) of an output channel."""
+def requantize(
+    numerics: Numerics, total: Any, channel: Any, rescale: Any, params: Any, fused: MultiplyAdd | None = None
+) -> Any:
+    """The output value of the int32 sum `total` (bias included) of an output channel.
+
+    Args:
+        fused: `left * right + addend` rounded once, where that is not LLVM's.
+    """
     if numerics.requantize is None:
         return total
     at = channel if numerics.requantize.per_channel else 0
@@ -53,11 +61,14 @@ def requantize(numerics: Numerics, total: Any, channel: Any, rescale: Any, param
         case "fixed":
             shifted = T.min(T.max(scale_fixed_point(total, rescale[0, at], rescale[1, at]), low), high) + zero_point
         case "fused":
-            shifted = T.min(T.max(_scale_fused(numerics.requantize, total, at, rescale), low), high) + zero_point
+            shifted = (
+                T.min(T.max(_scale_fused(numerics.requantize, total, at, rescale, fused or _fused), low), high)
+                + zero_point
+            )
     return T.cast(shifted, DTYPES[numerics.output])
 
 
-def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> Any:
+def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any, fused: MultiplyAdd | None = None) -> Any:
     """The output value: the layer's own, to which a value of the residual is added where the layer has one."""
     if numerics.residual is None:
         return own
@@ -65,8 +76,9 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
     if numerics.requantize.rule != "fixed":
         places = (OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT)
         own_ratio, residual_ratio, constant = (T.reinterpret(params[at], dtype="float32") for at in places)
-        inner = _fused(T.cast(residual, "float32"), residual_ratio, constant)
-        total = _fused(T.cast(own, "float32"), own_ratio, inner)
+        multiply_add = fused or _fused
+        inner = multiply_add(T.cast(residual, "float32"), residual_ratio, constant)
+        total = multiply_add(T.cast(own, "float32"), own_ratio, inner)
         bounded = _bounded(total, params[SUM_LOWEST], params[SUM_HIGHEST])
         return T.cast(_rounded(bounded, 0), DTYPES[numerics.output])
     steps = (T.cast(own, "int32") - params[OUTPUT_ZERO_POINT], T.cast(residual, "int32") - params[RESIDUAL_ZERO_POINT])
@@ -78,14 +90,14 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any) -> An
     return T.cast(T.min(T.max(total, params[SUM_LOWEST]), params[SUM_HIGHEST]), DTYPES[numerics.output])
 
 
-def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any) -> Any:
+def _scale_fused(requantize: Requantize, total: Any, at: Any, rescale: Any, fused: MultiplyAdd) -> Any:
     """The int32 product and sum of the fused rule; where it is beyond any output, another that is."""
     scale = T.reinterpret(rescale[SCALE_ROW, at], dtype="float32")
     offset = rescale[OFFSET_ROW, at]
     if requantize.exceptions:
         is_exception = T.max(total, 0 - total) == rescale[EXCEPTION_ROW, at]
         offset = T.Select(is_exception, rescale[EXCEPTION_OFFSET_ROW, at], offset)
-    value = _fused(T.cast(total, "float32"), scale, _with_sign_of(total, offset))
+    value = fused(T.cast(total, "float32"), scale, _with_sign_of(total, offset))
     return _rounded(T.min(T.max(value, T.float32(-LARGE)), T.float32(LARGE)), 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from schedules.target import Target
 
@@ -49,8 +50,13 @@ _FOR_SIMPLIFIED_FUNCTIONS = (
 )
 
 
+# The CPU that launches a GPU's kernels: any.
+GPU_HOST = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64"}
+_CUDA_FACTORY = "ffi.Module.create.cuda"
+
+
 def compile_function(function: Any, target: Target) -> Any:
-    """The executable of a PrimFunc.
+    """The executable of a PrimFunc; of a GPU's, the code that launches its kernels, which imports their CUDA C++.
 
     It does not check the types and shapes of its arguments: the code for that is longer than many a kernel's own, and
     LLVM's time with it.
@@ -63,4 +69,9 @@ def compile_function(function: Any, target: Target) -> Any:
     with tvm.transform.PassContext(
         disabled_pass=skipped, instruments=around.instruments, config={"tirx.disable_assert": True}
     ):
-        return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
+        if target.gpu is None:
+            return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
+        # Where TVM finds a driver it would compile the kernels now, its own way, for which it needs NVIDIA's headers.
+        if tvm_ffi.get_global_func(_CUDA_FACTORY, allow_missing=True) is not None:
+            tvm_ffi.registry.remove_global_func(_CUDA_FACTORY)
+        return tvm.compile(function, target=tvm.target.Target({**target.tvm, "host": GPU_HOST}))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arm.conv import PROFILES as ARM_PROFILES
+from schedules.gpus import WARP, Gpu
 from schedules.target import Target
 from schedules.x86.amx import PROFILE as AMX_PROFILE
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES
@@ -28,6 +29,9 @@ PEAK_STEPS = 8000
 # Registers of sums beside one of data and one of weights, and the products of each.
 TILE_CHAINS, TILE_STEPS = 6, 800
 LINE_BYTES = 64
+# Of a GPU's peak loop, the blocks of each multiprocessor, and what is in them.
+GPU_BLOCKS, GPU_THREADS, GPU_CHAINS, GPU_STEPS = 2, 256, 8, 1000
+MATRIX_PRODUCTS = 16 * 8 * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ def peak_probe(target: Target) -> Probe:
         return _dot_probe(target.profile, target.threads)
     if target.profile in ARM_PROFILES:
         return _arm_probe(ARM_PROFILES[target.profile], target.threads)
+    if target.gpu is not None:
+        return gpu_peak_probe(target.gpu, by_matrices=True)
     return _multiply_add_probe(target.vector_lanes, target.threads)
 
 
@@ -68,6 +74,45 @@ def _arm_probe(has_dot: bool, threads: int) -> Probe:
         shape = (4, 4) if has_dot else (2, 4, 2)
         total += products.reshape(*total.shape[:2], *shape).sum(axis=-1 if has_dot else (-3, -1), dtype=np.int32)
     return Probe(write_peak(has_dot, threads, PEAK_STEPS), (start, weight), total, 2 * 4 * start.size * PEAK_STEPS)
+
+
+def gpu_peak_probe(gpu: Gpu, *, by_matrices: bool) -> Probe:
+    """Products of s8 by tensor cores, or by dot products of four bytes (`schedules.cuda.probe_kernels`)."""
+    from schedules.cuda.probe_kernels import SUMS, WEIGHTS, Peak, write_peak
+
+    rng = np.random.default_rng(0)
+    peak = Peak(GPU_BLOCKS * gpu.multiprocessors, GPU_THREADS, GPU_CHAINS, GPU_STEPS)
+    start = rng.integers(-(2**31), 2**31, (peak.chains, WARP, SUMS)).astype(np.int32)
+    weight = rng.integers(-(2**31), 2**31, (WARP, WEIGHTS)).astype(np.int32)
+    total = start.copy()
+    for _ in range(peak.steps):
+        total += _warp_products(total, weight) if by_matrices else _word_products(total, weight[:, :1])
+    expected = np.broadcast_to(total.sum(axis=0, dtype=np.int32), (peak.warps, WARP, SUMS))
+    products = MATRIX_PRODUCTS if by_matrices else WARP * SUMS * TAPS
+    work = 2 * products * peak.chains * peak.steps * peak.warps
+    return Probe(write_peak(gpu, peak, by_matrices=by_matrices), (start, weight), np.ascontiguousarray(expected), work)
+
+
+def _word_products(words: npt.NDArray[np.int32], weight: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The sum of the products of the four bytes of each word and of its lane's weight."""
+    data, factors = (np.ascontiguousarray(array).view(np.int8).astype(np.int32) for array in (words, weight))
+    products = data.reshape(*words.shape, TAPS) * factors[:, None]
+    return np.asarray(products.sum(axis=-1, dtype=np.int32))
+
+
+def _warp_products(words: npt.NDArray[np.int32], weight: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """What lanes get of 16 x 32 by 32 x 8 bytes that they have (PTX ISA, `mma.m16n8k32`).
+
+    Lane `4 i + j` has of rows `i` and `i + 8` the word `j` of both halves of 32 bytes, and so of column `i`; and gets
+    the sums of columns `2 j` and `2 j + 1` of row `i`, then of row `i + 8`.
+    """
+    chains = len(words)
+    data = words.reshape(chains, 8, 4, 2, 2).transpose(0, 4, 1, 3, 2).reshape(chains, 16, 8)
+    factors = weight.reshape(8, 4, 2).transpose(0, 2, 1).reshape(8, 8)
+    rows = np.ascontiguousarray(data).view(np.int8).astype(np.int32)
+    columns = np.ascontiguousarray(factors).view(np.int8).astype(np.int32)
+    sums = rows @ columns.T
+    return np.ascontiguousarray(sums.reshape(chains, 2, 8, 4, 2).transpose(0, 2, 3, 1, 4).reshape(chains, WARP, 4))
 
 
 def _dot_probe(profile: str, threads: int) -> Probe:
@@ -121,9 +166,22 @@ def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
     """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32."""
     from schedules.compute_probes import read_lines
 
+    if target.gpu is not None:
+        return _gpu_bandwidth_probe(target.gpu, size_bytes)
     chains = READ_REGISTERS * 4 * target.vector_lanes // LINE_BYTES
     lines = max(chains, size_bytes // LINE_BYTES // chains * chains)
     data = np.arange(lines * LINE_BYTES // 4, dtype=np.int32).reshape(lines, LINE_BYTES // 4)
     sums = data.reshape(-1, chains, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
     expected = (sums & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
     return Probe(read_lines(lines, LINE_BYTES // 4, chains), (data,), expected, data.nbytes)
+
+
+def _gpu_bandwidth_probe(gpu: Gpu, size_bytes: int) -> Probe:
+    from schedules.cuda.probe_kernels import READ_BYTES, write_read
+
+    blocks = GPU_BLOCKS * gpu.multiprocessors
+    count, words = blocks * GPU_THREADS, READ_BYTES // 4
+    rounds = max(1, size_bytes // (count * READ_BYTES))
+    data = np.arange(rounds * count * words, dtype=np.int32)
+    expected = data.reshape(rounds, -1).sum(axis=0, dtype=np.int32)
+    return Probe(write_read(blocks, GPU_THREADS, rounds), (data,), expected, data.nbytes)

@@ -6,6 +6,8 @@ import difflib
 
 from schedules.arm.conv import ConvArm
 from schedules.arm.depthwise import DepthwiseArm
+from schedules.cuda.depthwise import DepthwiseCuda
+from schedules.cuda.gemm import GroupsCuda, MatricesCuda, WordsCuda
 from schedules.errors import UnknownTemplateError, WorkloadError
 from schedules.generic.depthwise import DepthwiseGeneric
 from schedules.generic.direct import DirectGeneric
@@ -26,6 +28,10 @@ TEMPLATES: tuple[Template, ...] = (
     DepthwiseX86(),
     ConvArm(),
     DepthwiseArm(),
+    GroupsCuda(),
+    MatricesCuda(),
+    WordsCuda(),
+    DepthwiseCuda(),
     DirectGeneric(),
     DepthwiseGeneric(),
 )

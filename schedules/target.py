@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from schedules.errors import UnknownTargetError
+from schedules.gpus import GPU_PROFILES, GPUS, MOST_REGISTERS, WARP, Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,9 @@ class Target:
         name: as records and the command line have it, such as `x86-avx512vnni` or `generic-znver5`.
         profile: the profile's name without the CPU, `x86-avx512vnni` or `generic`.
         tvm: the TVM target, as a dictionary of options.
-        vector_lanes: int32 values in one vector register.
+        vector_lanes: int32 values in one vector register; of a GPU, the threads of a warp.
         vector_registers: how many of them there are.
-        threads: cores that a kernel uses.
+        threads: cores that a kernel uses; 1 for a GPU, whose kernels use all of it.
     """
 
     name: str
@@ -31,6 +32,11 @@ class Target:
     vector_lanes: int
     vector_registers: int
     threads: int = 1
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU that code is generated for, or None for a CPU."""
+        return GPU_PROFILES.get(self.profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +90,18 @@ def target_for(
 ) -> Target:
     """The target of a device, by its CPU features (Linux names), or the named profile if the device can run it.
 
-    The name of a target with several threads ends in their number, as in `x86-avx512vnni-t2`.
+    A device with a GPU is that GPU: of its architectures, the newest one. The name of a target with several threads
+    ends in their number, as in `x86-avx512vnni-t2`.
 
     Raises:
         UnknownTargetError: nobody registered the profile, or the device lacks a feature it needs.
     """
     known = {candidate.name: candidate for candidate in PROFILES}
+    of_gpu = [gpu.profile for gpu in GPUS if gpu.feature in features]
+    if profile in GPU_PROFILES or (profile is None and of_gpu):
+        return _gpu_target_of(GPU_PROFILES[profile or of_gpu[-1]], features, threads)
     if profile is not None and profile not in known:
-        raise UnknownTargetError(f"unknown target `{profile}`, known: {', '.join(known)}")
+        raise UnknownTargetError(f"unknown target `{profile}`, known: {', '.join((*known, *GPU_PROFILES))}")
     chosen = known[profile] if profile else next(p for p in PROFILES if p.needs <= features)
     if missing := sorted(chosen.needs - features):
         raise UnknownTargetError(f"this device can't run `{chosen.name}`, its CPU lacks: {', '.join(missing)}")
@@ -111,12 +121,34 @@ def target_for(
     return Target(f"{name}{suffix}", chosen.name, options, lanes, registers, threads)
 
 
+def gpu_target(profile: str) -> Target:
+    """The target of a GPU's architecture, on a machine that need not have one.
+
+    Raises:
+        UnknownTargetError: nobody registered the profile.
+    """
+    if profile not in GPU_PROFILES:
+        raise UnknownTargetError(f"unknown GPU `{profile}`, known: {', '.join(GPU_PROFILES)}")
+    options = {"kind": "cuda", "arch": GPU_PROFILES[profile].arch}
+    return Target(profile, profile, options, WARP, MOST_REGISTERS)
+
+
+def _gpu_target_of(gpu: Gpu, features: Set[str], threads: int) -> Target:
+    if gpu.feature not in features:
+        raise UnknownTargetError(f"this device can't run `{gpu.profile}`, it lacks: {gpu.feature}")
+    if threads != 1:
+        raise UnknownTargetError(f"`{gpu.profile}` has no threads of a CPU to share: {threads}")
+    return gpu_target(gpu.profile)
+
+
 def targets_named(name: str) -> tuple[Target, ...]:
     """The targets that a name in a record may stand for; the name of a generic one does not say which vectors it has.
 
     Raises:
         UnknownTargetError: no profile makes targets of this name.
     """
+    if name in GPU_PROFILES:
+        return (gpu_target(name),)
     match = _SUFFIX.search(name)
     single, threads = (name[: match.start()], int(match[1])) if match else (name, 1)
     for profile in PROFILES:
@@ -126,4 +158,5 @@ def targets_named(name: str) -> tuple[Target, ...]:
         if not profile.llvm_cpu and cpu not in ("", single):
             features: tuple[Set[str], ...] = (*({feature} for feature, _, _ in _VECTORS), frozenset())
             return tuple(target_for(known, cpu, "", profile.name, threads) for known in features)
-    raise UnknownTargetError(f"unknown target `{name}`, known: {', '.join(profile.name for profile in PROFILES)}")
+    known = (*(profile.name for profile in PROFILES), *(gpu.profile for gpu in GPUS))
+    raise UnknownTargetError(f"unknown target `{name}`, known: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Builds for a GPU that `played_gpu.c` plays: whatever schedule is asked for, one plain product of matrices."""
+"""Builds for an emulated GPU: whatever schedule is asked for, one plain product of matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import tvm
-from gpu_kernels import build_played_library
+from gpu_kernels import build_emulated_library
 from rpc_kernels import sha256_of
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
@@ -25,7 +25,7 @@ from tuner.build.job import Built, Job
 from tuner.verify import read_case
 
 
-class PlayedPool:
+class EmulatedPool:
     """A pool that builds in this process, when it is asked. It takes usual layers: the float rule, and u8 out of it."""
 
     width = 1
@@ -64,7 +64,7 @@ def _build(workload: Workload, suite: Path, folder: Path) -> Program:
     operands, expected = read_case(suite / "0.npz")
     inputs = _inputs(workload, operands)
     function = _product(*inputs[0].shape, inputs[1].shape[0], int(operands.output_zero_point))
-    build_played_library(library, tvm.IRModule({"main": function}))
+    build_emulated_library(library, tvm.IRModule({"main": function}))
     arrays = [*inputs, expected.reshape(inputs[0].shape[0], inputs[1].shape[0])]
     files = [folder / f"{position}.npy" for position in range(len(arrays))]
     for file, array in zip(files, arrays, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import emulated_gpus
 import numpy as np
 import numpy.typing as npt
 import tvm
@@ -93,9 +94,23 @@ class Emulated(Built):
         return [out.reshape(self.workload.output_shape) for out in run_kernel(self.executable, self.cpu, cases)]
 
 
+@dataclass(frozen=True, slots=True)
+class EmulatedGpu(Built):
+    """A kernel that was compiled for a GPU, which this machine emulates, each case in another mode."""
+
+    def calls(self, cases: Sequence[Sequence[Array]]) -> list[Array]:
+        outputs = []
+        for index, case in enumerate(cases):
+            emulated_gpus.set_mode(emulated_gpus.MODES[index % len(emulated_gpus.MODES)])
+            outputs.append(emulated_gpus.run_kernel(self.entry, case).reshape(self.workload.output_shape))
+        return outputs
+
+
 def compile_kernel(workload: Workload, target: Target, kernel: Kernel) -> Built:
     allow_tile_registers()
     executable = compile_function(kernel.function, target)
+    if target.gpu is not None:
+        return EmulatedGpu(workload, kernel, executable, emulated_gpus.load_kernel(executable))
     if target.profile in CPUS and not is_native():
         return Emulated(workload, kernel, executable, None, CPUS[target.profile])
     return Built(workload, kernel, executable, executable.jit()["main"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+import emulated_gpus
 import pytest
 from emulated_arm import is_native, missing
 
 from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 from schedules.errors import UnknownTargetError
-from schedules.target import PROFILES, Target, target_for
+from schedules.gpus import GPU_PROFILES
+from schedules.target import PROFILES, Target, gpu_target, target_for
 from schedules.x86.registers import REGISTERS
 
 ARM_PROFILES = ("arm-neon", "arm-dotprod")
@@ -38,8 +40,14 @@ def host_target(profile: str | None = None) -> Target:
     """The target of this machine, or the named profile of it; skips the test where the CPU can't run that.
 
     A profile for ARM is one of an emulated machine where this is another; skips the test where none can be emulated.
+    GPUs are emulated everywhere.
     """
     from tvm.target import codegen  # here, so that tests without TVM start fast
+
+    if profile in GPU_PROFILES:
+        if reason := emulated_gpus.missing():
+            pytest.skip(reason)
+        return any_target(profile)
 
     if profile in ARM_PROFILES and not is_native():
         if reason := missing():
@@ -54,6 +62,8 @@ def host_target(profile: str | None = None) -> Target:
 
 def any_target(profile: str) -> Target:
     """A target of the profile as every machine has it: to schedule for, not to run on."""
+    if profile in GPU_PROFILES:
+        return gpu_target(profile)
     needs = next(known.needs for known in PROFILES if known.name == profile)
     if profile in ARM_PROFILES:
         return target_for(needs, "cortex-a53", "aarch64-linux-gnu", profile)

@@ -1,4 +1,4 @@
-"""Contestants on a GPU that `played_gpu.c` plays, with a libcublasLt for it: everything but these two is real."""
+"""Contestants on an emulated GPU, with a libcublasLt for it: everything but these two is real."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import emulated_gpus
 import pytest
-from gpu_kernels import build_gpu_kernels, install_played_cublaslt, install_played_gpu
+from gpu_kernels import build_gpu_kernels, install_emulated_cublaslt
 from rpc_kernels import Kernels
 
 from results.record import Outcome
@@ -63,8 +65,8 @@ CORES = sorted(os.sched_getaffinity(0))[-1:]
 
 def install(folder: Path, **settings: int) -> Path:
     folder.mkdir(exist_ok=True)
-    install_played_gpu(folder, **settings)
-    install_played_cublaslt(folder)
+    emulated_gpus.install(folder, **settings)
+    install_emulated_cublaslt(folder)
     return folder
 
 
@@ -173,7 +175,7 @@ def test_attributes_are_those_of_the_real_library() -> None:
 def test_the_fastest_algorithm_is_taken(
     contestants: Contestants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one that the played library names takes three times as long as the last."""
+    """The first one that the emulated library names takes three times as long as the last."""
     taken_s = []
     for _ in range(2):
         one = player(contestants, "cublaslt")
@@ -188,10 +190,10 @@ def test_own_kernels_are_judged_and_timed(contestants: Contestants, kernels: Ker
     assert load(own, kernels, "increment") == (0, 0), own.failure
     assert (load(own, kernels, "skips_last") or (0, 0))[0] == 1
     assert load(own, kernels, "increment") == (0, 0)
-    times_s, calls = time_in_turn([own], BRIEF)
+    times_s, calls = time_in_turn([own], replace(BRIEF, min_repeat_s=0.01))
     assert len(times_s[0]) == BRIEF.repeats
     assert calls[0] > 1
-    assert all(0 < time_s < 0.001 for time_s in times_s[0])
+    assert all(0 < time_s < 0.01 for time_s in times_s[0])
 
 
 def test_after_a_kernel_that_broke_the_gpu_the_next_layer_has_a_new_process(

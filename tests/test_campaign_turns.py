@@ -19,7 +19,7 @@ from tuner.campaign.budget import Standing, expected_gain, expected_saving_s, is
 from tuner.campaign.plan import Task
 from tuner.campaign.task import BATCH, Slot, TaskRun, task_rng
 from tuner.campaign.teaching import Teacher
-from tuner.campaign.turns import MOST_OPEN, EvenTurns, GainTurns, Turns
+from tuner.campaign.turns import MOST_OPEN, EvenTurns, GainTurns, RoundTurns, Turns
 from tuner.search.registry import make_strategy
 
 KEYS = (
@@ -41,6 +41,7 @@ def make_turns(
     keys: tuple[str, ...] = KEYS,
     strategy: str = "xgboost",
     min_gain: float = 0.0,
+    guided: Callable[..., Turns] = GainTurns,
 ) -> tuple[Turns, list[TaskRun]]:
     teacher, runs = Teacher(target.name), []
     for index, key in enumerate(keys):
@@ -51,7 +52,7 @@ def make_turns(
         runs.append(TaskRun(task, own, len(keys), recorded or {}))
     if strategy == "grid":
         return EvenTurns(runs, trials), runs
-    return GainTurns(runs, trials, min_gain, teacher.begin_round), runs
+    return guided(runs, trials, min_gain, teacher.begin_round), runs
 
 
 def measured(slot: Slot) -> Trial:
@@ -91,27 +92,57 @@ def test_what_is_proposed_does_not_depend_on_which_trial_ends_first(generic: Tar
         assert names(play(make_turns(generic, 20)[0], lambda waiting: rng.randrange(len(waiting)))) == expected  # noqa: B023
 
 
+@pytest.mark.parametrize("guided", [GainTurns, RoundTurns])
 @pytest.mark.parametrize("strategy", ["xgboost", "evolution", "grid"])
-def test_an_interrupted_search_goes_on_as_it_would_have(generic: Target, strategy: str) -> None:
-    alone = play(make_turns(generic, 20, strategy=strategy)[0])
+def test_an_interrupted_search_goes_on_as_it_would_have(
+    generic: Target, strategy: str, guided: Callable[..., Turns]
+) -> None:
+    alone = play(make_turns(generic, 20, strategy=strategy, guided=guided)[0])
     recorded: dict[int, Trial] = {}
     rng = random.Random(1)
     while len(recorded) < len(alone):
         before = {trial.candidate.id: trial for trial in recorded.values()}
-        turns, _ = make_turns(generic, 20, before, strategy=strategy)
+        turns, _ = make_turns(generic, 20, before, strategy=strategy, guided=guided)
         now = play(turns, lambda waiting: rng.randrange(len(waiting)), most=17)
         assert not set(now) & set(recorded)
         recorded |= now
     assert names(recorded) == names(alone)
 
 
+@pytest.mark.parametrize("guided", [GainTurns, RoundTurns])
 @pytest.mark.parametrize("strategy", ["xgboost", "descent"])
-def test_a_larger_budget_goes_on_with_the_same_trials(generic: Target, strategy: str) -> None:
-    large = names(play(make_turns(generic, 18, strategy=strategy)[0]))
+def test_a_larger_budget_goes_on_with_the_same_trials(
+    generic: Target, strategy: str, guided: Callable[..., Turns]
+) -> None:
+    large = names(play(make_turns(generic, 18, strategy=strategy, guided=guided)[0]))
     for trials in (13, 14, 15):
-        small = names(play(make_turns(generic, trials, strategy=strategy)[0]))
+        small = names(play(make_turns(generic, trials, strategy=strategy, guided=guided)[0]))
         assert len(small) == trials * len(KEYS)
         assert small.items() <= large.items()
+
+
+def test_a_round_is_a_batch_of_each_layer_and_the_next_one_waits_for_all_of_it(generic: Target) -> None:
+    turns, runs = make_turns(generic, 2 * BATCH + 3, guided=RoundTurns)
+    for _ in range(2):
+        slots = turns.next_slots()
+        assert Counter(slot.task.task.index for slot in slots) == dict.fromkeys(range(len(KEYS)), BATCH)
+        for slot in slots:
+            assert turns.next_slots() == []
+            assert turns.take_finished() == []
+            slot.task.record(measured(slot))
+    last = turns.next_slots()
+    assert len(last) == 3 * len(KEYS)
+    assert max(Counter(slot.task.task.index for slot in last).values()) == BATCH
+    for slot in last:
+        slot.task.record(measured(slot))
+    assert turns.next_slots() == []
+    assert turns.take_finished() == runs
+
+
+def test_rounds_leave_out_layers_of_which_nothing_is_expected(generic: Target) -> None:
+    turns, _ = make_turns(generic, 40, guided=RoundTurns, min_gain=0.3)
+    assert len(KEYS) * BATCH < len(play(turns)) < 40 * len(KEYS)
+    assert len(turns.take_finished()) == len(KEYS)
 
 
 def test_every_layer_has_its_first_batch_before_any_has_a_second(generic: Target) -> None:

@@ -1,7 +1,7 @@
-"""`int8tune bench --device BOARD` as a person types it, on a GPU that `played_gpu.c` plays.
+"""`int8tune bench --device BOARD` as a person types it, on an emulated GPU.
 
 The agent that verifies, the contestants, TVM's CUDA runtime and the table are real; kernels are not those of the
-templates, but plain products, and libcudart, the driver and libcublasLt are played.
+templates, but plain products, and libcudart, the driver and libcublasLt are emulated.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import platform
 import re
 from pathlib import Path
 
+import emulated_gpus
 import pytest
 from boards import CACHE
-from gpu_builds import PlayedPool
-from gpu_kernels import install_played_cublaslt, install_played_gpu
+from gpu_builds import EmulatedPool
+from gpu_kernels import install_emulated_cublaslt
 
 import schedules.target
 import tuner.bench.gpu.libraries
@@ -44,17 +45,17 @@ BRIEF = ("--runs", "5", "--run-ms", "1")
 FARM = '[[boards]]\nname = "h100"\ntransport = "gpu"\n\n[[boards]]\nname = "here"\ntransport = "local"\n'
 
 
-class Played:
+class Machine:
     """A machine with a GPU: what has the tuner find it, and an inventory."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **settings: int) -> None:
         bundle = make_bundle(platform.machine(), CACHE, compilers(platform.machine())[0], has_gpu=True)
         launcher = install_agent(folder / "agent", bundle)
-        install_played_gpu(launcher.parent, **settings)
-        install_played_cublaslt(launcher.parent)
+        emulated_gpus.install(launcher.parent, **settings)
+        install_emulated_cublaslt(launcher.parent)
         patch.setenv("LD_LIBRARY_PATH", str(launcher.parent))
         patch.setitem(TRANSPORTS, TransportKind.GPU, lambda board: _transport(board, launcher))  # type: ignore[misc]
-        patch.setattr(tuner.bench.gpu.site, "BuildPool", PlayedPool)
+        patch.setattr(tuner.bench.gpu.site, "BuildPool", EmulatedPool)
         self.inventory = folder / "farm.toml"
         self.inventory.write_text(FARM)
         self.results = folder / "results"
@@ -69,24 +70,24 @@ def _transport(board: Board, launcher: Path) -> AgentTransport:
 
 
 @pytest.fixture
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     if not any(profile.name == "cuda-sm90" for profile in schedules.target.PROFILES):
         known = Profile("cuda-sm90", frozenset({"cuda_sm_90"}), "sm_90", (), 32, 255)
         monkeypatch.setattr(schedules.target, "PROFILES", (*schedules.target.PROFILES, known))
-    return Played(tmp_path, monkeypatch)
+    return Machine(tmp_path, monkeypatch)
 
 
-def test_a_table_of_layers_whose_outputs_were_verified(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_layers_whose_outputs_were_verified(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     against = ("--against", "cublaslt,cublaslt-gemm")
-    assert played.bench(DENSE, POINTWISE, SPATIAL, *against, *BRIEF) == 0
+    assert machine.bench(DENSE, POINTWISE, SPATIAL, *against, *BRIEF) == 0
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
-    assert lines[0] == ("Played GPU (cuda-sm90), driver 580.65.06, 2,141 TOPS of int8 at its highest clock")
+    assert lines[0] == ("Emulated GPU (cuda-sm90), driver 580.65.06, 2,141 TOPS of int8 at its highest clock")
     assert lines[3].split()[:7] == ["layer", "ours", "TOPS", "peak", "from", "cublaslt", "cublaslt-gemm"]
     assert re.search(r"^conv 1x1 4x4x16->32 +[\d.,]+ +[\d.]+ +[\d.]+% default +[\d.,]+\* +- ", shown.out, re.MULTILINE)
     assert re.search(r"^conv 3x3 5x5x8->16 +[\d.,]+ +[\d.]+ +[\d.]+% default +- +[\d.,]+\* ", shown.out, re.MULTILINE)
     assert [line.split()[0] for line in shown.err.splitlines() if "/3" in line] == ["1/3", "2/3", "3/3"]
-    with SqliteStore(played.results / "records.db", readonly=True) as store:
+    with SqliteStore(machine.results / "records.db", readonly=True) as store:
         found = list(store.query(BenchResult))
     assert [result.workload for result in found] == [DENSE, POINTWISE, SPATIAL]
     assert {result.ours.outcome for result in found} == {Outcome.OK}, [result.ours.error for result in found]
@@ -101,9 +102,9 @@ def test_a_table_of_layers_whose_outputs_were_verified(played: Played, capsys: p
     assert found[0].environment["gpu_int8_ops_per_s"] == str(132 * 8192 * 1_980_000_000)
 
 
-def test_batches_classes_and_json(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batches_classes_and_json(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ("--only", "pointwise", "--batch", "3", "--against", "cublaslt-s32", "--format", "json")
-    assert played.bench(POINTWISE, DENSE, *chosen, *BRIEF) == 0
+    assert machine.bench(POINTWISE, DENSE, *chosen, *BRIEF) == 0
     values = json.loads(capsys.readouterr().out)
     (layer,) = values["layers"]
     assert layer["workload"] == "conv2d-u8s8-3x4x4x16-k1x1x32-s1-p0-float.c-u8"
@@ -114,7 +115,7 @@ def test_batches_classes_and_json(played: Played, capsys: pytest.CaptureFixture[
 
 
 def test_layers_without_a_template_are_left_out(
-    played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def choose_but_depthwise(store: Store, workload: Workload, target: Target, device: str, _: str | None) -> Choice:
         if workload.op == "dwconv2d":
@@ -122,24 +123,24 @@ def test_layers_without_a_template_are_left_out(
         return choose(store, workload, target, device)
 
     monkeypatch.setattr(tuner.bench.run, "choose", choose_but_depthwise)
-    assert played.bench(DEPTHWISE, DENSE, "--against", "cublaslt", *BRIEF) == 0
+    assert machine.bench(DEPTHWISE, DENSE, "--against", "cublaslt", *BRIEF) == 0
     shown = capsys.readouterr()
     assert f"note: 1 layer is left out, no template takes such: {DEPTHWISE}" in shown.err
     assert "dense 32x16->24" in shown.out
 
 
 @pytest.mark.parametrize("name", ["x86-avx2", "cuda-sm123"])
-def test_a_gpu_takes_no_other_target(played: Played, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert played.bench(DENSE, "--target", name, "--against", "cublaslt") == 2
+def test_a_gpu_takes_no_other_target(machine: Machine, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert machine.bench(DENSE, "--target", name, "--against", "cublaslt") == 2
     error, _ = capsys.readouterr().err.splitlines()
     assert name in error
 
 
 def test_without_a_library_to_compare_with_there_is_nothing_to_do(
-    played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tuner.bench.gpu.libraries, "_folders", lambda: iter(()))
-    assert played.bench(DENSE, "--against", "cublaslt,cublaslt-s32") == 1
+    assert machine.bench(DENSE, "--against", "cublaslt,cublaslt-s32") == 1
     error, hint = capsys.readouterr().err.splitlines()
     assert error == "error: none of the libraries to compare with is installed: cublaslt, cublaslt-s32"
     assert hint == "hint: install the libraries to compare with: pip install 'int8tune[gpu-peers]'"
@@ -160,12 +161,12 @@ def test_without_a_gpu_it_ends_with_a_line(
     settings: dict[str, int],
     fault: str,
 ) -> None:
-    played = Played(tmp_path, monkeypatch, **settings)
-    assert played.bench(DENSE) == 4
+    machine = Machine(tmp_path, monkeypatch, **settings)
+    assert machine.bench(DENSE) == 4
     error, hint = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
     assert error == f"error: the GPU of `h100` can't be used: {fault}"
     assert hint == "hint: see the driver and its GPUs: nvidia-smi"
-    assert not (played.results / "records.db").exists()
+    assert not (machine.results / "records.db").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A board with a GPU that `played_gpu.c` plays: the real agent and TVM's CUDA runtime, everything but the driver."""
+"""A board with an emulated GPU: the real agent and TVM's CUDA runtime, everything but the driver."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import emulated_gpus
 import pytest
 from boards import CACHE, LIMITS
-from gpu_kernels import build_gpu_kernels, install_played_gpu
+from gpu_kernels import build_gpu_kernels
 from rpc_kernels import Kernels
 
 from results.record import Outcome
@@ -31,7 +32,7 @@ def install(folder: Path) -> Path:
 
 def agent_with_gpu(folder: Path, **settings: int) -> Path:
     launcher = install(folder)
-    install_played_gpu(launcher.parent, **settings)
+    emulated_gpus.install(launcher.parent, **settings)
     return launcher
 
 
@@ -56,7 +57,7 @@ def test_what_the_gpu_is(transport: AgentTransport) -> None:
     found = transport.start()
     assert "cuda_sm_90" in found.features
     assert found.cache_bytes == {"L2": 50 << 20}
-    assert found.environment["gpu"] == "Played GPU"
+    assert found.environment["gpu"] == "Emulated GPU"
     assert found.environment["gpu_driver"] == "580.65.06"
 
 
@@ -93,12 +94,12 @@ def test_a_faulty_kernel_costs_its_session(
 
 
 def test_memory_that_is_not_there_is_said(tmp_path: Path, kernels: Kernels) -> None:
-    launcher = agent_with_gpu(tmp_path / "agent", memory=16_000)
+    launcher = agent_with_gpu(tmp_path / "agent", memory=8_000)
     with AgentTransport(BOARD, (str(launcher),)) as transport:
         transport.start()
         reply = transport.run(kernels.request("increment"))
     assert reply.outcome is Outcome.RUN_FAILED
-    assert "no memory left on the GPU for 8448 bytes: 11904 of 16000 are free" in reply.error
+    assert "no memory left on the GPU for 8448 bytes: 7744 of 8000 are free" in reply.error
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from layers import ODD, PLAIN, workloads
 from probes import any_target, host_target
 
 from schedules.errors import ConfigError
+from schedules.gpus import GPU_PROFILES
 from schedules.registry import TEMPLATES
 from schedules.space import Value
 from schedules.target import PROFILES, Target
@@ -46,10 +47,11 @@ def configs(draw: st.DrawFn, template: Template, workload: Workload, target: Tar
 
 def profile_of(template: Template) -> str:
     """The profile that needs least of those on which the template takes any layer."""
-    for profile in sorted(PROFILES, key=lambda known: len(known.needs)):
-        target = any_target(profile.name)
+    names = [profile.name for profile in sorted(PROFILES, key=lambda known: len(known.needs))]
+    for profile in (*names, "cuda-sm80", "cuda-sm90"):
+        target = any_target(profile)
         if any(template.rejects(parse_workload(key), target) is None for key in PLAIN.values()):
-            return profile.name
+            return profile
     raise AssertionError(f"no profile for {template.name}")
 
 
@@ -83,9 +85,9 @@ class TestContract:
         assert template.version >= 1
 
     def test_rejects_with_a_reason(self, template: Template) -> None:
-        for profile in PROFILES:
+        for profile in (*(known.name for known in PROFILES), *GPU_PROFILES):
             for key in (*PLAIN.values(), *ODD):
-                rejection = template.rejects(parse_workload(key), any_target(profile.name))
+                rejection = template.rejects(parse_workload(key), any_target(profile))
                 assert rejection is None or re.fullmatch(r"(takes|needs) .*[^.\n]", rejection.reason)
 
     def test_default_is_in_the_space(self, template: Template) -> None:
@@ -131,7 +133,7 @@ class TestContract:
     @pytest.mark.parametrize("key", [*PLAIN.values(), *ODD])
     def test_threads_share_the_work_exactly(self, template: Template, key: str, samples: int) -> None:
         workload, target = parse_workload(key), replace(host_target(profile_of(template)), threads=3)
-        if template.rejects(workload, target) is not None:
+        if target.gpu is not None or template.rejects(workload, target) is not None:
             return
         space = template.space(workload, target)
         # Spaces of one size are sampled alike: each layer has a seed of its own.
@@ -150,7 +152,7 @@ class TestContract:
     def test_vectorized_loops_stay_vectors(self, template: Template, key: str) -> None:
         """Where TVM finds a condition or an operator that has no vector form, it makes a scalar loop without a word."""
         workload, target = parse_workload(key), any_target(profile_of(template))
-        if template.rejects(workload, target) is None and not repeats_values(workload):
+        if target.gpu is None and template.rejects(workload, target) is None and not repeats_values(workload):
             assert re.search(r"for .*_s in ", vectorized_text(template, workload, target)) is None
 
     def test_kernel_is_the_same_in_another_process(self, template: Template, digests_elsewhere: list[str]) -> None:

@@ -73,7 +73,8 @@ def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None
     Args:
         memory_limit_bytes: what a session may use, if that is little.
     """
-    caches = {level: capabilities.cache_bytes.get(level, usual) for level, usual in USUAL_CACHE_BYTES.items()}
+    usual = {} if capabilities.has_gpu else USUAL_CACHE_BYTES
+    caches = {**usual, **capabilities.cache_bytes}
     memory = min(max(MEMORY_OVER_CACHE * max(caches.values()), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
     sizes = {level: size // 2 for level, size in caches.items()} | {"memory": memory}
     if memory_limit_bytes is None:

@@ -6,6 +6,7 @@ TunerError
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
 │   ├── ResultsFolderError     the folder for its files can't be made
 │   ├── TooManyThreadsError    this process may not use so many cores
+│   ├── ForeignResultsError    results of a bundle that was not made here
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
 ├── SamplesError               a file of samples for a model that can't be used
@@ -45,6 +46,10 @@ class ResultsFolderError(CampaignError):
 
 class TooManyThreadsError(CampaignError):
     """This process may not use so many cores."""
+
+
+class ForeignResultsError(CampaignError):
+    """Results of a bundle that was not made here."""
 
 
 class DeviceGoneError(CampaignError):

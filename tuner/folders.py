@@ -36,6 +36,11 @@ def journal_path(results: Path, campaign: str) -> Path:
     return results / f"{campaign}.journal"
 
 
+def bundles_path(results: Path, campaign: str) -> Path:
+    """Where a campaign on a device that can't be reached keeps what it must know of its bundles."""
+    return results / f"{campaign}.bundles"
+
+
 @contextmanager
 def work_folder(results: Path, name: str) -> Iterator[Path]:
     """A folder for builds, empty at the start even after a crash, and gone at the end.

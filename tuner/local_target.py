@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rpc.capabilities import cpu_features
-from schedules.target import PROFILES, Target, target_for
+from schedules.gpus import GPU_PROFILES
+from schedules.target import PROFILES, Target, gpu_target, target_for
 
 # LLVM's name of the CPU takes a second to find out; no template reads it.
 LLVM_CPU = "native"
@@ -15,5 +16,7 @@ def target_to_look_at(profile: str | None = None) -> Target:
     Raises:
         UnknownTargetError: nobody registered the profile.
     """
+    if profile in GPU_PROFILES:
+        return gpu_target(profile)
     needs = next((known.needs for known in PROFILES if known.name == profile), frozenset())
     return target_for(cpu_features() | needs, LLVM_CPU, LLVM_CPU, profile)

@@ -62,7 +62,6 @@ struct Runtime {
 struct Management {
   int (*nvmlInit_v2)();
   int (*nvmlDeviceGetHandleByPciBusId_v2)(const char*, void**);
-  int (*nvmlDeviceGetName)(void*, char*, unsigned);
   int (*nvmlDeviceGetClockInfo)(void*, int, unsigned*);
   int (*nvmlDeviceGetTemperature)(void*, int, unsigned*);
   int (*nvmlDeviceGetPowerUsage)(void*, unsigned*);
@@ -103,7 +102,7 @@ Runtime FindRuntime() {
 Management FindManagement() {
   Management found;
   void* library = Library("libnvidia-ml.so.1");
-  FIND(nvmlInit_v2), FIND(nvmlDeviceGetHandleByPciBusId_v2), FIND(nvmlDeviceGetName), FIND(nvmlDeviceGetClockInfo);
+  FIND(nvmlInit_v2), FIND(nvmlDeviceGetHandleByPciBusId_v2), FIND(nvmlDeviceGetClockInfo);
   FIND(nvmlDeviceGetTemperature), FIND(nvmlDeviceGetPowerUsage);
   FIND(nvmlDeviceGetCurrentClocksThrottleReasons), FIND(nvmlSystemGetDriverVersion);
   return found;
@@ -189,7 +188,10 @@ class Gpu final : public Device {
 
   std::string About() {
     char name[96] = "", driver[96] = "";
-    if (handle_) nvml_.nvmlDeviceGetName(handle_, name, sizeof name), nvml_.nvmlSystemGetDriverVersion(driver, sizeof driver);
+    int (*get_name)(char*, int, int);  // a device's handle is its number
+    Find(Library("libcuda.so.1"), "cuDeviceGetName", get_name);
+    get_name(name, sizeof name, number_);
+    if (handle_) nvml_.nvmlSystemGetDriverVersion(driver, sizeof driver);
     size_t free_bytes = 0, all = 0;
     Check(cuda_.cudaMemGetInfo(&free_bytes, &all));
     int runtime = 0;

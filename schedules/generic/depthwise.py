@@ -18,7 +18,9 @@ class DepthwiseGeneric:
     name = "generic.depthwise"
     version = 1
 
-    def rejects(self, workload: Workload, target: Target) -> Rejection | None:  # noqa: ARG002
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.gpu is not None:
+            return Rejection(f"needs a CPU, not {target.name}")
         if not isinstance(workload, DepthwiseConv2d):
             return Rejection(f"takes dwconv2d, not {workload.op}")
         return None

@@ -19,7 +19,9 @@ class DirectGeneric:
     name = "generic.direct"
     version = 1
 
-    def rejects(self, workload: Workload, target: Target) -> Rejection | None:  # noqa: ARG002
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.gpu is not None:
+            return Rejection(f"needs a CPU, not {target.name}")
         if not isinstance(workload, Conv2d | Dense):
             return Rejection(f"takes conv2d and dense, not {workload.op}")
         return None

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
+from schedules.border import BorderClasses
 from schedules.image import Image
 from schedules.written.image import ReadImage
-from schedules.x86.conv_form import BorderClasses
 
 
 class BorderedForm(Protocol):

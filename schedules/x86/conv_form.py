@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
+from schedules.border import BorderClasses, axis_classes, classes_of, taps_of_both
 from schedules.image import Image
 from schedules.space import Value
 from schedules.tiles import largest_share
@@ -33,7 +34,6 @@ from schedules.x86.registers import TAPS, Registers
 
 # Steps of a reduction between two parts of the last tile that are stored beside it, at most.
 MAX_STORE_STEPS = 3
-BorderClasses = tuple[tuple[int, ...], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +222,7 @@ class ConvForm:
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:
         """[row classes * column classes, taps]."""
-        rows, columns = self.row_classes[1], self.column_classes[1]
-        both = rows[:, None, :, None] & columns[None, :, None, :]
-        return both.reshape(len(rows) * len(columns), -1)
+        return taps_of_both(self.row_classes[1], self.column_classes[1])
 
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
@@ -259,12 +257,10 @@ class ConvForm:
 @lru_cache(maxsize=64)
 def border_classes(image: Image, axis: int, skip: bool) -> BorderClasses:
     """For each output row or column its class, and for each class which taps are inside the image, or in its copy."""
-    window, extent = image.window, (image.height, image.width)[axis]
-    first = np.arange(image.output[axis]) * window.stride[axis] - window.padding[axis]
-    taps = first[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
-    inside = (taps >= 0) & (taps < extent) if skip else np.ones_like(taps, bool)
-    changes = np.r_[False, (inside[1:] != inside[:-1]).any(axis=1)]
-    return tuple(np.cumsum(changes).tolist()), inside[np.r_[True, changes[1:]]]
+    extent, outputs = (image.height, image.width)[axis], image.output[axis]
+    if skip:
+        return axis_classes(image.window, axis, extent, outputs)
+    return classes_of(np.ones((outputs, image.window.kernel[axis]), bool))
 
 
 def largest_divisor(count: int, limit: int) -> int:

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arguments import has_weight_zero_point
+from schedules.border import BorderClasses
 from schedules.image import Image
 from schedules.space import Value
 from schedules.tiles import largest_share
 from schedules.x86.channels import channel_order
-from schedules.x86.conv_form import BorderClasses, ColumnTiles, ConvForm
+from schedules.x86.conv_form import ColumnTiles, ConvForm
 from schedules.x86.registers import TAPS, Registers
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import schedules.arm.conv_kernel
 import schedules.arm.depthwise_kernel
 import schedules.arm.peak_kernel
 import schedules.compute_probes
+import schedules.cuda.depthwise_kernel
+import schedules.cuda.gemm_kernel
 import schedules.generic.depthwise_schedule
 import schedules.generic.direct_schedule
 import schedules.intrinsics.x86_vectors
@@ -23,7 +26,9 @@ import schedules.x86.conv_kernel
 import schedules.x86.depthwise_kernel
 import schedules.x86.grouped_kernel
 import schedules.x86.peak_kernel  # noqa: F401
+from compiler.gpu_library import link_gpu_module
 from compiler.linker import link_module
+from compiler.nvrtc import compile_cubin
 from results.record import Candidate, Outcome
 from rpc.mca.estimate import estimate_cycles
 from rpc.request import Case, Program
@@ -62,8 +67,16 @@ def build(job: Job) -> None:
 
 
 def link(function: Any, target: Target, library: Path) -> None:
-    """Generate code for the target and link it into a shared library."""
-    link_module(compile_function(function, target).mod, library)
+    """Generate code for the target and link it into a shared library.
+
+    Raises:
+        NoCudaCompilerError, CudaCompileError: from `compiler.nvrtc.compile_cubin`, where the target is a GPU.
+    """
+    module = compile_function(function, target).mod
+    if target.gpu is None:
+        link_module(module, library)
+    else:
+        link_gpu_module(module, library, partial(compile_cubin, arch=target.gpu.arch))
 
 
 def _build_probe(job: Job, folder: Path) -> Built:

@@ -17,12 +17,12 @@ from results.record import Outcome
 from rpc import inventory
 from rpc.base import Transport
 from rpc.farm.boards import PowerSwitch, scheduled
-from rpc.farm.driver import Ending, FarmDriver, Replies
+from rpc.farm.driver import CANARY_LIMIT_S, CANARY_TIMING, LIMITS, RULES, Ending, FarmDriver, Replies
 from rpc.farm.entries import Entry
 from rpc.farm.events import Open
 from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board, Campaign, Limits, Rules, Trial, Verdict
-from rpc.request import Program, Reply, Request, Timing
+from rpc.farm.values import Board, Campaign, Rules, Trial, Verdict
+from rpc.request import Program, Reply, Request
 from schedules.workload import Workload
 from tuner.campaign.board_reports import BoardReports
 from tuner.campaign.farm_journal import FarmJournal, trial_id
@@ -30,13 +30,6 @@ from tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_reques
 
 T = TypeVar("T")
 
-CANARY_TIMING = Timing(repeats=5, min_repeat_s=0.002)
-CANARY_LIMIT_S = 10.0
-# A transport returns at the latest 5 s after a request's own limit; it starts its server within the first phase.
-LIMITS = Limits(connect_s=60.0, grace_s=6.0, silence_s=None, total_s=3600.0)
-# The campaign's next turn waits for answers to be confirmed: no board is idle for long before its canary. Sessions
-# watch their own device for drift, so a canary looks for what is more than that.
-RULES = Rules(idle_s=0.05, canary_limit_s=CANARY_LIMIT_S, canary_tolerance=0.2)
 # Trials that wait for a board: enough that none of them waits for the next one to be sent.
 WAITING_PER_BOARD = 1
 # What a power-cycle command may still take when the campaign ends.
@@ -113,6 +106,10 @@ class Boards(Generic[T]):
 
     @property
     def shares_cores(self) -> bool:
+        return False
+
+    @property
+    def answers_later(self) -> bool:
         return False
 
     @property

@@ -38,6 +38,8 @@ class Ending(StrEnum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     OUT_OF_TIME = "out of time"
+    PACKED = "packed"
+    """All that can be done now waits for a device that answers later."""
 
 
 class CampaignLoop:
@@ -81,7 +83,13 @@ class CampaignLoop:
             self._feed_device()
             if not self._search.turns.open and not self._duels.open:
                 return Ending.FINISHED
+            if self._around.device.answers_later and self._has_started_all():
+                return Ending.PACKED
             self._collect(POLL_S)
+
+    def _has_started_all(self) -> bool:
+        """Whether nothing more happens until the device answers."""
+        return not (self._queue or self._building or self._for_device) and self._around.workshop.idle
 
     # Proposing and building
 

@@ -45,11 +45,13 @@ class Occasion:
     Attributes:
         results: the folder of the campaign's records.
         notice: tells whoever watches what a person should know; it is called on the campaign's thread.
+        peak_work: where the device's peak is not known yet, the operations of a call of the probe; else 0.
     """
 
     campaign: str
     results: Path
     notice: Callable[[str], None]
+    peak_work: int = 0
 
 
 class Measuring(Protocol[T]):
@@ -58,6 +60,10 @@ class Measuring(Protocol[T]):
     @property
     def shares_cores(self) -> bool:
         """Whether builds have to make way where it measures."""
+
+    @property
+    def answers_later(self) -> bool:
+        """Whether there are no replies in this run: it ends when nothing is left to be started."""
 
     @property
     def board(self) -> str:
@@ -120,6 +126,10 @@ class Device(Generic[T]):
     @property
     def shares_cores(self) -> bool:
         return True
+
+    @property
+    def answers_later(self) -> bool:
+        return False
 
     @property
     def board(self) -> str:

@@ -42,16 +42,17 @@ class Ground:
 
     Attributes:
         device: its name in the records.
-        transport: of the device, or of one of several that are alike.
+        transport: of the device, or of one of several that are alike; None where it can't be reached.
         measuring: makes what trials are sent to, of the probe, of `cold_bytes`, and of what it is for.
         building: cores that build whatever happens.
         guest: the core that builds, too, while nothing is measured there.
         memory_limit_bytes: of a session, if that is little.
         estimate_cpu: whose cycles candidates are estimated to take where times are no measurements; else empty.
+        no_duels: defaults and contenders that are not to be timed in turn.
     """
 
     device: str
-    transport: Transport
+    transport: Transport | None
     capabilities: Capabilities
     target: Target
     measuring: Callable[[Program, int, Occasion], Measuring[Purpose]]
@@ -59,6 +60,7 @@ class Ground:
     guest: int
     memory_limit_bytes: int | None = None
     estimate_cpu: str = ""
+    no_duels: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def estimated_by(self) -> str:
@@ -157,7 +159,8 @@ def run_on(
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
         _enter(store, spec, ground.device, target, environment)
-        search = make_search(spec, tasks, store, ground.estimated_by)
+        away = ground.transport is None
+        search = make_search(spec, tasks, store, ground.estimated_by, in_rounds=away, no_duels=ground.no_duels)
         if search.nothing_left():
             journal_path(results, spec.name).unlink(missing_ok=True)
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
@@ -165,9 +168,9 @@ def run_on(
         log = folder / "build-server.log"
         pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
         stack.enter_context(pool)
-        probe = _probe(ground, pool, store, folder, environment)
+        probe, peak_work = _probe(ground, pool, store, folder, environment)
         cold_bytes = cold_bytes_of(ground.capabilities) if spec.cache is CacheMode.COLD else 0
-        device = ground.measuring(probe, cold_bytes, Occasion(spec.name, results, listener.notice))
+        device = ground.measuring(probe, cold_bytes, Occasion(spec.name, results, listener.notice, peak_work))
         stack.callback(device.close)
         workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
@@ -189,8 +192,7 @@ def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, enviro
     require_same(asked, stored)
     first = next(store.query(Trial, campaign=spec.name), None)
     recorded = first.environment if first else environment
-    if (before := recorded.get("cpu")) != (now := environment.get("cpu")):
-        raise CampaignDiffersError(f"campaign `{spec.name}` was measured on {before}, this device is: {now}")
+    require_same_cpu(spec.name, recorded, environment)
     if (before := recorded.get(ESTIMATED_BY)) != (now := environment.get(ESTIMATED_BY)):
         words = [f"estimated by {model}" if model else "measured" for model in (before, now)]
         raise CampaignDiffersError(f"campaign `{spec.name}` was {words[0]}, now it would be {words[1]}")
@@ -198,12 +200,29 @@ def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, enviro
         raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {spec.cache}")
 
 
-def _probe(ground: Ground, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]) -> Program:
-    """The peak loop, as the probe of every trial. A device that was not checked is, if its times are measured."""
+def require_same_cpu(campaign: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Compare two environments; of a device that was never reached, none is known.
+
+    Raises:
+        CampaignDiffersError: they name different CPUs.
+    """
+    if "cpu" in before and "cpu" in now and before["cpu"] != now["cpu"]:
+        raise CampaignDiffersError(
+            f"campaign `{campaign}` was measured on {before['cpu']}, this device is: {now['cpu']}"
+        )
+
+
+def _probe(
+    ground: Ground, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]
+) -> tuple[Program, int]:
+    """The peak loop, as the probe of every trial; its work, where the device is still to be checked.
+
+    A device that was not checked is, if it can be reached and its times are measured.
+    """
     known = bool(ground.estimate_cpu) or any(store.query(DeviceCheck, device=ground.device, target=ground.target.name))
-    probes = build_probes(
-        pool, ground.target, folder, {} if known else read_sizes(ground.capabilities, ground.memory_limit_bytes)
-    )
-    if not known:
+    checks_now = not known and ground.transport is not None
+    sizes = read_sizes(ground.capabilities, ground.memory_limit_bytes) if checks_now else {}
+    probes = build_probes(pool, ground.target, folder, sizes)
+    if not known and ground.transport is not None:
         store.append([check_device(ground.transport, probes, ground.device, ground.target, environment)])
-    return probes.peak_program
+    return probes.peak_program, 0 if known or checks_now else probes.peak.work

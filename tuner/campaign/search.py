@@ -11,7 +11,7 @@ from tuner.campaign.plan import Task
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.task import Slot, TaskRun, task_rng
 from tuner.campaign.teaching import Teacher, trials_before
-from tuner.campaign.turns import EvenTurns, GainTurns, Turns
+from tuner.campaign.turns import EvenTurns, GainTurns, RoundTurns, Turns
 from tuner.search.registry import UNGUIDED, make_strategy
 
 # Models are learned anew when they have not seen a fifth of the trials: as often while there are few.
@@ -51,10 +51,23 @@ class Search:
         return [trial for trial in run.contenders() if (default, trial.candidate.id) not in self.dueled]
 
 
-def make_search(spec: CampaignSpec, tasks: Sequence[Task], store: Store, estimated_by: str = "") -> Search:
-    """The search of a stored campaign, from its beginning: what is recorded is not tried again."""
+def make_search(
+    spec: CampaignSpec,
+    tasks: Sequence[Task],
+    store: Store,
+    estimated_by: str = "",
+    *,
+    in_rounds: bool = False,
+    no_duels: frozenset[tuple[str, str]] = frozenset(),
+) -> Search:
+    """The search of a stored campaign, from its beginning: what is recorded is not tried again.
+
+    Args:
+        in_rounds: the device answers when a whole round was measured.
+        no_duels: defaults and contenders that are not to be timed in turn.
+    """
     recorded = {trial.candidate.id: trial for trial in store.query(Trial, campaign=spec.name)}
-    duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name))
+    duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name)) | no_duels
     target = tasks[0].target.name if tasks else ""
     teacher = Teacher(target, lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS)
 
@@ -69,5 +82,6 @@ def make_search(spec: CampaignSpec, tasks: Sequence[Task], store: Store, estimat
         budget = sum(min(spec.trials_per_task, size) for size in sizes)
         return Search(runs, EvenTurns(runs, spec.trials_per_task), budget, recorded, duels)
     budget = min(spec.trials_per_task * len(tasks), sum(sizes))
-    turns = GainTurns(runs, spec.trials_per_task, spec.min_gain, teacher.begin_round)
+    guided = RoundTurns if in_rounds else GainTurns
+    turns = guided(runs, spec.trials_per_task, spec.min_gain, teacher.begin_round)
     return Search(runs, turns, budget, recorded, duels)

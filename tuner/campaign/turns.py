@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from results.record import Trial
-from tuner.campaign.budget import is_worth_a_batch, most_promising
+from tuner.campaign.budget import expected_saving_s, is_worth_a_batch, most_promising
 from tuner.campaign.task import BATCH, Slot, TaskRun
 
 # Turns that may be under way at once: enough to keep builds and the device at work while the last of them end.
@@ -159,4 +159,67 @@ class GainTurns:
         self._turns.append(_Turn(run, run.batch))
         if run.exhausted:
             self._going.remove(run)
+        return slots
+
+
+class RoundTurns:
+    """Turns in rounds, for a device that answers when a whole round was measured.
+
+    A round is a batch for each layer that is worth one by all trials of the rounds before, the most promising first:
+    the last round ends where the budget does. Rounds are the same whatever that is, up to where it ends.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[TaskRun],
+        trials_per_task: int,
+        min_gain: float,
+        learned: Callable[[Iterable[Trial]], None] = lambda _: None,
+    ) -> None:
+        """`learned` is told the trials of each round before the next one begins."""
+        self._batch = min(BATCH, trials_per_task)
+        self._left = trials_per_task * len(runs)
+        self._min_gain = min_gain
+        self._learned = learned
+        self._round: list[_Turn] = []
+        self._going = list(runs)
+        self._unfinished = list(runs)
+
+    def next_slots(self) -> list[Slot]:
+        while self._left > 0 and self._going and all(turn.is_whole for turn in self._round):
+            self._learn()
+            if slots := self._begin_round():
+                return slots
+        return []
+
+    def take_finished(self) -> list[TaskRun]:
+        over = self._left <= 0
+        finished = [run for run in self._unfinished if (over or run not in self._going) and run.is_whole]
+        self._unfinished = [run for run in self._unfinished if run not in finished]
+        return finished
+
+    @property
+    def open(self) -> int:
+        return len(self._unfinished)
+
+    def _learn(self) -> None:
+        for turn in self._round:
+            trials = [turn.run.trials[candidate] for candidate in turn.trials]
+            turn.run.observe(trials)
+            self._learned(trials)
+
+    def _begin_round(self) -> list[Slot]:
+        """The trials of the next round that are not recorded yet."""
+        standings = {run.task.index: run.standing() for run in self._going}
+        self._going = [run for run in self._going if is_worth_a_batch(standings[run.task.index], self._min_gain)]
+        promising = sorted(self._going, key=lambda run: -expected_saving_s(standings[run.task.index]))
+        self._round = []
+        slots: list[Slot] = []
+        for run in promising:
+            before = run.proposed
+            slots += run.next_slots(min(self._batch, self._left))
+            self._left -= run.proposed - before
+            self._round.append(_Turn(run, run.batch))
+            if run.exhausted:
+                self._going.remove(run)
         return slots

@@ -36,6 +36,11 @@ class Workshop:
         waiting = sum(map(len, self._waiting.values()))
         return self._pool.pending + waiting > self._pool.width
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being built, or waits to be collected."""
+        return not (self._pool.pending or self._waiting or self._ready)
+
     def hush(self, wanted: bool) -> None:
         """Keep builds off the core that measures, or no longer."""
         self._pool.hush(wanted)

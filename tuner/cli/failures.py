@@ -28,7 +28,10 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
+from rpc.bundle.command import HINTS
 from rpc.errors import (
+    BundleError,
+    BundleResultsError,
     DeviceLostError,
     DeviceStartError,
     EstimateError,
@@ -44,6 +47,7 @@ from rpc.errors import (
     TrackerError,
     UnknownBoardError,
     UnreachableError,
+    WrongDeviceError,
 )
 from schedules.errors import (
     ConfigError,
@@ -61,6 +65,7 @@ from tuner.errors import (
     CampaignDiffersError,
     CampaignError,
     DeviceGoneError,
+    ForeignResultsError,
     NoGpuPeersError,
     NoMetaScheduleError,
     NoPeersError,
@@ -108,6 +113,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     NoLinkerError: Failure(FAILED, "install one, such as: apt install gcc"),
     ResultsFolderError: Failure(FAILED, "choose a folder that can be written: add --results DIR"),
     DeviceGoneError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
+    ForeignResultsError: Failure(FAILED, "say where the bundle was made: add --results DIR; see docs/bundles.md"),
     CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     BenchSpecError: Failure(USAGE, "see the options: int8tune bench --help"),
     NoGpuPeersError: Failure(FAILED, "install the libraries to compare with: pip install 'int8tune[gpu-peers]'"),
@@ -142,6 +148,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     TrackerError: Failure(
         NO_DEVICE, "see what the tracker has: python -m tvm.exec.query_rpc_tracker --host ADDRESS --port PORT"
     ),
+    WrongDeviceError: Failure(*HINTS[WrongDeviceError]),
+    BundleError: Failure(*HINTS[BundleError]),
+    BundleResultsError: Failure(*HINTS[BundleResultsError]),
     ProvisionError: Failure(FAILED, "see what a board needs: docs/farm.md"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),

@@ -11,6 +11,7 @@ from typer.main import get_command
 from tuner.cli.accuracy import accuracy
 from tuner.cli.bench import bench
 from tuner.cli.best import best
+from tuner.cli.bundle import make, merge, run_
 from tuner.cli.compile import compile_
 from tuner.cli.devices import check, list_, provision, release, trust
 from tuner.cli.failures import explain
@@ -63,7 +64,12 @@ def make_program() -> typer.Typer:
     devices.command("provision")(provision)
     devices.command("release")(release)
     devices.command("trust")(trust)
-    for name, group in (("templates", templates), ("results", results), ("devices", devices)):
+    bundles = _group("Measuring on devices that can't be reached.")
+    bundles.command("make")(make)
+    bundles.command("run")(run_)
+    bundles.command("merge")(merge)
+    groups = (("templates", templates), ("results", results), ("devices", devices), ("bundle", bundles))
+    for name, group in groups:
         program.add_typer(group, name=name)
     return program
 

@@ -118,7 +118,7 @@ def tune(
 
     layers = load_network(network)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
-    command = shlex.join(["int8tune", *_arguments(context)])
+    command = typed_command(context)
     if devices is not None and threads != 1:
         raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")
     with StopRequest() as stop:
@@ -188,16 +188,20 @@ def _tune_on_boards(
 
 
 def _publish(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format, command: str) -> None:
-    """Show what a campaign found, and write its report and best log."""
+    _say_end(outlet, show_found(results, spec.name, form, outlet.ending.value), command)
+
+
+def show_found(results: Path, campaign: str, form: Format, ending: str) -> Publication:
+    """Show what a campaign found so far, and write its report and best log."""
     from results.report.text import as_dict, render_table
     from tuner.publish import publish
 
-    published = publish(results, spec.name)
+    published = publish(results, campaign)
     if form is Format.JSON:
-        emit_json(as_dict(published.summary) | {"ending": outlet.ending.value})
+        emit_json(as_dict(published.summary) | {"ending": ending})
     else:
         emit(render_table(published.summary, stdout_columns()))
-    _say_end(outlet, published, command)
+    return published
 
 
 def _say_end(outlet: Outlet, published: Publication, command: str) -> None:
@@ -213,7 +217,8 @@ def _say_end(outlet: Outlet, published: Publication, command: str) -> None:
         say(f"{why}; to go on: {command}")
 
 
-def _arguments(context: typer.Context) -> list[str]:
+def typed_command(context: typer.Context) -> str:
+    """What was typed, to be typed again."""
     invocation = context.find_root().obj
     assert isinstance(invocation, Invocation)
-    return invocation.arguments
+    return shlex.join(["int8tune", *invocation.arguments])

@@ -1,4 +1,4 @@
-/* A libcublasLt for the GPU that `played_gpu.c` plays: products of int8 matrices, computed by a kernel of that GPU.
+/* A libcublasLt for the emulated GPU: products of int8 matrices, computed by a kernel of that GPU.
 
    It takes what NVIDIA's documentation of `cublasLtMatmul` allows int8 kernels and refuses everything else: sizes of
    attributes, types, the form TN, leading dimensions, alignment, a workspace that is too small. Of its four algorithms the
@@ -45,8 +45,9 @@ typedef struct {
   void* stream;
 } Launch;
 
-typedef struct {
-  void (*kernel)(void** arguments, const uint32_t* grid, const uint32_t* block);
+typedef struct { /* of `emulated_gpu/gpu.cc` */
+  void (*run)(const Launch* launch, void** arguments);
+  void (*set_mode)(unsigned order, unsigned late, unsigned seed);
   int arguments;
 } Function;
 
@@ -59,9 +60,9 @@ typedef union {
 /* M, N, K, the leading dimensions and addresses of A, B and D, alpha, whether D is int32, how often it is computed */
 enum { M, N, K, LDA, LDB, LDD, A, B, D, ALPHA, IS_WHOLE, TIMES, ARGUMENTS };
 
-static void multiply(void** given, const uint32_t* grid, const uint32_t* block) {
+static void multiply(const Launch* launch, void** given) {
   uint64_t value[ARGUMENTS];
-  (void)grid, (void)block;
+  (void)launch;
   for (int i = 0; i < ARGUMENTS; ++i) value[i] = *(uint64_t*)given[i];
   const Scale alpha = {.bits = value[ALPHA]};
   for (uint64_t time = 0; time < value[TIMES]; ++time)
@@ -156,7 +157,7 @@ int cublasLtMatmul(void* handle, const void* how, const void* alpha, const void*
   uint64_t values[ARGUMENTS] = {d_is->rows, d_is->columns, a_is->rows, (uint64_t)a_is->leading, (uint64_t)b_is->leading,
                                 (uint64_t)d_is->leading, (uint64_t)a, (uint64_t)b, (uint64_t)d};
   void* arguments[ARGUMENTS];
-  Function function = {multiply, ARGUMENTS};
+  Function function = {multiply, NULL, ARGUMENTS};
   Launch launch = {{1, 1, 1}, {1, 1, 1}, 0, stream};
   memcpy(&values[ALPHA], alpha, 4);
   values[IS_WHOLE] = d_is->element == R_32I;

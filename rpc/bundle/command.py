@@ -1,0 +1,129 @@
+"""What `python3 BUNDLE` does on a device: the program in which a bundle is run where nothing else is."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from results.text import printable
+from rpc.bundle.archive import open_bundle
+from rpc.bundle.runner import Settings, Summary, run_bundle
+from rpc.errors import BundleError, BundleResultsError, DeviceLostError, DeviceStartError, RpcError, WrongDeviceError
+
+DONE, FAILED, USAGE, NO_DEVICE, INTERRUPTED = 0, 1, 2, 4, 130
+
+HINTS: dict[type[Exception], tuple[int, str]] = {
+    BundleError: (FAILED, "copy it here again, or make it again: int8tune bundle make"),
+    BundleResultsError: (FAILED, "write others elsewhere: add --folder DIR"),
+    WrongDeviceError: (NO_DEVICE, "make one for this device: int8tune bundle make --target PROFILE"),
+    DeviceStartError: (NO_DEVICE, "its folder must allow programs to run, and have room: add --folder DIR"),
+    DeviceLostError: (NO_DEVICE, "run the same command again, it goes on where it was"),
+    RpcError: (FAILED, "run the same command again, it goes on where it was"),
+    OSError: (FAILED, "choose a folder that can be written and has room: add --folder DIR"),
+}
+"""Of each failure: the exit code, and what to type next."""
+
+
+def main(bundle: Path, arguments: Sequence[str]) -> int:
+    """Run the bundle; the exit code."""
+    settings = _settings(bundle, arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        return run(bundle, settings)
+    except KeyboardInterrupt:
+        say("interrupted; to go on, run the same command again")
+        return INTERRUPTED
+    except (RpcError, OSError) as error:
+        code, hint = next(HINTS[kind] for kind in type(error).__mro__ if kind in HINTS)
+        say(f"error: {_words(error)}")
+        say(f"hint: {hint}")
+        return code
+
+
+def run(path: Path, settings: Settings) -> int:
+    """Run a bundle and say what comes of it; the exit code.
+
+    Raises:
+        RpcError, OSError: as `rpc.bundle.runner.run_bundle` and `rpc.bundle.archive.open_bundle` do.
+    """
+    bundle = open_bundle(path)
+    campaign, count = bundle.manifest.campaign, len(bundle.manifest.items)
+    say(f"bundle {bundle.id[:16]} of campaign {campaign}, {count:,} to measure, {bundle.manifest.target}")
+    summary = run_bundle(bundle, settings, say)
+    _say_end(summary)
+    return NO_DEVICE if summary.failed else DONE
+
+
+def say(text: str) -> None:
+    """Write a line for a person to stderr."""
+    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.flush()
+
+
+def _say_end(summary: Summary) -> None:
+    if summary.failed:
+        say(f"{summary.failed:,} of {summary.items:,} could not be measured, the last: {summary.cause}")
+        say("to measure them, run the same command again")
+    elif summary.before == summary.items:
+        say(f"nothing is left to do, {summary.items:,} are measured")
+    else:
+        say(f"measured {summary.items:,} of {summary.items:,}")
+    say(f"results  {summary.results}")
+    say(f"bring them home: int8tune bundle merge {shlex.quote(summary.results.name)}")
+
+
+def cores(text: str) -> tuple[int, ...]:
+    """Cores as `2,3`.
+
+    Raises:
+        ValueError: it is no such list, or this process may not use them.
+    """
+    found = tuple(int(part) for part in text.split(",") if part.isascii() and part.isdigit())
+    if not found or len(found) != text.count(",") + 1 or not set(found) <= os.sched_getaffinity(0):
+        allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+        raise ValueError(f"--cores must be some of {allowed}: {text[:60]}")
+    return found
+
+
+def _settings(bundle: Path, arguments: Sequence[str]) -> Settings:
+    parser = argparse.ArgumentParser(
+        prog=f"python3 {bundle.name}",
+        description="Verify and measure what this bundle holds. Killed in the middle, it goes on when it is started "
+        "again. Results are written as they come.",
+    )
+    parser.add_argument("--folder", type=Path, default=bundle.parent, help="where results go; beside the bundle")
+    parser.add_argument("--cores", type=_cores, default=(), metavar="2,3", help="those that kernels run on; the last")
+    parser.add_argument("--emulator", type=shlex.split, default=(), metavar="COMMAND", help=argparse.SUPPRESS)
+    parsed = parser.parse_args(list(arguments))
+    return Settings(parsed.folder, parsed.cores, tuple(parsed.emulator))
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    try:
+        return cores(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"no space is left: {error.filename or ''}".removesuffix(": ")
+    if isinstance(error, OSError):
+        return ": ".join(filter(None, [(error.strerror or str(error)).lower(), str(error.filename or "")]))
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """The first signal ends what was started; the second one ends the program at once."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    raise KeyboardInterrupt

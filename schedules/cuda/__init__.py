@@ -1,0 +1,1 @@
+"""Templates for NVIDIA's GPUs, written thread by thread."""

@@ -1,0 +1,150 @@
+"""What a block of threads copies to shared memory: a step of its rows of the image, and of its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from schedules.cuda.gemm_form import CHUNK_BYTES, WORD_BYTES, GemmForm, swizzled
+from schedules.intrinsics.cuda import Instructions
+from schedules.written.rows import divided
+
+# Of rows that do not exist: so far outside the image that no tap is inside.
+NOWHERE = -(1 << 24)
+
+
+class ImageCopies:
+    """The image, row by row: outputs' windows, each of which is read in place.
+
+    A thread copies one unit of several rows; what it knows of these rows stays in its registers.
+    """
+
+    def __init__(self, form: GemmForm, instructions: Instructions, data: Any, shared: Any, thread: Any) -> None:
+        self.form = form
+        self.instructions = instructions
+        self.data = data
+        self.shared = shared
+        self.thread = thread
+
+    def begin(self, first_row: Any, group: Any) -> None:
+        """Find the rows from this one on in the image."""
+        form, image = self.form, self.form.image
+        self.row, self.unit = divided(self.thread, form.units)
+        self.places = T.alloc_buffer((form.loaded_rows,), "int32", scope="local")
+        if form.is_window:
+            self.tops, self.lefts = (T.alloc_buffer((form.loaded_rows,), "int32", scope="local") for _ in range(2))
+        with T.unroll(0, form.loaded_rows) as index:
+            row = T.Bind(first_row + self.row + index * form.rows_at_once)
+            offset = group * image.group_channels
+            if form.is_window:
+                self._begin_window(row, offset, index)
+            else:
+                place = self._pixel_at(row) + offset
+                T.buffer_store(self.places, T.Select(row < form.rows, place, T.int32(-1)), [index])
+
+    def _pixel_at(self, row: Any) -> Any:
+        """The first value of the pixel that a row reads, where it reads one only."""
+        image = self.form.image
+        if image.window.stride == (1, 1):
+            return row * image.channels
+        n, y, x = self._output_of(row)
+        y, x = y * image.window.stride[0], x * image.window.stride[1]
+        return ((n * image.height + y) * image.width + x) * image.channels
+
+    def _begin_window(self, row: Any, offset: Any, index: Any) -> None:
+        image = self.form.image
+        n, y, x = self._output_of(row)
+        top = T.Bind(y * image.window.stride[0] - image.window.padding[0])
+        left = T.Bind(x * image.window.stride[1] - image.window.padding[1])
+        place = ((n * image.height + top) * image.width + left) * image.channels + offset
+        T.buffer_store(self.places, place, [index])
+        T.buffer_store(self.tops, T.Select(row < self.form.rows, top, T.int32(NOWHERE)), [index])
+        T.buffer_store(self.lefts, left, [index])
+
+    def _output_of(self, row: Any) -> tuple[Any, Any, Any]:
+        height, width = self.form.image.output
+        rest, x = divided(row, width)
+        n, y = divided(rest, height) if self.form.image.batch > 1 else (0, rest)
+        return n, y, x
+
+    def copy(self, step: Any, stage: Any) -> None:
+        """Begin to copy a step's values of all rows into a stage."""
+        form, image = self.form, self.form.image
+        depth = T.Bind(step * form.block_depth + self.unit * form.unit_bytes)
+        tap, channel = divided(depth, form.tap_bytes) if form.taps > 1 else (0, depth)
+        down, right = self._step_of(tap)
+        offset = T.Bind((down * image.width + right) * image.channels + channel)
+        is_tap = depth < form.depth
+        chunk, within = divided(self.unit * form.unit_bytes, CHUNK_BYTES)
+        with T.unroll(0, form.loaded_rows) as index:
+            row = T.Bind(self.row + index * form.rows_at_once)
+            to = stage * form.stage_bytes + row * form.block_depth
+            to = T.Bind(to + swizzled(row, chunk, form.chunks) * CHUNK_BYTES + within)
+            inside = T.Bind(T.And(is_tap, self._is_inside(index, down, right)))
+            self._copy_unit(to, self.places[index] + offset, channel, inside)
+
+    def _step_of(self, tap: Any) -> tuple[Any, Any]:
+        """Rows and columns of the image from a window's first tap to another."""
+        window = self.form.image.window
+        if self.form.taps == 1:
+            return 0, 0
+        row, column = divided(tap, window.kernel[1])
+        return T.Bind(row * window.dilation[0]), T.Bind(column * window.dilation[1])
+
+    def _is_inside(self, index: Any, down: Any, right: Any) -> Any:
+        if not self.form.is_window:
+            return self.places[index] >= 0
+        image = self.form.image
+        # As unsigned numbers those below zero are beyond any image.
+        y, x = (
+            T.cast(first + step, "uint32") for first, step in ((self.tops[index], down), (self.lefts[index], right))
+        )
+        return T.And(y < T.uint32(image.height), x < T.uint32(image.width))
+
+    def _copy_unit(self, to: Any, source: Any, channel: Any, inside: Any) -> None:
+        if self.form.unit > 1:
+            start = T.Select(inside, source, T.int32(0))
+            addresses = (T.address_of(self.shared[to]), T.address_of(self.data[start]))
+            self.instructions.copy(*addresses, self.form.unit, inside)
+            return
+        word: Any = T.int32(0)
+        for byte in range(WORD_BYTES):
+            is_real = T.And(inside, channel + byte < self.form.image.group_channels)
+            value = T.if_then_else(is_real, T.cast(self.data[source + byte], "int32"), T.int32(0))
+            word = T.bitwise_or(word, T.shift_left(T.bitwise_and(value, 255), 8 * byte))
+        words = T.decl_buffer(
+            (self.form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
+        )
+        T.buffer_store(words, word, [T.truncdiv(to, WORD_BYTES)])
+
+
+class WeightCopies:
+    """Weights, which lie in memory as they are to lie in shared memory."""
+
+    def __init__(self, form: GemmForm, instructions: Instructions, weight: Any, shared: Any, thread: Any) -> None:
+        self.form = form
+        self.instructions = instructions
+        self.weight = weight
+        self.shared = shared
+        self.thread = thread
+
+    def copy(self, channel_tile: Any, step: Any, stage: Any) -> None:
+        """Begin to copy a step's weights of a tile into a stage."""
+        form = self.form
+        step_bytes = form.block_channels * form.block_depth
+        chunks = step_bytes // CHUNK_BYTES
+        source = T.Bind((channel_tile * form.steps + step) * step_bytes)
+        to = T.Bind(stage * form.stage_bytes + form.block_rows * form.block_depth)
+
+        def one(first: Any) -> None:
+            at = T.Bind((first + self.thread) * CHUNK_BYTES)
+            addresses = (T.address_of(self.shared[to + at]), T.address_of(self.weight[source + at]))
+            self.instructions.copy(*addresses, CHUNK_BYTES, T.bool(True))
+
+        if chunks >= form.threads:
+            with T.unroll(0, chunks // form.threads) as turn:
+                one(turn * form.threads)
+        if rest := chunks % form.threads:
+            with T.If(self.thread < rest), T.Then():
+                one(chunks - rest)

@@ -1,0 +1,43 @@
+"""Depthwise convolutions on NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from schedules.cuda.depthwise_form import depthwise_form
+from schedules.cuda.depthwise_space import depthwise_space
+from schedules.gpus import GPU_PROFILES
+from schedules.space import ConfigSpace, Value
+from schedules.target import Target
+from schedules.template import Kernel, Rejection
+from schedules.workload import DepthwiseConv2d, Workload
+
+
+class DepthwiseCuda:
+    """A tile of outputs in each thread; rows become words, which are multiplied by DP4A."""
+
+    name = "cuda.depthwise"
+    version = 1
+
+    def rejects(self, workload: Workload, target: Target) -> Rejection | None:
+        if target.gpu is None:
+            return Rejection(f"needs target {' or '.join(GPU_PROFILES)}, this one is {target.name}")
+        if not isinstance(workload, DepthwiseConv2d):
+            return Rejection(f"takes dwconv2d, not {workload.op}")
+        return None
+
+    def space(self, workload: Workload, target: Target) -> ConfigSpace:
+        assert isinstance(workload, DepthwiseConv2d)
+        assert target.gpu is not None
+        return depthwise_space(workload, target.gpu)
+
+    def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
+        assert isinstance(workload, DepthwiseConv2d)
+        assert target.gpu is not None
+        from schedules.cuda.depthwise_kernel import write_depthwise
+
+        self.space(workload, target).check(config)
+        form = depthwise_form(workload, config)
+        function = write_depthwise(workload, form, target.gpu)
+        return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

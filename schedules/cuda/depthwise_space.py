@@ -1,0 +1,71 @@
+"""The config space of depthwise convolutions on a GPU, and what its configs are expected to cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+from schedules.cuda.depthwise_form import CHANNELS, DepthwiseForm, depthwise_form
+from schedules.gpus import MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP, Gpu
+from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+from schedules.tiles import tile_sizes
+from schedules.workload import DepthwiseConv2d
+
+TILE_ROWS, MOST_COLUMNS = (1, 2, 4), 8
+THREADS = (64, 128, 256)
+# Of a multiprocessor: instructions in a cycle, each of a warp; and warps that hide how long each one takes.
+SCHEDULERS, HIDING_WARPS = 4, 16
+
+
+@lru_cache(maxsize=64)
+def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
+    """The decisions of a depthwise convolution."""
+    height, width = workload.window.output_size(workload.height, workload.width)
+    knobs = (
+        Knob("tile_rows", tuple(rows for rows in TILE_ROWS if rows <= height)),
+        Knob("tile_columns", tile_sizes(width, MOST_COLUMNS)),
+        Knob("threads", THREADS),
+    )
+
+    def form(config: Mapping[str, Value]) -> DepthwiseForm:
+        return depthwise_form(workload, config)
+
+    def fits(config: Mapping[str, Value]) -> bool:
+        is_smallest = (config["tile_rows"], config["tile_columns"]) == (1, knobs[1].choices[0])
+        registers = form(config).registers
+        of_block = registers * int(config["threads"])
+        return is_smallest or (registers <= MOST_REGISTERS and of_block <= REGISTERS_OF_A_MULTIPROCESSOR)
+
+    text = f"a thread of more than one column has at most {MOST_REGISTERS} registers"
+    constraints = (Constraint(text, fits),)
+    choices = {knob.name: knob.choices for knob in knobs} | {"threads": (128,)}
+    return ConfigSpace(
+        knobs=knobs,
+        constraints=constraints,
+        default=cheapest(choices, constraints, lambda config: expected_cycles(form(config), gpu)),
+        features=lambda config: _features(form(config), gpu),
+    )
+
+
+def expected_cycles(form: DepthwiseForm, gpu: Gpu) -> float:
+    """A rough count, of no measurement: instructions of all warps, or of those that hide a lone one's waiting."""
+    warps = math.ceil(form.tiles / WARP) / gpu.multiprocessors
+    return form.instructions * max(warps, HIDING_WARPS) / SCHEDULERS
+
+
+def _features(form: DepthwiseForm, gpu: Gpu) -> dict[str, float]:
+    """What a cost model can know before anything is built; bytes and counts, not times."""
+    outputs = form.tile_rows * form.tile_columns
+    registers = min(form.registers, MOST_REGISTERS)
+    resident = gpu.resident_blocks(form.threads, 0, registers)
+    return {
+        "expected_cycles": expected_cycles(form, gpu),
+        "instructions_per_output": form.instructions / (outputs * CHANNELS),
+        "words_per_output": len(form.rows) * len(form.columns) / outputs,
+        "registers": form.registers,
+        "resident_warps": resident * form.threads / WARP,
+        "waves": form.tiles / form.threads / max(resident * gpu.multiprocessors, 1),
+        "waste": form.tiles * outputs * CHANNELS / math.prod(form.workload.output_shape),
+        "gathers": float(form.gathers),
+    }

@@ -1,0 +1,258 @@
+"""conv2d and dense on a GPU: the form that the kernel is written for, a product of matrices that are not there.
+
+Rows of the first matrix are outputs (images, rows and columns of all), its columns are the taps and channels of their
+windows, `depth` of them; they are read from the image as it lies in memory. A block of threads has a tile of rows and
+channels. It goes through the depth in steps: a step's values of both matrices are in shared memory, in one of several
+stages, while later ones are copied.
+
+In shared memory a row has the step's values in chunks of 16 bytes. Chunks of a row are in another order than in the
+next one (`swizzled`), so that threads which read the same chunk of neighbouring rows use all banks.
+
+A thread has sums of some rows and of neighbouring channels, which it stores together. The rows of weights in shared
+memory are in the order in which the products give a thread such channels; weights are packed that way, tile by tile,
+each step as it lies in shared memory.
+
+Taps in the border are zeros, as are channels that fill up a chunk: they add nothing to sums, and outputs near the
+border have a bias of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.border import BorderClasses, axis_classes, taps_of_both
+from schedules.gpus import WARP
+from schedules.image import Image
+from schedules.space import Value
+
+CHUNK_BYTES, BANK_BYTES = 16, 128
+WORD_BYTES = 4
+# Rows and channels of a warp for each of a thread's, where matrix instructions spread them over its lanes.
+WARP_ROWS, WARP_CHANNELS = 8, 4
+# The same for the four warps that multiply together on Hopper.
+GROUP_ROWS = 4 * WARP_ROWS
+
+
+def swizzled(row: Any, chunk: Any, chunks: int) -> Any:
+    """Where a chunk of a row is, among the row's `chunks` (2, 4 or 8): all banks for 8 neighbouring rows."""
+    if isinstance(row, int):
+        return chunk ^ (row % 8 * chunks // 8)
+    from tvm.script.ir_builder import tirx as T
+
+    turn = T.truncdiv(T.bitwise_and(row, 7), 8 // chunks) if chunks < 8 else T.bitwise_and(row, 7)
+    return T.bitwise_xor(chunk, turn)
+
+
+@dataclass(frozen=True)
+class GemmForm:
+    """An image with a block's tile; everything the kernel's writer needs.
+
+    Attributes:
+        products: `dp4a`, words of each thread's own; `mma`, matrices of a warp; `wgmma`, matrices of four warps.
+        block_rows, block_channels, block_depth: of a block's tile, the last one in bytes of a step.
+        thread_rows, thread_channels: of a thread's sums.
+        stages: of shared memory.
+        splits: blocks that share a tile's depth; their sums are added by a second kernel.
+        outer: `weights`, blocks that follow each other have the same weights; `image`, the same rows.
+    """
+
+    image: Image
+    products: str
+    block_rows: int
+    block_channels: int
+    block_depth: int
+    thread_rows: int
+    thread_channels: int
+    stages: int
+    splits: int
+    outer: str
+    data_offset: int = 0
+
+    @property
+    def threads(self) -> int:
+        return self.block_rows * self.block_channels // (self.thread_rows * self.thread_channels)
+
+    @property
+    def is_window(self) -> bool:
+        """Whether a row's values are not simply the channels of a pixel."""
+        window = self.image.window
+        return window.kernel != (1, 1) or any(window.padding)
+
+    @property
+    def unit(self) -> int:
+        """Bytes that are copied to shared memory at once; words of bytes that are gathered one by one are 1."""
+        widths = (16, 8, 4)
+        common = math.gcd(self.image.channels, self.image.group_channels)
+        return next((width for width in widths if common % width == 0), 1)
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes of a unit in shared memory."""
+        return max(self.unit, WORD_BYTES)
+
+    @property
+    def tap_bytes(self) -> int:
+        """Channels of a tap, filled up to whole units."""
+        return -(-self.image.group_channels // self.unit_bytes) * self.unit_bytes
+
+    @property
+    def taps(self) -> int:
+        return math.prod(self.image.window.kernel)
+
+    @property
+    def depth(self) -> int:
+        return self.taps * self.tap_bytes
+
+    @property
+    def steps(self) -> int:
+        """Of the whole depth."""
+        return math.ceil(self.depth / self.block_depth)
+
+    @property
+    def split_steps(self) -> int:
+        """Of a split; the last one may have fewer."""
+        return math.ceil(self.steps / self.splits)
+
+    @property
+    def chunks(self) -> int:
+        """Of a row in shared memory."""
+        return self.block_depth // CHUNK_BYTES
+
+    @property
+    def units(self) -> int:
+        """Of a row in shared memory."""
+        return self.block_depth // self.unit_bytes
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of which the block copies a unit each, at the same time."""
+        return self.threads // self.units
+
+    @property
+    def loaded_rows(self) -> int:
+        """Rows of which a thread copies units."""
+        return self.block_rows // self.rows_at_once
+
+    @property
+    def stage_bytes(self) -> int:
+        return (self.block_rows + self.block_channels) * self.block_depth
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.stages * self.stage_bytes
+
+    @property
+    def rows(self) -> int:
+        return self.image.batch * math.prod(self.image.output)
+
+    @property
+    def row_tiles(self) -> int:
+        return math.ceil(self.rows / self.block_rows)
+
+    @property
+    def channel_tiles(self) -> int:
+        """Of one group."""
+        return math.ceil(self.image.group_outputs / self.block_channels)
+
+    @property
+    def blocks(self) -> int:
+        return self.row_tiles * self.image.groups * self.channel_tiles * self.splits
+
+    @property
+    def has_window_sum(self) -> bool:
+        return self.image.numerics.weight_zero_point
+
+    @property
+    def registers(self) -> int:
+        """About as many as a thread needs: sums, operands, what it copies from, and what addresses take.
+
+        Compared with what NVIDIA's compiler uses; four warps have no operands in registers, but more of the epilogue's.
+        """
+        sums = self.thread_rows * self.thread_channels + self.has_window_sum * 2 * self.thread_rows
+        operands = {
+            "dp4a": WORD_BYTES * (self.thread_rows + 6),
+            "mma": 2 * self.thread_rows + self.thread_channels,
+            "wgmma": self.thread_channels,
+        }[self.products]
+        return sums + operands + self.loaded_rows * (3 if self.is_window else 1) + 40
+
+    @property
+    def store_width(self) -> int:
+        """Neighbouring outputs that are stored at once."""
+        common = math.gcd(self.image.out_channels, self.image.group_outputs, self.thread_channels)
+        item_bytes = 4 if self.image.numerics.output == "s32" else 1
+        return math.gcd(common, CHUNK_BYTES // item_bytes)
+
+    @property
+    def row_classes(self) -> BorderClasses:
+        return axis_classes(self.image.window, 0, self.image.height, self.image.output[0])
+
+    @property
+    def column_classes(self) -> BorderClasses:
+        return axis_classes(self.image.window, 1, self.image.width, self.image.output[1])
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        return taps_of_both(self.row_classes[1], self.column_classes[1])
+
+    @cached_property
+    def channels(self) -> npt.NDArray[np.int64]:
+        """The output channel of each position: [groups * channel tiles * block channels], the last one repeated."""
+        within = np.minimum(np.arange(self.channel_tiles * self.block_channels), self.image.group_outputs - 1)
+        return (np.arange(self.image.groups)[:, None] * self.image.group_outputs + within).reshape(-1)
+
+    @property
+    def weight_length(self) -> int:
+        return len(self.channels) * self.steps * self.block_depth
+
+    def row_of_channel(self, channel: int) -> int:
+        """The row of weights in shared memory that has a channel of the tile."""
+        if self.products == "dp4a":
+            thread, within = divmod(channel, self.thread_channels)
+            return within * (self.block_channels // self.thread_channels) + thread
+        warp, of_warp = divmod(channel, WARP_CHANNELS * self.thread_channels)
+        lane, within = divmod(of_warp, self.thread_channels)
+        return warp * WARP_CHANNELS * self.thread_channels + within // 2 * 8 + 2 * lane + within % 2
+
+    def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
+        """Weights [OC, KH, KW, C / groups] or [OC, K] as [channel tiles, steps, rows, chunks, 16]."""
+        rows = weight.reshape(self.image.out_channels, self.taps, -1)
+        filled = np.pad(rows, [(0, 0), (0, 0), (0, self.tap_bytes - rows.shape[2])]).reshape(len(rows), -1)
+        deep = np.pad(filled, [(0, 0), (0, self.steps * self.block_depth - self.depth)])
+        tiles = deep[self.channels].reshape(-1, self.block_channels, self.steps, self.chunks, CHUNK_BYTES)
+        packed = np.empty_like(tiles)
+        for channel in range(self.block_channels):
+            row = self.row_of_channel(channel)
+            order = [swizzled(row, chunk, self.chunks) for chunk in range(self.chunks)]
+            packed[:, row][:, :, order] = tiles[:, channel]
+        return np.ascontiguousarray(packed.transpose(0, 2, 1, 3, 4)).reshape(-1).view(np.int8)
+
+    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
+        return zero_point
+
+    @property
+    def warps(self) -> int:
+        return self.threads // WARP
+
+
+def gemm_form(image: Image, products: str, config: Mapping[str, Value]) -> GemmForm:
+    """The form of one config."""
+    return GemmForm(
+        image,
+        products,
+        block_rows=int(config["block_rows"]),
+        block_channels=int(config["block_channels"]),
+        block_depth=int(config["block_depth"]),
+        thread_rows=int(config["thread_rows"]),
+        thread_channels=int(config["thread_channels"]),
+        stages=int(config["stages"]),
+        splits=int(config["splits"]),
+        outer=str(config["outer"]),
+    )

@@ -1,0 +1,179 @@
+"""conv2d and dense on a GPU, written as TIR: copies to shared memory, products, and what becomes of a thread's sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from schedules.arguments import WEIGHT_ZERO_POINT
+from schedules.cuda.border import class_at
+from schedules.cuda.copies import ImageCopies, WeightCopies
+from schedules.cuda.epilogue import Epilogue
+from schedules.cuda.gemm_form import GemmForm
+from schedules.cuda.launch import grid, threads_of
+from schedules.cuda.products import products_of
+from schedules.gpus import Gpu
+from schedules.intrinsics.cuda import Instructions
+from schedules.workload import Conv2d, Dense
+from schedules.written.rows import divided, store_vector
+from schedules.written.signature import declare_arguments
+
+# Of the kernel that adds the sums of splits: its threads, and the channels of each.
+ADDING_THREADS, ADDED_CHANNELS = 128, 4
+
+
+def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
+    """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        _GemmWriter(workload, form, gpu).write()
+    return builder.get()
+
+
+class _GemmWriter:
+    """Emits one kernel, or two where blocks share the depth of a tile."""
+
+    def __init__(self, workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> None:
+        self.workload = workload
+        self.form = form
+        self.problem = form.image
+        self.instructions = Instructions(gpu)
+
+    def write(self) -> None:
+        form = self.form
+        self.arguments = declare_arguments(self.workload, form, form.weight_length)
+        self.partial: Any = None
+        if form.splits > 1:
+            self.partial = T.alloc_buffer((form.splits * form.rows * self.arguments.positions,), "int32")
+        channel_tiles = self.problem.groups * form.channel_tiles
+        sizes = (form.row_tiles, channel_tiles) if form.outer == "weights" else (channel_tiles, form.row_tiles)
+        with grid(*sizes, form.splits) as (x, y, split), threads_of(form.threads) as thread:
+            row_tile, channel_tile = (x, y) if form.outer == "weights" else (y, x)
+            self._block(row_tile, channel_tile, split, thread)
+        if self.partial is not None:
+            self._write_addition()
+
+    def _block(self, row_tile: Any, channel_tile: Any, split: Any, thread: Any) -> None:
+        form = self.form
+        self.shared = T.alloc_buffer((form.shared_bytes,), "int8", scope="shared.dyn")
+        self.products = products_of(form, self.instructions, self.shared, thread)
+        first_row = row_tile * form.block_rows
+        group = T.truncdiv(channel_tile, form.channel_tiles) if self.problem.groups > 1 else 0
+        image = ImageCopies(form, self.instructions, self.arguments.data, self.shared, thread)
+        image.begin(first_row, group)
+        weights = WeightCopies(form, self.instructions, self.arguments.weight, self.shared, thread)
+        self.products.begin()
+        self._steps(image, weights, channel_tile, split)
+        self._finish(first_row, channel_tile, group, split)
+
+    def _steps(self, image: ImageCopies, weights: WeightCopies, channel_tile: Any, split: Any) -> None:
+        """Go through the split's depth: copies are `stages - 1` steps ahead of products."""
+        form, instructions = self.form, self.instructions
+        ahead = form.stages - 1
+        first = split * form.split_steps
+        count: Any = form.split_steps
+        if form.steps % form.split_steps:
+            count = T.Bind(T.min(T.int32(form.steps) - first, form.split_steps))
+
+        def copy(step: Any, stage: Any) -> None:
+            """Begin to copy a step, if there is one."""
+            with T.If(step < count), T.Then():
+                image.copy(first + step, stage)
+                weights.copy(channel_tile, first + step, stage)
+            instructions.commit()
+
+        for step in range(ahead):
+            copy(T.int32(step), step)
+        with T.serial(0, count) as step:
+            # This thread's copies of the step have arrived; behind the barrier, everybody's have. And everybody is
+            # done with the step before, whose stage is filled next.
+            instructions.wait(ahead - 1)
+            if form.products == "wgmma":
+                instructions.publish()
+            T.evaluate(T.tvm_storage_sync("shared"))
+            copy(step + ahead, T.truncmod(step + ahead, form.stages))
+            self.products.add(T.Bind(T.truncmod(step, form.stages) * form.stage_bytes))
+
+    def _finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
+        """Outputs from the thread's sums, or the sums themselves."""
+        form, problem = self.form, self.problem
+        own = T.Bind(self.products.first_channel())
+        position = T.Bind(channel_tile * form.block_channels + own)
+        tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
+        within = T.Bind(tile * form.block_channels + own)
+        epilogue = Epilogue(problem.numerics, self.arguments, form.thread_channels, form.store_width)
+        if self.partial is None:
+            epilogue.begin(position)
+            bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
+        with T.unroll(0, form.thread_rows) as index:
+            row = T.Bind(first_row + self.products.row(index))
+
+            def total(channel: Any, index: Any = index) -> Any:
+                return self._total(index, channel)
+
+            with T.If(row < form.rows), T.Then():
+                if self.partial is not None:
+                    self._store_partial(total, (split * form.rows + row) * self.arguments.positions + position)
+                else:
+                    own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
+                    at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+                    epilogue.store(total, own_bias, at, lambda first: within + first < problem.group_outputs)
+
+    def _total(self, row: Any, channel: Any) -> Any:
+        """A sum of the thread, without what the zero point of the weights adds."""
+        total = self.products.sum(row, channel)
+        if not self.form.has_window_sum:
+            return total
+        return total - self.arguments.params[WEIGHT_ZERO_POINT] * self.products.window_sum(row)
+
+    def _bias_at(self, row: Any, position: Any) -> Any:
+        """The index of an output's bias, by how its window lies in the border."""
+        if len(self.form.border_taps) == 1:
+            return position
+        height, width = self.problem.output
+        rest, x = divided(row, width)
+        y = T.truncmod(rest, height) if self.problem.batch > 1 else rest
+        columns = len(self.form.column_classes[1])
+        border_class = class_at(self.form.row_classes[0], y) * columns + class_at(self.form.column_classes[0], x)
+        return T.Bind(border_class * self.arguments.positions + position)
+
+    def _store_partial(self, total: Any, at: Any) -> None:
+        count = self.form.thread_channels
+        for first in range(0, count, ADDED_CHANNELS):
+            values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+            with T.unroll(0, ADDED_CHANNELS) as index:
+                T.buffer_store(values, total(first + index), [index])
+            store_vector(self.partial, at + first, values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
+
+    def _write_addition(self) -> None:
+        """The second kernel: each thread adds the sums of neighbouring channels of a row."""
+        form, problem, positions = self.form, self.problem, self.arguments.positions
+        parts = positions // ADDED_CHANNELS
+        blocks = math.ceil(form.rows * parts / ADDING_THREADS)
+        with grid(blocks) as (x,), threads_of(ADDING_THREADS) as thread:
+            item = T.Bind(x * ADDING_THREADS + thread)
+            with T.If(item < form.rows * parts), T.Then():
+                row, part = divided(item, parts)
+                position = T.Bind(part * ADDED_CHANNELS)
+                group, within = divided(position, form.channel_tiles * form.block_channels)
+                sums = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+                with T.unroll(0, ADDED_CHANNELS) as index:
+                    T.buffer_store(sums, T.int32(0), [index])
+                with T.unroll(0, form.splits) as split:
+                    at = (split * form.rows + row) * positions + position
+                    loaded = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+                    store_vector(loaded, 0, self.partial.vload([at], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
+                    with T.unroll(0, ADDED_CHANNELS) as index:
+                        T.buffer_store(sums, sums[index] + loaded[index], [index])
+                width = math.gcd(form.store_width, ADDED_CHANNELS)
+                epilogue = Epilogue(problem.numerics, self.arguments, ADDED_CHANNELS, width)
+                epilogue.begin(position)
+                at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+                epilogue.store(
+                    lambda channel: sums[channel],
+                    epilogue.load_bias(self._bias_at(row, position)),
+                    at,
+                    lambda first: within + first < problem.group_outputs,
+                )

@@ -1,0 +1,177 @@
+"""The config space of conv2d and dense on a GPU, and what its configs are expected to cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from schedules.cuda.gemm_form import GROUP_ROWS, WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
+from schedules.gpus import (
+    MOST_BLOCKS_BESIDE,
+    MOST_REGISTERS,
+    MOST_THREADS,
+    REGISTERS_OF_A_MULTIPROCESSOR,
+    WARP,
+    Gpu,
+)
+from schedules.image import Image
+from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+
+_SIZES = (16, 32, 64, 128, 256)
+BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 256)}
+BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 128, 256)}
+BLOCK_DEPTH = (32, 64, 128)
+# Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
+MOST_SUMS = {"dp4a": 64, "mma": 128, "wgmma": 128}
+STAGES, SPLITS = (2, 3, 4, 5), (1, 2, 4, 8, 16)
+THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
+THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 32, 64)}
+# What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
+# lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
+PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}
+SHARED_BYTES, CACHE_BYTES = 128, 32
+# Cycles from a copy's beginning to its end, and of a launch: guesses, of the order of what is published.
+COPY_CYCLES, LAUNCH_CYCLES = 600, 3000
+MOST_PARTIAL_SUMS = 1 << 28
+Rule = tuple[str, Callable[[GemmForm], bool]]
+
+
+@lru_cache(maxsize=64)
+def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
+    """The decisions of a convolution."""
+    rows = image.batch * math.prod(image.output)
+    knobs = (
+        Knob("block_rows", _up_to(BLOCK_ROWS[products], rows)),
+        Knob("block_channels", _up_to(BLOCK_CHANNELS[products], image.group_outputs)),
+        Knob("block_depth", BLOCK_DEPTH),
+        Knob("thread_rows", THREAD_ROWS[products]),
+        Knob("thread_channels", THREAD_CHANNELS[products]),
+        Knob("stages", STAGES),
+        Knob("splits", SPLITS),
+        Knob("outer", ("weights", "image")),
+    )
+
+    @lru_cache(maxsize=4096)
+    def form_of(*values: tuple[str, Value]) -> GemmForm:
+        return gemm_form(image, products, dict(values))
+
+    def form(config: Mapping[str, Value]) -> GemmForm:
+        return form_of(*config.items())
+
+    def constraint(text: str, holds: Callable[[GemmForm], bool]) -> Constraint:
+        return Constraint(text, lambda config: holds(form(config)))
+
+    constraints = tuple(constraint(*rule) for rule in _rules(products, gpu))
+    choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("weights",), "stages": (3,)}
+    return ConfigSpace(
+        knobs=knobs,
+        constraints=constraints,
+        default=cheapest(choices, constraints, lambda config: expected_cycles(form(config), gpu)),
+        features=lambda config: _features(form(config), gpu),
+    )
+
+
+def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
+    """What a form must be, and its name."""
+    return (
+        ("warps divide a block's tile", _warps_fit),
+        (f"a block has {WARP} to {MOST_THREADS} threads", lambda form: WARP <= form.threads <= MOST_THREADS),
+        (
+            f"a thread has at most {MOST_SUMS[products]} sums",
+            lambda form: form.thread_rows * form.thread_channels <= MOST_SUMS[products],
+        ),
+        ("each thread copies a unit of a row at least", _copies_evenly),
+        (
+            f"stages take at most {gpu.block_shared_bytes} bytes of shared memory",
+            lambda form: form.shared_bytes <= gpu.block_shared_bytes,
+        ),
+        (
+            f"a thread has at most {MOST_REGISTERS} registers, a block {REGISTERS_OF_A_MULTIPROCESSOR}",
+            lambda form: form.registers <= MOST_REGISTERS and resident_blocks(form, gpu) > 0,
+        ),
+        ("each split has steps of its own, and fewer blocks would leave multiprocessors idle", _splits_help(gpu)),
+        (
+            f"at most {MOST_BLOCKS_BESIDE} blocks lie beside each other",
+            lambda form: form.outer == "weights" or form.row_tiles <= MOST_BLOCKS_BESIDE,
+        ),
+    )
+
+
+def _up_to(sizes: tuple[int, ...], extent: int) -> tuple[int, ...]:
+    """The sizes, but for those that the next smaller one would do for."""
+    return tuple(size for index, size in enumerate(sizes) if index == 0 or sizes[index - 1] < extent)
+
+
+def _warps_fit(form: GemmForm) -> bool:
+    if form.products == "dp4a":
+        return form.block_rows % form.thread_rows == 0 and form.block_channels >= 4 * form.thread_channels
+    rows = (GROUP_ROWS if form.products == "wgmma" else WARP_ROWS) * form.thread_rows
+    channels = WARP_CHANNELS * form.thread_channels
+    return form.block_rows % rows == 0 and form.block_channels % channels == 0
+
+
+def _copies_evenly(form: GemmForm) -> bool:
+    return form.threads % form.units == 0 and form.block_rows * form.units % form.threads == 0
+
+
+def _splits_help(gpu: Gpu) -> Callable[[GemmForm], bool]:
+    def holds(form: GemmForm) -> bool:
+        if form.splits == 1:
+            return True
+        idle = form.blocks // form.splits < 2 * gpu.multiprocessors
+        sums = form.splits * form.rows * len(form.channels)
+        return idle and (form.splits - 1) * form.split_steps < form.steps and sums <= MOST_PARTIAL_SUMS
+
+    return holds
+
+
+def resident_blocks(form: GemmForm, gpu: Gpu) -> int:
+    """Blocks that a multiprocessor has at once."""
+    return gpu.resident_blocks(form.threads, form.shared_bytes, form.registers)
+
+
+def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
+    """A rough count, of no measurement: products, shared memory and copies of a step beside each other, in waves."""
+    resident = resident_blocks(form, gpu)
+    if resident == 0:
+        return math.inf
+    products = form.block_rows * form.block_channels * form.block_depth / PRODUCTS[form.products]
+    read = form.warps * form.block_depth * _bytes_of_a_warp(form) / SHARED_BYTES
+    step = max(products, read + form.stage_bytes / SHARED_BYTES, form.stage_bytes / CACHE_BYTES)
+    waiting = COPY_CYCLES / (form.stages - 1)
+    waves = math.ceil(form.blocks / (resident * gpu.multiprocessors))
+    together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
+    outputs = form.block_rows * form.block_channels / SHARED_BYTES
+    block = form.split_steps * max(together * step, waiting) + COPY_CYCLES + together * outputs
+    return waves * block + (LAUNCH_CYCLES if form.splits > 1 else 0)
+
+
+def _bytes_of_a_warp(form: GemmForm) -> int:
+    """Rows and channels that a warp reads from shared memory, counted for each thread where that reads its own."""
+    if form.products == "mma":
+        return WARP_ROWS * form.thread_rows + WARP_CHANNELS * form.thread_channels
+    if form.products == "wgmma":
+        return WARP_ROWS * form.thread_rows + form.thread_channels
+    return WARP * (form.thread_rows + form.thread_channels)
+
+
+def _features(form: GemmForm, gpu: Gpu) -> dict[str, float]:
+    """What a cost model can know before anything is built; bytes and counts, not times."""
+    resident = resident_blocks(form, gpu)
+    real = form.rows * form.image.out_channels * form.taps * form.image.group_channels
+    made = form.blocks * form.block_rows * form.block_channels * form.split_steps * form.block_depth
+    return {
+        "expected_cycles": expected_cycles(form, gpu),
+        "blocks": form.blocks,
+        "waves": form.blocks / (resident * gpu.multiprocessors),
+        "resident_warps": resident * form.warps,
+        "registers": form.registers,
+        "shared_bytes": form.shared_bytes,
+        "steps": form.split_steps,
+        "waste": made / real,
+        "products_per_shared_byte": form.thread_rows * form.thread_channels / (form.thread_rows + form.thread_channels),
+        "products_per_copied_byte": form.block_rows * form.block_channels / (form.block_rows + form.block_channels),
+        "unit": form.unit,
+        "splits": form.splits,
+    }

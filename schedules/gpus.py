@@ -1,0 +1,83 @@
+"""GPUs: what their architectures allow a kernel. Numbers are those of NVIDIA's CUDA C++ Programming Guide, chapter
+"Compute Capabilities", table "Technical Specifications per Compute Capability".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WARP = 32
+# Threads that multiply matrices together on Hopper.
+GROUP = 4 * WARP
+# Registers are given to a warp in units of so many; a thread may have no more than `MOST_REGISTERS`.
+REGISTER_UNIT, MOST_REGISTERS = 256, 255
+MOST_THREADS = 1024
+# Along the second and the third axis of a grid; the first one may have 2^31 - 1 blocks.
+MOST_BLOCKS_BESIDE = 65535
+REGISTERS_OF_A_MULTIPROCESSOR = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """The limits of an architecture.
+
+    Attributes:
+        profile: the target's name.
+        arch: as NVIDIA's compilers call it.
+        threads, blocks: that a multiprocessor has at once.
+        shared_bytes: shared memory of a multiprocessor; `block_shared_bytes`: of it a block may have.
+        reserved_bytes: of shared memory for each block beside its own.
+        has_async_copy: whether copies to shared memory go around registers (`cp.async`).
+        multiprocessors: of a usual board with this architecture, which is named; defaults are chosen for it.
+        board: that board.
+    """
+
+    profile: str
+    arch: str
+    threads: int
+    blocks: int
+    shared_bytes: int
+    block_shared_bytes: int
+    reserved_bytes: int
+    has_async_copy: bool
+    multiprocessors: int
+    board: str
+
+    @property
+    def feature(self) -> str:
+        """What a device says that it has, among its features."""
+        return f"cuda_{self.arch.removesuffix('a')}"
+
+    @property
+    def has_group_products(self) -> bool:
+        """Whether four warps multiply matrices from shared memory (`wgmma`)."""
+        return self.arch == "sm_90a"
+
+    def resident_blocks(self, threads: int, shared_bytes: int, registers: int) -> int:
+        """Blocks that a multiprocessor has at once.
+
+        Args:
+            threads, shared_bytes: of a block.
+            registers: of a thread.
+        """
+        warps = -(-threads // WARP)
+        of_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+        return min(
+            self.blocks,
+            self.threads // (warps * WARP),
+            self.shared_bytes // (shared_bytes + self.reserved_bytes) if shared_bytes else self.blocks,
+            REGISTERS_OF_A_MULTIPROCESSOR // (of_warp * warps),
+        )
+
+
+_KIB = 1024
+GPUS: Sequence[Gpu] = (
+    Gpu("cuda-sm75", "sm_75", 1024, 16, 64 * _KIB, 64 * _KIB, 0, False, 40, "T4"),
+    Gpu("cuda-sm80", "sm_80", 2048, 32, 164 * _KIB, 163 * _KIB, _KIB, True, 108, "A100"),
+    Gpu("cuda-sm86", "sm_86", 1536, 16, 100 * _KIB, 99 * _KIB, _KIB, True, 72, "A10"),
+    Gpu("cuda-sm89", "sm_89", 1536, 24, 100 * _KIB, 99 * _KIB, _KIB, True, 58, "L4"),
+    # The `a`: with what later architectures don't have.
+    Gpu("cuda-sm90", "sm_90a", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100"),
+)
+GPU_PROFILES = {gpu.profile: gpu for gpu in GPUS}

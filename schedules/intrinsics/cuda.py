@@ -1,0 +1,185 @@
+"""Instructions of NVIDIA's GPUs that CUDA C++ has no operator for, as device functions around inline PTX.
+
+Names and operands are those of NVIDIA's PTX ISA, chapters "Integer Arithmetic Instructions: dp4a", "Data Movement and
+Conversion Instructions: cp.async" and "Warp Level Matrix Multiply-Accumulate Instructions". A function that an
+architecture lacks is written with what it has. Every function says what it does in terms of bytes and lanes: tests run
+kernels on CPUs with these descriptions in place of the functions (`tests/emulated_gpu`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tvm.script import tirx as T
+
+from schedules.gpus import Gpu
+
+LETTERS = {"u8": "u", "s8": "s"}
+_HEAD = "__forceinline__ __device__"
+_SHARED = '"r"((unsigned)__cvta_generic_to_shared({}))'
+
+
+class Instructions:
+    """The device functions of an architecture; each use of one brings its source along."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        # cp.async, ldmatrix's `m16n8k32` partner and the wide product came with sm_80.
+        self._has_sm_80 = gpu.has_async_copy
+
+    def dot(self, data: Any, weight: Any, total: Any, types: tuple[str, str]) -> Any:
+        """`total` plus the products of the four bytes of two words."""
+        letters = "".join(LETTERS[kind] for kind in types)
+        name = f"int8tune_dot_{letters}"
+        operands = ".".join(f"{letter}32" for letter in letters)
+        source = (
+            f"{_HEAD} int {name}(int data, int weight, int total) {{ int sum; "
+            f'asm("dp4a.{operands} %0, %1, %2, %3;" : "=r"(sum) : "r"(data), "r"(weight), "r"(total)); return sum; }}\n'
+        )
+        return T.cuda.func_call(name, data, weight, total, source_code=source, return_type="int32")
+
+    def copy(self, to: Any, source: Any, width: int, is_real: Any) -> None:
+        """Begin to copy 4, 8 or 16 bytes to shared memory; zeros where they are not real."""
+        name = f"int8tune_copy_{width}"
+        if self._has_sm_80:
+            cache = "cg" if width == 16 else "ca"
+            body = (
+                f'asm volatile("cp.async.{cache}.shared.global [%0], [%1], {width}, %2;" '
+                f':: {_SHARED.format("to")}, "l"(from), "r"(bytes) : "memory");'
+            )
+        else:
+            kind = {4: "int", 8: "int2", 16: "int4"}[width]
+            zeros = ", ".join("0" * (width // 4)) if width > 4 else "0"
+            zero = f"make_{kind}({zeros})" if width > 4 else zeros
+            body = f"*({kind}*)to = bytes ? *(const {kind}*)from : {zero};"
+        source_code = f"{_HEAD} void {name}(void* to, const void* from, int bytes) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, to, source, T.Select(is_real, width, 0), source_code=source_code))
+
+    def commit(self) -> None:
+        """End a group of copies."""
+        body = 'asm volatile("cp.async.commit_group;" ::: "memory");' if self._has_sm_80 else ""
+        source = f"{_HEAD} void int8tune_commit() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_commit", source_code=source))
+
+    def wait(self, groups: int) -> None:
+        """Wait until no more than so many of this thread's latest groups are on their way."""
+        body = f'asm volatile("cp.async.wait_group {groups};" ::: "memory");' if self._has_sm_80 else ""
+        name = f"int8tune_wait_{groups}"
+        T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
+
+    def load_matrices(self, registers: Any, row: Any) -> None:
+        """Four registers of each lane, from four matrices of 8 rows of 16 bytes.
+
+        Lane `8 i + j` gives the address of row `j` of matrix `i`, and gets bytes `4 (lane % 4)` and on of row
+        `lane / 4` of each matrix.
+        """
+        registers_list = '"=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])'
+        source = (
+            f"{_HEAD} void int8tune_load_matrices(int* registers, const void* row) {{ "
+            'asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" '
+            f': {registers_list} : {_SHARED.format("row")} : "memory"); }}\n'
+        )
+        T.evaluate(T.cuda.func_call("int8tune_load_matrices", registers, row, source_code=source))
+
+    def multiply(self, sums: Any, data: Any, weight: Any, types: tuple[str, str]) -> None:
+        """Add a product of 16 rows x 32 bytes and 32 bytes x 8 columns to 16 x 8 sums.
+
+        A lane has, with `g = lane / 4` and `b = 4 (lane % 4)`: data, bytes `b` and on of rows `g` and `g + 8`, then the
+        same 16 bytes further; weights, bytes `b` and on of column `g`, then 16 bytes further; sums, columns
+        `2 (lane % 4)` and the next of row `g`, then of row `g + 8`.
+        """
+        letters = "".join(LETTERS[kind] for kind in types)
+        name = f"int8tune_multiply_{letters}"
+        body = _wide_product(types) if self._has_sm_80 else _narrow_products(types)
+        source = f"{_HEAD} void {name}(int* sums, const int* data, const int* weight) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, sums, data, weight, source_code=source))
+
+    def publish(self) -> None:
+        """Let the units that read shared memory by themselves (`wgmma`) see what this thread's copies wrote."""
+        body = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_publish() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_publish", source_code=source))
+
+    def begin_group(self) -> None:
+        """Before the products of four warps: their sums are in registers."""
+        body = 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_begin_group() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_begin_group", source_code=source))
+
+    def end_group(self) -> None:
+        """Wait until all products of this thread's four warps are in their sums."""
+        body = 'asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_end_group() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_end_group", source_code=source))
+
+    def multiply_group(
+        self, sums: Any, data: Any, weight: Any, columns: int, row_bytes: int, types: tuple[str, str]
+    ) -> None:
+        """Begin to add a product of 64 rows x 32 bytes and 32 bytes x columns, in shared memory, to four warps' sums.
+
+        Rows of data, and columns of weights, lie `row_bytes` (32, 64 or 128) apart, from an address that is a multiple
+        of 8 such rows but for the first bytes to be multiplied. Where they lie, bits 4 and on of each address are
+        changed by those from bit 7 on: as many as a row has chunks. A warp has 16 rows; a lane's sums are those of
+        `multiply`, for each 8 columns.
+        """
+        letters = "".join(LETTERS[kind] for kind in types)
+        name = f"int8tune_multiply_group_{letters}_{columns}"
+        swizzle = {128: 1, 64: 2, 32: 3}[row_bytes]
+        descriptor = (
+            "(unsigned long long)(((unsigned)__cvta_generic_to_shared({}) & 0x3ffff) >> 4) | 1ull << 16 "
+            f"| (unsigned long long)({8 * row_bytes} >> 4) << 32 | {swizzle}ull << 62"
+        )
+        count = columns // 2
+        places, operands = (", ".join(text.format(i) for i in range(count)) for text in ("%{}", '"+r"(sums[{}])'))
+        body = (
+            f"unsigned long long left = {descriptor.format('data')}, right = {descriptor.format('weight')}; "
+            f'asm volatile("{{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n{columns}k32.s32.'
+            f'{".".join(types)} {{{places}}}, %{count}, %{count + 1}, p; }}" : {operands} : "l"(left), "l"(right));'
+        )
+        source = f"{_HEAD} void {name}_{row_bytes}(int* sums, const void* data, const void* weight) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(f"{name}_{row_bytes}", sums, data, weight, source_code=source))
+
+
+def fused(left: Any, right: Any, addend: Any) -> Any:
+    """`left * right + addend` rounded once."""
+    return T.call_pure_extern("__fmaf_rn", left, right, addend, dtype="float32")
+
+
+def transposed(words: Any, bind: Callable[[Any], Any]) -> list[Any]:
+    """Four words, each of byte 0, 1, 2 or 3 of the given four."""
+    low, high = (
+        [bind(_permuted(words[first], words[first + 1], order)) for first in (0, 2)] for order in (0x5140, 0x7362)
+    )
+    pairs = [(low, 0x5410), (low, 0x7632), (high, 0x5410), (high, 0x7632)]
+    return [bind(_permuted(*pair, order)) for pair, order in pairs]
+
+
+def _permuted(first: Any, second: Any, order: int) -> Any:
+    """Bytes of two words (0 to 3 and 4 to 7), one for each digit of `order` (PRMT)."""
+    return T.call_pure_extern("__byte_perm", first, second, T.int32(order), dtype="int32")
+
+
+def _wide_product(types: Iterable[str]) -> str:
+    kinds = ".".join(types)
+    sums = ", ".join(f'"+r"(sums[{i}])' for i in range(4))
+    operands = ", ".join([*(f'"r"(data[{i}])' for i in range(4)), *(f'"r"(weight[{i}])' for i in range(2))])
+    return (
+        f'asm("mma.sync.aligned.m16n8k32.row.col.s32.{kinds}.s32 '
+        f'{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};" : {sums} : {operands});'
+    )
+
+
+def _narrow_products(types: Iterable[str]) -> str:
+    """The same by four products of 8 rows x 16 bytes and 16 bytes x 8 columns."""
+    kinds = ".".join(types)
+    parts = []
+    for step in range(2):
+        for half in range(2):
+            sums = ", ".join(f'"+r"(sums[{2 * half + i}])' for i in range(2))
+            operands = f'"r"(data[{2 * step + half}]), "r"(weight[{step}])'
+            parts.append(
+                f'asm("mma.sync.aligned.m8n8k16.row.col.s32.{kinds}.s32 {{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};" '
+                f": {sums} : {operands});"
+            )
+    return " ".join(parts)

@@ -1,0 +1,381 @@
+// A kernel's blocks one after the other on this machine's CPU, a block's threads as contexts that run from barrier to
+// barrier. It is linked into each kernel's image (`gpu.cc`).
+//
+// - Warps run forwards, backwards or in random order, and so do the lanes of a warp. What one may do before another one
+//   gets its turn it does, so that a missing barrier shows in one of these orders.
+// - Asynchronous copies arrive at once, or as late as they may: at the wait that covers them. Until then there are other
+//   bytes. Shared memory begins with such bytes, too.
+// - Shared memory ends at a page that can't be touched.
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "cuda.h"
+
+namespace {
+
+constexpr int kWarp = 32;
+constexpr size_t kStack = 64 << 10, kPage = 4096;
+// Rounds in which no thread comes any further: in random order a warp may have no turn.
+constexpr size_t kPatience = 100;
+constexpr int kGroup = 4 * kWarp;
+enum Wait { kReady, kBarrier, kMatrices, kProduct, kGroupProducts, kDone };
+const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "products of four warps", "done"};
+
+struct Copy { char* to; const char* from; int bytes, width; };
+
+// A product of four warps: a thread's part of it.
+struct GroupProduct {
+  int* sums;
+  const char *data, *weight;
+  int columns, row_bytes, kinds;
+};
+
+struct Thread {
+  dim3 index;
+  Wait wait;
+  bool started;
+  jmp_buf at;
+  ucontext_t start;
+  std::vector<Copy> open;
+  std::vector<std::vector<Copy>> groups;
+  std::vector<GroupProduct> products;
+  // What it brings to an instruction of its warp.
+  int* results;
+  const void* first;
+  const void* second;
+  int kinds;
+};
+
+std::vector<Thread> threads;
+std::vector<char*> stacks;
+Thread* current;
+dim3 block_index;
+char* shared;
+jmp_buf scheduler;
+void (*call)(void*);
+void* context;
+unsigned order = 0, copies_are_late = 1, random_state = 1;
+
+[[noreturn]] void fail(const char* what) {
+  fprintf(stderr, "emulated GPU: block (%u, %u, %u), thread %u: %s\n", block_index.x, block_index.y, block_index.z,
+          current ? current->index.x : 0, what);
+  _exit(3);
+}
+
+unsigned draw() { return random_state = random_state * 1664525u + 1013904223u; }
+
+void suspend(Wait wait) {
+  current->wait = wait;
+  if (_setjmp(current->at) == 0) _longjmp(scheduler, 1);
+}
+
+void entry() {
+  call(context);
+  current->wait = kDone;
+  _longjmp(scheduler, 1);
+}
+
+void resume(Thread& thread) {
+  current = &thread;
+  if (_setjmp(scheduler) != 0) return;
+  if (thread.started) _longjmp(thread.at, 1);
+  thread.started = true;
+  setcontext(&thread.start);
+}
+
+// Each matrix is read at once: its rows of 16 bytes lie in all banks of shared memory, or the read takes longer.
+void check_banks(Thread* lanes) {
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    unsigned used = 0;
+    for (int row = 0; row < 8; ++row) used |= 1u << ((const char*)lanes[8 * matrix + row].first - shared) / 16 % 8;
+    if (used != 255) fail("rows of a matrix share banks");
+  }
+}
+
+void load_matrices(Thread* lanes) {
+  check_banks(lanes);
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      const char* row = (const char*)lanes[8 * matrix + lane / 4].first;
+      if ((uintptr_t)row % 16) fail("a matrix's row is not aligned");
+      memcpy(&lanes[lane].results[matrix], row + 4 * (lane % 4), 4);
+    }
+}
+
+int value(int word, int byte, bool is_signed) {
+  return is_signed ? (int)(int8_t)(word >> 8 * byte) : (int)(uint8_t)(word >> 8 * byte);
+}
+
+// Fragments by the PTX ISA's "Matrix Fragments for mma.m16n8k32".
+void multiply(Thread* lanes) {
+  bool is_data_signed = lanes[0].kinds & 1, is_weight_signed = lanes[0].kinds & 2;
+  int data[16][32], weight[32][8];
+  for (int lane = 0; lane < kWarp; ++lane) {
+    int group = lane / 4, in_group = lane % 4;
+    for (int i = 0; i < 16; ++i) {
+      int row = (i % 8 < 4) ? group : group + 8, column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
+      data[row][column] = value(((const int*)lanes[lane].first)[i / 4], i & 3, is_data_signed);
+    }
+    for (int i = 0; i < 8; ++i) {
+      int row = in_group * 4 + (i & 3) + (i < 4 ? 0 : 16);
+      weight[row][group] = value(((const int*)lanes[lane].second)[i / 4], i & 3, is_weight_signed);
+    }
+  }
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      int row = i < 2 ? lane / 4 : lane / 4 + 8, column = lane % 4 * 2 + (i & 1);
+      unsigned sum = (unsigned)lanes[lane].results[i];
+      for (int k = 0; k < 32; ++k) sum += (unsigned)(data[row][k] * weight[k][column]);
+      lanes[lane].results[i] = (int)sum;
+    }
+}
+
+// A byte of a matrix in shared memory, by the PTX ISA's "Shared Memory Matrix Layout": rows lie one after the other, and
+// the bits of an address that say which 16 bytes of a row it is in are changed by those from bit 7 on.
+int swizzled_byte(const char* matrix, int row, int byte, int row_bytes, bool is_signed) {
+  size_t at = (size_t)(matrix - shared) + (size_t)row * row_bytes + byte;
+  at ^= (at >> 7 & (row_bytes / 16 - 1)) << 4;
+  return is_signed ? (int)(int8_t)shared[at] : (int)(uint8_t)shared[at];
+}
+
+void multiply_group(Thread* group, size_t index) {
+  const GroupProduct& of = group[0].products[index];
+  if ((uintptr_t)shared % 1024) fail("shared memory is not aligned for matrices of four warps");
+  for (const char* matrix : {of.data, of.weight})
+    if ((matrix - shared) / of.row_bytes % 8) fail("a matrix of four warps does not begin with a whole pattern");
+  std::vector<int> weight(of.columns * 32);
+  for (int column = 0; column < of.columns; ++column)
+    for (int k = 0; k < 32; ++k)
+      weight[column * 32 + k] = swizzled_byte(of.weight, column, k, of.row_bytes, of.kinds & 2);
+  for (int lane = 0; lane < kGroup; ++lane) {
+    const GroupProduct& own = group[lane].products[index];
+    if (own.data != of.data || own.weight != of.weight || own.kinds != of.kinds || own.columns != of.columns)
+      fail("threads of four warps multiply different matrices");
+    for (int half = 0; half < 2; ++half) {
+      int row = lane / kWarp * 16 + half * 8 + lane % kWarp / 4, data[32];
+      for (int k = 0; k < 32; ++k) data[k] = swizzled_byte(of.data, row, k, of.row_bytes, of.kinds & 1);
+      for (int eight = 0; eight < of.columns / 8; ++eight)
+        for (int i = 0; i < 2; ++i) {
+          const int* column = &weight[(eight * 8 + lane % 4 * 2 + i) * 32];
+          unsigned sum = (unsigned)own.sums[eight * 4 + half * 2 + i];
+          for (int k = 0; k < 32; ++k) sum += (unsigned)(data[k] * column[k]);
+          own.sums[eight * 4 + half * 2 + i] = (int)sum;
+        }
+    }
+  }
+}
+
+// Lets four warps go on that all wait for their products.
+bool release_group(Thread* group) {
+  for (int lane = 0; lane < kGroup; ++lane)
+    if (group[lane].wait != kGroupProducts || group[lane].products.size() != group[0].products.size()) return false;
+  for (size_t index = 0; index < group[0].products.size(); ++index) multiply_group(group, index);
+  for (int lane = 0; lane < kGroup; ++lane) {
+    group[lane].products.clear();
+    group[lane].wait = kReady;
+  }
+  return true;
+}
+
+// Lets a warp go on whose threads all wait for one instruction of it.
+bool release_warp(Thread* lanes) {
+  Wait wait = lanes[0].wait;
+  if (wait != kMatrices && wait != kProduct) return false;
+  for (int lane = 1; lane < kWarp; ++lane)
+    if (lanes[lane].wait != wait || lanes[lane].kinds != lanes[0].kinds) return false;
+  wait == kMatrices ? load_matrices(lanes) : multiply(lanes);
+  for (int lane = 0; lane < kWarp; ++lane) lanes[lane].wait = kReady;
+  return true;
+}
+
+bool release_block() {
+  for (Thread& thread : threads)
+    if (thread.wait != kBarrier) return false;
+  for (Thread& thread : threads) thread.wait = kReady;
+  return true;
+}
+
+// The lanes of a warp, each as far as it comes; whether one came any further.
+bool run_lanes(Thread* lanes, size_t count) {
+  size_t start = order == 2 ? draw() % count : 0;
+  bool moved = false;
+  for (size_t turn = 0; turn < count; ++turn) {
+    size_t index = order == 1 ? count - 1 - turn : (start + turn) % count;
+    if (lanes[index].wait != kReady) continue;
+    resume(lanes[index]);
+    moved = true;
+  }
+  return moved;
+}
+
+// A warp up to a barrier; in random order, for a while.
+bool run_warp(size_t first) {
+  size_t count = std::min<size_t>(kWarp, threads.size() - first);
+  Thread* lanes = &threads[first];
+  bool moved = false;
+  for (unsigned turns = order == 2 ? draw() >> 24 : ~0u; turns > 0; --turns) {
+    bool ran = run_lanes(lanes, count);
+    if (count == kWarp) ran |= release_warp(lanes);
+    if (!ran) break;
+    moved = true;
+  }
+  return moved;
+}
+
+// Four warps, or what there is of them, up to a barrier; in random order, one turn each.
+bool run_group(size_t first) {
+  size_t count = std::min<size_t>(4, (threads.size() - first + kWarp - 1) / kWarp), start = order == 2 ? draw() % count : 0;
+  bool moved = false;
+  for (bool ran = true; ran;) {
+    ran = false;
+    for (size_t turn = 0; turn < count; ++turn) {
+      size_t index = order == 1 ? count - 1 - turn : (start + turn) % count;
+      ran |= run_warp(first + index * kWarp);
+    }
+    if (first + kGroup <= threads.size()) ran |= release_group(&threads[first]);
+    moved |= ran;
+    if (order == 2) break;
+  }
+  return moved;
+}
+
+// All warps, one after the other; whether one came any further.
+bool run_warps() {
+  size_t groups = (threads.size() + kGroup - 1) / kGroup, start = order == 2 ? draw() % groups : 0;
+  bool moved = false;
+  for (size_t turn = 0; turn < groups; ++turn) {
+    size_t index = order == 1 ? groups - 1 - turn : (start + turn) % groups;
+    moved |= run_group(index * kGroup);
+  }
+  return moved;
+}
+
+void run_block(size_t shared_bytes) {
+  for (size_t i = 0; i < shared_bytes; ++i) shared[i] = (char)(draw() >> 24);
+  for (size_t i = 0; i < threads.size(); ++i) {
+    Thread& thread = threads[i];
+    thread.wait = kReady;
+    thread.started = false;
+    thread.open.clear();
+    thread.groups.clear();
+    thread.products.clear();
+    getcontext(&thread.start);
+    thread.start.uc_stack.ss_sp = stacks[i];
+    thread.start.uc_stack.ss_size = kStack;
+    thread.start.uc_link = nullptr;
+    makecontext(&thread.start, entry, 0);
+  }
+  for (size_t idle = 0; idle < kPatience;) {
+    bool moved = run_warps() | release_block();
+    size_t done = 0;
+    for (Thread& thread : threads) done += thread.wait == kDone;
+    if (done == threads.size()) return;
+    idle = moved ? 0 : idle + 1;
+  }
+  for (Thread& thread : threads)
+    if (thread.wait != kDone) {
+      current = &thread;
+      fail((std::string("waits for ever, for ") + kWaits[thread.wait]).c_str());
+    }
+}
+
+void run_grid(dim3 grid, dim3 block, size_t shared_bytes) {
+  threads = std::vector<Thread>(block.x * block.y * block.z);
+  for (size_t i = 0; i < threads.size(); ++i) {
+    threads[i].index = {(unsigned)i % block.x, (unsigned)i / block.x % block.y, (unsigned)i / block.x / block.y};
+    stacks.push_back((char*)mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  size_t pages = (shared_bytes + kPage - 1) / kPage * kPage;
+  char* mapped = (char*)mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(mapped + pages, kPage, PROT_NONE);
+  shared = mapped + pages - shared_bytes;
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        block_index = {x, y, z};
+        run_block(shared_bytes);
+      }
+  munmap(mapped, pages + kPage);
+  for (char* stack : stacks) munmap(stack, kStack);
+  stacks.clear();
+}
+
+void deliver(const Copy& copy) {
+  memcpy(copy.to, copy.from, copy.bytes);
+  memset(copy.to + copy.bytes, 0, copy.width - copy.bytes);
+}
+
+}  // namespace
+
+extern "C" {
+
+void int8tune_emulate(unsigned thread_order, unsigned late, unsigned seed) {
+  order = thread_order;
+  copies_are_late = late;
+  random_state = seed;
+}
+
+const dim3* int8tune_thread() { return &current->index; }
+const dim3* int8tune_block() { return &block_index; }
+void int8tune_barrier() { suspend(kBarrier); }
+void* int8tune_shared() { return shared; }
+
+void int8tune_begin_copy(void* to, const void* from, int bytes, int width) {
+  if ((uintptr_t)to % width || (bytes && (uintptr_t)from % width)) fail("a copy is not aligned");
+  Copy copy{(char*)to, (const char*)from, bytes, width};
+  if (!copies_are_late) return deliver(copy);
+  for (int i = 0; i < width; ++i) copy.to[i] = (char)(draw() >> 24);
+  current->open.push_back(copy);
+}
+
+void int8tune_end_copies() {
+  current->groups.push_back(current->open);
+  current->open.clear();
+}
+
+void int8tune_wait_groups(int groups) {
+  auto& waiting = current->groups;
+  while ((int)waiting.size() > groups) {
+    for (const Copy& copy : waiting.front()) deliver(copy);
+    waiting.erase(waiting.begin());
+  }
+}
+
+void int8tune_load_matrices(int* registers, const void* row) {
+  current->results = registers;
+  current->first = row;
+  current->kinds = 0;
+  suspend(kMatrices);
+}
+
+void int8tune_multiply(int* sums, const int* data, const int* weight, int is_data_signed, int is_weight_signed) {
+  current->results = sums;
+  current->first = data;
+  current->second = weight;
+  current->kinds = is_data_signed | is_weight_signed << 1;
+  suspend(kProduct);
+}
+
+void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds) {
+  current->products.push_back({sums, (const char*)data, (const char*)weight, columns, row_bytes, kinds});
+  if (!copies_are_late) suspend(kGroupProducts);
+}
+
+void int8tune_end_group_products() { suspend(kGroupProducts); }
+
+void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(void*), void* arguments) {
+  call = kernel;
+  context = arguments;
+  run_grid(grid, block, shared_bytes);
+}
+
+}  // extern "C"

@@ -1,0 +1,137 @@
+"""Libraries for GPUs, made on a machine without one: machine code, nothing to compile where they are loaded."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import gpu_binaries
+import pytest
+import tvm_ffi
+from probes import any_target
+
+from compiler import nvrtc
+from compiler.errors import CudaCompileError, NoCudaCompilerError
+from compiler.gpu_library import cuda_source, with_machine_code
+from compiler.linker import link_objects
+from compiler.object_file import data_object
+from results.record import Candidate, Outcome
+from schedules.gpus import GPU_PROFILES
+from schedules.lowering import compile_function
+from schedules.registry import template_for
+from schedules.workload import parse_workload
+from tuner.build.compile import build
+from tuner.build.job import RESULT_FILE, Built, Job, built_from_json
+
+KEY = "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-float.c-u8"
+GPU = "cuda-sm80"
+EM_CUDA = 190
+needs_nvrtc = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
+
+
+def built(folder: Path, profile: str = GPU) -> Built:
+    import json
+
+    workload, target = parse_workload(KEY), any_target(profile)
+    template = template_for(workload, target)
+    config = template.space(workload, target).default
+    candidate = Candidate(KEY, target.name, template.name, template.version, dict(config))
+    suite = str(folder / "suite")
+    build(Job("suite", target, str(folder / "made"), 60, workload=KEY, suite=suite))
+    build(Job("kernel", target, str(folder / "built"), 60, workload=KEY, candidate=candidate, suite=suite))
+    return built_from_json(json.loads((folder / "built" / RESULT_FILE).read_text()))
+
+
+def machine_code(library: Path) -> list[bytes]:
+    """The files of machine code for GPUs in a library."""
+    data, found, at = library.read_bytes(), [], 0
+    while (at := data.find(b"\x7fELF", at + 1)) > 0:
+        if struct.unpack_from("<H", data, at + 18)[0] == EM_CUDA:
+            (size,) = struct.unpack_from("<Q", data, at - 8)
+            found.append(data[at : at + size])
+    return found
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("profile", GPU_PROFILES)
+def test_a_candidate_is_built_to_machine_code(profile: str, tmp_path: Path) -> None:
+    made = built(tmp_path, profile)
+    assert made.outcome is Outcome.OK, made.error
+    assert made.program is not None
+    library = Path(made.program.library)
+    (cubin,) = machine_code(library)
+    assert b"__global__" not in library.read_bytes()
+    if gpu_binaries.missing() is None:
+        (tmp_path / "kernel.cubin").write_bytes(cubin)
+        code = gpu_binaries.codes_of(tmp_path / "kernel.cubin")["main_kernel"]
+        assert any(name.startswith(("IMMA", "IGMMA")) for name in code.names)
+
+
+@needs_nvrtc
+def test_a_kernel_that_does_not_compile_is_a_failed_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedules.intrinsics.cuda._HEAD", "__forceinline__ __device__ nothing")
+    made = built(tmp_path)
+    assert made.outcome is Outcome.BUILD_FAILED
+    assert made.error_class == "CudaCompileError"
+    assert made.error.startswith("the kernel does not compile for sm_80: kernel.cu(")
+
+
+def test_without_a_compiler_builds_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing() -> None:
+        raise NoCudaCompilerError("no NVRTC to compile CUDA kernels with, install the extra `cuda`")
+
+    monkeypatch.setattr(nvrtc, "_library", nothing)
+    assert nvrtc.missing() == "no NVRTC to compile CUDA kernels with, install the extra `cuda`"
+    made = built(tmp_path)
+    assert (made.outcome, made.error_class) == (Outcome.BUILD_FAILED, "NoCudaCompilerError")
+    assert made.error == nvrtc.missing()
+
+
+def test_places_without_nvrtc_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(nvrtc, "_paths", lambda: iter([str(tmp_path / "libnvrtc.so.12")]))
+    with pytest.raises(NoCudaCompilerError, match=r"^no NVRTC .*libnvrtc.so.12: cannot open .*, install the extra"):
+        nvrtc._library.__wrapped__()
+
+
+@needs_nvrtc
+def test_the_first_error_of_a_source_is_told() -> None:
+    with pytest.raises(CudaCompileError, match=r'^the kernel does not compile for sm_80: .*"x" is undefined$'):
+        nvrtc.compile_cubin("__global__ void f() { x = 1; }", "sm_80")
+    with pytest.raises(CudaCompileError, match="the kernel does not compile for sm_20: "):
+        nvrtc.compile_cubin("__global__ void f() {}", "sm_20")
+
+
+class TestWithMachineCode:
+    def packed(self) -> tuple[bytes, bytes]:
+        workload, target = parse_workload(KEY), any_target(GPU)
+        template = template_for(workload, target)
+        function = template.apply(workload, target, template.space(workload, target).default).function
+        module = compile_function(function, target).mod
+        pack = tvm_ffi.get_global_func("runtime.ModulePackImportsToTensor")
+        return pack(module).numpy().tobytes(), cuda_source(module).encode()
+
+    def test_machine_code_takes_the_place_of_the_source(self) -> None:
+        packed, source = self.packed()
+        changed = with_machine_code(packed, source, b"CODE")
+        assert len(changed) == len(packed) - len(source) + 4 + len(b"cubin") - len(b"cuda")
+        assert struct.unpack_from("<Q", changed)[0] == len(changed) - 8
+        assert changed.endswith(struct.pack("<Q", 4) + b"CODE")
+        assert b"main_kernel" in changed
+
+    def test_another_way_to_pack_is_an_error(self) -> None:
+        """An upgrade of TVM that changes it must not make libraries that are compiled where they are loaded."""
+        packed, source = self.packed()
+        with pytest.raises(ValueError, match="in an unknown way"):
+            with_machine_code(packed, source + b" ", b"CODE")
+        with pytest.raises(ValueError, match="in an unknown way"):
+            with_machine_code(packed.replace(b"cuda", b"gpus", 1), source, b"CODE")
+
+
+def test_bytes_become_an_object_that_links(tmp_path: Path) -> None:
+    import ctypes
+
+    data = bytes(range(256)) * 5
+    (tmp_path / "data.o").write_bytes(data_object("some_bytes", data))
+    link_objects(tmp_path / "data.so", [tmp_path / "data.o"])
+    library = ctypes.CDLL(str(tmp_path / "data.so"))
+    assert bytes((ctypes.c_char * len(data)).in_dll(library, "some_bytes")) == data

@@ -1,0 +1,169 @@
+"""Makes a campaign's next bundle: all that can be measured before results come home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from compiler.linker import find_linker
+from results.record import Campaign
+from rpc.agent_bundle import Bundle as AgentBundle
+from rpc.agent_bundle import compilers, default_cache, make_bundle
+from rpc.bundle.archive import Bundle, open_bundle, own_bytes
+from rpc.bundle.manifest import Manifest, id_of
+from rpc.bundle.pack import Packer
+from rpc.errors import ProvisionError
+from rpc.request import Capabilities, Program
+from schedules.target import Target, target_for
+from tuner.bundles.device import Packing, assumed, profile_named
+from tuner.bundles.memory import BundleMemory, Known, Remembered
+from tuner.campaign.events import Listener
+from tuner.campaign.loop import Ending
+from tuner.campaign.measuring import Measuring, Occasion
+from tuner.campaign.run import Ground, Outlet, environment_of, run_on
+from tuner.campaign.spec import NAME, CampaignSpec
+from tuner.campaign.surroundings import Purpose
+from tuner.errors import SpecError
+from tuner.folders import make_folder
+from tuner.publish import open_records
+from tuner.verify import SUITE_NAME, SUITE_SEED
+
+
+@dataclass(frozen=True, slots=True)
+class AwayDevice:
+    """A device that can't be reached.
+
+    Attributes:
+        name: in the records.
+        profile: of the target; its CPU must have what that needs.
+        has_old_libraries: whether its C library may be older than this machine's.
+    """
+
+    name: str
+    profile: str
+    threads: int = 1
+    has_old_libraries: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A bundle that was written.
+
+    Attributes:
+        number: of the campaign's bundles, from 1.
+        own_bytes: what it would take without any candidate.
+        is_new: whether no bundle of the campaign was the same before.
+    """
+
+    bundle: Bundle
+    number: int
+    size_bytes: int
+    own_bytes: int
+    is_new: bool
+
+
+def make_next(
+    spec: CampaignSpec,
+    device: AwayDevice,
+    results: Path,
+    path: Path | None,
+    command: str,
+    listener: Listener,
+    stop_requested: Callable[[], bool],
+) -> tuple[Outlet, Made | None]:
+    """Run a campaign until all that is left waits for the device, and pack that; None where nothing is left.
+
+    Args:
+        path: of the bundle; in the results folder if None.
+        command: what makes the next one.
+
+    Raises:
+        SpecError: the device's name or profile can't be used.
+        ProvisionError: the agent can't be made.
+        NoLinkerError: nothing here links for the device's architecture.
+        BuildPoolError, CampaignError, StoreError: as `tuner.campaign.run.run_on`.
+        OSError: the bundle can't be written.
+    """
+    if not NAME.fullmatch(device.name):
+        raise SpecError(f"a device's name has 1 to 64 of the characters A-Z a-z 0-9 . _ -: {device.name[:80]!r}")
+    profile = profile_named(device.profile)
+    unseen = assumed(profile)
+    find_linker(unseen.architecture)
+    agent = _agent(unseen.architecture, device.has_old_libraries)
+    target = target_for(unseen.features, unseen.llvm_cpu, unseen.llvm_triple, profile.name, device.threads)
+    memory = BundleMemory(make_folder(results), spec.name)
+    with TemporaryDirectory(prefix=".bundle-", dir=results) as staging:
+        packer = Packer(Path(staging), agent)
+        packings: list[Packing] = []
+
+        def measuring(probe: Program, _cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
+            packings.append(Packing(packer, probe, occasion.peak_work))
+            return packings[0]
+
+        ground = _ground(device.name, unseen, memory.known(), target, measuring)
+        outlet = run_on(ground, spec, results, listener, stop_requested)
+        if outlet.ending is not Ending.PACKED:
+            return outlet, None
+        (packing,) = packings
+        items = packing.items
+        manifest = Manifest(
+            kind="cpu",
+            version=version("int8tune"),
+            campaign=spec.name,
+            started_at=_started_at(results, spec.name),
+            device=device.name,
+            target=target.name,
+            architecture=unseen.architecture,
+            needs=profile.needs,
+            threads=device.threads,
+            suite=f"{SUITE_NAME}, seed {SUITE_SEED}",
+            canary=packing.canary,
+            agent=agent.name,
+            items=tuple(item for item, _ in items),
+            files={},
+        )
+        content = packer.finish(manifest)
+        is_new = not memory.has(id_of(content))
+        number = memory.next_number() if is_new else memory.recall(id_of(content))[0].number
+        path = path or results / f"{spec.name}.bundle-{number}.pyz"
+        if is_new:
+            environment = environment_of(unseen, target) | {"cache": spec.cache.value, "transport": "bundle"}
+            asked = {item.id: asked for item, asked in items}
+            memory.remember(id_of(content), content, Remembered(number, command, environment, asked))
+        packer.write(path, content)
+        return outlet, _made(path, number, is_new)
+
+
+def _agent(architecture: str, is_portable: bool) -> AgentBundle:
+    """Raises: ProvisionError: it can't be made."""
+    portable = next((compiler for compiler in compilers(architecture) if "ziglang" in compiler), None)
+    if is_portable and portable is None:
+        raise ProvisionError("for an old C library Zig must be installed: pip install 'int8tune[cross]'")
+    return make_bundle(architecture, default_cache(), portable if is_portable else None)
+
+
+def _ground(
+    name: str,
+    unseen: Capabilities,
+    known: Known,
+    target: Target,
+    measuring: Callable[[Program, int, Occasion], Measuring[Purpose]],
+) -> Ground:
+    """All cores of this machine build; records name the device's CPU once that is known."""
+    *building, guest = sorted(os.sched_getaffinity(0))
+    capabilities = replace(unseen, environment=known.device.environment) if known.device else unseen
+    return Ground(name, None, capabilities, target, measuring, building, guest, no_duels=known.no_duels)
+
+
+def _started_at(results: Path, campaign: str) -> str:
+    with open_records(results) as store:
+        return next(store.query(Campaign, campaign=campaign)).created_at
+
+
+def _made(path: Path, number: int, is_new: bool) -> Made:
+    bundle = open_bundle(path)
+    return Made(bundle, number, path.stat().st_size, own_bytes(bundle), is_new)

@@ -1,0 +1,164 @@
+"""What a results folder remembers of a campaign's bundles: what each of them asked, and what is known of the device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from results.atomic import write_atomic
+from results.record import Candidate
+from rpc.bundle.manifest import Manifest, id_of, manifest_from_json
+from rpc.errors import BundleError, ProtocolError
+from rpc.protocol import capabilities_from_json, capabilities_to_json
+from rpc.request import Capabilities
+from tuner.errors import CampaignError
+from tuner.folders import bundles_path, make_folder
+
+_DEVICE = "device.json"
+_MANIFEST = ".manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTrial:
+    """A candidate that was built, and its place in the campaign."""
+
+    sequence: int
+    candidate: Candidate
+    build_s: float
+    binary: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDuels:
+    """A task's default and its contenders, in turn."""
+
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPeak:
+    """The device's own peak loop, of which a call does so many operations."""
+
+    work: int
+
+
+Asked = AskedTrial | AskedDuels | AskedPeak
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A bundle that was made here.
+
+    Attributes:
+        number: of the campaign's bundles, from 1.
+        command: what made it.
+        environment: what records of its results say beside what the device says of itself.
+        asked: by the ids of its items.
+    """
+
+    number: int
+    command: str
+    environment: Mapping[str, str]
+    asked: Mapping[str, Asked]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What came home of the device.
+
+    Attributes:
+        device: None before anything did.
+        no_duels: defaults and contenders whose duels failed there: they would fail again.
+    """
+
+    device: Capabilities | None = None
+    no_duels: frozenset[tuple[str, str]] = frozenset()
+
+
+class BundleMemory:
+    """The files of one campaign. Those of a bundle are named by it."""
+
+    def __init__(self, results: Path, campaign: str) -> None:
+        self.folder = bundles_path(results, campaign)
+
+    def known(self) -> Known:
+        """Raises: CampaignError: the file is damaged."""
+        path = self.folder / _DEVICE
+        if not path.exists():
+            return Known()
+        value = _read(path)
+        try:
+            device = capabilities_from_json(value["device"])
+            return Known(device, frozenset((default, rival) for default, rival in value["no_duels"]))
+        except (LookupError, TypeError, ValueError, ProtocolError) as error:
+            raise _damaged(path) from error
+
+    def learn(self, known: Known) -> None:
+        """Raises: ExportError: it can't be written."""
+        assert known.device is not None
+        value = {"device": capabilities_to_json(known.device), "no_duels": sorted(known.no_duels)}
+        write_atomic(self.folder / _DEVICE, json.dumps(value, indent=1) + "\n")
+
+    def next_number(self) -> int:
+        """Raises: OSError: the folder can't be read."""
+        return 1 + len(list(self.folder.glob(f"*{_MANIFEST}")))
+
+    def remember(self, bundle: str, manifest: bytes, remembered: Remembered) -> None:
+        """Raises: ExportError: it can't be written."""
+        make_folder(self.folder)
+        values = asdict(remembered)
+        values["asked"] = {
+            item: {"kind": type(asked).__name__, **asdict(asked)} for item, asked in remembered.asked.items()
+        }
+        write_atomic(self.folder / f"{bundle}.json", json.dumps(values) + "\n")
+        # The last one: only with its manifest, a bundle is known.
+        write_atomic(self.folder / f"{bundle}{_MANIFEST}", manifest.decode())
+
+    def has(self, bundle: str) -> bool:
+        return (self.folder / f"{bundle}{_MANIFEST}").is_file()
+
+    def recall(self, bundle: str) -> tuple[Remembered, Manifest]:
+        """Raises: CampaignError: it is not there, or damaged."""
+        path = self.folder / f"{bundle}.json"
+        value = _read(path)
+        try:
+            content = (self.folder / f"{bundle}{_MANIFEST}").read_bytes()
+            if id_of(content) != bundle:
+                raise _damaged(path)
+            asked = {item: _asked(of) for item, of in value["asked"].items()}
+            manifest = manifest_from_json(content)
+            return Remembered(value["number"], value["command"], value["environment"], asked), manifest
+        except (OSError, LookupError, TypeError, ValueError, AttributeError, BundleError) as error:
+            raise _damaged(path) from error
+
+
+def memory_of(results: Path, bundle: str) -> tuple[str, BundleMemory] | None:
+    """The campaign that made a bundle, with its memory; None where none did."""
+    for path in sorted(results.glob(f"*.bundles/{bundle}{_MANIFEST}")):
+        campaign = path.parent.name.removesuffix(".bundles")
+        return campaign, BundleMemory(results, campaign)
+    return None
+
+
+def _asked(value: Mapping[str, Any]) -> Asked:
+    fields = dict(value)
+    kind = fields.pop("kind")
+    if kind == AskedTrial.__name__:
+        return AskedTrial(**{**fields, "candidate": Candidate(**fields["candidate"])})
+    if kind == AskedDuels.__name__:
+        return AskedDuels(tuple(Candidate(**candidate) for candidate in fields["candidates"]))
+    return AskedPeak(**fields)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> CampaignError:
+    return CampaignError(f"what was known of the campaign's bundles can't be read: {path}")

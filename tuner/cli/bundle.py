@@ -1,0 +1,207 @@
+"""`int8tune bundle`"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.options import (
+    DEFAULT_RESULTS,
+    DebugOption,
+    Format,
+    FormatOption,
+    NetworkArgument,
+    ResultsOption,
+    ThreadsOption,
+)
+from tuner.cli.output import say
+from tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
+from tuner.cli.tune import (
+    MinGainOption,
+    NameOption,
+    SeedOption,
+    StrategyOption,
+    TrialsOption,
+    show_found,
+    typed_command,
+)
+
+if TYPE_CHECKING:
+    from tuner.bundles.make import AwayDevice, Made
+    from tuner.bundles.merge import Merged
+    from tuner.campaign.run import Outlet
+    from tuner.campaign.spec import CampaignSpec
+
+MOST_FAULTS_SHOWN = 5
+_MB = 1e6
+
+AwayOption = Annotated[str, typer.Option("--device", metavar="NAME", help="What records call the device.")]
+ProfileOption = Annotated[
+    str, typer.Option("--target", metavar="PROFILE", help="Target profile, which the device's CPU must be able to run.")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE.pyz", help="The file to write; DIR/NAME.bundle-N.pyz if left out."),
+]
+PortableOption = Annotated[
+    bool,
+    typer.Option(
+        "--portable", help="For a device with an older C library than this machine's: pip install 'int8tune[cross]'."
+    ),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", metavar="DIR", help="Where results go; beside the bundle if left out.")
+]
+CoresOption = Annotated[
+    str | None, typer.Option("--cores", metavar="2,3", help="Those that kernels run on; the last if left out.")
+]
+
+
+def make(
+    context: typer.Context,
+    network: NetworkArgument,
+    device: AwayOption,
+    target: ProfileOption,
+    output: OutOption = None,
+    results: ResultsOption = DEFAULT_RESULTS,
+    name: NameOption = None,
+    threads: ThreadsOption = 1,
+    strategy: StrategyOption = "xgboost",
+    trials: TrialsOption = 32,
+    seed: SeedOption = 0,
+    min_gain: MinGainOption = 0.005,
+    portable: PortableOption = False,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> int:
+    """Pack what is to be measured next on a device that can't be reached.
+
+    Run the file there with Python, bring its results home with `bundle merge`, and make the next one by the same
+    command, until nothing is left.
+
+    Example: int8tune bundle make mobilenet_v2 --device node7 --target x86-avx512vnni
+    """
+    from compiler.network import load_network
+    from tuner.bundles.make import AwayDevice
+    from tuner.campaign.spec import CampaignSpec
+
+    layers = load_network(network)
+    spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, min_gain=min_gain)
+    command = typed_command(context)
+    with StopRequest() as stop:
+        try:
+            return _make(spec, AwayDevice(device, target, threads, portable), results, output, form, command, stop)
+        except Interruption:
+            say(f"interrupted; to go on: {command}")
+            return INTERRUPTED
+
+
+def run_(
+    bundle: Annotated[Path, typer.Argument(metavar="FILE.pyz", help="A bundle.")],
+    folder: FolderOption = None,
+    cores: CoresOption = None,
+    _debug: DebugOption = False,
+) -> int:
+    """Measure what a bundle holds on this machine, as `python3 FILE.pyz` does where int8tune is not installed.
+
+    Started again, it goes on where it was. Writes FILE.results.
+
+    Example: int8tune bundle run mobilenet_v2.bundle-1.pyz
+    """
+    from rpc.bundle.command import cores as listed
+    from rpc.bundle.command import run
+    from rpc.bundle.runner import Settings
+
+    try:
+        chosen = listed(cores) if cores is not None else ()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    try:
+        return run(bundle, Settings(folder or bundle.parent, chosen))
+    except Interruption:
+        say("interrupted; to go on, run the same command again")
+        return INTERRUPTED
+
+
+def merge(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.results...", help="What bundles have written.")],
+    results: ResultsOption = DEFAULT_RESULTS,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Bring the results of bundles home, into the records of their campaigns.
+
+    Lines that are damaged are named and left out, and measured again by the next bundle. Results that are recorded
+    already change nothing. Writes a campaign's report and best log, as `tune` does.
+
+    Example: int8tune bundle merge mobilenet_v2.bundle-1.results
+    """
+    from tuner.bundles.merge import merge as merge_file
+
+    commands: dict[str, str] = {}
+    for file in files:
+        merged = merge_file(results, file)
+        _say_merged(file, merged)
+        commands[merged.campaign] = merged.command
+    for campaign, command in commands.items():
+        published = show_found(results, campaign, form, "merged")
+        say(f"report    {published.page}")
+        say(f"best log  {published.best_log}")
+        say(f"next      {command}")
+
+
+def _make(
+    spec: CampaignSpec,
+    device: AwayDevice,
+    results: Path,
+    output: Path | None,
+    form: Format,
+    command: str,
+    stop: StopRequest,
+) -> int:
+    from tuner.bundles.make import make_next
+    from tuner.campaign.loop import Ending
+    from tuner.cli.live import make_display
+
+    with make_display(stop.is_requested, None) as display:
+        outlet, made = make_next(spec, device, results, output, command, display, stop)
+    if made:
+        _say_made(made, results)
+        return 0
+    if outlet.ending is Ending.INTERRUPTED:
+        say(f"interrupted; to go on: {command}")
+        return INTERRUPTED
+    _say_finished(spec, outlet, results, form)
+    return 0
+
+
+def _say_made(made: Made, results: Path) -> None:
+    manifest = made.bundle.manifest
+    again = "" if made.is_new else ", the same as before: its results are not merged yet"
+    count = f"{len(manifest.items):,} {'session' if len(manifest.items) == 1 else 'sessions'}"
+    say(f"bundle {made.number} of {manifest.campaign}: {count} on {manifest.device}{again}")
+    size = f"{made.size_bytes / _MB:.1f} MB, {made.own_bytes / _MB:.1f} MB of it for the runner"
+    say(f"file      {made.bundle.path}, {size}")
+    say(f"sha256    {made.bundle.id}, of its manifest")
+    say(f"there     python3 {shlex.quote(made.bundle.path.name)}")
+    folder = [] if results == DEFAULT_RESULTS else ["--results", str(results)]
+    say(f"then here {shlex.join(['int8tune', 'bundle', 'merge', f'{made.bundle.path.stem}.results', *folder])}")
+
+
+def _say_finished(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format) -> None:
+    published = show_found(results, spec.name, form, outlet.ending.value)
+    say(f"nothing is left to do, {published.summary.totals.trials:,} trials are recorded")
+    say(f"report    {published.page}")
+    say(f"best log  {published.best_log}")
+
+
+def _say_merged(file: Path, merged: Merged) -> None:
+    known = f", {merged.known:,} were recorded before" if merged.known else ""
+    say(f"{file}: {merged.taken:,} of {merged.items:,} results of bundle {merged.number} are recorded now{known}")
+    for fault in merged.faults[:MOST_FAULTS_SHOWN]:
+        say(f"not taken: {fault}")
+    if (more := len(merged.faults) - MOST_FAULTS_SHOWN) > 0:
+        say(f"not taken: {more:,} more lines")
