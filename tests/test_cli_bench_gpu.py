@@ -1,7 +1,6 @@
 """`int8tune bench --device BOARD` as a person types it, on an emulated GPU.
 
-The agent that verifies, the contestants, TVM's CUDA runtime and the table are real; kernels are not those of the
-templates, but plain products, and libcudart, the driver and libcublasLt are emulated.
+All but NVIDIA's compiler, driver and libcublasLt is what a comparison has there.
 """
 
 from __future__ import annotations
@@ -9,15 +8,15 @@ from __future__ import annotations
 import json
 import platform
 import re
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import emulated_gpus
 import pytest
 from boards import CACHE
-from gpu_builds import EmulatedPool
 from gpu_kernels import install_emulated_cublaslt
 
-import schedules.target
 import tuner.bench.gpu.libraries
 import tuner.bench.gpu.site
 import tuner.bench.run
@@ -29,13 +28,18 @@ from rpc.inventory import Board, TransportKind
 from rpc.local_agent import install_agent
 from rpc.ssh import AgentTransport
 from schedules.errors import WorkloadError
-from schedules.target import Profile, Target
+from schedules.target import Target
 from schedules.workload import Workload
 from tuner.bench.own import Choice, choose
 from tuner.board_transports import TRANSPORTS
+from tuner.build.pool import BuildPool
 from tuner.cli.program import run
+from tuner.device_check import Probes, build_probes
 
-pytestmark = pytest.mark.alone
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing())),
+]
 
 DENSE = "dense-u8s8-32x16-o24-float.c-u8"
 POINTWISE = "conv2d-u8s8-1x4x4x16-k1x1x32-s1-p0-float.c-u8"
@@ -55,7 +59,8 @@ class Machine:
         install_emulated_cublaslt(launcher.parent)
         patch.setenv("LD_LIBRARY_PATH", str(launcher.parent))
         patch.setitem(TRANSPORTS, TransportKind.GPU, lambda board: _transport(board, launcher))  # type: ignore[misc]
-        patch.setattr(tuner.bench.gpu.site, "BuildPool", EmulatedPool)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setattr(tuner.bench.gpu.site, "BuildPool", partial(BuildPool, server="emulated_build_server"))
         self.inventory = folder / "farm.toml"
         self.inventory.write_text(FARM)
         self.results = folder / "results"
@@ -71,15 +76,12 @@ def _transport(board: Board, launcher: Path) -> AgentTransport:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    if not any(profile.name == "cuda-sm90" for profile in schedules.target.PROFILES):
-        known = Profile("cuda-sm90", frozenset({"cuda_sm_90"}), "sm_90", (), 32, 255)
-        monkeypatch.setattr(schedules.target, "PROFILES", (*schedules.target.PROFILES, known))
     return Machine(tmp_path, monkeypatch)
 
 
 def test_a_table_of_layers_whose_outputs_were_verified(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     against = ("--against", "cublaslt,cublaslt-gemm")
-    assert machine.bench(DENSE, POINTWISE, SPATIAL, *against, *BRIEF) == 0
+    assert machine.bench(DENSE, POINTWISE, SPATIAL, DEPTHWISE, *against, *BRIEF) == 0
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
     head = r"Emulated GPU \(cuda-sm90\), driver 580\.65\.06, peak [\d.]+ TOPS, at most 2,141 at its highest clock"
@@ -87,15 +89,17 @@ def test_a_table_of_layers_whose_outputs_were_verified(machine: Machine, capsys:
     assert lines[3].split()[:7] == ["layer", "ours", "TOPS", "peak", "from", "cublaslt", "cublaslt-gemm"]
     assert re.search(r"^conv 1x1 4x4x16->32 +[\d.,]+ +[\d.]+ +[\d.]+% default +[\d.,]+\* +- ", shown.out, re.MULTILINE)
     assert re.search(r"^conv 3x3 5x5x8->16 +[\d.,]+ +[\d.]+ +[\d.]+% default +- +[\d.,]+\* ", shown.out, re.MULTILINE)
-    assert [line.split()[0] for line in shown.err.splitlines() if "/3" in line] == ["1/3", "2/3", "3/3"]
+    assert re.search(r"^dw 3x3 9x9x32 .* alone$", shown.out, re.MULTILINE)
+    assert [line.split()[0] for line in shown.err.splitlines() if "/4" in line] == ["1/4", "2/4", "3/4", "4/4"]
     with SqliteStore(machine.results / "records.db", readonly=True) as store:
         found = list(store.query(BenchResult))
-    assert [result.workload for result in found] == [DENSE, POINTWISE, SPATIAL]
+    assert [result.workload for result in found] == [DENSE, POINTWISE, SPATIAL, DEPTHWISE]
     assert {result.ours.outcome for result in found} == {Outcome.OK}, [result.ours.error for result in found]
     assert [[peer.outcome for peer in result.peers] for result in found] == [
         [Outcome.OK, Outcome.REJECTED],
         [Outcome.OK, Outcome.REJECTED],
         [Outcome.REJECTED, Outcome.OK],
+        [Outcome.REJECTED, Outcome.REJECTED],
     ]
     assert {result.device for result in found} == {"h100"}
     assert found[0].peers[0].workload == "dense-s8s8-32x16-o24-float.t-s8"
@@ -131,12 +135,22 @@ def test_layers_without_a_template_are_left_out(
 
 
 @pytest.mark.parametrize(("template", "loop"), [("cuda.dp4a", "words"), ("cuda.mma", "peak")])
-def test_a_template_is_held_against_its_own_peak(machine: Machine, template: str, loop: str) -> None:
+def test_a_template_is_held_against_its_own_peak(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, template: str, loop: str
+) -> None:
+    asked: list[str] = []
+
+    def listening(pool: BuildPool, target: Target, folder: Path, sizes: Mapping[str, int], loop: str) -> Probes:
+        asked.append(loop)
+        return build_probes(pool, target, folder, sizes, loop)
+
+    monkeypatch.setattr(tuner.bench.gpu.site, "build_probes", listening)
     assert machine.bench(DENSE, "--template", template, "--against", "cublaslt", *BRIEF) == 0
     with SqliteStore(machine.results / "records.db", readonly=True) as store:
         (found,) = store.query(BenchResult)
     assert found.candidate.template == template
-    assert EmulatedPool.probes[-1] == loop
+    assert found.ours.outcome is Outcome.OK, found.ours.error
+    assert asked == [loop]
 
 
 @pytest.mark.parametrize("name", ["x86-avx2", "cuda-sm123"])
