@@ -59,7 +59,7 @@ class BenchRow:
 
     Attributes:
         time_s: this library's median; None if it failed.
-        peak_share: of the peak that was measured in the same rounds; on a GPU, of what its tensor cores could do.
+        peak_share: of the peak that was measured in the same rounds.
         ops_per_s: operations per second of this library, two for a multiply-add.
         best_peer: the other library with the smallest net time.
         ratio: its net times over this library's: over 1 this library is faster.
@@ -205,8 +205,7 @@ def gpu_rate(result: BenchResult) -> float | None:
 
 
 def _peak_share(result: BenchResult, macs: int) -> float | None:
-    times_s, rate = result.ours.times_s, gpu_rate(result)
-    pairs = zip(times_s, [rate] * len(times_s) if rate else result.peak_ops_per_s, strict=False)
+    pairs = zip(result.ours.times_s, result.peak_ops_per_s, strict=False)
     shares = [2 * macs / (time_s * peak) for time_s, peak in pairs]
     return median(shares) if shares else None
 

@@ -48,6 +48,12 @@ class Probe:
     work: int
 
 
+def word_probe(target: Target) -> Probe:
+    """A GPU's loop of dot products of four bytes (DP4A), which its templates without tensor cores are held against."""
+    assert target.gpu is not None
+    return gpu_peak_probe(target.gpu, by_matrices=False)
+
+
 def peak_probe(target: Target) -> Probe:
     """A loop of the target's fastest exact int8 multiply-add, on registers or one cache line, in each thread."""
     if target.profile == AMX_PROFILE:

@@ -7,11 +7,11 @@ import operator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tvm
-from gpu_kernels import build_emulated_library
+from gpu_kernels import build_emulated_library, build_gpu_kernels
 from rpc_kernels import sha256_of
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
@@ -24,11 +24,19 @@ from tuner.bench.gpu.peers.matrices import matrices_of
 from tuner.build.job import Built, Job
 from tuner.verify import read_case
 
+# What a probe says that it does; it only adds ones.
+PROBE_WORK = 1_000_000
+
 
 class EmulatedPool:
-    """A pool that builds in this process, when it is asked. It takes usual layers: the float rule, and u8 out of it."""
+    """A pool that builds in this process, when it is asked. It takes usual layers: the float rule, and u8 out of it.
+
+    Attributes:
+        probes: that were asked for, of all pools.
+    """
 
     width = 1
+    probes: ClassVar[list[str]] = []
 
     def __init__(self, *_given: object) -> None:
         self._built: list[Built] = []
@@ -45,6 +53,13 @@ class EmulatedPool:
         return len(self._built)
 
     def submit(self, job: Job) -> None:
+        if job.probe:
+            folder = Path(job.folder)
+            folder.mkdir(parents=True)
+            (program,) = build_gpu_kernels(folder).request("increment").programs
+            self.probes.append(str(job.probe))
+            self._built.append(Built(job.id, Outcome.OK, program, work=PROBE_WORK))
+            return
         folder = Path(job.suite if job.candidate is None else job.folder)
         folder.mkdir(parents=True)
         program = None if job.candidate is None else _build(parse_workload(job.workload), Path(job.suite), folder)

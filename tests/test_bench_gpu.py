@@ -16,7 +16,7 @@ from gpu_kernels import build_gpu_kernels, install_emulated_cublaslt
 from rpc_kernels import Kernels
 
 from results.record import Outcome
-from rpc.request import Timing
+from rpc.request import Capabilities, Timing
 from rpc.timing import time_in_turn
 from schedules.template import Rejection
 from schedules.workload import parse_workload
@@ -26,6 +26,7 @@ from tuner.bench.gpu.peers import lt
 from tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
 from tuner.bench.gpu.peers.matrices import product_operands
 from tuner.bench.gpu.peers.registry import GPU_PEERS
+from tuner.bench.gpu.rates import gpu_rates
 from tuner.bench.layers import choose_layers
 from tuner.bench.match import Player, seat_peer
 from tuner.bench.peers.base import PeerError
@@ -128,6 +129,27 @@ def test_forms_have_the_same_work(peer: object) -> None:
 def test_every_layer_that_is_no_group_has_a_product() -> None:
     for layer in choose_layers(["resnet50", "bert_base"]):
         assert any(not isinstance(peer.form(layer), Rejection) for peer in CUBLASLT_PEERS)
+
+
+@pytest.mark.parametrize(
+    ("features", "environment", "rate"),
+    [
+        ({"avx2", "cuda_sm_80"}, {"gpu_multiprocessors": "108", "gpu_clock_khz": "1410000"}, 623.8e12),
+        ({"cuda_sm_75"}, {"gpu_multiprocessors": "40", "gpu_clock_khz": "1590000"}, 130.3e12),
+        (
+            {"cuda_sm_80", "cuda_sm_86", "cuda_sm_89"},
+            {"gpu_multiprocessors": "58", "gpu_clock_khz": "2040000"},
+            242.3e12,
+        ),
+        ({"cuda_sm_100"}, {"gpu_multiprocessors": "148", "gpu_clock_khz": "1965000"}, None),
+        ({"cuda_sm_80"}, {"gpu_multiprocessors": "many", "gpu_clock_khz": "1410000"}, None),
+        ({"avx2"}, {}, None),
+    ],
+)
+def test_rates_are_those_of_data_sheets(features: set[str], environment: dict[str, str], rate: float | None) -> None:
+    device = Capabilities("x86_64", "", "", "", frozenset(features), (0,), {}, environment)
+    found = gpu_rates(device)
+    assert [float(found[name]) for name in found] == ([] if rate is None else [pytest.approx(rate, rel=1e-3)])
 
 
 @pytest.mark.skipif(find_library(CUBLASLT) is None, reason="needs the extra `gpu-peers`: no libcublasLt is installed")

@@ -189,3 +189,30 @@ def test_the_values_are_json() -> None:
     assert [layer["verdict"] for layer in values["layers"]] == ["faster", "failed"]
     assert values["layers"][0]["raw_ratio"]["estimate"] > values["layers"][0]["ratio"]["estimate"]
     assert values["libraries"][1]["name"] == "onednn"
+
+
+def on_gpu(**environment: str) -> BenchResult:
+    """Three other libraries on a dense layer, the last of which does not take it."""
+    takes_none = Entrant("cublaslt-gemm", "13.0.2", DENSE, Outcome.REJECTED, error="is a product as its data lies")
+    peers = (exact("cublaslt", 20e-6, workload=DENSE), exact("cublaslt-s32", 10e-6, workload=DENSE), takes_none)
+    found = result(exact("int8tune", 16e-6, workload=DENSE), *peers, workload=DENSE)
+    return replace(found, environment={"gpu": "H100", "gpu_driver": "580.1", **environment})
+
+
+def test_a_table_of_a_gpu_has_rates_and_the_libraries_that_take_a_layer() -> None:
+    row = bench_row(on_gpu(gpu_int8_ops_per_s="2000000000000"), FACTS[DENSE])
+    assert row.ops_per_s == pytest.approx(2 * 1_025_024 / 16e-6)
+    assert row.ratio is not None
+    assert row.ratio.estimate == pytest.approx(10 / 16)
+    shown = render_bench(summarize_bench([row.result], FACTS, CLASSES))
+    head = "H100 (x86-avx512vnni), driver 580.1, peak 1.00 TOPS, at most 2.00 at its highest clock"
+    assert shown.splitlines()[0] == head
+    assert shown.splitlines()[3].split()[5:7] == ["cublaslt", "cublaslt-s32"]
+    assert "16.0  0.13  13% best        20.0        10.0*" in shown
+    assert "1 layer, cublaslt-gemm: rejected: is a product as its data lies" in shown
+
+
+@pytest.mark.parametrize("said", ["", "0", "many"])
+def test_a_gpu_whose_rate_nobody_knows_has_its_measured_peak_alone(said: str) -> None:
+    shown = render_bench(summarize_bench([on_gpu(gpu_int8_ops_per_s=said)], FACTS, CLASSES))
+    assert shown.splitlines()[0] == "H100 (x86-avx512vnni), driver 580.1, peak 1.00 TOPS"

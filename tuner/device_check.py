@@ -48,13 +48,16 @@ class Probes:
         return self.peak.program
 
 
-def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, int]) -> Probes:
+def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, int], loop: str = "peak") -> Probes:
     """Build the probes, the reading ones for the given levels and sizes in bytes.
+
+    Args:
+        loop: the peak loop, as `tuner.build.job.Job` names it.
 
     Raises:
         CampaignError: one of them does not build on this target.
     """
-    wanted: dict[str, str | int] = {"peak": "peak", **sizes}
+    wanted: dict[str, str | int] = {"peak": loop, **sizes}
     for name, probe in wanted.items():
         pool.submit(Job(f"probe {name}", target, str(folder / f"probe-{name}"), BUILD_LIMIT_S, probe=probe))
     built: dict[str, Built] = {}

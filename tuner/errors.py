@@ -13,7 +13,6 @@ TunerError
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
 │   ├── NoPeersError           nothing to compare with is installed
-│   │   └── NoGpuPeersError    nothing to compare with on a GPU is
 │   └── NoMetaScheduleError    TVM's MetaSchedule is not installed whole
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
 │   └── BuildClusterError      the cluster that builds candidates can't be reached, refuses, or was lost
@@ -74,10 +73,6 @@ class BenchSpecError(BenchError):
 
 class NoPeersError(BenchError):
     """Nothing to compare with is installed."""
-
-
-class NoGpuPeersError(NoPeersError):
-    """Nothing to compare with on a GPU is installed."""
 
 
 class NoMetaScheduleError(BenchError):

@@ -71,10 +71,11 @@ def _shown_peers(summary: BenchSummary) -> list[str]:
 def _gpu_head(summary: BenchSummary) -> list[str]:
     result = summary.rows[0].result
     rate = gpu_rate(result)
-    most = f"{tera(rate)} TOPS of int8 at its highest clock" if rate else "its rate is not known"
+    most = f", at most {tera(rate)} at its highest clock" if rate else ""
+    loop = median([peak for row in summary.rows for peak in row.result.peak_ops_per_s])
     driver = result.environment.get("gpu_driver", "unknown")
     return [
-        f"{_gpu(summary)} ({result.target}), driver {driver}, {most}",
+        f"{_gpu(summary)} ({result.target}), driver {driver}, peak {tera(loop)} TOPS{most}",
         "times in us, a call is a node of a CUDA graph; TOPS are ours",
     ]
 

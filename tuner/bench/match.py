@@ -9,7 +9,7 @@ from pathlib import Path
 
 from results.record import Entrant, Outcome
 from rpc.request import Program, Timing
-from rpc.timing import Timeable, time_in_turn
+from rpc.timing import time_in_turn
 from schedules.operands import Operands
 from schedules.template import Rejection
 from schedules.workload import Workload, parse_workload
@@ -115,20 +115,17 @@ def _judged(player: Player, workload: str, found: tuple[int, int] | None, tolera
     return Seated(player, workload)
 
 
-def play(
-    seated: Sequence[Seated], peak: PeakLoop | None, timing: Timing
-) -> tuple[tuple[Entrant, ...], tuple[float, ...]]:
+def play(seated: Sequence[Seated], peak: PeakLoop, timing: Timing) -> tuple[tuple[Entrant, ...], tuple[float, ...]]:
     """Let those that can take turns, the peak loop among them; how each did, and operations per second of the loop.
 
     Raises:
         BenchError: the peak loop failed.
     """
     able = [seat for seat in seated if seat.outcome is Outcome.OK]
-    timed: list[Timeable] = [*(seat.player.contestant for seat in able), *([peak] if peak else [])]
-    times_s = time_in_turn(timed, timing)[0] if timed else ()
-    taken = {id(seat): taken_s for seat, taken_s in zip(able, times_s, strict=False)}
+    times_s, _ = time_in_turn([peak, *(seat.player.contestant for seat in able)], timing)
+    taken = dict(zip(map(id, able), times_s[1:], strict=True))
     entrants = tuple(seat.entrant(taken.get(id(seat), ())) for seat in seated)
-    return entrants, tuple(peak.ops_per_s(time_s) for time_s in times_s[-1]) if peak else ()
+    return entrants, tuple(peak.ops_per_s(time_s) for time_s in times_s[0])
 
 
 def with_overhead(player: Player, folder: Path, timing: Timing) -> Player:

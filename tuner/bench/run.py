@@ -72,7 +72,6 @@ class Bench:
     Attributes:
         name: under which results are recorded.
         players: this library, then the others.
-        peak: none on a GPU.
         template: as in a `BenchSpec`.
     """
 
@@ -80,7 +79,7 @@ class Bench:
     timing: Timing
     site: Site
     players: Sequence[Player]
-    peak: PeakLoop | None
+    peak: PeakLoop
     template: str | None = None
 
     def compare(self, workload: Workload, folder: Path) -> BenchResult:
@@ -133,7 +132,7 @@ def run_bench(
             timing=spec.timing,
             site=site,
             players=_players(spec, contestants, site),
-            peak=_peak_loop(contestants, site),
+            peak=PeakLoop(contestants.add(site.measuring), site.probes.peak_program, site.probes.peak.work),
             template=spec.template,
         )
         _compare_all(bench, spec.layers, listen, stop_requested, leave_out)
@@ -142,14 +141,8 @@ def run_bench(
 
 def _site(spec: BenchSpec, results: Path) -> AbstractContextManager[Site]:
     if spec.board is not None:
-        return open_gpu_site(spec.board, results, "bench", spec.profile)
+        return open_gpu_site(spec.board, results, "bench", spec.profile, spec.template)
     return open_site(results, "bench", spec.profile, spec.threads)
-
-
-def _peak_loop(contestants: Contestants, site: Site) -> PeakLoop | None:
-    if site.own_probes is None:
-        return None
-    return PeakLoop(contestants.add(site.measuring), site.probes.peak_program, site.probes.peak.work)
 
 
 def _players(spec: BenchSpec, contestants: Contestants, site: Site) -> list[Player]:

@@ -32,7 +32,7 @@ class Site:
         name: of the device, as records have it.
         measuring, building: cores.
         folder: takes files, and is gone in the end.
-        own_probes: the loop that measures the peak; none on a GPU.
+        probes: the loop that measures the peak.
         gpu: the number of the GPU that layers run on; None: they run on the measuring cores.
     """
 
@@ -45,14 +45,8 @@ class Site:
     store: Store
     folder: Path
     preparation: Preparation
-    own_probes: Probes | None
+    probes: Probes
     gpu: int | None = None
-
-    @property
-    def probes(self) -> Probes:
-        """Those of a site that has some."""
-        assert self.own_probes is not None
-        return self.own_probes
 
     def record(
         self,

@@ -34,7 +34,7 @@ from rpc.mca.estimate import estimate_cycles
 from rpc.request import Case, Program
 from schedules.errors import ConfigError
 from schedules.lowering import compile_function
-from schedules.probes import bandwidth_probe, peak_probe
+from schedules.probes import bandwidth_probe, peak_probe, word_probe
 from schedules.registry import template_named
 from schedules.target import Target
 from schedules.workload import parse_workload
@@ -80,7 +80,8 @@ def link(function: Any, target: Target, library: Path) -> None:
 
 
 def _build_probe(job: Job, folder: Path) -> Built:
-    probe = peak_probe(job.target) if job.probe == "peak" else bandwidth_probe(job.target, int(job.probe))
+    loops = {"peak": peak_probe, "words": word_probe}
+    probe = loops[job.probe](job.target) if isinstance(job.probe, str) else bandwidth_probe(job.target, job.probe)
     library = folder / "probe.so"
     link(probe.function, job.target, library)
     files = [folder / f"{position}.npy" for position in range(len(probe.inputs) + 1)]

@@ -24,7 +24,7 @@ class Job:
         limit_s: after this long the build is killed.
         candidate: to be built, with its cases from the folder `suite`.
         suite: folder of the suite of `workload`; without a candidate, the suite is to be written there.
-        probe: `peak`, or the bytes that a bandwidth probe reads.
+        probe: `peak`, or `words` for a GPU's loop without tensor cores, or the bytes that a bandwidth probe reads.
         estimate_cpu: whose cycles a candidate is estimated to take, by LLVM's name; empty: they are not.
     """
 

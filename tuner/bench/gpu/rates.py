@@ -21,9 +21,14 @@ OPS_OF_A_CYCLE: Mapping[str, int] = {
 
 def gpu_rates(device: Capabilities) -> dict[str, str]:
     """The rate for an environment; empty where the device is no GPU, or is one whose rate is not known."""
-    own = max((name for name in device.features if name.startswith("cuda_sm_")), default="")
+    own = max((name for name in device.features if name.startswith("cuda_sm_")), key=_number, default="")
     said = [device.environment.get(name, "") for name in ("gpu_multiprocessors", "gpu_clock_khz")]
     if own not in OPS_OF_A_CYCLE or not all(value.isdigit() and len(value) < 10 for value in said):
         return {}
     multiprocessors, clock_khz = map(int, said)
     return {GPU_RATE: str(OPS_OF_A_CYCLE[own] * multiprocessors * clock_khz * 1000)}
+
+
+def _number(feature: str) -> int:
+    written = feature.rpartition("_")[2]
+    return int(written) if written.isdigit() else 0

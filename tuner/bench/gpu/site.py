@@ -18,11 +18,14 @@ from tuner.bench.site import Site
 from tuner.board_transports import TRANSPORTS
 from tuner.build.pool import BuildPool
 from tuner.cores import bound_to, measuring_and_build_cores
+from tuner.device_check import build_probes
 from tuner.errors import BenchSpecError
 from tuner.folders import STORE_FILE, make_folder, work_folder
 
 _PREFIX = "cuda-sm"
 _SHOWN = 60
+# Templates whose kernels multiply by DP4A.
+_OF_WORDS = ("cuda.dp4a", "cuda.depthwise")
 _FEATURE = re.compile(r"cuda_sm_(\d+)")
 
 
@@ -39,10 +42,16 @@ def require_gpu(board: Board) -> int:
 
 
 @contextmanager
-def open_gpu_site(board: Board, results: Path, purpose: str, profile: str | None) -> Iterator[Site]:
+def open_gpu_site(
+    board: Board, results: Path, purpose: str, profile: str | None, template: str | None = None
+) -> Iterator[Site]:
     """A site whose records are in `results/records.db`, under the board's name.
 
+    Args:
+        template: whose kernels are compared, which decides the peak loop: of tensor cores, or without them.
+
     Raises:
+        CampaignError: the peak loop does not build.
         BenchSpecError: the board is no GPU of this machine.
         DeviceStartError: the GPU can't be used.
         UnknownTargetError: there is no such profile, or none for this GPU.
@@ -59,6 +68,7 @@ def open_gpu_site(board: Board, results: Path, purpose: str, profile: str | None
         folder = stack.enter_context(work_folder(results, purpose))
         with bound_to(building):
             pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log"))
+            probes = build_probes(pool, target, folder, {}, "words" if template in _OF_WORDS else "peak")
         preparation = Preparation(pool, transport, target)
         yield Site(
             name=board.name,
@@ -70,7 +80,7 @@ def open_gpu_site(board: Board, results: Path, purpose: str, profile: str | None
             store=store,
             folder=folder,
             preparation=preparation,
-            own_probes=None,
+            probes=probes,
             gpu=gpu,
         )
 
