@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.arm.blocked_form import BlockedForm
 from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
@@ -189,7 +190,7 @@ class ConvForm:
         padded = np.pad(tiles, [(0, 0), (0, 0), (0, 0), (0, self.slack)])
         words = self._in_order(padded.reshape(*tiles.shape[:2], self.image.window.kernel[0], -1, self.taps))
         if self.is_paired:
-            return split_weights(words.reshape(len(tiles), -1))
+            return split_weights(words.reshape(len(tiles), 1, -1))
         return with_headers(words.reshape(len(tiles), -1).astype(np.int8), np.zeros(len(tiles), np.int8))
 
     def _in_order(self, words: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
@@ -214,8 +215,17 @@ class ConvForm:
         return 0
 
 
-def conv_form(image: Image, config: Mapping[str, Value], threads: int) -> ConvForm:
+def conv_form(image: Image, config: Mapping[str, Value], threads: int) -> ConvForm | BlockedForm:
     """The form of one config."""
+    if config["products"] == "c8":
+        return BlockedForm(
+            image,
+            tile_columns=int(config["tile_columns"]),
+            tile_channels=int(config["tile_channels"]),
+            outer=str(config["outer"]),
+            unroll=int(config["unroll"]),
+            threads=threads,
+        )
     return ConvForm(
         image,
         tile_columns=int(config["tile_columns"]),

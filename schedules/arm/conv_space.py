@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from schedules.arm.blocked_form import BlockedForm
 from schedules.arm.conv_form import PAIRED, ConvForm, conv_form
 from schedules.arm.tiling import LANES, REGISTER_BYTES
 from schedules.image import Image
@@ -56,10 +57,10 @@ def conv_space(image: Image, has_dot: bool, threads: int) -> ConfigSpace:
         Knob("tile_columns", tile_sizes(image.output[1], MAX_TILE_COLUMNS)),
         Knob("tile_channels", _tile_channels(image)),
         Knob("outer", ("weights", "image")),
-        Knob("unroll", (1, 2, 4, 6, 8, 12)),
+        Knob("unroll", (1, 2, 4, 6, 8, 9, 12)),
     )
 
-    def form(config: Mapping[str, Value]) -> ConvForm:
+    def form(config: Mapping[str, Value]) -> ConvForm | BlockedForm:
         return conv_form(image, config, threads)
 
     constraints = (
@@ -91,15 +92,19 @@ def _tile_channels(image: Image) -> tuple[int, ...]:
     return tuple(channels for channels in TILE_CHANNELS if channels <= needed)
 
 
-def turn_products(form: ConvForm) -> int:
+def turn_products(form: ConvForm | BlockedForm) -> int:
     """Multiplications in one turn of the loop over steps."""
+    if isinstance(form, BlockedForm):
+        return 2 * form.sums * form.steps_of_turn
     per_step = form.words_of_step * form.tile_channels * form.taps * form.tile_columns
     values = {"wide": LANES, "dot": REGISTER_BYTES}.get(form.products, REGISTER_BYTES // 2)
     return per_step // values * form.unroll
 
 
-def estimated_cycles(form: ConvForm) -> float:
+def estimated_cycles(form: ConvForm | BlockedForm) -> float:
     """A rough count for an in-order core, of the thread with the largest share."""
+    if isinstance(form, BlockedForm):
+        return _blocked_cycles(form)
     image, cycles = form.image, CYCLES[form.products]
     columns, channels = form.tile_columns, form.tile_channels
     word = cycles.products * columns * channels + cycles.weights * channels + cycles.data * columns
@@ -113,7 +118,17 @@ def estimated_cycles(form: ConvForm) -> float:
     return tile * form.largest_share + copied / form.threads
 
 
-def _features(form: ConvForm) -> dict[str, float]:
+def _blocked_cycles(form: BlockedForm) -> float:
+    image = form.image
+    steps = math.prod(image.window.kernel) * form.blocks
+    turns = steps / form.steps_of_turn
+    sums = 3 * form.sums * steps * 1.04 + turns * 20 + 60 + form.sums * 1
+    tile = form.steps_of_tile * sums + 2 * form.tile_columns * form.tile_channels + 30
+    copied = image.batch * form.image.groups * form.group_bytes * 0.2
+    return tile * form.largest_share * image.output[1] / form.tile_columns / form.tiles_of_a_row + copied / form.threads
+
+
+def _features(form: ConvForm | BlockedForm) -> dict[str, float]:
     """What a cost model can know before anything is built; bytes and counts, not times."""
     image = form.image
     reduction = image.window.kernel[0] * image.runs * image.run_length

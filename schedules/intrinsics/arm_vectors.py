@@ -5,12 +5,14 @@ Names and semantics: Arm Architecture Reference Manual for A-profile, chapter C7
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
 LANES = 4
 BYTES = 16
+LOADED_TOGETHER = (1, 2, 3, 4)
 
 
 def call(name: str, dtype: str, *arguments: Any) -> Any:
@@ -139,3 +141,74 @@ def keep_order(value: Any) -> None:
     """Let LLVM move no instruction from before this place to behind it, or back. No instruction."""
     # A use of any value that is computed by then; LLVM's schedulers end a region there.
     T.evaluate(T.call_llvm_intrin("void", "llvm.fake.use", value))
+
+
+def import_loads() -> Any:
+    """A frame in which `load_registers` and `hidden` can be used: their LLVM functions, which are inlined."""
+    return T.attr(T.int32(0), "pragma_import_llvm", "\n".join([*map(_load_text, LOADED_TOGETHER), _HIDDEN_TEXT]))
+
+
+def hidden(buffer: Any, at: Any) -> Any:
+    """The address of a buffer's element, computed here; LLVM knows nothing else of it. No instruction."""
+    return T.Bind(T.call_extern("handle", "int8tune_hidden", T.address_of(buffer[at])))
+
+
+def moved(address: Any, count: int) -> Any:
+    """Such an address so many bytes further, computed here."""
+    return T.Bind(T.call_extern("handle", "int8tune_moved", address, T.int64(count)))
+
+
+def load_registers(address: Any, count: int) -> list[Any]:
+    """int8x16 each, one behind the other in memory, loaded together (LD1 of one to four registers)."""
+    name = f"int8tune_load_{count}"
+    loaded = T.Bind(T.call_extern(f"int8x{BYTES * count}", name, address))
+    return [T.Shuffle([loaded], list(range(BYTES * index, BYTES * (index + 1)))) for index in range(count)]
+
+
+def store_registers(address: Any, values: Sequence[Any]) -> None:
+    """int8x16 each, two to four, one behind the other in memory, stored together (ST1)."""
+    T.evaluate(T.call_llvm_intrin("void", f"llvm.aarch64.neon.st1x{len(values)}", *values, address))
+
+
+def _load_text(count: int) -> str:
+    """An LLVM function of the registers that one LD1 loads, in one vector: TIR has no tuples."""
+    if count == 1:
+        return f"define {_vector(BYTES)} @int8tune_load_1(ptr %at) {{\n%r = load {_vector(BYTES)}, ptr %at, align 1\nret {_vector(BYTES)} %r\n}}"
+    types = "{ " + ", ".join([_vector(BYTES)] * count) + " }"
+    called = f"@llvm.aarch64.neon.ld1x{count}.v16i8.p0"
+    lines = [
+        f"declare {types} {called}(ptr)",
+        f"define {_vector(BYTES * count)} @int8tune_load_{count}(ptr %at) {{",
+        f"%all = call {types} {called}(ptr %at)",
+        *(f"%r{index} = extractvalue {types} %all, {index}" for index in range(count)),
+        f"%joined1 = shufflevector {_vector(BYTES)} %r0, {_vector(BYTES)} poison, {_order(BYTES, BYTES)}",
+    ]
+    for index in range(1, count):
+        # A shuffle takes two vectors of one length.
+        done, size = _vector(BYTES * index), BYTES * (index + 1)
+        lines.append(f"%wide{index} = shufflevector {_vector(BYTES)} %r{index}, {_vector(BYTES)} poison, {_order(BYTES, BYTES * index)}")
+        lines.append(f"%joined{index + 1} = shufflevector {done} %joined{index}, {done} %wide{index}, {_order(size, size)}")
+    return "\n".join([*lines, f"ret {_vector(BYTES * count)} %joined{count}", "}"])
+
+
+def _vector(count: int) -> str:
+    return f"<{count} x i8>"
+
+
+def _order(count: int, length: int) -> str:
+    """The first `count` bytes in order, as a mask of a shuffle, filled up to a length."""
+    places = [f"i32 {index}" if index < count else "i32 poison" for index in range(length)]
+    return f"<{length} x i32> <{', '.join(places)}>"
+
+
+_HIDDEN_TEXT = """
+define ptr @int8tune_hidden(ptr %at) {
+  %same = call ptr asm sideeffect "", "=r,0"(ptr %at)
+  ret ptr %same
+}
+define ptr @int8tune_moved(ptr %at, i64 %count) {
+  %to = getelementptr i8, ptr %at, i64 %count
+  %same = call ptr asm sideeffect "", "=r,0"(ptr %to)
+  ret ptr %same
+}
+"""
