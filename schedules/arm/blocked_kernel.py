@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -11,7 +12,7 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arm.blocked_form import PARTS, BlockedForm
 from schedules.arm.blocked_image import BlockedImage
-from schedules.arm.blocked_products import TOGETHER, BlockedProducts, BlockedStep
+from schedules.arm.blocked_products import BlockedProducts, BlockedStep
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.tile_loops import emit_tiles
 from schedules.arm.tiling import HEADER_BYTES, LANES
@@ -122,27 +123,35 @@ class _TileWriter:
     def _blocks(self, data_at: Any, weight_at: Any) -> None:
         """The taps of a turn, of all blocks."""
         form, block_bytes = self.form, self.form.block_bytes(self.columns)
-        turns, taps = form.whole_blocks // form.blocks_of_turn, form.rows_of_turn * self.problem.window.kernel[1]
-        turn_bytes = form.blocks_of_turn * taps * form.step_bytes
+        turns = form.whole_blocks // form.blocks_of_turn
+        turn_bytes = form.blocks_of_turn * block_bytes, form.steps_of_turn * form.step_bytes
 
-        def turn(index: Any) -> None:
-            at = data_at + index * (form.blocks_of_turn * block_bytes), weight_at + index * turn_bytes
-            self._steps(*at, form.blocks_of_turn, is_half=False)
+        def data(turn: Any) -> Any:
+            return arm.hidden(self.data, data_at + turn * turn_bytes[0])
 
-        repeat(turns, turn)
+        def weights(turn: Any) -> Any:
+            return arm.hidden(self.weight, weight_at + turn * turn_bytes[1])
+
+        steps = self._steps(form.blocks_of_turn)
+        if turns > 1:
+            self._products([*steps, BlockedStep(*turn_bytes)]).emit_loop(turns, data(0), weights(0))
+        elif turns:
+            self._products(steps).emit(data(0), weights(0))
         if form.has_half:
-            self._steps(data_at + form.whole_blocks * block_bytes, weight_at + turns * turn_bytes, 1, is_half=True)
+            steps = [replace(step, is_half=True) for step in self._steps(1)]
+            self._products(steps).emit(data(turns), weights(turns))
 
-    def _steps(self, data_at: Any, weight_at: Any, blocks: int, *, is_half: bool) -> None:
-        """A turn: some blocks at its taps."""
-        form, kernel_columns = self.form, self.problem.window.kernel[1]
-        places = itertools.product(range(blocks), range(form.rows_of_turn), range(kernel_columns))
-        steps = [
-            BlockedStep(block * form.block_bytes(self.columns) + form.tap_at(row, column), index * form.step_bytes, is_half)
+    def _products(self, steps: Sequence[BlockedStep]) -> BlockedProducts:
+        return BlockedProducts(self.columns, self.form.step_channels, self.sums, steps)
+
+    def _steps(self, blocks: int) -> list[BlockedStep]:
+        """A turn: so many blocks at its taps."""
+        form, block_bytes = self.form, self.form.block_bytes(self.columns)
+        places = itertools.product(range(blocks), range(form.rows_of_turn), range(self.problem.window.kernel[1]))
+        return [
+            BlockedStep(block * block_bytes + form.tap_at(row, column), index * form.step_bytes)
             for index, (block, row, column) in enumerate(places)
         ]
-        data, weights = arm.hidden(self.data, data_at), arm.hidden(self.weight, weight_at)
-        BlockedProducts(self.columns, form.step_channels, self.sums, data, weights).emit(steps)
 
     def _added(self, column: int) -> Sequence[Any]:
         """The totals of a column: one int32x4 for four channels."""

@@ -54,7 +54,7 @@ def conv_space(image: Image, has_dot: bool, threads: int) -> ConfigSpace:
     """The decisions of a convolution."""
     knobs = (
         Knob("products", _products(image, has_dot)),
-        Knob("tile_columns", tile_sizes(image.output[1], MAX_TILE_COLUMNS)),
+        Knob("tile_columns", tuple(range(1,9))),
         Knob("tile_channels", _tile_channels(image)),
         Knob("outer", ("weights", "image")),
         Knob("unroll", (1, 2, 4, 6, 8, 9, 12)),

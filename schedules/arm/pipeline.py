@@ -7,7 +7,7 @@ everything first, for which there are too few registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 # How many sums lie between one stage of a sum and its next.
@@ -15,16 +15,16 @@ STAGE_DISTANCE = 2
 
 
 class Values:
-    """Values that are made where they are asked for first."""
+    """Values that are made where they are asked for first; `made` are those that there are."""
 
-    def __init__(self, make: Callable[[Values, Any], Any]) -> None:
+    def __init__(self, make: Callable[[Values, Any], Any], made: Mapping[Hashable, Any] | None = None) -> None:
         self._make = make
-        self._made: dict[Hashable, Any] = {}
+        self.made: dict[Hashable, Any] = dict(made or {})
 
     def __getitem__(self, key: Hashable) -> Any:
-        if key not in self._made:
-            self._made[key] = self._make(self, key)
-        return self._made[key]
+        if key not in self.made:
+            self.made[key] = self._make(self, key)
+        return self.made[key]
 
     def prepare(self, keys: Iterable[Hashable]) -> None:
         for key in keys:

@@ -149,13 +149,13 @@ def import_loads() -> Any:
 
 
 def hidden(buffer: Any, at: Any) -> Any:
-    """The address of a buffer's element, computed here; LLVM knows nothing else of it. No instruction."""
-    return T.Bind(T.call_extern("handle", "int8tune_hidden", T.address_of(buffer[at])))
+    """The address of a buffer's element as int64, computed here; LLVM knows nothing else of it. No instruction."""
+    return T.Bind(T.call_extern("int64", "int8tune_hidden", T.address_of(buffer[at])))
 
 
 def moved(address: Any, count: int) -> Any:
-    """Such an address so many bytes further, computed here."""
-    return T.Bind(T.call_extern("handle", "int8tune_moved", address, T.int64(count)))
+    """Such an address so many bytes further, computed here (ADD)."""
+    return T.Bind(T.call_extern("int64", "int8tune_moved", address, T.int64(count)))
 
 
 def load_registers(address: Any, count: int) -> list[Any]:
@@ -173,12 +173,13 @@ def store_registers(address: Any, values: Sequence[Any]) -> None:
 def _load_text(count: int) -> str:
     """An LLVM function of the registers that one LD1 loads, in one vector: TIR has no tuples."""
     if count == 1:
-        return f"define {_vector(BYTES)} @int8tune_load_1(ptr %at) {{\n%r = load {_vector(BYTES)}, ptr %at, align 1\nret {_vector(BYTES)} %r\n}}"
+        return f"define {_vector(BYTES)} @int8tune_load_1(i64 %place) {{\n%at = inttoptr i64 %place to ptr\n%r = load {_vector(BYTES)}, ptr %at, align 1\nret {_vector(BYTES)} %r\n}}"
     types = "{ " + ", ".join([_vector(BYTES)] * count) + " }"
     called = f"@llvm.aarch64.neon.ld1x{count}.v16i8.p0"
     lines = [
         f"declare {types} {called}(ptr)",
-        f"define {_vector(BYTES * count)} @int8tune_load_{count}(ptr %at) {{",
+        f"define {_vector(BYTES * count)} @int8tune_load_{count}(i64 %place) {{",
+        "%at = inttoptr i64 %place to ptr",
         f"%all = call {types} {called}(ptr %at)",
         *(f"%r{index} = extractvalue {types} %all, {index}" for index in range(count)),
         f"%joined1 = shufflevector {_vector(BYTES)} %r0, {_vector(BYTES)} poison, {_order(BYTES, BYTES)}",
@@ -202,13 +203,13 @@ def _order(count: int, length: int) -> str:
 
 
 _HIDDEN_TEXT = """
-define ptr @int8tune_hidden(ptr %at) {
-  %same = call ptr asm sideeffect "", "=r,0"(ptr %at)
-  ret ptr %same
+define i64 @int8tune_hidden(ptr %at) {
+  %same = call i64 asm sideeffect "", "=r,0"(ptr %at)
+  ret i64 %same
 }
-define ptr @int8tune_moved(ptr %at, i64 %count) {
-  %to = getelementptr i8, ptr %at, i64 %count
-  %same = call ptr asm sideeffect "", "=r,0"(ptr %to)
-  ret ptr %same
+define i64 @int8tune_moved(i64 %at, i64 %count) {
+  %to = add i64 %at, %count
+  %same = call i64 asm sideeffect "", "=r,0"(i64 %to)
+  ret i64 %same
 }
 """
