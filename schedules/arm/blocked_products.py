@@ -21,13 +21,13 @@ from schedules.intrinsics import arm_vectors as arm
 from schedules.written.accumulators import ON_STACK, Accumulators
 
 # How many sums ahead of their use operands are loaded; registers of a load; addresses that are computed together.
-DATA_AHEAD, WEIGHTS_AHEAD = 5, 3
+DATA_AHEAD, WEIGHTS_AHEAD = 5, 2
 MOST_TOGETHER = 4
 ADDRESSES = 16
 # Sums that a turn begins for the next one.
 BEGUN = 2 * STAGE_DISTANCE
-# Registers of sums and data that leave enough for weights by fours.
-PLENTY = 18
+# Registers of sums that leave enough for weights by fours.
+PLENTY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +173,4 @@ class BlockedProducts:
 
 def weights_together(columns: int, channels: int) -> int:
     """Registers of weights that are loaded together: fewer where sums leave few registers."""
-    return MOST_TOGETHER if columns * channels + 2 * columns <= PLENTY else MOST_TOGETHER // 2
+    return MOST_TOGETHER if columns * channels <= PLENTY else MOST_TOGETHER // 2
