@@ -88,15 +88,10 @@ class BlockedForm:
         """Blocks of a group's channels."""
         return math.ceil(self.image.group_channels / BLOCK)
 
-    @property
-    def whole_blocks(self) -> int:
-        """Blocks that have more than half their channels."""
-        return self.blocks - self.has_half
-
-    @property
-    def has_half(self) -> bool:
-        """Whether the last block has no more than half its channels."""
-        return 0 < self.image.group_channels % BLOCK <= HALF_BYTES
+    def is_half(self, block: int) -> bool:
+        """Whether a block of a turn is known to have no more than half its channels."""
+        left = self.image.group_channels - block * BLOCK
+        return self.blocks_of_turn == self.blocks and left <= HALF_BYTES
 
     @property
     def rows_of_turn(self) -> int:
@@ -107,7 +102,12 @@ class BlockedForm:
     @property
     def blocks_of_turn(self) -> int:
         most = self.unroll // (self.rows_of_turn * self.image.window.kernel[1])
-        return max((count for count in range(1, most + 1) if self.whole_blocks % count == 0), default=1)
+        return max((count for count in range(1, most + 1) if self.blocks % count == 0), default=1)
+
+    @property
+    def turns(self) -> int:
+        """Turns that one part of a sum takes."""
+        return self.image.window.kernel[0] // self.rows_of_turn * (self.blocks // self.blocks_of_turn)
 
     @property
     def steps_of_turn(self) -> int:
@@ -119,13 +119,18 @@ class BlockedForm:
         return self.step_channels * BLOCK
 
     @property
+    def turn_bytes(self) -> int:
+        """Memory of the weights of one turn."""
+        return self.steps_of_turn * self.step_bytes
+
+    @property
     def part_bytes(self) -> int:
-        """Memory of one part of the weights of `step_channels`."""
-        return math.prod(self.image.window.kernel) * self.blocks * self.step_bytes
+        """Memory of one part of a tile's weights."""
+        return self.steps_of_tile * self.turns * self.turn_bytes
 
     @property
     def tile_bytes(self) -> int:
-        return HEADER_BYTES + self.steps_of_tile * PARTS * self.part_bytes
+        return HEADER_BYTES + PARTS * self.part_bytes
 
     @property
     def weight_length(self) -> int:
@@ -225,7 +230,7 @@ class BlockedForm:
         tiles = padded[self.channels].reshape(-1, *sums, *of_rows, columns, self.blocks, BLOCK)
         # The loop over rows, blocks, rows and columns of a turn, output channels.
         steps = tiles.transpose(0, 1, 3, 6, 4, 5, 2, 7)
-        return split_weights(steps.reshape(*steps.shape[:2], -1))
+        return split_weights(steps.reshape(len(steps), -1))
 
     def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
         """Nothing is left of it: packed weights are without."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -12,14 +11,14 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arm.blocked_form import PARTS, BlockedForm
 from schedules.arm.blocked_image import BlockedImage
-from schedules.arm.blocked_products import BlockedProducts, BlockedStep
+from schedules.arm.blocked_products import MOST_TOGETHER, BlockedProducts, BlockedStep
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.tile_loops import emit_tiles
-from schedules.arm.tiling import HEADER_BYTES, LANES
+from schedules.arm.tiling import HEADER_BYTES, LANES, REGISTER_BYTES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import ON_STACK, Accumulators
-from schedules.written.rows import repeat, share, store_vector
+from schedules.written.rows import repeat, store_vector
 from schedules.written.signature import Arguments, declare_arguments
 
 
@@ -35,38 +34,23 @@ def write_blocked(workload: Conv2d | Dense, form: BlockedForm) -> Any:
 def _write(form: BlockedForm, arguments: Arguments) -> None:
     image = BlockedImage(form, arguments)
     image.write()
-    starts = _bias_rows(form, arguments)
     whole, rest = divmod(form.image.output[1], form.tile_columns)
     channel_tiles, rows = form.image.groups * form.channel_tiles, form.image.batch * form.image.output[0]
     for first, tiles, columns in ((0, whole, form.tile_columns), (whole, min(rest, 1), rest)):
         if tiles:
-            writer = _TileWriter(form, arguments, image.buffer, starts, columns, first * form.tile_columns)
+            writer = _TileWriter(form, arguments, image.buffer, columns, first * form.tile_columns)
+            writer.write_offsets()
             emit_tiles(form.outer == "weights", (channel_tiles, rows, tiles), form.threads, writer)
-
-
-def _bias_rows(form: BlockedForm, arguments: Arguments) -> Any:
-    """What each sum's four lanes begin with: its bias, and zeros."""
-    positions = len(form.channels)
-    rows = T.alloc_buffer((positions * LANES,), "int32")
-
-    def some(index: Any) -> None:
-        values = [arguments.bias.vload([index * LANES], f"int32x{LANES}"), T.broadcast(T.int32(0), LANES)]
-        for place in range(LANES):
-            row = T.Shuffle(values, [place, LANES, LANES, LANES])
-            store_vector(rows, (index * LANES + place) * LANES, row, LANES)
-
-    share(positions // LANES, form.threads, some)
-    return rows
 
 
 class _TileWriter:
     """Emits tiles of `columns`, the first of which begins at column `first` of a row."""
 
     def __init__(
-        self, form: BlockedForm, arguments: Arguments, data: Any, starts: Any, columns: int, first: int
+        self, form: BlockedForm, arguments: Arguments, data: Any, columns: int, first: int
     ) -> None:
         self.form, self.problem = form, form.image
-        self.weight, self.data, self.starts = arguments.weight, data, starts
+        self.weight, self.bias, self.data = arguments.weight, arguments.bias, data
         self.columns, self.first = columns, first
         self.epilogue = Epilogue(self.problem.numerics, arguments)
 
@@ -87,71 +71,73 @@ class _TileWriter:
         data_at = (n * problem.groups + group) * form.group_bytes + x * form.column_bytes
         data_at += y * (problem.window.stride[0] // form.row_step) * form.row_bytes
         parts = T.Bind(1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32"))
-        repeat(form.steps_of_tile, lambda step: self._sum_up(k, step, data_at, parts))
+        data = arm.hidden(self.data, data_at)
+        products = BlockedProducts(self.columns, form.step_channels, self.sums, self._steps())
+        products.begin(data, arm.hidden(self.weight, k * form.tile_bytes + HEADER_BYTES))
+        repeat(form.steps_of_tile, lambda step: self._sum_up(k, step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)
 
     def _group(self, k: Any) -> Any:
         return k // self.form.channel_tiles if self.problem.groups > 1 else 0
 
-    def _sum_up(self, k: Any, step: Any, data_at: Any, parts: Any) -> None:
+    def _sum_up(self, k: Any, step: Any, data: Any, parts: Any, products: BlockedProducts) -> None:
         """The totals of some of a tile's channels."""
         form = self.form
-        weight_at = k * form.tile_bytes + HEADER_BYTES + step * (PARTS * form.part_bytes)
-        self._start(k * form.tile_channels + step * form.step_channels)
-        with T.serial(0, parts) as part:
-            self._reduce(data_at, weight_at + part * form.part_bytes)
+        weight_at = k * form.tile_bytes + HEADER_BYTES + step * (form.turns * form.turn_bytes)
+        weights = arm.hidden(self.weight, weight_at)
+
+        def turn(index: Any) -> None:
+            """Which the next one follows: of this sum, or the first of the next."""
+            offsets = [
+                T.Bind(self.offsets[((parts - 1) * self.longest + index + 1) * 2 + place]) for place in range(2)
+            ]
+            following = lambda: (arm.moved(data, offsets[0]), arm.moved(weights, offsets[1]))
+            products.turn(following, is_first=isinstance(index, int))
+
+        turn(0)
+        with T.serial(1, form.turns * parts) as index:
+            turn(index)
         totals = [value for column in range(self.columns) for value in self._added(column)]
         for index, value in enumerate(totals):
             store_vector(self.totals, (step * self.registers + index) * LANES, value, LANES)
 
-    def _start(self, position: Any) -> None:
-        """Begin each sum with its bias in one lane."""
-        for channel in range(self.form.step_channels):
-            value = self.starts.vload([(position + channel) * LANES], f"int32x{LANES}")
-            for column in range(self.columns):
-                self.sums[column, channel] = value
-
-    def _reduce(self, data_at: Any, weight_at: Any) -> None:
-        """All products of a part: loops over the kernel's rows, if a turn has one, and over blocks."""
-        form, window = self.form, self.problem.window
-        run_bytes = form.rows_of_turn * window.kernel[1] * form.blocks * form.step_bytes
-        repeat(
-            window.kernel[0] // form.rows_of_turn,
-            lambda row: self._blocks(data_at + form.tap_at(row, 0), weight_at + row * run_bytes),
+    def _steps(self) -> list[BlockedStep]:
+        """Those of a turn."""
+        form, block_bytes = self.form, self.form.block_bytes(self.columns)
+        places = itertools.product(
+            range(form.blocks_of_turn), range(form.rows_of_turn), range(self.problem.window.kernel[1])
         )
-
-    def _blocks(self, data_at: Any, weight_at: Any) -> None:
-        """The taps of a turn, of all blocks."""
-        form, block_bytes = self.form, self.form.block_bytes(self.columns)
-        turns = form.whole_blocks // form.blocks_of_turn
-        turn_bytes = form.blocks_of_turn * block_bytes, form.steps_of_turn * form.step_bytes
-
-        def data(turn: Any) -> Any:
-            return arm.hidden(self.data, data_at + turn * turn_bytes[0])
-
-        def weights(turn: Any) -> Any:
-            return arm.hidden(self.weight, weight_at + turn * turn_bytes[1])
-
-        steps = self._steps(form.blocks_of_turn)
-        if turns > 1:
-            self._products([*steps, BlockedStep(*turn_bytes)]).emit_loop(turns, data(0), weights(0))
-        elif turns:
-            self._products(steps).emit(data(0), weights(0))
-        if form.has_half:
-            steps = [replace(step, is_half=True) for step in self._steps(1)]
-            self._products(steps).emit(data(turns), weights(turns))
-
-    def _products(self, steps: Sequence[BlockedStep]) -> BlockedProducts:
-        return BlockedProducts(self.columns, self.form.step_channels, self.sums, steps)
-
-    def _steps(self, blocks: int) -> list[BlockedStep]:
-        """A turn: so many blocks at its taps."""
-        form, block_bytes = self.form, self.form.block_bytes(self.columns)
-        places = itertools.product(range(blocks), range(form.rows_of_turn), range(self.problem.window.kernel[1]))
         return [
-            BlockedStep(block * block_bytes + form.tap_at(row, column), index * form.step_bytes)
+            BlockedStep(block * block_bytes + form.tap_at(row, column), index * form.step_bytes, form.is_half(block))
             for index, (block, row, column) in enumerate(places)
         ]
+
+    @property
+    def longest(self) -> int:
+        """Turns of a sum whose weights have two parts, and the one that follows."""
+        return PARTS * self.form.turns + 1
+
+    def write_offsets(self) -> None:
+        """Where each turn of a sum has its data and weights, from where its first one has them: for weights of one
+        part, and for those of two. After the last one, those of the next sum."""
+        form, block_bytes = self.form, self.form.block_bytes(self.columns)
+        self.offsets = T.alloc_buffer((PARTS * self.longest * 2,), "int64")
+        rows, blocks = self.problem.window.kernel[0] // form.rows_of_turn, form.blocks // form.blocks_of_turn
+
+        def store(turn: Any, data: Any, weights: Any) -> None:
+            for place, offset in enumerate((data, weights)):
+                T.buffer_store(self.offsets, T.cast(offset, "int64"), [turn * 2 + place])
+
+        def write(first: int, part: int, row: Any, block: Any) -> None:
+            index = row * blocks + block
+            data = form.tap_at(row * form.rows_of_turn, 0) + block * (form.blocks_of_turn * block_bytes)
+            store(first + part * form.turns + index, data, part * form.part_bytes + index * form.turn_bytes)
+
+        for parts in range(1, PARTS + 1):
+            first = (parts - 1) * self.longest
+            for part in range(parts):
+                repeat(rows, lambda row: repeat(blocks, lambda block: write(first, part, row, block)))  # noqa: B023
+            store(first + parts * form.turns, 0, form.turns * form.turn_bytes)
 
     def _added(self, column: int) -> Sequence[Any]:
         """The totals of a column: one int32x4 for four channels."""
@@ -168,14 +154,28 @@ class _TileWriter:
         if problem.group_outputs % form.tile_outputs and form.channel_tiles > 1:
             first = T.min(first, problem.group_outputs - form.tile_outputs)
         at = pixel * problem.out_channels + group * problem.group_outputs + first
-        pixels = [(self._totals(column), at + column * problem.out_channels) for column in range(self.columns)]
-        self.epilogue.store(pixels, k * form.tile_channels, form.tile_outputs)
+        for first in range(0, form.tile_outputs, REGISTER_BYTES):
+            channels, position = min(form.tile_channels - first, REGISTER_BYTES), k * form.tile_channels + first
+            totals = self._totals(first, channels, position)
+            pixels = [(own, at + first + column * problem.out_channels) for column, own in enumerate(totals)]
+            self.epilogue.store(pixels, position, min(form.tile_outputs - first, REGISTER_BYTES))
 
-    def _totals(self, column: int) -> list[Any]:
-        """The totals of a column, of all channels."""
-        of_column = self.form.step_channels // LANES
-        return [
-            self.totals.vload([(step * self.registers + column * of_column + register) * LANES], f"int32x{LANES}")
-            for step in range(self.form.steps_of_tile)
-            for register in range(of_column)
-        ]
+    def _totals(self, first: int, channels: int, position: Any) -> list[list[Any]]:
+        """For each column the totals of so many channels, with their biases."""
+        of_column, loaded = self.form.step_channels // LANES, {}
+        for step in range(first // self.form.step_channels, -(-(first + channels) // self.form.step_channels)):
+            for at in range(0, self.registers, MOST_TOGETHER):
+                address = arm.hidden(self.totals, (step * self.registers + at) * LANES)
+                values = arm.load_registers(address, min(MOST_TOGETHER, self.registers - at))
+                for index, value in enumerate(values, step * self.registers + at):
+                    loaded[index] = T.reinterpret(value, dtype="int32x4")
+        totals = []
+        for register in range(first // LANES, (first + channels) // LANES):
+            step, within = divmod(register, of_column)
+            bias = self.bias.vload([position + register * LANES - first], "int32x4")
+            totals.append([
+                arm.wrapping_add(loaded[step * self.registers + column * of_column + within], bias, LANES, "int32")
+                for column in range(self.columns)
+            ])
+        flat = arm.in_turn([value for of_register in totals for value in of_register])
+        return [flat[column :: self.columns] for column in range(self.columns)]

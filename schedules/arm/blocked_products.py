@@ -57,49 +57,49 @@ class BlockedProducts:
     """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL2, SADALP)."""
 
     def __init__(self, columns: int, channels: int, sums: Accumulators, steps: Sequence[BlockedStep]) -> None:
-        """For a turn of these steps, the last of which is the next turn's first one where turns go on."""
+        """For turns of these steps."""
         self.columns, self.channels, self.sums, self.steps = columns, channels, sums, steps
         self.together = weights_together(columns, channels)
-        self.loads = [load for step in steps for load in self._loads_of(step)]
-        self.units_of_step, self.loads_of_step = columns * channels, len(self.loads) // len(steps)
+        # Those of the steps, and of the next turn's first one.
+        self.loads = [load for step in (*steps, BlockedStep(0, 0)) for load in self._loads_of(step)]
+        self.units_of_step, self.loads_of_step = columns * channels, len(self.loads) // (len(steps) + 1)
 
-    def emit(self, data: Any, weights: Any) -> None:
-        """A turn of its own; `data` and `weights` are the addresses of its first ones."""
-        count = len(self.steps) * self.units_of_step
-        self._run(range(count + BEGUN), count, self._values(data, weights, {}), {})
-
-    def emit_loop(self, turns: int, data: Any, weights: Any) -> None:
-        """Turns, each of which begins the next one."""
-        begun = self._values(data, weights, {})
+    def begin(self, data: Any, weights: Any) -> None:
+        """Begin what the first turn goes on with; the addresses are those of its first data and weights."""
+        values = self._values((data, weights), None, {})
         products: dict[int, Any] = {}
-        self._run(range(BEGUN), self.units_of_step, begun, products)
-        handed = [index for index in range(self.loads_of_step) if ("loaded", index) in begun.made]
-        first, count = len(self.loads) - self.loads_of_step, (len(self.steps) - 1) * self.units_of_step
-        places = [(index, part) for index in handed for part in range(self.loads[index].count)]
-        registers = T.alloc_buffer((len(places),), "int8x16", annotations=ON_STACK)
-        halfway = T.alloc_buffer((BEGUN,), "int16x8", annotations=ON_STACK)
+        self._run(range(BEGUN), self.units_of_step, values, products)
+        self.handed = [index for index in range(self.loads_of_step) if ("loaded", index) in values.made]
+        count = sum(self.loads[index].count for index in self.handed)
+        self.registers = T.alloc_buffer((count,), "int8x16", annotations=ON_STACK)
+        self.begun = T.alloc_buffer((BEGUN,), "int16x8", annotations=ON_STACK)
+        self.bases = T.alloc_buffer((2,), "int64", annotations=ON_STACK)
+        self._hand_over(values, products, 0, 0, (data, weights))
 
-        bases = T.alloc_buffer((2,), "int64", annotations=ON_STACK)
+    def turn(self, following: Callable[[], tuple[Any, Any]], *, is_first: bool) -> None:
+        """Go on with a turn, and begin the one that follows: `following` makes its addresses. The first one of a sum
+        begins it."""
+        taken: dict[Hashable, Any] = {}
+        place = 0
+        for index in self.handed:
+            taken["loaded", index] = [T.Bind(self.registers[place + part]) for part in range(self.loads[index].count)]
+            place += self.loads[index].count
+        products = {unit: arm.bind_int16(self.begun[unit]) for unit in range(BEGUN)}
+        values = self._values((T.Bind(self.bases[0]), T.Bind(self.bases[1])), following, taken)
+        count = len(self.steps) * self.units_of_step
+        self._run(range(BEGUN, count + BEGUN), count + self.units_of_step, values, products, is_first=is_first)
+        self._hand_over(values, products, len(self.steps) * self.loads_of_step, count, values["following", 0])
 
-        def hand_over(values: Values, load: int, unit: int, base: list[Any]) -> None:
-            for place in range(2):
-                T.buffer_store(bases, base[place], [place])
-            for place, (index, part) in enumerate(places):
-                T.buffer_store(registers, values["loaded", load + index][part], [place])
-            for place in range(BEGUN):
-                T.buffer_store(halfway, products[unit + place], [place])
+    def _hand_over(self, values: Values, products: dict[int, Any], load: int, unit: int, bases: tuple[Any, Any]) -> None:
+        registers = [register for index in self.handed for register in values["loaded", load + index]]
+        begun = [products[unit + place] for place in range(BEGUN)]
+        for buffer, kept in ((self.registers, registers), (self.begun, begun), (self.bases, bases)):
+            for place, value in enumerate(kept):
+                T.buffer_store(buffer, value, [place])
 
-        hand_over(begun, 0, 0, [data, weights])
-        with T.serial(0, turns):
-            taken: dict[Hashable, Any] = {("loaded", index): [None] * self.loads[index].count for index in handed}
-            for place, (index, part) in enumerate(places):
-                taken["loaded", index][part] = T.Bind(registers[place])
-            products = {unit: arm.bind_int16(halfway[unit]) for unit in range(BEGUN)}
-            values = self._values(T.Bind(bases[0]), T.Bind(bases[1]), taken)
-            self._run(range(BEGUN, count + BEGUN), count + self.units_of_step, values, products)
-            hand_over(values, first, count, [values["address", first], values["address", first+self._data_loads]])
-
-    def _run(self, slots: range, units: int, values: Values, products: dict[int, Any]) -> None:
+    def _run(
+        self, slots: range, units: int, values: Values, products: dict[int, Any], *, is_first: bool = False
+    ) -> None:
         """Emit all stages that fall into these slots of so many sums."""
         ahead = (DATA_AHEAD, self._data_load), (WEIGHTS_AHEAD, self._weights_load)
         for slot in slots:
@@ -111,11 +111,11 @@ class BlockedProducts:
             if 0 <= slot - STAGE_DISTANCE < units:
                 self._multiply(slot - STAGE_DISTANCE, 1, values, products)
             if 0 <= slot - BEGUN < units:
-                self._add(slot - BEGUN, products)
+                self._add(slot - BEGUN, products, begins=is_first and slot - BEGUN < self.units_of_step)
 
     def _multiply(self, unit: int, high: int, values: Values, products: dict[int, Any]) -> None:
         channel, column = self._place(unit)
-        if high and self.steps[unit // self.units_of_step].is_half:
+        if high and self.steps[unit // self.units_of_step % len(self.steps)].is_half:
             return
         weights = values["loaded", self._weights_load(unit)][channel % self.together]
         data = values["loaded", self._data_load(unit)][column % MOST_TOGETHER]
@@ -124,9 +124,10 @@ class BlockedProducts:
         products[unit] = arm.bind_int16(value)
         arm.keep_order(products[unit])
 
-    def _add(self, unit: int, products: dict[int, Any]) -> None:
+    def _add(self, unit: int, products: dict[int, Any], *, begins: bool) -> None:
         channel, column = self._place(unit)
-        self.sums[column, channel] = arm.add_pairs(self.sums[column, channel], products.pop(unit))
+        product, total = products.pop(unit), self.sums[column, channel]
+        self.sums[column, channel] = arm.pairs(product) if begins else arm.add_pairs(total, product)
         arm.keep_order(self.sums[column, channel])
 
     def _place(self, unit: int) -> tuple[int, int]:
@@ -153,18 +154,28 @@ class BlockedProducts:
             at = step.weight_at + first * REGISTER_BYTES
             yield Load(False, at, min(self.together, self.channels - first))
 
-    def _values(self, data: Any, weights: Any, taken: dict[Hashable, Any]) -> Values:
+    def _values(
+        self, bases: tuple[Any, Any], following: Callable[[], tuple[Any, Any]] | None, taken: dict[Hashable, Any]
+    ) -> Values:
         """The registers of loads, and addresses, in groups of loads behind those that were taken over."""
+        of_turn = len(self.steps) * self.loads_of_step
+        behind = of_turn if following is None else len(self.loads)
+
+        def address(values: Values, index: int) -> Any:
+            load = self.loads[index]
+            data, weights = values["following", 0] if index >= of_turn else bases
+            return arm.moved(data if load.is_data else weights, load.at) if load.at else data if load.is_data else weights
 
         def make(values: Values, key: tuple[str, int]) -> Any:
             kind, place = key
+            if kind == "following":
+                assert following is not None
+                return following()
             if kind == "addresses":
-                group = self.loads[len(taken) + place * ADDRESSES :][:ADDRESSES]
-                return [arm.moved(data if load.is_data else weights, load.at) for load in group]
-            if kind == "address":
-                group_number, index = divmod(place - len(taken), ADDRESSES)
-                return values["addresses", group_number][index]
-            registers = arm.load_registers(values["address", place], self.loads[place].count)
+                first = len(taken) + place * ADDRESSES
+                return [address(values, index) for index in range(first, min(first + ADDRESSES, behind))]
+            group, index = divmod(place - len(taken), ADDRESSES)
+            registers = arm.load_registers(values["addresses", group][index], self.loads[place].count)
             arm.keep_order(registers[0])
             return registers
 

@@ -190,7 +190,7 @@ class ConvForm:
         padded = np.pad(tiles, [(0, 0), (0, 0), (0, 0), (0, self.slack)])
         words = self._in_order(padded.reshape(*tiles.shape[:2], self.image.window.kernel[0], -1, self.taps))
         if self.is_paired:
-            return split_weights(words.reshape(len(tiles), 1, -1))
+            return split_weights(words.reshape(len(tiles), -1))
         return with_headers(words.reshape(len(tiles), -1).astype(np.int8), np.zeros(len(tiles), np.int8))
 
     def _in_order(self, words: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:

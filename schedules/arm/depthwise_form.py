@@ -149,7 +149,7 @@ class DepthwiseForm:
         values = (weight.astype(np.int16) - np.int16(zero_point)).reshape(self.workload.channels, self.taps)
         tiles = values[self.channels].reshape(self.channel_tiles, self.tile_channels, self.taps).swapaxes(1, 2)
         if self.is_paired:
-            return split_weights(tiles.reshape(len(tiles), 1, -1))
+            return split_weights(tiles.reshape(len(tiles), -1))
         wide = np.ascontiguousarray(tiles.reshape(len(tiles), -1)).astype("<i2").view(np.int8)
         return with_headers(wide, np.zeros(len(tiles), np.int8))
 

@@ -61,47 +61,54 @@ class Epilogue:
             group = range(first, min(first + PACKED_REGISTERS, registers))
             left, offset = min(len(group) * arm.LANES, valid - first * arm.LANES), first * arm.LANES
             factors = [self._factors(channel + register * arm.LANES) for register in group]
-            for sums, at in pixels:
-                own = [sums[register] for register in group]
-                if self.numerics.requantize is None:
-                    for index, value in enumerate(own):
-                        done = index * arm.LANES
-                        self._store(value, arm.LANES, at + offset + done, min(arm.LANES, left - done))
-                    continue
-                self._store_bytes(own, factors, at + offset, left)
+            group_of = [([sums[register] for register in group], at + offset) for sums, at in pixels]
+            if self.numerics.requantize is not None:
+                self._store_bytes(group_of, factors, left)
+                continue
+            for own, at in group_of:
+                for index, value in enumerate(own):
+                    done = index * arm.LANES
+                    self._store(value, arm.LANES, at + done, min(arm.LANES, left - done))
 
-    def _store_bytes(self, sums: Sequence[Any], factors: Sequence[Sequence[Any]], at: Any, valid: int) -> None:
-        scaled = [self._scaled(total, of) for total, of in zip(sums, factors, strict=True)]
+    def _store_bytes(self, pixels: Sequence[tuple[Sequence[Any], Any]], factors: Sequence[Any], valid: int) -> None:
+        """The same stage of all pixels before the next one: each value is ready some instructions later."""
+        count = len(factors)
+        scaled = self._scaled([total for sums, _ in pixels for total in sums], [*factors] * len(pixels))
+        of_pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
         zero_point, bounds = OUTPUT_ZERO_POINT, (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
         clamps = self.numerics.clamp
         if self.numerics.residual is not None:
-            words = self._residual(at, valid, len(scaled))
-            scaled = [self._with_residual(own, word) for own, word in zip(scaled, words, strict=True)]
+            for index, (_, at) in enumerate(pixels):
+                words = self._residual(at, valid, count)
+                pairs = zip(of_pixels[index], words, strict=True)
+                of_pixels[index] = [self._with_residual(own, word) for own, word in pairs]
             is_fixed = self.numerics.requantize is not None and self.numerics.requantize.rule == "fixed"
             zero_point, bounds = (SUM_ZERO_POINT if is_fixed else -1), (SUM_LOWEST, SUM_HIGHEST, -1)
             clamps = self.numerics.residual.clamp
-        packed = self._bytes(scaled, zero_point)
-        count = packed.ty.dtype.lanes
-        if clamps:
-            lowest, highest = (T.broadcast(self._bound(at, bounds[2]), count) for at in bounds[:2])
-            packed = T.min(T.max(packed, lowest), highest)
-        self._store(T.Bind(packed), count, at, valid)
+        for packed, (_, at) in zip(self._bytes(of_pixels, zero_point), pixels, strict=True):
+            width = packed.ty.dtype.lanes
+            if clamps:
+                lowest, highest = (T.broadcast(self._bound(place, bounds[2]), width) for place in bounds[:2])
+                packed = T.min(T.max(packed, lowest), highest)
+            self._store(T.Bind(packed), width, at, valid)
 
     def _store(self, value: Any, count: int, at: Any, valid: int) -> None:
         for offset, width in pieces(valid, count):
             part = value if width == count else T.Shuffle([value], list(range(offset, offset + width)))
             store_vector(self.arguments.out, at + offset, part, width)
 
-    def _bytes(self, registers: Sequence[Any], zero_point: int) -> Any:
-        """Registers of int32 as bytes, at least eight; the parameter `zero_point` is added where it is not -1."""
+    def _bytes(self, pixels: Sequence[Sequence[Any]], zero_point: int) -> list[Any]:
+        """Each pixel's registers of int32 as bytes, at least eight; `zero_point` is a parameter, none if -1."""
         # What is missing to two or four registers repeats the last one, and is not stored.
-        filled = [*registers, *[registers[-1]] * (len(registers) % 2)]
-        halves = [arm.narrow_32_to_16(*filled[index : index + 2]) for index in range(0, len(filled), 2)]
+        filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
+        halves = arm.in_turn([arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)])
         if zero_point >= 0:
             point = T.broadcast(T.cast(self.arguments.params[zero_point], "int16"), 2 * arm.LANES)
-            halves = [arm.add_saturated_16(half, point) for half in halves]
+            halves = arm.in_turn([arm.add_saturated_16(half, point) for half in halves])
         narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
-        return narrow[0] if len(narrow) == 1 else T.Shuffle(narrow, list(range(arm.BYTES)))
+        if len(narrow) == len(pixels):
+            return narrow
+        return [T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)]
 
     def _bound(self, parameter: int, zero_point: int) -> Any:
         params = self.arguments.params
@@ -119,17 +126,21 @@ class Epilogue:
         loaded = [self.arguments.load_rescale(row, channel, arm.LANES) for row in range(rows)]
         return [T.Bind(value) if requantize.rule == "float" else arm.bind_int32(value) for value in loaded]
 
-    def _scaled(self, total: Any, factors: Sequence[Any]) -> Any:
+    def _scaled(self, totals: Sequence[Any], factors: Sequence[Sequence[Any]]) -> list[Any]:
         """The int32x4 outputs without zero point and bounds."""
         assert self.numerics.requantize is not None
         match self.numerics.requantize.rule:
             case "float":
-                value = arm.nearest_int(T.cast(total, "float32x4") * factors[0])
+                values = arm.in_turn([T.cast(total, "float32x4") for total in totals])
+                values = arm.in_turn([value * of[0] for value, of in zip(values, factors, strict=True)])
+                return arm.in_turn([arm.nearest_int(value) for value in values])
             case "fixed":
-                value = _fixed_point(total, factors[0], factors[1])
+                return [arm.bind_int32(_fixed_point(total, *of)) for total, of in zip(totals, factors, strict=True)]
             case "fused":
-                value = self._fused(arm.bind_int32(total), factors)
-        return arm.bind_int32(value)
+                return [
+                    arm.bind_int32(self._fused(arm.bind_int32(total), of))
+                    for total, of in zip(totals, factors, strict=True)
+                ]
 
     def _fused(self, total: Any, factors: Sequence[Any]) -> Any:
         assert self.numerics.requantize is not None

@@ -32,12 +32,11 @@ def tiled_channels(groups: int, group_outputs: int, tile: int) -> npt.NDArray[np
 
 
 def split_weights(tiles: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
-    """Tiles of s8 weights [tiles, pieces, values]: each piece in two parts, behind the tile's header."""
+    """Tiles of s8 weights [tiles, values] in two parts, behind their headers."""
     first: npt.NDArray[np.int16] = np.maximum(tiles, LEAST_PAIRED)
     rest = tiles - first
-    is_split: npt.NDArray[np.bool_] = (rest != 0).any(axis=(1, 2))
-    parts = np.stack([first, rest], axis=2).reshape(len(tiles), -1)
-    return with_headers(parts.astype(np.int8), is_split.astype(np.int8))
+    is_split: npt.NDArray[np.bool_] = (rest != 0).any(axis=1)
+    return with_headers(np.concatenate([first, rest], axis=1).astype(np.int8), is_split.astype(np.int8))
 
 
 def with_headers(tiles: npt.NDArray[np.int8], first_byte: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

@@ -47,9 +47,14 @@ def add_products(total: Any, left: Any, right: Any) -> Any:
     return wrapping_add(total, product_bytes(left, right), 8, "int16")
 
 
+def pairs(values: Any) -> Any:
+    """int32x4: the sums of neighbours of int16x8 (SADDLP)."""
+    return neon("saddlp", "int32x4", values)
+
+
 def add_pairs(total: Any, values: Any) -> Any:
     """int32x4 plus the sums of neighbours of int16x8; it wraps (SADALP)."""
-    return wrapping_add(total, neon("saddlp", "int32x4", values), LANES, "int32")
+    return wrapping_add(total, pairs(values), LANES, "int32")
 
 
 def add_wide_products(total: Any, left: Any, right: Any) -> Any:
@@ -137,6 +142,15 @@ def bind_int16(values: Any) -> Any:
     return T.reinterpret(T.Bind(T.reinterpret(values, dtype="uint16x8")), dtype="int16x8")
 
 
+def in_turn(values: Sequence[Any]) -> list[Any]:
+    """Vectors that are computed here, one after the other."""
+    bind = {"int32x4": bind_int32, "int16x8": bind_int16}
+    bound = [bind.get(str(value.ty.dtype), T.Bind)(value) for value in values]
+    for value in bound:
+        keep_order(value)
+    return bound
+
+
 def keep_order(value: Any) -> None:
     """Let LLVM move no instruction from before this place to behind it, or back. No instruction."""
     # A use of any value that is computed by then; LLVM's schedulers end a region there.
@@ -153,9 +167,10 @@ def hidden(buffer: Any, at: Any) -> Any:
     return T.Bind(T.call_extern("int64", "int8tune_hidden", T.address_of(buffer[at])))
 
 
-def moved(address: Any, count: int) -> Any:
-    """Such an address so many bytes further, computed here (ADD)."""
-    return T.Bind(T.call_extern("int64", "int8tune_moved", address, T.int64(count)))
+def moved(address: Any, count: Any) -> Any:
+    """Such an address so many bytes further, an int or an int64, computed here (ADD)."""
+    count = T.int64(count) if isinstance(count, int) else count
+    return T.Bind(T.call_extern("int64", "int8tune_moved", address, count))
 
 
 def load_registers(address: Any, count: int) -> list[Any]:
