@@ -14,7 +14,7 @@ from schedules.arm.blocked_image import BlockedImage
 from schedules.arm.blocked_products import MOST_TOGETHER, BlockedProducts, BlockedStep
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.tile_loops import emit_tiles
-from schedules.arm.tiling import HEADER_BYTES, LANES, REGISTER_BYTES
+from schedules.arm.tiling import HEADER_BYTES, LANES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import ON_STACK, Accumulators
@@ -154,28 +154,24 @@ class _TileWriter:
         if problem.group_outputs % form.tile_outputs and form.channel_tiles > 1:
             first = T.min(first, problem.group_outputs - form.tile_outputs)
         at = pixel * problem.out_channels + group * problem.group_outputs + first
-        for first in range(0, form.tile_outputs, REGISTER_BYTES):
-            channels, position = min(form.tile_channels - first, REGISTER_BYTES), k * form.tile_channels + first
-            totals = self._totals(first, channels, position)
-            pixels = [(own, at + first + column * problem.out_channels) for column, own in enumerate(totals)]
-            self.epilogue.store(pixels, position, min(form.tile_outputs - first, REGISTER_BYTES))
+        places = [at + column * problem.out_channels for column in range(self.columns)]
+        position = k * form.tile_channels
+        self.epilogue.store(lambda group: self._totals(group, position), places, position, form.tile_outputs)
 
-    def _totals(self, first: int, channels: int, position: Any) -> list[list[Any]]:
-        """For each column the totals of so many channels, with their biases."""
+    def _totals(self, group: range, position: Any) -> list[list[Any]]:
+        """Some registers of each column's totals, with their biases."""
         of_column, loaded = self.form.step_channels // LANES, {}
-        for step in range(first // self.form.step_channels, -(-(first + channels) // self.form.step_channels)):
-            for at in range(0, self.registers, MOST_TOGETHER):
-                address = arm.hidden(self.totals, (step * self.registers + at) * LANES)
-                values = arm.load_registers(address, min(MOST_TOGETHER, self.registers - at))
-                for index, value in enumerate(values, step * self.registers + at):
-                    loaded[index] = T.reinterpret(value, dtype="int32x4")
-        totals = []
-        for register in range(first // LANES, (first + channels) // LANES):
-            step, within = divmod(register, of_column)
-            bias = self.bias.vload([position + register * LANES - first], "int32x4")
-            totals.append([
-                arm.wrapping_add(loaded[step * self.registers + column * of_column + within], bias, LANES, "int32")
-                for column in range(self.columns)
-            ])
-        flat = arm.in_turn([value for of_register in totals for value in of_register])
-        return [flat[column :: self.columns] for column in range(self.columns)]
+        for step in range(group.start // of_column, -(-group.stop // of_column)):
+            for first in range(0, self.registers, MOST_TOGETHER):
+                address = arm.hidden(self.totals, (step * self.registers + first) * LANES)
+                values = arm.load_registers(address, min(MOST_TOGETHER, self.registers - first))
+                loaded |= {(step, first + index): value for index, value in enumerate(values)}
+        biases = arm.load_registers(arm.hidden(self.bias, position + group.start * LANES), len(group))
+        sums = []
+        for column in range(self.columns):
+            for register, bias in zip(group, biases, strict=True):
+                step, within = divmod(register, of_column)
+                pair = (T.reinterpret(value, dtype="int32x4") for value in (loaded[step, column * of_column + within], bias))
+                sums.append(arm.wrapping_add(*pair, LANES, "int32"))
+        sums = arm.in_turn(sums)
+        return [sums[first : first + len(group)] for first in range(0, len(sums), len(group))]

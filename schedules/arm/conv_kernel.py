@@ -45,7 +45,8 @@ class _ConvWriter:
         self.epilogue = Epilogue(self.problem.numerics, arguments)
         self.image = read_image(self.problem, arguments, form.slack, form.threads, form.copies, form.data_offset)
         channel_tiles, rows = self.problem.groups * form.channel_tiles, self.problem.batch * self.problem.output[0]
-        emit_tiles(form.outer == "weights", (channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
+        with arm.import_loads():
+            emit_tiles(form.outer == "weights", (channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
 
     def begin(self) -> None:
         self.sums = Accumulators(self.form.tile_columns, self.form.accumulators, LANES)
@@ -114,19 +115,8 @@ class _ConvWriter:
         else:
             WideProducts(self.form, self.image, self.weight, self.sums).emit(steps)
 
-    def _totals(self, k: Any, column: int) -> Sequence[Any]:
-        """The sums of a column: one int32x4 for four channels."""
-        form = self.form
-        registers = [self.sums[column, register] for register in range(form.accumulators)]
-        if form.starts_with_bias:
-            return registers
-        while len(registers) * LANES > form.tile_channels:
-            registers = [arm.add_neighbours(*registers[i : i + 2]) for i in range(0, len(registers), 2)]
-        bias = [self.bias.vload([k * form.tile_channels + i * LANES], "int32x4") for i in range(len(registers))]
-        return [
-            arm.bind_int32(arm.wrapping_add(total, value, LANES, "int32"))
-            for total, value in zip(registers, bias, strict=True)
-        ]
+    def _totals(self, group: range) -> list[list[Any]]:
+        return [[self.sums[column, register] for register in group] for column in self.columns]
 
     def _store(self, k: Any, pixel: Any) -> None:
         """Requantize and store the tile whose first output has this number."""
@@ -136,5 +126,5 @@ class _ConvWriter:
         if problem.group_outputs % form.tile_outputs and form.channel_tiles > 1:
             first = T.min(first, problem.group_outputs - form.tile_outputs)
         at = pixel * problem.out_channels + self._group(k) * problem.group_outputs + first
-        pixels = [(self._totals(k, column), at + column * problem.out_channels) for column in self.columns]
-        self.epilogue.store(pixels, k * form.tile_channels, form.tile_outputs)
+        places = [at + column * problem.out_channels for column in self.columns]
+        self.epilogue.store(self._totals, places, k * form.tile_channels, form.tile_outputs)

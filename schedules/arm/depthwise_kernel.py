@@ -47,7 +47,8 @@ class _DepthwiseWriter:
         self.epilogue = Epilogue(form.workload.numerics, arguments)
         self.image = read_image(form.image, arguments, form.slack, form.threads, form.copies, form.data_offset)
         rows = form.workload.batch * form.output[0]
-        emit_tiles(form.outer == "channels", (form.channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
+        with arm.import_loads():
+            emit_tiles(form.outer == "channels", (form.channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
 
     def begin(self) -> None:
         self.sums = Accumulators(self.form.tile_columns, self.form.accumulators, LANES)
@@ -65,11 +66,11 @@ class _DepthwiseWriter:
         data_at = (n * self.image.rows + y * work.window.stride[0]) * self.image.row_bytes
         self._reduce(data_at + x * work.window.stride[1] * work.channels + first, k * form.tile_bytes)
         at = ((n * height + y) * width + x) * work.channels + first
-        pixels = [
-            ([self.sums[column, register] for register in range(form.accumulators)], at + column * work.channels)
-            for column in self.columns
-        ]
-        self.epilogue.store(pixels, k * form.tile_channels, form.tile_outputs)
+        places = [at + column * work.channels for column in self.columns]
+        self.epilogue.store(self._totals, places, k * form.tile_channels, form.tile_outputs)
+
+    def _totals(self, group: range) -> list[list[Any]]:
+        return [[self.sums[column, register] for register in group] for column in self.columns]
 
     def _start(self, k: Any) -> None:
         """Begin each sum with its bias."""

@@ -6,7 +6,7 @@ of their own (SQRDMULH, SRSHL), so no value is bounded before it is narrowed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from schedules.arguments import (
     SUM_LOWEST,
     SUM_ZERO_POINT,
 )
+from schedules.arm.pipeline import staggered
 from schedules.epilogue import DTYPES, SIGN_BIT
 from schedules.intrinsics import arm_vectors as arm
 from schedules.numerics import Numerics
@@ -37,8 +38,10 @@ from schedules.operands import ADDITION_SHIFT
 from schedules.written.rows import pieces, store_vector
 from schedules.written.signature import Arguments
 
-# Registers of sums that become one of bytes.
-PACKED_REGISTERS = 4
+# Registers of sums that become one of bytes; how many stages such groups are behind each other.
+PACKED_REGISTERS, GROUP_DISTANCE = 4, 4
+# Some registers of each pixel's sums, int32x4.
+Totals = Callable[[range], Sequence[Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,99 +51,119 @@ class Epilogue:
     numerics: Numerics
     arguments: Arguments
 
-    def store(self, pixels: Sequence[tuple[Sequence[Any], Any]], channel: Any, valid: int) -> None:
+    def store(self, totals: Totals, places: Sequence[Any], channel: Any, valid: int) -> None:
         """Requantize and store the same channels of some pixels.
 
         Args:
-            pixels: for each its sums, int32x4 each, and the index in the output of the first one.
+            totals: gives some registers of all pixels' sums.
+            places: the index in the output of each pixel's first sum.
             channel: index in `rescale` of the first sum.
             valid: how many of the channels exist; the others are not stored.
         """
         registers = -(-valid // arm.LANES)
-        for first in range(0, registers, PACKED_REGISTERS):
-            group = range(first, min(first + PACKED_REGISTERS, registers))
-            left, offset = min(len(group) * arm.LANES, valid - first * arm.LANES), first * arm.LANES
-            factors = [self._factors(channel + register * arm.LANES) for register in group]
-            group_of = [([sums[register] for register in group], at + offset) for sums, at in pixels]
-            if self.numerics.requantize is not None:
-                self._store_bytes(group_of, factors, left)
-                continue
-            for own, at in group_of:
+        groups = [range(first, min(first + PACKED_REGISTERS, registers)) for first in range(0, registers, PACKED_REGISTERS)]
+        works = []
+        for group in groups:
+            first = group.start * arm.LANES
+            at = [place + first for place in places]
+            left = min(len(group) * arm.LANES, valid - first)
+            works.append(self._group(lambda of=group: totals(of), at, channel + first, len(group), left))
+        staggered(works, GROUP_DISTANCE)
+
+    def _group(
+        self, totals: Callable[[], Sequence[Sequence[Any]]], places: Sequence[Any], channel: Any, count: int, valid: int
+    ) -> Iterator[None]:
+        """Emit one stage of all pixels at a time: each value is ready some instructions later."""
+        if self.numerics.requantize is None:
+            for own, at in zip(totals(), places, strict=True):
                 for index, value in enumerate(own):
                     done = index * arm.LANES
-                    self._store(value, arm.LANES, at + done, min(arm.LANES, left - done))
-
-    def _store_bytes(self, pixels: Sequence[tuple[Sequence[Any], Any]], factors: Sequence[Any], valid: int) -> None:
-        """The same stage of all pixels before the next one: each value is ready some instructions later."""
-        count = len(factors)
-        scaled = self._scaled([total for sums, _ in pixels for total in sums], [*factors] * len(pixels))
-        of_pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
+                    self._store(value, arm.LANES, at + done, min(arm.LANES, valid - done))
+            return
+        factors = self._factors(channel, count)
         zero_point, bounds = OUTPUT_ZERO_POINT, (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
         clamps = self.numerics.clamp
+        pixels = totals()
+        yield
+        scaled = [total for own in pixels for total in own]
+        for stage in self._scaling():
+            scaled = arm.in_turn([stage(total, of) for total, of in zip(scaled, factors * len(pixels), strict=True)])
+            yield
+        pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
         if self.numerics.residual is not None:
-            for index, (_, at) in enumerate(pixels):
-                words = self._residual(at, valid, count)
-                pairs = zip(of_pixels[index], words, strict=True)
-                of_pixels[index] = [self._with_residual(own, word) for own, word in pairs]
-            is_fixed = self.numerics.requantize is not None and self.numerics.requantize.rule == "fixed"
+            words = [self._residual(at, valid, count) for at in places]
+            pixels = [
+                [self._with_residual(own, word) for own, word in zip(*pair, strict=True)]
+                for pair in zip(pixels, words, strict=True)
+            ]
+            is_fixed = self.numerics.requantize.rule == "fixed"
             zero_point, bounds = (SUM_ZERO_POINT if is_fixed else -1), (SUM_LOWEST, SUM_HIGHEST, -1)
             clamps = self.numerics.residual.clamp
-        for packed, (_, at) in zip(self._bytes(of_pixels, zero_point), pixels, strict=True):
-            width = packed.ty.dtype.lanes
-            if clamps:
-                lowest, highest = (T.broadcast(self._bound(place, bounds[2]), width) for place in bounds[:2])
-                packed = T.min(T.max(packed, lowest), highest)
-            self._store(T.Bind(packed), width, at, valid)
+        packed = []
+        for packed in self._bytes(pixels, zero_point):
+            yield
+        if clamps:
+            width = packed[0].ty.dtype.lanes
+            lowest, highest = (T.broadcast(self._bound(place, bounds[2]), width) for place in bounds[:2])
+            packed = [T.min(T.max(value, lowest), highest) for value in packed]
+        for value, at in zip(packed, places, strict=True):
+            self._store(T.Bind(value), value.ty.dtype.lanes, at, valid)
 
     def _store(self, value: Any, count: int, at: Any, valid: int) -> None:
         for offset, width in pieces(valid, count):
             part = value if width == count else T.Shuffle([value], list(range(offset, offset + width)))
             store_vector(self.arguments.out, at + offset, part, width)
 
-    def _bytes(self, pixels: Sequence[Sequence[Any]], zero_point: int) -> list[Any]:
-        """Each pixel's registers of int32 as bytes, at least eight; `zero_point` is a parameter, none if -1."""
+    def _bytes(self, pixels: Sequence[Sequence[Any]], zero_point: int) -> Iterator[list[Any]]:
+        """Each pixel's registers of int32 on their way to bytes, at least eight; the last ones are these.
+
+        The parameter `zero_point` is added where it is not -1.
+        """
         # What is missing to two or four registers repeats the last one, and is not stored.
         filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
         halves = arm.in_turn([arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)])
+        yield halves
         if zero_point >= 0:
             point = T.broadcast(T.cast(self.arguments.params[zero_point], "int16"), 2 * arm.LANES)
             halves = arm.in_turn([arm.add_saturated_16(half, point) for half in halves])
+            yield halves
         narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
-        if len(narrow) == len(pixels):
-            return narrow
-        return [T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)]
+        if len(narrow) > len(pixels):
+            narrow = [T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)]
+        yield arm.in_turn(narrow)
 
     def _bound(self, parameter: int, zero_point: int) -> Any:
         params = self.arguments.params
         value = params[parameter] + params[zero_point] if zero_point >= 0 else params[parameter]
         return T.cast(value, DTYPES[self.numerics.output])
 
-    def _factors(self, channel: Any) -> list[Any]:
-        """The rows of `rescale` at four channels."""
+    def _factors(self, channel: Any, count: int) -> list[list[Any]]:
+        """The rows of `rescale` at so many times four channels."""
         requantize = self.numerics.requantize
-        if requantize is None:
-            return []
+        assert requantize is not None
         rows = {"float": 1, "fixed": 2, "fused": 4 if requantize.exceptions else 2}[requantize.rule]
         if not requantize.per_channel:
-            return [T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]
-        loaded = [self.arguments.load_rescale(row, channel, arm.LANES) for row in range(rows)]
-        return [T.Bind(value) if requantize.rule == "float" else arm.bind_int32(value) for value in loaded]
+            return [[T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]] * count
+        dtype = f"{self.arguments.rescale.dtype}x{arm.LANES}"
+        has_rows = len(self.arguments.rescale.shape) > 1
+        places = [(row, channel) if has_rows else channel for row in range(rows)]
+        loaded = [arm.load_registers(arm.hidden(self.arguments.rescale, place), count) for place in places]
+        return [[T.reinterpret(of[index], dtype=dtype) for of in loaded] for index in range(count)]
 
-    def _scaled(self, totals: Sequence[Any], factors: Sequence[Sequence[Any]]) -> list[Any]:
-        """The int32x4 outputs without zero point and bounds."""
+    def _scaling(self) -> list[Callable[[Any, Sequence[Any]], Any]]:
+        """The stages from an int32x4 sum to the output without zero point and bounds."""
         assert self.numerics.requantize is not None
         match self.numerics.requantize.rule:
             case "float":
-                values = arm.in_turn([T.cast(total, "float32x4") for total in totals])
-                values = arm.in_turn([value * of[0] for value, of in zip(values, factors, strict=True)])
-                return arm.in_turn([arm.nearest_int(value) for value in values])
-            case "fixed":
-                return [arm.bind_int32(_fixed_point(total, *of)) for total, of in zip(totals, factors, strict=True)]
-            case "fused":
                 return [
-                    arm.bind_int32(self._fused(arm.bind_int32(total), of))
-                    for total, of in zip(totals, factors, strict=True)
+                    lambda total, _: T.cast(total, "float32x4"),
+                    lambda value, of: value * of[0],
+                    lambda value, _: arm.nearest_int(value),
                 ]
+            case "fixed":
+                return [lambda total, of: _fixed_point(total, of[0], of[1])]
+            case "fused":
+                return [lambda total, of: self._fused(arm.bind_int32(total), of)]
 
     def _fused(self, total: Any, factors: Sequence[Any]) -> Any:
         assert self.numerics.requantize is not None

@@ -7,7 +7,8 @@ everything first, for which there are too few registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 # How many sums lie between one stage of a sum and its next.
@@ -52,3 +53,12 @@ def pipeline(
         for number, stage in enumerate(stages):
             if 0 <= (unit := slot - number * STAGE_DISTANCE) < count:
                 stage(unit)
+
+
+def staggered(works: Sequence[Iterator[None]], distance: int) -> None:
+    """Emit stages of works in turn; each work begins so many stages behind the one before it."""
+    left = list(enumerate(works))
+    for slot in itertools.count():
+        left = [(number, work) for number, work in left if slot < number * distance or next(work, left) is None]
+        if not left:
+            return
