@@ -74,32 +74,34 @@ class _TileWriter:
         data = arm.hidden(self.data, data_at)
         products = BlockedProducts(self.columns, form.step_channels, self.sums, self._steps())
         products.begin(data, arm.hidden(self.weight, k * form.tile_bytes + HEADER_BYTES))
-        repeat(form.steps_of_tile, lambda step: self._sum_up(k, step, data, parts, products))
+        repeat(form.steps_of_tile, lambda step: self._sum_up(step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)
 
     def _group(self, k: Any) -> Any:
         return k // self.form.channel_tiles if self.problem.groups > 1 else 0
 
-    def _sum_up(self, k: Any, step: Any, data: Any, parts: Any, products: BlockedProducts) -> None:
+    def _sum_up(self, step: Any, data: Any, parts: Any, products: BlockedProducts) -> None:
         """The totals of some of a tile's channels."""
         form = self.form
-        weight_at = k * form.tile_bytes + HEADER_BYTES + step * (form.turns * form.turn_bytes)
-        weights = arm.hidden(self.weight, weight_at)
+        weights, totals_at = products.weights, []
 
         def turn(index: Any) -> None:
             """Which the next one follows: of this sum, or the first of the next."""
-            offsets = [
-                T.Bind(self.offsets[((parts - 1) * self.longest + index + 1) * 2 + place]) for place in range(2)
-            ]
-            following = lambda: (arm.moved(data, offsets[0]), arm.moved(weights, offsets[1]))
+            first = ((parts - 1) * self.longest + index + 1) * 2
+            offsets = [T.Bind(self.offsets[first + place]) for place in range(2)]
+
+            def following() -> tuple[Any, Any]:
+                if not totals_at:
+                    totals_at.append(arm.hidden(self.totals, step * self.registers * LANES))
+                return arm.moved(data, offsets[0]), arm.moved(weights, offsets[1])
+
             products.turn(following, is_first=isinstance(index, int))
 
         turn(0)
         with T.serial(1, form.turns * parts) as index:
             turn(index)
         totals = [value for column in range(self.columns) for value in self._added(column)]
-        for index, value in enumerate(totals):
-            store_vector(self.totals, (step * self.registers + index) * LANES, value, LANES)
+        arm.store_registers(totals_at[0], totals)
 
     def _steps(self) -> list[BlockedStep]:
         """Those of a turn."""
@@ -160,18 +162,27 @@ class _TileWriter:
 
     def _totals(self, group: range, position: Any) -> list[list[Any]]:
         """Some registers of each column's totals, with their biases."""
-        of_column, loaded = self.form.step_channels // LANES, {}
-        for step in range(group.start // of_column, -(-group.stop // of_column)):
-            for first in range(0, self.registers, MOST_TOGETHER):
-                address = arm.hidden(self.totals, (step * self.registers + first) * LANES)
-                values = arm.load_registers(address, min(MOST_TOGETHER, self.registers - first))
-                loaded |= {(step, first + index): value for index, value in enumerate(values)}
-        biases = arm.load_registers(arm.hidden(self.bias, position + group.start * LANES), len(group))
-        sums = []
-        for column in range(self.columns):
-            for register, bias in zip(group, biases, strict=True):
-                step, within = divmod(register, of_column)
-                pair = (T.reinterpret(value, dtype="int32x4") for value in (loaded[step, column * of_column + within], bias))
-                sums.append(arm.wrapping_add(*pair, LANES, "int32"))
-        sums = arm.in_turn(sums)
-        return [sums[first : first + len(group)] for first in range(0, len(sums), len(group))]
+        of_column = self.form.step_channels // LANES
+        steps = range(group.start // of_column, -(-group.stop // of_column))
+        loads = [
+            (step * self.registers + first, min(MOST_TOGETHER, self.registers - first))
+            for step in steps
+            for first in range(0, self.registers, MOST_TOGETHER)
+        ]
+        bias_at = arm.hidden(self.bias, position + group.start * LANES)
+        addresses = [arm.hidden(self.totals, first * LANES) for first, _ in loads]
+        biases, loaded = [T.reinterpret(bias, dtype="int32x4") for bias in arm.load_registers(bias_at, len(group))], {}
+        sums = {}
+        for (first, count), address in zip(loads, addresses, strict=True):
+            values = arm.load_registers(address, count)
+            arm.keep_order(values[0])
+            for index, value in enumerate(values, first):
+                step, place = divmod(index, self.registers)
+                column, within = divmod(place, of_column)
+                register = step * of_column + within
+                if register in group:
+                    total = T.reinterpret(value, dtype="int32x4")
+                    loaded[column, register] = arm.wrapping_add(total, biases[register - group.start], LANES, "int32")
+        keys = sorted(loaded, key=lambda key: key[1] // of_column)
+        sums = dict(zip(keys, arm.in_turn([loaded[key] for key in keys]), strict=True))
+        return [[sums[column, register] for register in group] for column in range(self.columns)]

@@ -76,6 +76,11 @@ class BlockedProducts:
         self.bases = T.alloc_buffer((2,), "int64", annotations=ON_STACK)
         self._hand_over(values, products, 0, 0, (data, weights))
 
+    @property
+    def weights(self) -> Any:
+        """The address of the next turn's first weights."""
+        return T.Bind(self.bases[1])
+
     def turn(self, following: Callable[[], tuple[Any, Any]], *, is_first: bool) -> None:
         """Go on with a turn, and begin the one that follows: `following` makes its addresses. The first one of a sum
         begins it."""

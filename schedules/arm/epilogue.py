@@ -80,10 +80,10 @@ class Epilogue:
                     done = index * arm.LANES
                     self._store(value, arm.LANES, at + done, min(arm.LANES, valid - done))
             return
-        factors = self._factors(channel, count)
         zero_point, bounds = OUTPUT_ZERO_POINT, (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
         clamps = self.numerics.clamp
         pixels = totals()
+        factors = self._factors(channel, count)
         yield
         scaled = [total for own in pixels for total in own]
         for stage in self._scaling():

@@ -181,8 +181,9 @@ def load_registers(address: Any, count: int) -> list[Any]:
 
 
 def store_registers(address: Any, values: Sequence[Any]) -> None:
-    """int8x16 each, two to four, one behind the other in memory, stored together (ST1)."""
-    T.evaluate(T.call_llvm_intrin("void", f"llvm.aarch64.neon.st1x{len(values)}", *values, address))
+    """Store int32x4 each, one behind the other."""
+    for index, value in enumerate(values):
+        T.evaluate(T.call_extern("void", "int8tune_store", address, T.int64(index * BYTES), bind_int32(value)))
 
 
 def _load_text(count: int) -> str:
@@ -218,6 +219,12 @@ def _order(count: int, length: int) -> str:
 
 
 _HIDDEN_TEXT = """
+define void @int8tune_store(i64 %place, i64 %count, <4 x i32> %value) {
+  %to = add i64 %place, %count
+  %at = inttoptr i64 %to to ptr
+  store <4 x i32> %value, ptr %at, align 4
+  ret void
+}
 define i64 @int8tune_hidden(ptr %at) {
   %same = call i64 asm sideeffect "", "=r,0"(ptr %at)
   ret i64 %same
