@@ -100,8 +100,7 @@ class _TileWriter:
         turn(0)
         with T.serial(1, form.turns * parts) as index:
             turn(index)
-        totals = [value for column in range(self.columns) for value in self._added(column)]
-        arm.store_registers(totals_at[0], totals)
+        arm.store_registers(totals_at[0], self._added())
 
     def _steps(self) -> list[BlockedStep]:
         """Those of a turn."""
@@ -141,11 +140,15 @@ class _TileWriter:
                 repeat(rows, lambda row: repeat(blocks, lambda block: write(first, part, row, block)))  # noqa: B023
             store(first + parts * form.turns, 0, form.turns * form.turn_bytes)
 
-    def _added(self, column: int) -> Sequence[Any]:
-        """The totals of a column: one int32x4 for four channels."""
-        registers = [self.sums[column, channel] for channel in range(self.form.step_channels)]
-        while len(registers) * LANES > self.form.step_channels:
-            registers = [arm.add_neighbours(*registers[i : i + 2]) for i in range(0, len(registers), 2)]
+    def _added(self) -> list[Any]:
+        """The totals of all columns, behind each other: one int32x4 for four channels."""
+        registers = [
+            self.sums[column, channel] for column in range(self.columns) for channel in range(self.form.step_channels)
+        ]
+        while len(registers) > self.registers:
+            registers = arm.in_turn(
+                [arm.add_neighbours(*registers[i : i + 2]) for i in range(0, len(registers), 2)]
+            )
         return registers
 
     def _store(self, k: Any, group: Any, pixel: Any) -> None:
