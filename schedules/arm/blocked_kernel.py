@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -163,7 +163,7 @@ class _TileWriter:
         position = k * form.tile_channels
         self.epilogue.store(lambda group: self._totals(group, position), places, position, form.tile_outputs)
 
-    def _totals(self, group: range, position: Any) -> list[list[Any]]:
+    def _totals(self, group: range, position: Any) -> Generator[None, None, list[list[Any]]]:
         """Some registers of each column's totals, with their biases."""
         of_column = self.form.step_channels // LANES
         steps = range(group.start // of_column, -(-group.stop // of_column))
@@ -179,6 +179,7 @@ class _TileWriter:
         for (first, count), address in zip(loads, addresses, strict=True):
             values = arm.load_registers(address, count)
             arm.keep_order(values[0])
+            yield
             for index, value in enumerate(values, first):
                 step, place = divmod(index, self.registers)
                 column, within = divmod(place, of_column)

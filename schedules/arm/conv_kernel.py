@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -115,7 +115,8 @@ class _ConvWriter:
         else:
             WideProducts(self.form, self.image, self.weight, self.sums).emit(steps)
 
-    def _totals(self, group: range) -> list[list[Any]]:
+    def _totals(self, group: range) -> Generator[None, None, list[list[Any]]]:
+        yield
         return [[self.sums[column, register] for register in group] for column in self.columns]
 
     def _store(self, k: Any, pixel: Any) -> None:

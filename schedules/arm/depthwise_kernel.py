@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -69,7 +69,8 @@ class _DepthwiseWriter:
         places = [at + column * work.channels for column in self.columns]
         self.epilogue.store(self._totals, places, k * form.tile_channels, form.tile_outputs)
 
-    def _totals(self, group: range) -> list[list[Any]]:
+    def _totals(self, group: range) -> Generator[None, None, list[list[Any]]]:
+        yield
         return [[self.sums[column, register] for register in group] for column in self.columns]
 
     def _start(self, k: Any) -> None:

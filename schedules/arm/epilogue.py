@@ -6,7 +6,7 @@ of their own (SQRDMULH, SRSHL), so no value is bounded before it is narrowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +39,9 @@ from schedules.written.rows import pieces, store_vector
 from schedules.written.signature import Arguments
 
 # Registers of sums that become one of bytes; how many stages such groups are behind each other.
-PACKED_REGISTERS, GROUP_DISTANCE = 4, 4
+PACKED_REGISTERS, GROUP_DISTANCE = 4, 5
 # Some registers of each pixel's sums, int32x4.
-Totals = Callable[[range], Sequence[Sequence[Any]]]
+Totals = Callable[[range], Generator[None, None, Sequence[Sequence[Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +62,32 @@ class Epilogue:
         """
         registers = -(-valid // arm.LANES)
         groups = [range(first, min(first + PACKED_REGISTERS, registers)) for first in range(0, registers, PACKED_REGISTERS)]
+        point = self._zero_point()
         works = []
         for group in groups:
             first = group.start * arm.LANES
             at = [place + first for place in places]
             left = min(len(group) * arm.LANES, valid - first)
-            works.append(self._group(lambda of=group: totals(of), at, channel + first, len(group), left))
+            works.append(self._group(totals(group), at, channel + first, left, point))
         staggered(works, GROUP_DISTANCE)
 
     def _group(
-        self, totals: Callable[[], Sequence[Sequence[Any]]], places: Sequence[Any], channel: Any, count: int, valid: int
+        self,
+        totals: Generator[None, None, Sequence[Sequence[Any]]],
+        places: Sequence[Any],
+        channel: Any,
+        valid: int,
+        point: Any,
     ) -> Iterator[None]:
         """Emit one stage of all pixels at a time: each value is ready some instructions later."""
+        pixels = yield from totals
+        count = len(pixels[0])
         if self.numerics.requantize is None:
-            for own, at in zip(totals(), places, strict=True):
+            for own, at in zip(pixels, places, strict=True):
                 for index, value in enumerate(own):
                     done = index * arm.LANES
                     self._store(value, arm.LANES, at + done, min(arm.LANES, valid - done))
             return
-        zero_point, bounds = OUTPUT_ZERO_POINT, (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
-        clamps = self.numerics.clamp
-        pixels = totals()
         factors = self._factors(channel, count)
         yield
         scaled = [total for own in pixels for total in own]
@@ -96,16 +101,10 @@ class Epilogue:
                 [self._with_residual(own, word) for own, word in zip(*pair, strict=True)]
                 for pair in zip(pixels, words, strict=True)
             ]
-            is_fixed = self.numerics.requantize.rule == "fixed"
-            zero_point, bounds = (SUM_ZERO_POINT if is_fixed else -1), (SUM_LOWEST, SUM_HIGHEST, -1)
-            clamps = self.numerics.residual.clamp
         packed = []
-        for packed in self._bytes(pixels, zero_point):
+        for packed in self._bytes(pixels, point):
             yield
-        if clamps:
-            width = packed[0].ty.dtype.lanes
-            lowest, highest = (T.broadcast(self._bound(place, bounds[2]), width) for place in bounds[:2])
-            packed = [T.min(T.max(value, lowest), highest) for value in packed]
+        packed = self._clamped(packed)
         for value, at in zip(packed, places, strict=True):
             self._store(T.Bind(value), value.ty.dtype.lanes, at, valid)
 
@@ -114,23 +113,36 @@ class Epilogue:
             part = value if width == count else T.Shuffle([value], list(range(offset, offset + width)))
             store_vector(self.arguments.out, at + offset, part, width)
 
-    def _bytes(self, pixels: Sequence[Sequence[Any]], zero_point: int) -> Iterator[list[Any]]:
-        """Each pixel's registers of int32 on their way to bytes, at least eight; the last ones are these.
+    def _zero_point(self) -> Any:
+        """What is added in the end, int16x8; None where nothing is."""
+        numerics = self.numerics
+        if numerics.requantize is None or (numerics.residual is not None and numerics.requantize.rule != "fixed"):
+            return None
+        place = OUTPUT_ZERO_POINT if numerics.residual is None else SUM_ZERO_POINT
+        return arm.in_turn([T.broadcast(T.cast(self.arguments.params[place], "int16"), 2 * arm.LANES)])[0]
 
-        The parameter `zero_point` is added where it is not -1.
-        """
+    def _bytes(self, pixels: Sequence[Sequence[Any]], point: Any) -> Iterator[list[Any]]:
+        """Each pixel's registers of int32 on their way to bytes, at least eight; the last ones are these."""
         # What is missing to two or four registers repeats the last one, and is not stored.
         filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
         halves = arm.in_turn([arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)])
         yield halves
-        if zero_point >= 0:
-            point = T.broadcast(T.cast(self.arguments.params[zero_point], "int16"), 2 * arm.LANES)
+        if point is not None:
             halves = arm.in_turn([arm.add_saturated_16(half, point) for half in halves])
             yield halves
         narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
         if len(narrow) > len(pixels):
             narrow = [T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)]
         yield arm.in_turn(narrow)
+
+    def _clamped(self, packed: Sequence[Any]) -> Sequence[Any]:
+        residual = self.numerics.residual
+        if not (residual.clamp if residual else self.numerics.clamp):
+            return packed
+        places = (SUM_LOWEST, SUM_HIGHEST, -1) if residual else (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
+        width = packed[0].ty.dtype.lanes
+        lowest, highest = (T.broadcast(self._bound(place, places[2]), width) for place in places[:2])
+        return [T.min(T.max(value, lowest), highest) for value in packed]
 
     def _bound(self, parameter: int, zero_point: int) -> Any:
         params = self.arguments.params
