@@ -52,7 +52,7 @@ class _TileWriter:
         self.form, self.problem = form, form.image
         self.weight, self.bias, self.data = arguments.weight, arguments.bias, data
         self.columns, self.first = columns, first
-        self.epilogue = Epilogue(self.problem.numerics, arguments)
+        self.epilogue = Epilogue(self.problem.numerics, arguments, in_stages=True)
 
     @property
     def registers(self) -> int:
@@ -161,7 +161,7 @@ class _TileWriter:
         at = pixel * problem.out_channels + group * problem.group_outputs + first
         places = [at + column * problem.out_channels for column in range(self.columns)]
         position = k * form.tile_channels
-        self.epilogue.store(lambda group: self._totals(group, position), places, position, form.tile_outputs)
+        self.epilogue.store(lambda group, _: self._totals(group, position), places, position, form.tile_outputs)
 
     def _totals(self, group: range, position: Any) -> Generator[None, None, list[list[Any]]]:
         """Some registers of each column's totals, with their biases."""

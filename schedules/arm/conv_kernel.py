@@ -45,8 +45,7 @@ class _ConvWriter:
         self.epilogue = Epilogue(self.problem.numerics, arguments)
         self.image = read_image(self.problem, arguments, form.slack, form.threads, form.copies, form.data_offset)
         channel_tiles, rows = self.problem.groups * form.channel_tiles, self.problem.batch * self.problem.output[0]
-        with arm.import_loads():
-            emit_tiles(form.outer == "weights", (channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
+        emit_tiles(form.outer == "weights", (channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
 
     def begin(self) -> None:
         self.sums = Accumulators(self.form.tile_columns, self.form.accumulators, LANES)
@@ -115,9 +114,9 @@ class _ConvWriter:
         else:
             WideProducts(self.form, self.image, self.weight, self.sums).emit(steps)
 
-    def _totals(self, group: range) -> Generator[None, None, list[list[Any]]]:
+    def _totals(self, group: range, pixels: range) -> Generator[None, None, list[list[Any]]]:
         yield
-        return [[self.sums[column, register] for register in group] for column in self.columns]
+        return [[self.sums[column, register] for register in group] for column in pixels]
 
     def _store(self, k: Any, pixel: Any) -> None:
         """Requantize and store the tile whose first output has this number."""

@@ -47,8 +47,7 @@ class _DepthwiseWriter:
         self.epilogue = Epilogue(form.workload.numerics, arguments)
         self.image = read_image(form.image, arguments, form.slack, form.threads, form.copies, form.data_offset)
         rows = form.workload.batch * form.output[0]
-        with arm.import_loads():
-            emit_tiles(form.outer == "channels", (form.channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
+        emit_tiles(form.outer == "channels", (form.channel_tiles, rows, form.tiles_of_a_row), form.threads, self)
 
     def begin(self) -> None:
         self.sums = Accumulators(self.form.tile_columns, self.form.accumulators, LANES)
@@ -69,9 +68,9 @@ class _DepthwiseWriter:
         places = [at + column * work.channels for column in self.columns]
         self.epilogue.store(self._totals, places, k * form.tile_channels, form.tile_outputs)
 
-    def _totals(self, group: range) -> Generator[None, None, list[list[Any]]]:
+    def _totals(self, group: range, pixels: range) -> Generator[None, None, list[list[Any]]]:
         yield
-        return [[self.sums[column, register] for register in group] for column in self.columns]
+        return [[self.sums[column, register] for register in group] for column in pixels]
 
     def _start(self, k: Any) -> None:
         """Begin each sum with its bias."""

@@ -38,44 +38,52 @@ from schedules.operands import ADDITION_SHIFT
 from schedules.written.rows import pieces, store_vector
 from schedules.written.signature import Arguments
 
-# Registers of sums that become one of bytes; how many stages such groups are behind each other.
-PACKED_REGISTERS, GROUP_DISTANCE = 4, 5
-# Some registers of each pixel's sums, int32x4.
-Totals = Callable[[range], Generator[None, None, Sequence[Sequence[Any]]]]
+# Registers of sums that become one of bytes; how many stages such groups are behind each other where
+# they overlap, and where they don't.
+PACKED_REGISTERS, GROUP_DISTANCE, FAR = 4, 5, 100
+# Some registers of some pixels' sums, int32x4.
+Totals = Callable[[range, range], Generator[None, None, Sequence[Sequence[Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Requantizes and stores the sums of pixels, whose channels are in order."""
+    """Requantizes and stores the sums of pixels, whose channels are in order.
+
+    Attributes:
+        in_stages: each step for all pixels before the next one, in our order: best where sums come from memory. Where
+            they are in registers, LLVM would spill some in the loop before.
+    """
 
     numerics: Numerics
     arguments: Arguments
+    in_stages: bool = False
 
     def store(self, totals: Totals, places: Sequence[Any], channel: Any, valid: int) -> None:
         """Requantize and store the same channels of some pixels.
 
         Args:
-            totals: gives some registers of all pixels' sums.
+            totals: gives some registers of some pixels' sums.
             places: the index in the output of each pixel's first sum.
             channel: index in `rescale` of the first sum.
             valid: how many of the channels exist; the others are not stored.
         """
-        registers = -(-valid // arm.LANES)
-        groups = [range(first, min(first + PACKED_REGISTERS, registers)) for first in range(0, registers, PACKED_REGISTERS)]
-        point = self._zero_point()
-        works = []
-        for group in groups:
-            first = group.start * arm.LANES
-            at = [place + first for place in places]
-            left = min(len(group) * arm.LANES, valid - first)
-            works.append(self._group(totals(group), at, channel + first, left, point))
-        staggered(works, GROUP_DISTANCE)
+        registers, point, works = -(-valid // arm.LANES), self._zero_point(), []
+        together = len(places) if self.in_stages else 1
+        for first in range(0, registers, PACKED_REGISTERS):
+            group = range(first, min(first + PACKED_REGISTERS, registers))
+            done, factors = first * arm.LANES, self._factors(channel + first * arm.LANES, len(group))
+            for pixel in range(0, len(places), together):
+                pixels = range(pixel, pixel + together)
+                at = [places[index] + done for index in pixels]
+                left = min(len(group) * arm.LANES, valid - done)
+                works.append(self._group(totals(group, pixels), at, factors, left, point))
+        staggered(works, GROUP_DISTANCE if self.in_stages else FAR)
 
     def _group(
         self,
         totals: Generator[None, None, Sequence[Sequence[Any]]],
         places: Sequence[Any],
-        channel: Any,
+        factors: Sequence[Sequence[Any]],
         valid: int,
         point: Any,
     ) -> Iterator[None]:
@@ -88,11 +96,10 @@ class Epilogue:
                     done = index * arm.LANES
                     self._store(value, arm.LANES, at + done, min(arm.LANES, valid - done))
             return
-        factors = self._factors(channel, count)
         yield
         scaled = [total for own in pixels for total in own]
         for stage in self._scaling():
-            scaled = arm.in_turn([stage(total, of) for total, of in zip(scaled, factors * len(pixels), strict=True)])
+            scaled = self._ordered([stage(total, of) for total, of in zip(scaled, factors * len(pixels), strict=True)])
             yield
         pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
         if self.numerics.residual is not None:
@@ -119,21 +126,21 @@ class Epilogue:
         if numerics.requantize is None or (numerics.residual is not None and numerics.requantize.rule != "fixed"):
             return None
         place = OUTPUT_ZERO_POINT if numerics.residual is None else SUM_ZERO_POINT
-        return arm.in_turn([T.broadcast(T.cast(self.arguments.params[place], "int16"), 2 * arm.LANES)])[0]
+        return self._ordered([T.broadcast(T.cast(self.arguments.params[place], "int16"), 2 * arm.LANES)])[0]
 
     def _bytes(self, pixels: Sequence[Sequence[Any]], point: Any) -> Iterator[list[Any]]:
         """Each pixel's registers of int32 on their way to bytes, at least eight; the last ones are these."""
         # What is missing to two or four registers repeats the last one, and is not stored.
         filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
-        halves = arm.in_turn([arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)])
+        halves = self._ordered([arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)])
         yield halves
         if point is not None:
-            halves = arm.in_turn([arm.add_saturated_16(half, point) for half in halves])
+            halves = self._ordered([arm.add_saturated_16(half, point) for half in halves])
             yield halves
         narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
         if len(narrow) > len(pixels):
             narrow = [T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)]
-        yield arm.in_turn(narrow)
+        yield self._ordered(narrow)
 
     def _clamped(self, packed: Sequence[Any]) -> Sequence[Any]:
         residual = self.numerics.residual
@@ -152,15 +159,19 @@ class Epilogue:
     def _factors(self, channel: Any, count: int) -> list[list[Any]]:
         """The rows of `rescale` at so many times four channels."""
         requantize = self.numerics.requantize
-        assert requantize is not None
+        if requantize is None:
+            return []
         rows = {"float": 1, "fixed": 2, "fused": 4 if requantize.exceptions else 2}[requantize.rule]
         if not requantize.per_channel:
             return [[T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]] * count
-        dtype = f"{self.arguments.rescale.dtype}x{arm.LANES}"
-        has_rows = len(self.arguments.rescale.shape) > 1
-        places = [(row, channel) if has_rows else channel for row in range(rows)]
-        loaded = [arm.load_registers(arm.hidden(self.arguments.rescale, place), count) for place in places]
-        return [[T.reinterpret(of[index], dtype=dtype) for of in loaded] for index in range(count)]
+        bind = T.Bind if requantize.rule == "float" else arm.bind_int32
+        return [
+            [bind(self.arguments.load_rescale(row, channel + index * arm.LANES, arm.LANES)) for row in range(rows)]
+            for index in range(count)
+        ]
+
+    def _ordered(self, values: Sequence[Any]) -> Sequence[Any]:
+        return arm.in_turn(values) if self.in_stages else values
 
     def _scaling(self) -> list[Callable[[Any, Sequence[Any]], Any]]:
         """The stages from an int32x4 sum to the output without zero point and bounds."""
