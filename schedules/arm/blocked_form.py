@@ -27,8 +27,12 @@ from schedules.tiles import largest_share
 # Channels of a block, each a byte of a register.
 BLOCK = REGISTER_BYTES
 PARTS = 2
-# Registers of sums that leave enough of the 32 for operands and products.
-FEW_SUMS = 16
+# Registers of sums that leave enough of the 32 for operands and products; and for weights by fours.
+MOST_BLOCK_SUMS, FEW_BLOCK_SUMS = 16, 12
+# Registers that one instruction loads.
+MOST_TOGETHER = 4
+# Output channels of one column, and columns, whose data and weights LLVM keeps in registers.
+MOST_STEP_CHANNELS, MOST_COLUMNS = 12, 3
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,24 @@ class BlockedForm:
         """Output channels whose sums are in registers at a time."""
         fitting = [
             channels
-            for channels in range(LANES, self.tile_channels + 1, LANES)
-            if self.tile_channels % channels == 0 and channels * self.tile_columns <= FEW_SUMS
+            for channels in range(LANES, MOST_STEP_CHANNELS + 1, LANES)
+            if self.tile_channels % channels == 0 and channels * self.tile_columns <= MOST_BLOCK_SUMS
         ]
         return max(fitting, default=LANES)
 
     @property
     def steps_of_tile(self) -> int:
         return self.tile_channels // self.step_channels
+
+    @property
+    def weights_together(self) -> int:
+        """Registers of weights that are loaded together."""
+        is_small = self.sums <= FEW_BLOCK_SUMS and self.step_channels < MOST_STEP_CHANNELS
+        return MOST_TOGETHER if is_small else MOST_TOGETHER // 2
+
+    @property
+    def loads_of_step(self) -> int:
+        return math.ceil(self.tile_columns / MOST_TOGETHER) + math.ceil(self.step_channels / self.weights_together)
 
     @property
     def sums(self) -> int:

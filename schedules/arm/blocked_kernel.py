@@ -9,9 +9,9 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.blocked_form import PARTS, BlockedForm
+from schedules.arm.blocked_form import MOST_TOGETHER, PARTS, BlockedForm
 from schedules.arm.blocked_image import BlockedImage
-from schedules.arm.blocked_products import MOST_TOGETHER, BlockedProducts, BlockedStep
+from schedules.arm.blocked_products import BlockedProducts, BlockedStep
 from schedules.arm.epilogue import Epilogue
 from schedules.arm.tile_loops import emit_tiles
 from schedules.arm.tiling import HEADER_BYTES, LANES
@@ -72,7 +72,9 @@ class _TileWriter:
         data_at += y * (problem.window.stride[0] // form.row_step) * form.row_bytes
         parts = T.Bind(1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32"))
         data = arm.hidden(self.data, data_at)
-        products = BlockedProducts(self.columns, form.step_channels, self.sums, self._steps())
+        products = BlockedProducts(
+            self.columns, form.step_channels, form.weights_together, self.sums, self._steps()
+        )
         products.begin(data, arm.hidden(self.weight, k * form.tile_bytes + HEADER_BYTES))
         repeat(form.steps_of_tile, lambda step: self._sum_up(step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)

@@ -15,19 +15,17 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
+from schedules.arm.blocked_form import MOST_TOGETHER
 from schedules.arm.pipeline import STAGE_DISTANCE, Values
 from schedules.arm.tiling import REGISTER_BYTES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.written.accumulators import ON_STACK, Accumulators
 
-# How many sums ahead of their use operands are loaded; registers of a load; addresses that are computed together.
+# How many sums ahead of their use operands are loaded; addresses that are computed together.
 DATA_AHEAD, WEIGHTS_AHEAD = 5, 2
-MOST_TOGETHER = 4
 ADDRESSES = 16
 # Sums that a turn begins for the next one.
 BEGUN = 2 * STAGE_DISTANCE
-# Registers of sums that leave enough for weights by fours.
-PLENTY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,11 @@ class BlockedStep:
 class BlockedProducts:
     """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL2, SADALP)."""
 
-    def __init__(self, columns: int, channels: int, sums: Accumulators, steps: Sequence[BlockedStep]) -> None:
-        """For turns of these steps."""
-        self.columns, self.channels, self.sums, self.steps = columns, channels, sums, steps
-        self.together = weights_together(columns, channels)
+    def __init__(
+        self, columns: int, channels: int, together: int, sums: Accumulators, steps: Sequence[BlockedStep]
+    ) -> None:
+        """For turns of these steps, whose weights are loaded so many registers together."""
+        self.columns, self.channels, self.together, self.sums, self.steps = columns, channels, together, sums, steps
         # Those of the steps, and of the next turn's first one.
         self.loads = [load for step in (*steps, BlockedStep(0, 0)) for load in self._loads_of(step)]
         self.units_of_step, self.loads_of_step = columns * channels, len(self.loads) // (len(steps) + 1)
@@ -185,8 +184,3 @@ class BlockedProducts:
             return registers
 
         return Values(make, taken)
-
-
-def weights_together(columns: int, channels: int) -> int:
-    """Registers of weights that are loaded together: fewer where sums leave few registers."""
-    return MOST_TOGETHER if columns * channels <= PLENTY else MOST_TOGETHER // 2

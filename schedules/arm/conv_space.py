@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedules.arm.blocked_form import BlockedForm
+from schedules.arm.blocked_form import MOST_COLUMNS, BlockedForm
 from schedules.arm.conv_form import PAIRED, ConvForm, conv_form
 from schedules.arm.tiling import LANES, REGISTER_BYTES
 from schedules.image import Image
@@ -41,20 +41,22 @@ class Cycles:
 
 CYCLES = {
     "c2": Cycles(0.83, 0.28, 1.5, 20, 1.7, 29),
-    "c8": Cycles(1.22, 0.95, 1.1, 18, 3.6, 61),
     "wide": Cycles(2.05, 1.1, 3.0, 8, 1.7, 30),
     "dot": Cycles(0.25, 0.28, 0.5, 9, 1.7, 30),
 }
 # What registers in memory cost: with so many sums; with much code between them.
 CROWDED, UNROLLED_FAR = 1.25, 1.2
 COPY_CYCLES_PER_BYTE = 0.3
+# Of blocked kernels: each address, what else a turn, the sums of a tile's channels, an output and a tile take.
+ADDRESS_CYCLES, TURN_CYCLES, SUM_CYCLES, OUTPUT_CYCLES, TILE_CYCLES = 0.63, 6, 8, 2.1, 40
+BLOCKED_COPY_CYCLES_PER_BYTE = 0.2
 
 
 def conv_space(image: Image, has_dot: bool, threads: int) -> ConfigSpace:
     """The decisions of a convolution."""
     knobs = (
         Knob("products", _products(image, has_dot)),
-        Knob("tile_columns", tuple(range(1,9))),
+        Knob("tile_columns", tile_sizes(image.output[1], MAX_TILE_COLUMNS)),
         Knob("tile_channels", _tile_channels(image)),
         Knob("outer", ("weights", "image")),
         Knob("unroll", (1, 2, 4, 6, 8, 9, 12)),
@@ -65,6 +67,10 @@ def conv_space(image: Image, has_dot: bool, threads: int) -> ConfigSpace:
 
     constraints = (
         Constraint(f"a tile has at most {MOST_SUMS} registers of sums", lambda config: form(config).sums <= MOST_SUMS),
+        Constraint(
+            f"blocks have tiles of at most {MOST_COLUMNS} columns",
+            lambda config: config["products"] != "c8" or config["tile_columns"] <= MOST_COLUMNS,  # type: ignore[operator]
+        ),
         Constraint(
             f"a turn of the loop has at most {MAX_TURN_PRODUCTS} multiplications",
             lambda config: config["unroll"] == 1 or turn_products(form(config)) <= MAX_TURN_PRODUCTS,
@@ -119,13 +125,21 @@ def estimated_cycles(form: ConvForm | BlockedForm) -> float:
 
 
 def _blocked_cycles(form: BlockedForm) -> float:
+    """What its instructions take, with the waits that llvm-mca's model of a Cortex-A53 shows between them."""
     image = form.image
-    steps = math.prod(image.window.kernel) * form.blocks
-    turns = steps / form.steps_of_turn
-    sums = 3 * form.sums * steps * 1.04 + turns * 20 + 60 + form.sums * 1
-    tile = form.steps_of_tile * sums + 2 * form.tile_columns * form.tile_channels + 30
-    copied = image.batch * form.image.groups * form.group_bytes * 0.2
-    return tile * form.largest_share * image.output[1] / form.tile_columns / form.tiles_of_a_row + copied / form.threads
+    whole, rest = divmod(image.output[1], form.tile_columns)
+    tiles = whole * _blocked_tile_cycles(form, form.tile_columns) + (_blocked_tile_cycles(form, rest) if rest else 0)
+    share = form.largest_share / form.tiles_of_a_row
+    return tiles * share + image.batch * image.groups * form.group_bytes * BLOCKED_COPY_CYCLES_PER_BYTE / form.threads
+
+
+def _blocked_tile_cycles(form: BlockedForm, columns: int) -> float:
+    """Of a tile of so many columns: three instructions for each sum of a step, addresses, and the end of a sum."""
+    sums, loads = columns * form.step_channels, form.loads_of_step * form.steps_of_turn
+    halves = sum(form.is_half(block) for block in range(form.blocks_of_turn)) / form.blocks_of_turn
+    turn = sums * form.steps_of_turn * (3 - halves) + loads * ADDRESS_CYCLES + TURN_CYCLES
+    end = sums + SUM_CYCLES
+    return form.steps_of_tile * (form.turns * turn + end) + columns * form.tile_channels * OUTPUT_CYCLES + TILE_CYCLES
 
 
 def _features(form: ConvForm | BlockedForm) -> dict[str, float]:
