@@ -12,11 +12,14 @@ requantizing, too, and the share of cycles in which the kernel begins any vector
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import multiprocessing
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,26 +149,27 @@ def sampled_cycles(template: Template, workload: Workload, count: int) -> float 
     return min(found, default=None)
 
 
-def rows(networks: tuple[str, ...], samples: int) -> Iterator[Row]:
-    """Each distinct layer once."""
-    seen: set[str] = set()
-    for layer in (layer for network in networks for layer in load_network(network).layers):
-        workload = layer.workload
-        if workload.key in seen:
-            continue
-        seen.add(workload.key)
-        own = template_for(workload, arm_target())
-        config = own.space(workload, arm_target()).default
-        own_cycles, vectors = cycles_and_vectors(default_kernel(own, workload, arm_target()).function, arm_target())
-        yield Row(
-            workload,
-            " ".join(str(value) for value in config.values()),
-            own_cycles,
-            vectors / own_cycles,
-            plain_cycles(workload),
-            stock_cycles(workload),
-            sampled_cycles(own, workload, samples),
-        )
+def rows(networks: tuple[str, ...], samples: int, jobs: int) -> Iterator[Row]:
+    """Each distinct layer once, in order, by so many processes."""
+    layers = (layer.workload for network in networks for layer in load_network(network).layers)
+    distinct = {workload.key: workload for workload in layers}.values()
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(row_of, distinct, itertools.repeat(samples))
+
+
+def row_of(workload: Workload, samples: int) -> Row:
+    own = template_for(workload, arm_target())
+    config = own.space(workload, arm_target()).default
+    own_cycles, vectors = cycles_and_vectors(default_kernel(own, workload, arm_target()).function, arm_target())
+    return Row(
+        workload,
+        " ".join(str(value) for value in config.values()),
+        own_cycles,
+        vectors / own_cycles,
+        plain_cycles(workload),
+        stock_cycles(workload),
+        sampled_cycles(own, workload, samples),
+    )
 
 
 def mean(ratios: list[float]) -> float:
@@ -177,13 +181,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS)
     parser.add_argument("--samples", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
     print(f"estimated cycles by llvm-mca of LLVM {llvm_version(tool('llvm-mca'))}, model {CPU}; nothing is measured\n")
     columns = "MACs/cycle | of the bound | of both | vectors | plain / own | intrinsic / own | own / best of samples"
     print(f"| layer | default | {columns} |")
     print("|-|-|-|-|-|-|-|-|-|")
     found = []
-    for row in rows(tuple(arguments.networks), arguments.samples):
+    for row in rows(tuple(arguments.networks), arguments.samples, arguments.jobs):
         found.append(row)
         print(f"| {row.workload.key} | {row.config} | {figures([row])} |", flush=True)
     print(f"\n| layers | count | {columns} |")

@@ -5,9 +5,12 @@ which are added in the end. The kernel reads a copy of the image in blocks of 16
 each other: so one LD1 loads the data of all columns of a tile. Where windows are some columns apart, columns with the
 same remainder (a phase) are neighbours.
 
-A tile covers `tile_columns` outputs of a row times `tile_channels` output channels. Of these, `step_channels` are summed
-in registers at a time; all of a tile's sums are requantized together. The last columns of a row are a tile of their own;
-the last tile of channels overlaps its neighbour.
+A tile covers `tile_columns` outputs of a row times `tile_channels` output channels. Of these, `step_channels` are
+summed in registers at a time; all of a tile's sums are requantized together. The last columns of a row are a tile of
+their own; the last tile of channels overlaps its neighbour.
+
+A sum is taken in turns of some steps each, a step being a block at one tap. Its weights of -128 are split in two parts
+(`schedules.arm.tiling`): the first parts of all of a tile's channels stand before the second ones.
 """
 
 from __future__ import annotations
@@ -92,10 +95,6 @@ class BlockedForm:
     @property
     def copies(self) -> bool:
         return True
-
-    @property
-    def starts_with_bias(self) -> bool:
-        return False
 
     @property
     def blocks(self) -> int:

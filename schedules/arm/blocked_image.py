@@ -9,7 +9,6 @@ from tvm.script.ir_builder import tirx as T
 
 from schedules.arguments import PAD_VALUE
 from schedules.arm.blocked_form import BLOCK, BlockedForm
-from schedules.intrinsics import arm_vectors as arm
 from schedules.written.rows import flip_signs, load_bytes, pieces, repeat, share, store_vector
 from schedules.written.signature import Arguments
 
@@ -80,7 +79,11 @@ class BlockedImage:
 
     def _phases(self, target: Any, source: Any) -> None:
         """The columns of each phase behind each other, with what is beside the image."""
-        form, problem, (left, stride) = self.form, self.problem, (self.problem.window.padding[1], self.problem.window.stride[1])
+        form, problem, (left, stride) = (
+            self.form,
+            self.problem,
+            (self.problem.window.padding[1], self.problem.window.stride[1]),
+        )
         for index, phase in enumerate(form.phases):
             first = min(max(-((phase - left) // stride), 0), form.columns)
             behind = max(min((problem.width + left - phase - 1) // stride + 1, form.columns), first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -18,7 +18,7 @@ from schedules.arm.tiling import HEADER_BYTES, LANES
 from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import ON_STACK, Accumulators
-from schedules.written.rows import repeat, store_vector
+from schedules.written.rows import repeat
 from schedules.written.signature import Arguments, declare_arguments
 
 
@@ -46,9 +46,7 @@ def _write(form: BlockedForm, arguments: Arguments) -> None:
 class _TileWriter:
     """Emits tiles of `columns`, the first of which begins at column `first` of a row."""
 
-    def __init__(
-        self, form: BlockedForm, arguments: Arguments, data: Any, columns: int, first: int
-    ) -> None:
+    def __init__(self, form: BlockedForm, arguments: Arguments, data: Any, columns: int, first: int) -> None:
         self.form, self.problem = form, form.image
         self.weight, self.bias, self.data = arguments.weight, arguments.bias, data
         self.columns, self.first = columns, first
@@ -72,9 +70,7 @@ class _TileWriter:
         data_at += y * (problem.window.stride[0] // form.row_step) * form.row_bytes
         parts = T.Bind(1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32"))
         data = arm.hidden(self.data, data_at)
-        products = BlockedProducts(
-            self.columns, form.step_channels, form.weights_together, self.sums, self._steps()
-        )
+        products = BlockedProducts(self.columns, form.step_channels, form.weights_together, self.sums, self._steps())
         products.begin(data, arm.hidden(self.weight, k * form.tile_bytes + HEADER_BYTES))
         repeat(form.steps_of_tile, lambda step: self._sum_up(step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)
@@ -148,9 +144,7 @@ class _TileWriter:
             self.sums[column, channel] for column in range(self.columns) for channel in range(self.form.step_channels)
         ]
         while len(registers) > self.registers:
-            registers = arm.in_turn(
-                [arm.add_neighbours(*registers[i : i + 2]) for i in range(0, len(registers), 2)]
-            )
+            registers = arm.in_turn([arm.add_neighbours(*registers[i : i + 2]) for i in range(0, len(registers), 2)])
         return registers
 
     def _store(self, k: Any, group: Any, pixel: Any) -> None:

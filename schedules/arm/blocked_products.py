@@ -94,7 +94,9 @@ class BlockedProducts:
         self._run(range(BEGUN, count + BEGUN), count + self.units_of_step, values, products, is_first=is_first)
         self._hand_over(values, products, len(self.steps) * self.loads_of_step, count, values["following", 0])
 
-    def _hand_over(self, values: Values, products: dict[int, Any], load: int, unit: int, bases: tuple[Any, Any]) -> None:
+    def _hand_over(
+        self, values: Values, products: dict[int, Any], load: int, unit: int, bases: tuple[Any, Any]
+    ) -> None:
         registers = [register for index in self.handed for register in values["loaded", load + index]]
         begun = [products[unit + place] for place in range(BEGUN)]
         for buffer, kept in ((self.registers, registers), (self.begun, begun), (self.bases, bases)):
@@ -168,7 +170,9 @@ class BlockedProducts:
         def address(values: Values, index: int) -> Any:
             load = self.loads[index]
             data, weights = values["following", 0] if index >= of_turn else bases
-            return arm.moved(data if load.is_data else weights, load.at) if load.at else data if load.is_data else weights
+            return (
+                arm.moved(data if load.is_data else weights, load.at) if load.at else data if load.is_data else weights
+            )
 
         def make(values: Values, key: tuple[str, int]) -> Any:
             kind, place = key

@@ -14,7 +14,6 @@ from schedules.arm.image import read_image
 from schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
 from schedules.arm.tile_loops import emit_parts, emit_tiles
 from schedules.arm.tiling import LANES
-from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import Accumulators
 from schedules.written.rows import repeat
@@ -61,11 +60,9 @@ class _ConvWriter:
         self._store(k, (n * height + y) * width + x)
 
     def _start(self, k: Any) -> None:
-        """Begin each sum with its bias, or with zero where a sum has several lanes."""
+        """Begin each sum with its bias."""
         for register in range(self.form.accumulators):
-            value = T.broadcast(T.int32(0), LANES)
-            if self.form.starts_with_bias:
-                value = self.bias.vload([k * self.form.tile_channels + register * LANES], "int32x4")
+            value = self.bias.vload([k * self.form.tile_channels + register * LANES], "int32x4")
             for column in self.columns:
                 self.sums[column, register] = value
 

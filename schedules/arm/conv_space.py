@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedules.arm.blocked_form import MOST_COLUMNS, BlockedForm
-from schedules.arm.conv_form import PAIRED, ConvForm, conv_form
+from schedules.arm.conv_form import ConvForm, conv_form
 from schedules.arm.tiling import LANES, REGISTER_BYTES
 from schedules.image import Image
 from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
@@ -89,7 +89,7 @@ def _products(image: Image, has_dot: bool) -> tuple[str, ...]:
     """Bytes are multiplied as they are where weights are s8 without zero point."""
     if image.numerics.weight != "s8" or image.numerics.weight_zero_point:
         return ("wide",)
-    return (*PAIRED, "wide", *(("dot",) if has_dot else ()))
+    return ("c2", "c8", "wide", *(("dot",) if has_dot else ()))
 
 
 def _tile_channels(image: Image) -> tuple[int, ...]:
@@ -161,6 +161,6 @@ def _features(form: ConvForm | BlockedForm) -> dict[str, float]:
         "tiles": tiles,
         "weights_outer": float(form.outer == "weights"),
         "copies": float(form.copies),
-        "horizontal_sums": float(not form.starts_with_bias),
+        "horizontal_sums": float(form.products == "c8"),
         "widened": float(form.products == "wide"),
     }

@@ -101,6 +101,7 @@ class Epilogue:
         for stage in self._scaling():
             scaled = self._ordered([stage(total, of) for total, of in zip(scaled, factors * len(pixels), strict=True)])
             yield
+        scaled = [arm.bind_int32(value) for value in scaled]
         pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
         if self.numerics.residual is not None:
             words = [self._residual(at, valid, count) for at in places]
@@ -132,14 +133,18 @@ class Epilogue:
         """Each pixel's registers of int32 on their way to bytes, at least eight; the last ones are these."""
         # What is missing to two or four registers repeats the last one, and is not stored.
         filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
-        halves = self._ordered([arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)])
+        halves = self._ordered(
+            [arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)]
+        )
         yield halves
         if point is not None:
             halves = self._ordered([arm.add_saturated_16(half, point) for half in halves])
             yield halves
         narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
         if len(narrow) > len(pixels):
-            narrow = [T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)]
+            narrow = [
+                T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)
+            ]
         yield self._ordered(narrow)
 
     def _clamped(self, packed: Sequence[Any]) -> Sequence[Any]:

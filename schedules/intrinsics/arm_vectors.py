@@ -203,8 +203,12 @@ def _load_text(count: int) -> str:
     for index in range(1, count):
         # A shuffle takes two vectors of one length.
         done, size = _vector(BYTES * index), BYTES * (index + 1)
-        lines.append(f"%wide{index} = shufflevector {_vector(BYTES)} %r{index}, {_vector(BYTES)} poison, {_order(BYTES, BYTES * index)}")
-        lines.append(f"%joined{index + 1} = shufflevector {done} %joined{index}, {done} %wide{index}, {_order(size, size)}")
+        lines.append(
+            f"%wide{index} = shufflevector {_vector(BYTES)} %r{index}, {_vector(BYTES)} poison, {_order(BYTES, BYTES * index)}"
+        )
+        lines.append(
+            f"%joined{index + 1} = shufflevector {done} %joined{index}, {done} %wide{index}, {_order(size, size)}"
+        )
     return "\n".join([*lines, f"ret {_vector(BYTES * count)} %joined{count}", "}"])
 
 
