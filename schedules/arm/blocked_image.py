@@ -110,18 +110,24 @@ class BlockedImage:
     def _columns(self, target: Any, source: Any, columns: int, block_bytes: int) -> None:
         """Some columns of all blocks."""
         step = self.problem.window.stride[1] * self.problem.channels
-        self._each_block(
-            lambda block, count: [
-                self._copy(target + block * block_bytes + column * BLOCK, source + column * step + block * BLOCK, count)
-                for column in range(columns)
-            ]
-        )
 
-    def _each_block(self, body: Callable[[Any, int], Any]) -> None:
-        """Emit body(block, its channels) for some blocks at a time."""
+        def copy(block: Any, count: int) -> None:
+            for column in range(columns):
+                at = source + column * step + block * BLOCK
+                self._copy(target + block * block_bytes + column * BLOCK, at, count)
+
+        self._each_block(copy)
+
+    def _each_block(self, body: Callable[[Any, int], None]) -> None:
+        """Emit body(block, its channels), some blocks at a time."""
         whole, rest = divmod(self.problem.group_channels, BLOCK)
         together = max(count for count in range(1, MOST_BLOCKS + 1) if whole % count == 0)
-        repeat(whole // together, lambda index: [body(index * together + each, BLOCK) for each in range(together)])
+
+        def some(index: Any) -> None:
+            for each in range(together):
+                body(index * together + each, BLOCK)
+
+        repeat(whole // together, some)
         if rest:
             body(whole, rest)
 

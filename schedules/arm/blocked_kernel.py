@@ -16,6 +16,13 @@ from schedules.arm.epilogue import Epilogue
 from schedules.arm.tile_loops import emit_tiles
 from schedules.arm.tiling import HEADER_BYTES, LANES
 from schedules.intrinsics import arm_vectors as arm
+from schedules.intrinsics.arm_loads import (
+    address_of,
+    import_loads,
+    load_registers,
+    moved,
+    store_registers,
+)
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import ON_STACK, Accumulators
 from schedules.written.rows import repeat
@@ -26,7 +33,7 @@ def write_blocked(workload: Conv2d | Dense, form: BlockedForm) -> Any:
     """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         arguments = declare_arguments(workload, form, form.weight_length)
-        with arm.import_loads():
+        with import_loads():
             _write(form, arguments)
     return builder.get()
 
@@ -69,9 +76,9 @@ class _TileWriter:
         data_at = (n * problem.groups + group) * form.group_bytes + x * form.column_bytes
         data_at += y * (problem.window.stride[0] // form.row_step) * form.row_bytes
         parts = T.Bind(1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32"))
-        data = arm.hidden(self.data, data_at)
+        data = address_of(self.data, data_at)
         products = BlockedProducts(self.columns, form.step_channels, form.weights_together, self.sums, self._steps())
-        products.begin(data, arm.hidden(self.weight, k * form.tile_bytes + HEADER_BYTES))
+        products.begin(data, address_of(self.weight, k * form.tile_bytes + HEADER_BYTES))
         repeat(form.steps_of_tile, lambda step: self._sum_up(step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)
 
@@ -81,24 +88,24 @@ class _TileWriter:
     def _sum_up(self, step: Any, data: Any, parts: Any, products: BlockedProducts) -> None:
         """The totals of some of a tile's channels."""
         form = self.form
-        weights, totals_at = products.weights, []
+        weights, totals_at = products.weights, list[Any]()
 
         def turn(index: Any) -> None:
-            """Which the next one follows: of this sum, or the first of the next."""
+            """The turn with this number; the next one is of this sum, or the first one of the next sum."""
             first = ((parts - 1) * self.longest + index + 1) * 2
             offsets = [T.Bind(self.offsets[first + place]) for place in range(2)]
 
             def following() -> tuple[Any, Any]:
                 if not totals_at:
-                    totals_at.append(arm.hidden(self.totals, step * self.registers * LANES))
-                return arm.moved(data, offsets[0]), arm.moved(weights, offsets[1])
+                    totals_at.append(address_of(self.totals, step * self.registers * LANES))
+                return moved(data, offsets[0]), moved(weights, offsets[1])
 
             products.turn(following, is_first=isinstance(index, int))
 
         turn(0)
         with T.serial(1, form.turns * parts) as index:
             turn(index)
-        arm.store_registers(totals_at[0], self._added())
+        store_registers(totals_at[0], self._added())
 
     def _steps(self) -> list[BlockedStep]:
         """Those of a turn."""
@@ -117,8 +124,10 @@ class _TileWriter:
         return PARTS * self.form.turns + 1
 
     def write_offsets(self) -> None:
-        """Where each turn of a sum has its data and weights, from where its first one has them: for weights of one
-        part, and for those of two. After the last one, those of the next sum."""
+        """Store where each turn of a sum has its data and weights, from where its first one has them.
+
+        First for weights of one part, then for those of two; behind the last turn is the next sum's first one.
+        """
         form, block_bytes = self.form, self.form.block_bytes(self.columns)
         self.offsets = T.alloc_buffer((PARTS * self.longest * 2,), "int64")
         rows, blocks = self.problem.window.kernel[0] // form.rows_of_turn, form.blocks // form.blocks_of_turn
@@ -161,28 +170,31 @@ class _TileWriter:
 
     def _totals(self, group: range, position: Any) -> Generator[None, None, list[list[Any]]]:
         """Some registers of each column's totals, with their biases."""
-        of_column = self.form.step_channels // LANES
+        of_column, columns = self.form.step_channels // LANES, range(self.columns)
         steps = range(group.start // of_column, -(-group.stop // of_column))
-        loads = [
-            (step * self.registers + first, min(MOST_TOGETHER, self.registers - first))
-            for step in steps
-            for first in range(0, self.registers, MOST_TOGETHER)
-        ]
-        bias_at = arm.hidden(self.bias, position + group.start * LANES)
-        addresses = [arm.hidden(self.totals, first * LANES) for first, _ in loads]
-        biases, loaded = [T.reinterpret(bias, dtype="int32x4") for bias in arm.load_registers(bias_at, len(group))], {}
-        sums = {}
-        for (first, count), address in zip(loads, addresses, strict=True):
-            values = arm.load_registers(address, count)
-            arm.keep_order(values[0])
+        places = [(step, first) for step in steps for first in range(0, self.registers, MOST_TOGETHER)]
+        bias_at = address_of(self.bias, position + group.start * LANES)
+        addresses = [address_of(self.totals, (step * self.registers + first) * LANES) for step, first in places]
+        biases = dict(zip(group, load_registers(bias_at, len(group)), strict=True))
+        loaded: dict[tuple[int, int], Any] = {}
+        for (step, first), address in zip(places, addresses, strict=True):
+            registers = load_registers(address, min(MOST_TOGETHER, self.registers - first))
+            arm.keep_order(registers[0])
             yield
-            for index, value in enumerate(values, first):
-                step, place = divmod(index, self.registers)
-                column, within = divmod(place, of_column)
-                register = step * of_column + within
-                if register in group:
-                    total = T.reinterpret(value, dtype="int32x4")
-                    loaded[column, register] = arm.wrapping_add(total, biases[register - group.start], LANES, "int32")
-        keys = sorted(loaded, key=lambda key: key[1] // of_column)
-        sums = dict(zip(keys, arm.in_turn([loaded[key] for key in keys]), strict=True))
-        return [[sums[column, register] for register in group] for column in range(self.columns)]
+            loaded |= {(step, first + index): register for index, register in enumerate(registers)}
+        keys = [
+            (column, step * of_column + register)
+            for step in steps
+            for column in columns
+            for register in range(of_column)
+            if step * of_column + register in group
+        ]
+
+        def with_bias(column: int, register: int) -> Any:
+            step, within = divmod(register, of_column)
+            pair = loaded[step, column * of_column + within], biases[register]
+            total, bias = (T.reinterpret(value, dtype="int32x4") for value in pair)
+            return arm.wrapping_add(total, bias, LANES, "int32")
+
+        totals = dict(zip(keys, arm.in_turn([with_bias(*key) for key in keys]), strict=True))
+        return [[totals[column, register] for register in group] for column in columns]

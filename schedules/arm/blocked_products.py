@@ -19,6 +19,7 @@ from schedules.arm.blocked_form import MOST_TOGETHER
 from schedules.arm.pipeline import STAGE_DISTANCE, Values
 from schedules.arm.tiling import REGISTER_BYTES
 from schedules.intrinsics import arm_vectors as arm
+from schedules.intrinsics.arm_loads import load_registers, moved
 from schedules.written.accumulators import ON_STACK, Accumulators
 
 # How many sums ahead of their use operands are loaded; addresses that are computed together.
@@ -81,8 +82,12 @@ class BlockedProducts:
         return T.Bind(self.bases[1])
 
     def turn(self, following: Callable[[], tuple[Any, Any]], *, is_first: bool) -> None:
-        """Go on with a turn, and begin the one that follows: `following` makes its addresses. The first one of a sum
-        begins it."""
+        """Go on with a turn that was begun, and begin the next one.
+
+        Args:
+            following: makes the addresses of the next turn's first data and weights.
+            is_first: whether it is the first turn of its sums.
+        """
         taken: dict[Hashable, Any] = {}
         place = 0
         for index in self.handed:
@@ -170,9 +175,7 @@ class BlockedProducts:
         def address(values: Values, index: int) -> Any:
             load = self.loads[index]
             data, weights = values["following", 0] if index >= of_turn else bases
-            return (
-                arm.moved(data if load.is_data else weights, load.at) if load.at else data if load.is_data else weights
-            )
+            return moved(data if load.is_data else weights, load.at) if load.at else data if load.is_data else weights
 
         def make(values: Values, key: tuple[str, int]) -> Any:
             kind, place = key
@@ -183,7 +186,7 @@ class BlockedProducts:
                 first = len(taken) + place * ADDRESSES
                 return [address(values, index) for index in range(first, min(first + ADDRESSES, behind))]
             group, index = divmod(place - len(taken), ADDRESSES)
-            registers = arm.load_registers(values["addresses", group][index], self.loads[place].count)
+            registers = load_registers(values["addresses", group][index], self.loads[place].count)
             arm.keep_order(registers[0])
             return registers
 

@@ -97,9 +97,11 @@ class Epilogue:
                     self._store(value, arm.LANES, at + done, min(arm.LANES, valid - done))
             return
         yield
-        scaled = [total for own in pixels for total in own]
+        scaled: Sequence[Any] = [total for own in pixels for total in own]
         for stage in self._scaling():
-            scaled = self._ordered([stage(total, of) for total, of in zip(scaled, factors * len(pixels), strict=True)])
+            scaled = self._ordered(
+                [stage(total, of) for total, of in zip(scaled, [*factors] * len(pixels), strict=True)]
+            )
             yield
         scaled = [arm.bind_int32(value) for value in scaled]
         pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
@@ -109,11 +111,8 @@ class Epilogue:
                 [self._with_residual(own, word) for own, word in zip(*pair, strict=True)]
                 for pair in zip(pixels, words, strict=True)
             ]
-        packed = []
-        for packed in self._bytes(pixels, point):
-            yield
-        packed = self._clamped(packed)
-        for value, at in zip(packed, places, strict=True):
+        packed = yield from self._bytes(pixels, point)
+        for value, at in zip(self._clamped(packed), places, strict=True):
             self._store(T.Bind(value), value.ty.dtype.lanes, at, valid)
 
     def _store(self, value: Any, count: int, at: Any, valid: int) -> None:
@@ -129,23 +128,25 @@ class Epilogue:
         place = OUTPUT_ZERO_POINT if numerics.residual is None else SUM_ZERO_POINT
         return self._ordered([T.broadcast(T.cast(self.arguments.params[place], "int16"), 2 * arm.LANES)])[0]
 
-    def _bytes(self, pixels: Sequence[Sequence[Any]], point: Any) -> Iterator[list[Any]]:
-        """Each pixel's registers of int32 on their way to bytes, at least eight; the last ones are these."""
+    def _bytes(self, pixels: Sequence[Sequence[Any]], point: Any) -> Generator[None, None, Sequence[Any]]:
+        """Each pixel's registers of int32 as bytes, at least eight, to which the zero point `point` is added."""
         # What is missing to two or four registers repeats the last one, and is not stored.
         filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
         halves = self._ordered(
             [arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)]
         )
-        yield halves
+        yield
         if point is not None:
             halves = self._ordered([arm.add_saturated_16(half, point) for half in halves])
-            yield halves
-        narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
+            yield
+        narrow: Sequence[Any] = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
         if len(narrow) > len(pixels):
             narrow = [
                 T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)
             ]
-        yield self._ordered(narrow)
+        narrow = self._ordered(narrow)
+        yield
+        return narrow
 
     def _clamped(self, packed: Sequence[Any]) -> Sequence[Any]:
         residual = self.numerics.residual

@@ -12,7 +12,6 @@ from tvm.script.ir_builder import tirx as T
 
 LANES = 4
 BYTES = 16
-LOADED_TOGETHER = (1, 2, 3, 4)
 
 
 def call(name: str, dtype: str, *arguments: Any) -> Any:
@@ -155,87 +154,3 @@ def keep_order(value: Any) -> None:
     """Let LLVM move no instruction from before this place to behind it, or back. No instruction."""
     # A use of any value that is computed by then; LLVM's schedulers end a region there.
     T.evaluate(T.call_llvm_intrin("void", "llvm.fake.use", value))
-
-
-def import_loads() -> Any:
-    """A frame in which `load_registers` and `hidden` can be used: their LLVM functions, which are inlined."""
-    return T.attr(T.int32(0), "pragma_import_llvm", "\n".join([*map(_load_text, LOADED_TOGETHER), _HIDDEN_TEXT]))
-
-
-def hidden(buffer: Any, at: Any) -> Any:
-    """The address of a buffer's element as int64, computed here; LLVM knows nothing else of it. No instruction."""
-    return T.Bind(T.call_extern("int64", "int8tune_hidden", T.address_of(buffer[at])))
-
-
-def moved(address: Any, count: Any) -> Any:
-    """Such an address so many bytes further, an int or an int64, computed here (ADD)."""
-    count = T.int64(count) if isinstance(count, int) else count
-    return T.Bind(T.call_extern("int64", "int8tune_moved", address, count))
-
-
-def load_registers(address: Any, count: int) -> list[Any]:
-    """int8x16 each, one behind the other in memory, loaded together (LD1 of one to four registers)."""
-    name = f"int8tune_load_{count}"
-    loaded = T.Bind(T.call_extern(f"int8x{BYTES * count}", name, address))
-    return [T.Shuffle([loaded], list(range(BYTES * index, BYTES * (index + 1)))) for index in range(count)]
-
-
-def store_registers(address: Any, values: Sequence[Any]) -> None:
-    """Store int32x4 each, one behind the other."""
-    for index, value in enumerate(values):
-        T.evaluate(T.call_extern("void", "int8tune_store", address, T.int64(index * BYTES), bind_int32(value)))
-
-
-def _load_text(count: int) -> str:
-    """An LLVM function of the registers that one LD1 loads, in one vector: TIR has no tuples."""
-    if count == 1:
-        return f"define {_vector(BYTES)} @int8tune_load_1(i64 %place) {{\n%at = inttoptr i64 %place to ptr\n%r = load {_vector(BYTES)}, ptr %at, align 1\nret {_vector(BYTES)} %r\n}}"
-    types = "{ " + ", ".join([_vector(BYTES)] * count) + " }"
-    called = f"@llvm.aarch64.neon.ld1x{count}.v16i8.p0"
-    lines = [
-        f"declare {types} {called}(ptr)",
-        f"define {_vector(BYTES * count)} @int8tune_load_{count}(i64 %place) {{",
-        "%at = inttoptr i64 %place to ptr",
-        f"%all = call {types} {called}(ptr %at)",
-        *(f"%r{index} = extractvalue {types} %all, {index}" for index in range(count)),
-        f"%joined1 = shufflevector {_vector(BYTES)} %r0, {_vector(BYTES)} poison, {_order(BYTES, BYTES)}",
-    ]
-    for index in range(1, count):
-        # A shuffle takes two vectors of one length.
-        done, size = _vector(BYTES * index), BYTES * (index + 1)
-        lines.append(
-            f"%wide{index} = shufflevector {_vector(BYTES)} %r{index}, {_vector(BYTES)} poison, {_order(BYTES, BYTES * index)}"
-        )
-        lines.append(
-            f"%joined{index + 1} = shufflevector {done} %joined{index}, {done} %wide{index}, {_order(size, size)}"
-        )
-    return "\n".join([*lines, f"ret {_vector(BYTES * count)} %joined{count}", "}"])
-
-
-def _vector(count: int) -> str:
-    return f"<{count} x i8>"
-
-
-def _order(count: int, length: int) -> str:
-    """The first `count` bytes in order, as a mask of a shuffle, filled up to a length."""
-    places = [f"i32 {index}" if index < count else "i32 poison" for index in range(length)]
-    return f"<{length} x i32> <{', '.join(places)}>"
-
-
-_HIDDEN_TEXT = """
-define void @int8tune_store(i64 %place, i64 %count, <4 x i32> %value) {
-  %to = add i64 %place, %count
-  %at = inttoptr i64 %to to ptr
-  store <4 x i32> %value, ptr %at, align 4
-  ret void
-}
-define i64 @int8tune_hidden(ptr %at) {
-  %same = call i64 asm sideeffect "", "=r,0"(ptr %at)
-  ret i64 %same
-}
-define i64 @int8tune_moved(i64 %at, i64 %count) {
-  %to = add i64 %at, %count
-  %same = call i64 asm sideeffect "", "=r,0"(i64 %to)
-  ret i64 %same
-}
-"""
