@@ -55,7 +55,7 @@ PLAIN_LANES, PLAIN_SAMPLES = (4, 8, 16), 3
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A layer's estimated cycles; `plain` where that was asked for, `stock` where TVM's intrinsic takes the layer, too."""
+    """A layer's estimated cycles; `plain` and `stock` where that was asked for and TVM's intrinsic takes the layer."""
 
     workload: Workload
     config: str
