@@ -7,7 +7,8 @@ intrinsic, the best of its tiles; layers that this does not take, depthwise ones
 products alone take: three instructions for sixteen. Beside it stands a bound that has the vector instructions of
 requantizing, too, and the share of cycles in which the kernel begins any vector instruction, loads not counted. With
 `--samples N`, so many random configs of each layer are estimated, too, and the best of them compared with the default;
-with `--own`, the ARM templates' defaults alone; with `--jobs N`, in so many processes.
+with `--own`, the ARM templates' defaults alone; with `--jobs N`, in so many processes. `--blocks LAYER` shows where one
+layer's cycles go.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
+import re
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -32,7 +35,7 @@ from stock_neon import stock_conv, tile_columns_of
 
 from compiler.network import load_network
 from rpc.mca.disassembly import Instruction, disassemble
-from rpc.mca.estimate import ENTRY_SYMBOL, estimate_cycles
+from rpc.mca.estimate import ENTRY_SYMBOL, cycles_of_blocks, estimate_cycles
 from rpc.mca.tools import llvm_version, tool
 from rpc.mca.walk import walk
 from schedules.image import image_of
@@ -40,7 +43,7 @@ from schedules.lowering import compile_function
 from schedules.registry import template_for
 from schedules.target import Target, target_for
 from schedules.template import Kernel, Template
-from schedules.workload import Dense, DepthwiseConv2d, Workload
+from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 
 CPU, TRIPLE = "cortex-a53", "aarch64-linux-gnu"
 LIMIT_S = 60.0
@@ -49,6 +52,7 @@ NETWORKS = ("mobilenet_v1", "mobilenet_v2", "resnet18")
 MACS_OF_BOUND = 16 / 3
 # For each output, to s8 or u8 by the float rule: for four of them SCVTF, FMUL, FCVTNS, SQXTN; for eight SQADD, SQXTUN.
 REQUANTIZING = 4 / 4 + 2 / 8
+KINDS, LEAST_SHARE = ("products", "vectors", "memory", "others"), 0.01
 # Vectors of plain schedules, and random configs of each but the first.
 PLAIN_LANES, PLAIN_SAMPLES = (4, 8, 16), 3
 
@@ -178,14 +182,48 @@ def mean(ratios: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios))) if ratios else math.nan
 
 
+def print_blocks(workload: Workload) -> None:
+    """The parts of a default kernel's code that take a hundredth of its cycles and more, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder) / "kernel.o"
+        function = default_kernel(template_for(workload, arm_target()), workload, arm_target()).function
+        compile_function(function, arm_target()).mod.write_to_file(str(compiled))
+        code = disassemble(compiled, LIMIT_S)
+    walked = walk(code, code.symbols[ENTRY_SYMBOL], LIMIT_S)
+    found, runs = cycles_of_blocks(walked, CPU, LIMIT_S), Counter[int]()
+    for (_, block), count in walked.edges.items():
+        runs[block] += count
+    print("| of all cycles | runs | cycles of a run | products | other vectors | memory | others |")
+    print("|-|-|-|-|-|-|-|")
+    for start in sorted(found):
+        share = found[start] / sum(found.values())
+        kinds = Counter(map(kind_of, walked.blocks[start].instructions))
+        numbers = " | ".join(str(kinds[kind]) for kind in KINDS)
+        if share >= LEAST_SHARE:
+            print(f"| {share:.1%} | {runs[start]} | {found[start] / runs[start]:.1f} | {numbers} |")
+
+
+def kind_of(instruction: Instruction) -> str:
+    name = instruction.mnemonic
+    if re.fullmatch(r"smu?[lm]a?l2?|sad[ad]lp", name):
+        return KINDS[0]
+    if name.startswith(("ld", "st")):
+        return KINDS[2]
+    return KINDS[1] if is_vector(instruction) else KINDS[3]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS)
     parser.add_argument("--samples", type=int, default=0)
     parser.add_argument("--own", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--blocks", metavar="LAYER")
     arguments = parser.parse_args()
     print(f"estimated cycles by llvm-mca of LLVM {llvm_version(tool('llvm-mca'))}, model {CPU}; nothing is measured\n")
+    if arguments.blocks:
+        print_blocks(parse_workload(arguments.blocks))
+        return
     columns = "MACs/cycle | of the bound | of both | vectors | plain / own | intrinsic / own | own / best of samples"
     print(f"| layer | default | {columns} |")
     print("|-|-|-|-|-|-|-|-|-|")
