@@ -36,8 +36,13 @@ few = settings(
 )
 CONV = "conv2d-s8s8-1x5x6x24-k3x3x24-s1-p1-float.c-s8"
 DEPTHWISE = "dwconv2d-s8s8-1x6x7x24-k3x3x1-s1-p1-float.c-s8"
-# Layers and the way to multiply in which two products share 16 bits.
-SHARED = [(CONV, "c2"), (CONV, "c8"), (DEPTHWISE, "pairs")]
+# Layers, the way to multiply in which two products share 16 bits, and steps of a turn.
+SHARED = [
+    (CONV, "c2", {"unroll": 2}),
+    (CONV, "c8", {"unroll": 12}),
+    (CONV, "c8", {"unroll": 1}),
+    (DEPTHWISE, "pairs", {}),
+]
 # What a loop of each way consists of, beside loads; the data of `c2` is repeated for channels.
 INSTRUCTIONS = {
     "c2": {"smull", "smlal2", "sadalp", "zip1", "zip2"},
@@ -45,6 +50,16 @@ INSTRUCTIONS = {
     "wide": {"smlal", "smlal2", "sshll", "ushll"},
     "dot": {"sdot"},
 }
+# What blocks of channels make of a layer: phases of columns, last columns, turns of one row, a block that is half or
+# nearly empty, groups, rows and columns that nothing reads.
+BLOCKED: list[tuple[str, dict[str, Value]]] = [
+    ("conv2d-u8s8-1x9x11x40-k3x3x24-s2-p1-float.c-u8", {"tile_columns": 3, "tile_channels": 12, "unroll": 4}),
+    ("conv2d-s8s8-2x7x10x33-k1x1x20-s2-p0-fixed.c-s8", {"tile_columns": 2, "tile_channels": 16, "unroll": 2}),
+    ("conv2d-u8s8-1x6x8x80-k1x1x10-s3-p1-float.c-u8", {"tile_columns": 2, "tile_channels": 8, "unroll": 1}),
+    ("conv2d-u8s8-1x8x9x24-k3x5x24-s3-p2-d2-g2-float.c-u8", {"tile_columns": 2, "tile_channels": 12, "unroll": 6}),
+    ("conv2d-s8s8-1x12x7x16-k5x3x12-s1-p4.0.4.0-d2-fused.cx-s8", {"tile_columns": 3, "tile_channels": 4, "unroll": 12}),
+    ("dense-u8s8-3x100-o37-float.c-clamp-u8", {"tile_columns": 1, "tile_channels": 24, "unroll": 12}),
+]
 LONG = "conv2d-s8s8-1x28x28x64-k3x3x64-s1-p1-float.c-s8"
 
 
@@ -73,25 +88,27 @@ def test_every_way_to_multiply_is_exact(key: str) -> None:
         assert build(workload, target, config, template).wrong_cases() == []
 
 
-@pytest.mark.parametrize(("key", "products"), SHARED)
-def test_products_of_lowest_values_are_exact(key: str, products: str) -> None:
+@pytest.mark.parametrize(("key", "products", "knobs"), SHARED)
+def test_products_of_lowest_values_are_exact(key: str, products: str, knobs: dict[str, Value]) -> None:
     workload = parse_workload(key)
-    built = build(workload, host_target("arm-neon"), tile_of(workload, products))
+    built = build(workload, host_target("arm-neon"), tile_of(workload, products, knobs))
     assert built.is_exact(lowest(workload))
 
 
-@pytest.mark.parametrize(("key", "products"), SHARED)
-def test_two_of_them_that_share_16_bits_are_caught(key: str, products: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("key", "products", "knobs"), SHARED)
+def test_two_of_them_that_share_16_bits_are_caught(
+    key: str, products: str, knobs: dict[str, Value], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Weights of -128 that are not split: their products with -128 wrap, and random ones hardly ever do."""
     monkeypatch.setattr("schedules.arm.tiling.LEAST_PAIRED", -128)
     workload = parse_workload(key)
-    built = build(workload, host_target("arm-neon"), tile_of(workload, products))
+    built = build(workload, host_target("arm-neon"), tile_of(workload, products, knobs))
     assert not built.is_exact(lowest(workload))
     assert "min-min" in built.wrong_cases()
 
 
-def tile_of(workload: Workload, products: str) -> Mapping[str, Value]:
-    return config_with(workload, "arm-neon", products=products, tile_columns=2, tile_channels=8)
+def tile_of(workload: Workload, products: str, knobs: dict[str, Value]) -> Mapping[str, Value]:
+    return config_with(workload, "arm-neon", products=products, tile_columns=2, tile_channels=8, **knobs)
 
 
 def lowest(workload: Workload) -> Any:
@@ -114,20 +131,33 @@ def test_weights_of_minus_128_take_a_part_of_their_own_only_where_they_are() -> 
     assert not headers[:, 1:].any()
 
 
+@pytest.mark.parametrize(("key", "knobs"), BLOCKED)
+def test_images_in_blocks_are_exact(key: str, knobs: dict[str, Value]) -> None:
+    workload = parse_workload(key)
+    config = config_with(workload, "arm-neon", products="c8", **knobs)
+    assert build(workload, host_target("arm-neon"), config).wrong_cases() == []
+
+
 @pytest.mark.parametrize("products", INSTRUCTIONS)
 def test_loops_have_the_instructions_that_they_are_for(products: str) -> None:
     """The innermost loop: no other arithmetic, and no register of sums in memory."""
     profile = "arm-dotprod" if products == "dot" else "arm-neon"
     workload, target = parse_workload(LONG), any_target(profile)
     template = template_for(workload, target)
-    tile = {"tile_columns": 4, "tile_channels": 4 if products == "c8" else 16, "unroll": 1}
+    tile = {"tile_columns": 4, "tile_channels": 16, "unroll": 1}
+    if products == "c8":
+        tile = {"tile_columns": 3, "tile_channels": 16, "unroll": 9}
     config = config_with(workload, profile, products=products, **tile)
     code = compile_function(template.apply(workload, target, config).function, target).mod.inspect_source("asm")
     loop = max(innermost_loops(code), key=lambda lines: sum("v" in line for line in lines))
     arithmetic = {line.split()[0] for line in loop if re.search(r"\sv\d", line)}
-    assert arithmetic - {"ld1r"} <= INSTRUCTIONS[products]
+    assert arithmetic - {"ld1", "ld1r"} <= INSTRUCTIONS[products]
     assert arithmetic & {"sadalp", "smlal", "sdot"}
     assert not [line for line in loop if "[sp" in line]
+    if products == "c8":  # several registers at a time, and no address of theirs is changed on the way
+        loads = [line for line in loop if re.match(r"ld.*\s[{qv]", line)]
+        assert loads
+        assert all(re.fullmatch(r"ld1\t\{.*v.*,.*v.*\}, \[x\d+\]", line) for line in loads)
 
 
 def innermost_loops(code: str) -> list[list[str]]:

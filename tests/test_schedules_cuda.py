@@ -17,6 +17,7 @@ from kernels import Built, build, compile_kernel
 from layers import PLAIN
 from probes import any_target, host_target
 
+from compiler.network import load_network
 from schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
 from schedules.errors import UnknownTargetError
 from schedules.gpus import GPU_PROFILES, GPUS, WARP
@@ -291,6 +292,15 @@ class TestMachineCode:
         assert counts["IDP"] == 2 * 4 * 3 * 4
         # Six columns, eight for each; the others put bytes together that are stored.
         assert 6 * 8 <= counts["PRMT"] <= 6 * 8 + 2 * 4 * 4
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(1800)
+    @pytest.mark.parametrize("profile", GPU_PROFILES)
+    def test_every_layer_of_networks_has_a_kernel(self, profile: str, tmp_path: Path) -> None:
+        layers = [layer for name in ("resnet18", "mobilenet_v2", "bert_base") for layer in load_network(name).layers]
+        for key in dict.fromkeys(layer.workload.key for layer in layers):
+            code = gpu_binaries.code_of(key, profile, tmp_path)
+            assert code.memory_bytes == 0, key
 
     @pytest.mark.parametrize("samples", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
     @pytest.mark.parametrize("name", SMALL)

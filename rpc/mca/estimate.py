@@ -69,7 +69,19 @@ def block_counts(code: Code, symbol: str, limit_s: float = 60.0) -> dict[int, in
 
 
 def _sum_up(walked: Walk, cpu: str, limit_s: float) -> Estimate:
-    """Each block costs what it adds to the cycles of the one before it, or to those of its own earlier turns."""
+    cycles = cycles_of_blocks(walked, cpu, limit_s)
+    instructions = sum(count * len(walked.blocks[block].instructions) for (_, block), count in walked.edges.items())
+    return Estimate(float(sum(cycles.values())), instructions, walked.calls)
+
+
+def cycles_of_blocks(walked: Walk, cpu: str, limit_s: float) -> dict[int, int]:
+    """What all runs of each block cost, by its address.
+
+    A block costs what it adds to the cycles of the one before it, or to those of its own earlier turns.
+
+    Raises:
+        EstimateError: llvm-mca is missing or failed, or an instruction is unknown.
+    """
     regions: dict[str, list[str]] = {}
 
     def region(*starts: int) -> str:
@@ -77,18 +89,19 @@ def _sum_up(walked: Walk, cpu: str, limit_s: float) -> Estimate:
         regions[name] = [line for start in starts for line in _texts(walked.blocks[start])]
         return name
 
-    costs: list[tuple[int, str, str | None]] = []
+    costs: list[tuple[int, int, str, str | None]] = []
     for (before, block), count in walked.edges.items():
         if before == block:
-            costs.append((count, region(*[block] * TURNS), region(*[block] * (TURNS - 1))))
+            costs.append((block, count, region(*[block] * TURNS), region(*[block] * (TURNS - 1))))
         elif before == OUTSIDE:
-            costs.append((count, region(block), None))
+            costs.append((block, count, region(block), None))
         else:
-            costs.append((count, region(before, block), region(before)))
+            costs.append((block, count, region(before, block), region(before)))
     cycles = cycles_of(regions, cpu, limit_s)
-    total = sum(count * (cycles[both] - (cycles[first] if first else 0)) for count, both, first in costs)
-    instructions = sum(count * len(walked.blocks[block].instructions) for (_, block), count in walked.edges.items())
-    return Estimate(float(total), instructions, walked.calls)
+    found: dict[int, int] = {}
+    for block, count, both, first in costs:
+        found[block] = found.get(block, 0) + count * (cycles[both] - (cycles[first] if first else 0))
+    return found
 
 
 def _texts(block: Block) -> list[str]:

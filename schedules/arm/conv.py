@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from schedules.arm.blocked_form import BlockedForm
 from schedules.arm.conv_form import conv_form
 from schedules.arm.conv_space import conv_space
 from schedules.image import image_of
@@ -21,7 +22,7 @@ class ConvArm:
     """A register tile of output columns and channels; bytes are multiplied in 16 bits, widened, or as dot products."""
 
     name = "arm.conv"
-    version = 1
+    version = 2
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.profile not in PROFILES:
@@ -36,9 +37,10 @@ class ConvArm:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
+        from schedules.arm.blocked_kernel import write_blocked
         from schedules.arm.conv_kernel import write_conv
 
         self.space(workload, target).check(config)
         form = conv_form(image_of(workload), config, target.threads)
-        function = write_conv(workload, form)
+        function = write_blocked(workload, form) if isinstance(form, BlockedForm) else write_conv(workload, form)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

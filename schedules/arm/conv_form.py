@@ -4,16 +4,16 @@ A register tile covers `tile_columns` outputs of one row times `tile_channels` o
 overlaps its neighbour: the same values are computed and stored twice, and no code for tails is needed. A layer with
 fewer channels than a tile has leaves the others zero.
 
-Products are summed in one of three ways:
+Products are summed in one of four ways:
 
-- `c2`, `c8`: two products of bytes share 16 bits before pairs of them are added to a sum of 32 (SMULL, SMLAL2, SADALP).
-  A register of weights has four taps of four channels, or sixteen of one: so many neighbouring taps of a channel stand
-  beside each other in eight bytes. With two, data is repeated for the channels; with eight, each channel has four sums,
-  which are added in the end. Weights of -128 are split in two (`schedules.arm.tiling`).
+- `c2`: two products of bytes share 16 bits before pairs of them are added to a sum of 32 (SMULL, SMLAL2, SADALP). A
+  register of weights has four taps of four channels, two of them beside each other; data is repeated for the channels.
+  Weights of -128 are split in two (`schedules.arm.tiling`).
+- `c8`: the same with eight taps, which are channels, beside each other: `schedules.arm.blocked_form`.
 - `wide`: weights of 16 bits, without their zero point, times data that is widened in registers (SMLAL by element).
 - `dot`: four products a lane (SDOT).
 
-The first and the last multiply s8 data; u8 data is copied and moved by -128.
+All but `wide` multiply s8 data; u8 data is copied and moved by -128.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.arm.blocked_form import BlockedForm
 from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
 from schedules.tiles import largest_share
 
 # Taps of a channel that are read together, and how many such words are a step of the reduction.
-WORDS = {"c2": (4, 2), "c8": (8, 2), "wide": (8, 1), "dot": (4, 4)}
-PAIRED = ("c2", "c8")
+WORDS = {"c2": (4, 2), "wide": (8, 1), "dot": (4, 4)}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ConvForm:
 
     @property
     def is_paired(self) -> bool:
-        return self.products in PAIRED
+        return self.products == "c2"
 
     @property
     def data_offset(self) -> int:
@@ -110,7 +110,7 @@ class ConvForm:
     @property
     def accumulators(self) -> int:
         """Registers of sums of one column."""
-        return self.tile_channels if self.products == "c8" else self.tile_channels // LANES
+        return self.tile_channels // LANES
 
     @property
     def sums(self) -> int:
@@ -140,11 +140,6 @@ class ConvForm:
         """Tiles of the thread that has most of them."""
         rows, channel_tiles = self.image.batch * self.image.output[0], self.image.groups * self.channel_tiles
         return largest_share(self.outer == "weights", self.threads, channel_tiles, rows, self.tiles_of_a_row)
-
-    @property
-    def starts_with_bias(self) -> bool:
-        """Whether each lane of a register of sums is a channel's whole sum."""
-        return self.accumulators * LANES == self.tile_channels
 
     @property
     def copies(self) -> bool:
@@ -195,27 +190,31 @@ class ConvForm:
     def _in_order(self, words: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """[tiles, channels, kernel rows, runs * words, taps] as [tiles, kernel rows, a row's weights].
 
-        Words follow each other, each with all channels; pairs of words where a register has two words of a channel.
+        Words follow each other, each with all channels.
         """
         tiles, channels, rows, _ = words.shape[:4]
         runs = words.reshape(tiles, channels, rows, -1, self.words, self.taps).transpose(0, 2, 3, 4, 1, 5)
         if self.products == "c2":
             halves = runs.reshape(*runs.shape[:4], channels // LANES, LANES, 2, self.taps // 2)
             return halves.swapaxes(5, 6).reshape(tiles, rows, -1)
-        if self.products == "dot":
-            return runs.reshape(tiles, rows, -1)
-        whole = self.words // 2 * 2
-        pairs = runs[:, :, :, :whole].reshape(*runs.shape[:3], whole // 2, 2, channels, self.taps)
-        parts = [pairs.swapaxes(4, 5), runs[:, :, :, whole:]]
-        return np.concatenate([part.reshape(*runs.shape[:3], -1) for part in parts], axis=3).reshape(tiles, rows, -1)
+        return runs.reshape(tiles, rows, -1)
 
     def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
         """Nothing is left of it: packed weights are without."""
         return 0
 
 
-def conv_form(image: Image, config: Mapping[str, Value], threads: int) -> ConvForm:
+def conv_form(image: Image, config: Mapping[str, Value], threads: int) -> ConvForm | BlockedForm:
     """The form of one config."""
+    if config["products"] == "c8":
+        return BlockedForm(
+            image,
+            tile_columns=int(config["tile_columns"]),
+            tile_channels=int(config["tile_channels"]),
+            outer=str(config["outer"]),
+            unroll=int(config["unroll"]),
+            threads=threads,
+        )
     return ConvForm(
         image,
         tile_columns=int(config["tile_columns"]),

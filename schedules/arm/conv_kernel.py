@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -14,7 +14,6 @@ from schedules.arm.image import read_image
 from schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
 from schedules.arm.tile_loops import emit_parts, emit_tiles
 from schedules.arm.tiling import LANES
-from schedules.intrinsics import arm_vectors as arm
 from schedules.workload import Conv2d, Dense
 from schedules.written.accumulators import Accumulators
 from schedules.written.rows import repeat
@@ -61,11 +60,9 @@ class _ConvWriter:
         self._store(k, (n * height + y) * width + x)
 
     def _start(self, k: Any) -> None:
-        """Begin each sum with its bias, or with zero where a sum has several lanes."""
+        """Begin each sum with its bias."""
         for register in range(self.form.accumulators):
-            value = T.broadcast(T.int32(0), LANES)
-            if self.form.starts_with_bias:
-                value = self.bias.vload([k * self.form.tile_channels + register * LANES], "int32x4")
+            value = self.bias.vload([k * self.form.tile_channels + register * LANES], "int32x4")
             for column in self.columns:
                 self.sums[column, register] = value
 
@@ -114,19 +111,9 @@ class _ConvWriter:
         else:
             WideProducts(self.form, self.image, self.weight, self.sums).emit(steps)
 
-    def _totals(self, k: Any, column: int) -> Sequence[Any]:
-        """The sums of a column: one int32x4 for four channels."""
-        form = self.form
-        registers = [self.sums[column, register] for register in range(form.accumulators)]
-        if form.starts_with_bias:
-            return registers
-        while len(registers) * LANES > form.tile_channels:
-            registers = [arm.add_neighbours(*registers[i : i + 2]) for i in range(0, len(registers), 2)]
-        bias = [self.bias.vload([k * form.tile_channels + i * LANES], "int32x4") for i in range(len(registers))]
-        return [
-            arm.bind_int32(arm.wrapping_add(total, value, LANES, "int32"))
-            for total, value in zip(registers, bias, strict=True)
-        ]
+    def _totals(self, group: range, pixels: range) -> Generator[None, None, list[list[Any]]]:
+        yield
+        return [[self.sums[column, register] for register in group] for column in pixels]
 
     def _store(self, k: Any, pixel: Any) -> None:
         """Requantize and store the tile whose first output has this number."""
@@ -136,5 +123,5 @@ class _ConvWriter:
         if problem.group_outputs % form.tile_outputs and form.channel_tiles > 1:
             first = T.min(first, problem.group_outputs - form.tile_outputs)
         at = pixel * problem.out_channels + self._group(k) * problem.group_outputs + first
-        pixels = [(self._totals(k, column), at + column * problem.out_channels) for column in self.columns]
-        self.epilogue.store(pixels, k * form.tile_channels, form.tile_outputs)
+        places = [at + column * problem.out_channels for column in self.columns]
+        self.epilogue.store(self._totals, places, k * form.tile_channels, form.tile_outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -65,11 +65,12 @@ class _DepthwiseWriter:
         data_at = (n * self.image.rows + y * work.window.stride[0]) * self.image.row_bytes
         self._reduce(data_at + x * work.window.stride[1] * work.channels + first, k * form.tile_bytes)
         at = ((n * height + y) * width + x) * work.channels + first
-        pixels = [
-            ([self.sums[column, register] for register in range(form.accumulators)], at + column * work.channels)
-            for column in self.columns
-        ]
-        self.epilogue.store(pixels, k * form.tile_channels, form.tile_outputs)
+        places = [at + column * work.channels for column in self.columns]
+        self.epilogue.store(self._totals, places, k * form.tile_channels, form.tile_outputs)
+
+    def _totals(self, group: range, pixels: range) -> Generator[None, None, list[list[Any]]]:
+        yield
+        return [[self.sums[column, register] for register in group] for column in pixels]
 
     def _start(self, k: Any) -> None:
         """Begin each sum with its bias."""

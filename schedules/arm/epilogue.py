@@ -6,7 +6,7 @@ of their own (SQRDMULH, SRSHL), so no value is bounded before it is narrowed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from schedules.arguments import (
     SUM_LOWEST,
     SUM_ZERO_POINT,
 )
+from schedules.arm.pipeline import staggered
 from schedules.epilogue import DTYPES, SIGN_BIT
 from schedules.intrinsics import arm_vectors as arm
 from schedules.numerics import Numerics
@@ -37,99 +38,161 @@ from schedules.operands import ADDITION_SHIFT
 from schedules.written.rows import pieces, store_vector
 from schedules.written.signature import Arguments
 
-# Registers of sums that become one of bytes.
-PACKED_REGISTERS = 4
+# Registers of sums that become one of bytes; how many stages such groups are behind each other where
+# they overlap, and where they don't.
+PACKED_REGISTERS, GROUP_DISTANCE, FAR = 4, 5, 100
+# Some registers of some pixels' sums, int32x4.
+Totals = Callable[[range, range], Generator[None, None, Sequence[Sequence[Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Requantizes and stores the sums of pixels, whose channels are in order."""
+    """Requantizes and stores the sums of pixels, whose channels are in order.
+
+    Attributes:
+        in_stages: each step for all pixels before the next one, in our order: best where sums come from memory. Where
+            they are in registers, LLVM would spill some in the loop before.
+    """
 
     numerics: Numerics
     arguments: Arguments
+    in_stages: bool = False
 
-    def store(self, pixels: Sequence[tuple[Sequence[Any], Any]], channel: Any, valid: int) -> None:
+    def store(self, totals: Totals, places: Sequence[Any], channel: Any, valid: int) -> None:
         """Requantize and store the same channels of some pixels.
 
         Args:
-            pixels: for each its sums, int32x4 each, and the index in the output of the first one.
+            totals: gives some registers of some pixels' sums.
+            places: the index in the output of each pixel's first sum.
             channel: index in `rescale` of the first sum.
             valid: how many of the channels exist; the others are not stored.
         """
-        registers = -(-valid // arm.LANES)
+        registers, point, works = -(-valid // arm.LANES), self._zero_point(), []
+        together = len(places) if self.in_stages else 1
         for first in range(0, registers, PACKED_REGISTERS):
             group = range(first, min(first + PACKED_REGISTERS, registers))
-            left, offset = min(len(group) * arm.LANES, valid - first * arm.LANES), first * arm.LANES
-            factors = [self._factors(channel + register * arm.LANES) for register in group]
-            for sums, at in pixels:
-                own = [sums[register] for register in group]
-                if self.numerics.requantize is None:
-                    for index, value in enumerate(own):
-                        done = index * arm.LANES
-                        self._store(value, arm.LANES, at + offset + done, min(arm.LANES, left - done))
-                    continue
-                self._store_bytes(own, factors, at + offset, left)
+            done, factors = first * arm.LANES, self._factors(channel + first * arm.LANES, len(group))
+            for pixel in range(0, len(places), together):
+                pixels = range(pixel, pixel + together)
+                at = [places[index] + done for index in pixels]
+                left = min(len(group) * arm.LANES, valid - done)
+                works.append(self._group(totals(group, pixels), at, factors, left, point))
+        staggered(works, GROUP_DISTANCE if self.in_stages else FAR)
 
-    def _store_bytes(self, sums: Sequence[Any], factors: Sequence[Sequence[Any]], at: Any, valid: int) -> None:
-        scaled = [self._scaled(total, of) for total, of in zip(sums, factors, strict=True)]
-        zero_point, bounds = OUTPUT_ZERO_POINT, (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
-        clamps = self.numerics.clamp
+    def _group(
+        self,
+        totals: Generator[None, None, Sequence[Sequence[Any]]],
+        places: Sequence[Any],
+        factors: Sequence[Sequence[Any]],
+        valid: int,
+        point: Any,
+    ) -> Iterator[None]:
+        """Emit one stage of all pixels at a time: each value is ready some instructions later."""
+        pixels = yield from totals
+        count = len(pixels[0])
+        if self.numerics.requantize is None:
+            for own, at in zip(pixels, places, strict=True):
+                for index, value in enumerate(own):
+                    done = index * arm.LANES
+                    self._store(value, arm.LANES, at + done, min(arm.LANES, valid - done))
+            return
+        yield
+        scaled: Sequence[Any] = [total for own in pixels for total in own]
+        for stage in self._scaling():
+            scaled = self._ordered(
+                [stage(total, of) for total, of in zip(scaled, [*factors] * len(pixels), strict=True)]
+            )
+            yield
+        scaled = [arm.bind_int32(value) for value in scaled]
+        pixels = [scaled[first : first + count] for first in range(0, len(scaled), count)]
         if self.numerics.residual is not None:
-            words = self._residual(at, valid, len(scaled))
-            scaled = [self._with_residual(own, word) for own, word in zip(scaled, words, strict=True)]
-            is_fixed = self.numerics.requantize is not None and self.numerics.requantize.rule == "fixed"
-            zero_point, bounds = (SUM_ZERO_POINT if is_fixed else -1), (SUM_LOWEST, SUM_HIGHEST, -1)
-            clamps = self.numerics.residual.clamp
-        packed = self._bytes(scaled, zero_point)
-        count = packed.ty.dtype.lanes
-        if clamps:
-            lowest, highest = (T.broadcast(self._bound(at, bounds[2]), count) for at in bounds[:2])
-            packed = T.min(T.max(packed, lowest), highest)
-        self._store(T.Bind(packed), count, at, valid)
+            words = [self._residual(at, valid, count) for at in places]
+            pixels = [
+                [self._with_residual(own, word) for own, word in zip(*pair, strict=True)]
+                for pair in zip(pixels, words, strict=True)
+            ]
+        packed = yield from self._bytes(pixels, point)
+        for value, at in zip(self._clamped(packed), places, strict=True):
+            self._store(T.Bind(value), value.ty.dtype.lanes, at, valid)
 
     def _store(self, value: Any, count: int, at: Any, valid: int) -> None:
         for offset, width in pieces(valid, count):
             part = value if width == count else T.Shuffle([value], list(range(offset, offset + width)))
             store_vector(self.arguments.out, at + offset, part, width)
 
-    def _bytes(self, registers: Sequence[Any], zero_point: int) -> Any:
-        """Registers of int32 as bytes, at least eight; the parameter `zero_point` is added where it is not -1."""
+    def _zero_point(self) -> Any:
+        """What is added in the end, int16x8; None where nothing is."""
+        numerics = self.numerics
+        if numerics.requantize is None or (numerics.residual is not None and numerics.requantize.rule != "fixed"):
+            return None
+        place = OUTPUT_ZERO_POINT if numerics.residual is None else SUM_ZERO_POINT
+        return self._ordered([T.broadcast(T.cast(self.arguments.params[place], "int16"), 2 * arm.LANES)])[0]
+
+    def _bytes(self, pixels: Sequence[Sequence[Any]], point: Any) -> Generator[None, None, Sequence[Any]]:
+        """Each pixel's registers of int32 as bytes, at least eight, to which the zero point `point` is added."""
         # What is missing to two or four registers repeats the last one, and is not stored.
-        filled = [*registers, *[registers[-1]] * (len(registers) % 2)]
-        halves = [arm.narrow_32_to_16(*filled[index : index + 2]) for index in range(0, len(filled), 2)]
-        if zero_point >= 0:
-            point = T.broadcast(T.cast(self.arguments.params[zero_point], "int16"), 2 * arm.LANES)
-            halves = [arm.add_saturated_16(half, point) for half in halves]
-        narrow = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
-        return narrow[0] if len(narrow) == 1 else T.Shuffle(narrow, list(range(arm.BYTES)))
+        filled = [[*registers, *[registers[-1]] * (len(registers) % 2)] for registers in pixels]
+        halves = self._ordered(
+            [arm.narrow_32_to_16(*own[at : at + 2]) for own in filled for at in range(0, len(own), 2)]
+        )
+        yield
+        if point is not None:
+            halves = self._ordered([arm.add_saturated_16(half, point) for half in halves])
+            yield
+        narrow: Sequence[Any] = [arm.narrow_16_to_8(half, self.numerics.output == "s8") for half in halves]
+        if len(narrow) > len(pixels):
+            narrow = [
+                T.Shuffle(narrow[first : first + 2], list(range(arm.BYTES))) for first in range(0, len(narrow), 2)
+            ]
+        narrow = self._ordered(narrow)
+        yield
+        return narrow
+
+    def _clamped(self, packed: Sequence[Any]) -> Sequence[Any]:
+        residual = self.numerics.residual
+        if not (residual.clamp if residual else self.numerics.clamp):
+            return packed
+        places = (SUM_LOWEST, SUM_HIGHEST, -1) if residual else (LOWEST, HIGHEST, OUTPUT_ZERO_POINT)
+        width = packed[0].ty.dtype.lanes
+        lowest, highest = (T.broadcast(self._bound(place, places[2]), width) for place in places[:2])
+        return [T.min(T.max(value, lowest), highest) for value in packed]
 
     def _bound(self, parameter: int, zero_point: int) -> Any:
         params = self.arguments.params
         value = params[parameter] + params[zero_point] if zero_point >= 0 else params[parameter]
         return T.cast(value, DTYPES[self.numerics.output])
 
-    def _factors(self, channel: Any) -> list[Any]:
-        """The rows of `rescale` at four channels."""
+    def _factors(self, channel: Any, count: int) -> list[list[Any]]:
+        """The rows of `rescale` at so many times four channels."""
         requantize = self.numerics.requantize
         if requantize is None:
             return []
         rows = {"float": 1, "fixed": 2, "fused": 4 if requantize.exceptions else 2}[requantize.rule]
         if not requantize.per_channel:
-            return [T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]
-        loaded = [self.arguments.load_rescale(row, channel, arm.LANES) for row in range(rows)]
-        return [T.Bind(value) if requantize.rule == "float" else arm.bind_int32(value) for value in loaded]
+            return [[T.broadcast(self.arguments.load_rescale(row, 0, 1), arm.LANES) for row in range(rows)]] * count
+        bind = T.Bind if requantize.rule == "float" else arm.bind_int32
+        return [
+            [bind(self.arguments.load_rescale(row, channel + index * arm.LANES, arm.LANES)) for row in range(rows)]
+            for index in range(count)
+        ]
 
-    def _scaled(self, total: Any, factors: Sequence[Any]) -> Any:
-        """The int32x4 outputs without zero point and bounds."""
+    def _ordered(self, values: Sequence[Any]) -> Sequence[Any]:
+        return arm.in_turn(values) if self.in_stages else values
+
+    def _scaling(self) -> list[Callable[[Any, Sequence[Any]], Any]]:
+        """The stages from an int32x4 sum to the output without zero point and bounds."""
         assert self.numerics.requantize is not None
         match self.numerics.requantize.rule:
             case "float":
-                value = arm.nearest_int(T.cast(total, "float32x4") * factors[0])
+                return [
+                    lambda total, _: T.cast(total, "float32x4"),
+                    lambda value, of: value * of[0],
+                    lambda value, _: arm.nearest_int(value),
+                ]
             case "fixed":
-                value = _fixed_point(total, factors[0], factors[1])
+                return [lambda total, of: _fixed_point(total, of[0], of[1])]
             case "fused":
-                value = self._fused(arm.bind_int32(total), factors)
-        return arm.bind_int32(value)
+                return [lambda total, of: self._fused(arm.bind_int32(total), of)]
 
     def _fused(self, total: Any, factors: Sequence[Any]) -> Any:
         assert self.numerics.requantize is not None

@@ -7,7 +7,8 @@ everything first, for which there are too few registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 # How many sums lie between one stage of a sum and its next.
@@ -15,16 +16,16 @@ STAGE_DISTANCE = 2
 
 
 class Values:
-    """Values that are made where they are asked for first."""
+    """Values that are made where they are asked for first; `made` are those that there are."""
 
-    def __init__(self, make: Callable[[Values, Any], Any]) -> None:
+    def __init__(self, make: Callable[[Values, Any], Any], made: Mapping[Hashable, Any] | None = None) -> None:
         self._make = make
-        self._made: dict[Hashable, Any] = {}
+        self.made: dict[Hashable, Any] = dict(made or {})
 
     def __getitem__(self, key: Hashable) -> Any:
-        if key not in self._made:
-            self._made[key] = self._make(self, key)
-        return self._made[key]
+        if key not in self.made:
+            self.made[key] = self._make(self, key)
+        return self.made[key]
 
     def prepare(self, keys: Iterable[Hashable]) -> None:
         for key in keys:
@@ -52,3 +53,12 @@ def pipeline(
         for number, stage in enumerate(stages):
             if 0 <= (unit := slot - number * STAGE_DISTANCE) < count:
                 stage(unit)
+
+
+def staggered(works: Sequence[Iterator[None]], distance: int) -> None:
+    """Emit stages of works in turn; each work begins so many stages behind the one before it."""
+    left = list(enumerate(works))
+    for slot in itertools.count():
+        left = [(number, work) for number, work in left if slot < number * distance or next(work, left) is None]
+        if not left:
+            return

@@ -75,7 +75,7 @@ class PairedProducts(_Products):
         units = [
             (index, word, register, column)
             for index, step in enumerate(steps)
-            for word in range(step.words if self.form.products == "c2" else 1)
+            for word in range(step.words)
             for register in range(self.form.accumulators)
             for column in self.columns
         ]
@@ -90,9 +90,8 @@ class PairedProducts(_Products):
             arm.keep_order(products[unit])
 
         def multiply_second(unit: int) -> None:
-            if not self._is_half(steps[units[unit][0]]):
-                products[unit] = arm.bind_int16(arm.add_products(products[unit], *operands(unit, 1)))
-                arm.keep_order(products[unit])
+            products[unit] = arm.bind_int16(arm.add_products(products[unit], *operands(unit, 1)))
+            arm.keep_order(products[unit])
 
         def add(unit: int) -> None:
             _, _, register, column = units[unit]
@@ -109,13 +108,12 @@ class PairedProducts(_Products):
             yield kind, index, word, register
         elif kind == "data":
             yield kind, index, word, column
-        elif self.form.products == "c2":
+        else:
             yield kind, index, 0, column
 
     def _operand(self, steps: Sequence[Step], made: Values, kind: str, index: int, word: int, place: int) -> Any:
-        """What was loaded, or the two halves of a register; only one of them at the end of some runs."""
+        """What was loaded, or the two halves of a register."""
         step, form = steps[index], self.form
-        is_half = self._is_half(step)
         match kind:
             case "loaded":
                 return T.Bind(T.reinterpret(self.load(step.data_at, place, _width(step)), dtype=_type(step, 16)))
@@ -124,21 +122,14 @@ class PairedProducts(_Products):
                 order, pairs = [at // 2 for at in range(_width(step))], made["loaded", index, 0, place]
                 value = T.Bind(T.reinterpret(T.Shuffle([pairs, pairs], order), dtype=f"int32x{_width(step) // 2}"))
             case "weights":
-                size = HALF_BYTES if is_half else REGISTER_BYTES
-                value = self.load_weights(step.weight_at + word * form.word_bytes, place, size)
-                return [value] if is_half else _halves(value)
-            case _ if form.products == "c8":
-                value = self.load_signed(step.data_at, place, _width(step))
-                return [value] if is_half else _halves(value)
+                value = self.load_weights(step.weight_at + word * form.word_bytes, place, REGISTER_BYTES)
+                return _halves(value)
             case _:
                 # A word's first pair of taps four times, then its second.
                 twice, order = made["doubled", index, 0, place], [2 * word + lane // 2 for lane in range(LANES)]
                 value = T.Bind(T.reinterpret(T.Shuffle([twice, twice], order), dtype="int8x16"))
         arm.keep_order(value)
         return value if kind == "doubled" else _halves(value)
-
-    def _is_half(self, step: Step) -> bool:
-        return self.form.products == "c8" and step.words == 1
 
 
 def _width(step: Step) -> int:

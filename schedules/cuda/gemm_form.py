@@ -173,7 +173,8 @@ class GemmForm:
     def registers(self) -> int:
         """About as many as a thread needs: sums, operands, what it copies from, and what addresses take.
 
-        Compared with what NVIDIA's compiler uses; four warps have no operands in registers, but more of the epilogue's.
+        NVIDIA's compiler uses up to some twenty more or less. Four warps have no operands in registers, but more of the
+        epilogue's.
         """
         sums = self.thread_rows * self.thread_channels + self.has_window_sum * 2 * self.thread_rows
         operands = {

@@ -5,6 +5,7 @@ Names and semantics: Arm Architecture Reference Manual for A-profile, chapter C7
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
@@ -45,9 +46,14 @@ def add_products(total: Any, left: Any, right: Any) -> Any:
     return wrapping_add(total, product_bytes(left, right), 8, "int16")
 
 
+def pairs(values: Any) -> Any:
+    """int32x4: the sums of neighbours of int16x8 (SADDLP)."""
+    return neon("saddlp", "int32x4", values)
+
+
 def add_pairs(total: Any, values: Any) -> Any:
     """int32x4 plus the sums of neighbours of int16x8; it wraps (SADALP)."""
-    return wrapping_add(total, neon("saddlp", "int32x4", values), LANES, "int32")
+    return wrapping_add(total, pairs(values), LANES, "int32")
 
 
 def add_wide_products(total: Any, left: Any, right: Any) -> Any:
@@ -133,6 +139,15 @@ def bind_int32(values: Any) -> Any:
 def bind_int16(values: Any) -> Any:
     """An int16x8 that is computed here, and once."""
     return T.reinterpret(T.Bind(T.reinterpret(values, dtype="uint16x8")), dtype="int16x8")
+
+
+def in_turn(values: Sequence[Any]) -> list[Any]:
+    """Vectors that are computed here, one after the other."""
+    bind = {"int32x4": bind_int32, "int16x8": bind_int16}
+    bound = [bind.get(str(value.ty.dtype), T.Bind)(value) for value in values]
+    for value in bound:
+        keep_order(value)
+    return bound
 
 
 def keep_order(value: Any) -> None:

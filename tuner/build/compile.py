@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 # What templates import when they are applied: loaded here once, and not in every child again.
+import schedules.arm.blocked_kernel
 import schedules.arm.conv_kernel
 import schedules.arm.depthwise_kernel
 import schedules.arm.peak_kernel
