@@ -22,6 +22,9 @@ ARCHITECTURES = ("aarch64", "x86_64")
 """As `uname -m` prints them."""
 
 LOCALHOST = "localhost"
+FIRST_GPU = 0
+GPU_MEMORY_BYTES = 16 << 30
+"""What sessions on a GPU may use of the machine's own memory: CUDA takes much of it for itself."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ADDRESS = re.compile(r"(?!-)[A-Za-z0-9._:\-]{1,253}(%[A-Za-z0-9._-]{1,15})?")
@@ -231,9 +234,9 @@ def _board(table: Table, home: Path, profiles: Sequence[str]) -> Board:
         tags=frozenset(table.many("tags", _tag, "1 to 64 letters, digits, `.`, `_` and `-`", _MOST_TAGS)),
         cores=table.many("cores", _core, f"a core's number from 0 to {_HIGHEST_CORE}", _MOST_CORES),
         threads=table.integer("threads", 1, _MOST_CORES, 1),
-        gpu=table.integer("gpu", 0, _HIGHEST_GPU, 0) if kind is TransportKind.GPU or "gpu" in table else None,
+        gpu=table.integer("gpu", 0, _HIGHEST_GPU, FIRST_GPU) if kind is TransportKind.GPU or "gpu" in table else None,
         timing=_timing(table, kind, bool(emulator)),
-        limits=_limits(table),
+        limits=_limits(table, kind is TransportKind.GPU or "gpu" in table),
         cooldown_s=table.number("cooldown_s", 0, 3600, 0.0),
         power_cycle=_command(table, "power_cycle"),
         canary_every=table.integer("canary_every", 1, 1_000_000, 50),
@@ -274,10 +277,10 @@ def _timing(table: Table, kind: TransportKind, is_emulated: bool) -> TimingKind:
     return timing
 
 
-def _limits(table: Table) -> Limits:
+def _limits(table: Table, has_gpu: bool) -> Limits:
     limits = table.table("limits")
     limits.check_names(_LIMITS)
-    usual = Limits()
+    usual = Limits(memory_bytes=GPU_MEMORY_BYTES) if has_gpu else Limits()
     read = Limits(
         connect_s=limits.number("connect_s", 1, 300, usual.connect_s),
         transfer_s=limits.number("transfer_s", 1, 3600, usual.transfer_s),

@@ -10,10 +10,11 @@ import pytest
 from bundles import bare_python, run
 from cli_program import CONV, Ended, int8tune, write_table
 
+from compiler import nvrtc
 from results.best import read_best_log
 from results.record import DeviceCheck, Duel, Entry, Outcome, Trial
 from results.store import SqliteStore
-from rpc.bundle.archive import open_bundle
+from rpc.bundle.archive import open_bundle, own_bytes
 from rpc.bundle.manifest import Manifest
 
 pytestmark = pytest.mark.alone
@@ -140,3 +141,21 @@ def test_another_device_or_target_is_another_campaign(tmp_path: Path) -> None:
     here = campaign.tune()
     assert here.code == 1
     assert here.errors == ["error: campaign `small` was started with device node7, now it is: local"]
+
+
+@pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has a driver of NVIDIA's")
+def test_a_bundle_for_a_gpu(python: Path, tmp_path: Path) -> None:
+    """Machine code and CUDA's runtime are in it; a machine without a driver says so in a line."""
+    campaign = Campaign(tmp_path, TRIALS)
+    made = campaign.make(device="h100", target="cuda-sm90")
+    assert made.code == 0, made.err
+    manifest = campaign.manifest(1)
+    assert (manifest.kind, manifest.needs) == ("gpu", {"cuda_sm_90"})
+    assert {"agent/libcudart.so.13", "agent/libtvm_runtime_cuda.so"} <= set(manifest.files)
+    assert own_bytes(open_bundle(campaign.bundle(1))) < 20_000_000
+    there = run(python, campaign.bundle(1))
+    assert there.code == 4
+    (line,) = there.errors
+    assert line == "error: the GPU of `h100` can't be used: this machine has no driver of NVIDIA's"
+    assert "nvidia-smi" in there.err

@@ -78,7 +78,7 @@ def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None
     """
     usual = {} if capabilities.has_gpu else USUAL_CACHE_BYTES
     caches = {**usual, **capabilities.cache_bytes}
-    memory = min(max(MEMORY_OVER_CACHE * max(caches.values()), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
+    memory = min(max(MEMORY_OVER_CACHE * max(caches.values(), default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
     sizes = {level: size // 2 for level, size in caches.items()} | {"memory": memory}
     if memory_limit_bytes is None:
         return sizes

@@ -16,7 +16,15 @@ from typing import NoReturn
 from results.text import printable
 from rpc.bundle.archive import open_bundle
 from rpc.bundle.runner import Settings, Summary, run_bundle
-from rpc.errors import BundleError, BundleResultsError, DeviceLostError, DeviceStartError, RpcError, WrongDeviceError
+from rpc.errors import (
+    BundleError,
+    BundleResultsError,
+    DeviceLostError,
+    DeviceStartError,
+    NoGpuError,
+    RpcError,
+    WrongDeviceError,
+)
 
 DONE, FAILED, USAGE, NO_DEVICE, INTERRUPTED = 0, 1, 2, 4, 130
 
@@ -24,6 +32,7 @@ HINTS: dict[type[Exception], tuple[int, str]] = {
     BundleError: (FAILED, "copy it here again, or make it again: int8tune bundle make"),
     BundleResultsError: (FAILED, "write others elsewhere: add --folder DIR"),
     WrongDeviceError: (NO_DEVICE, "make one for this device: int8tune bundle make --target PROFILE"),
+    NoGpuError: (NO_DEVICE, "see the driver and its GPUs: nvidia-smi"),
     DeviceStartError: (NO_DEVICE, "its folder must allow programs to run, and have room: add --folder DIR"),
     DeviceLostError: (NO_DEVICE, "run the same command again, it goes on where it was"),
     RpcError: (FAILED, "run the same command again, it goes on where it was"),

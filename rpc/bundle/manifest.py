@@ -16,11 +16,15 @@ from rpc.fields import Fields, Reader, integer, line, many, table, text
 from rpc.inventory import ARCHITECTURES
 from rpc.protocol import program_from_json, request_from_json, request_to_json
 from rpc.request import Case, Program, Request
+from rpc.runtime_files import names_of
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 LONGEST_BYTES = 64 << 20
-KINDS: Mapping[str, tuple[str, ...]] = {"cpu": ("agent", "libtvm_runtime.so", "libtvm_ffi.so")}
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("agent", *names_of(has_gpu=False)),
+    "gpu": ("agent", *names_of(has_gpu=True)),
+}
 """Kinds of devices, each with what its bundles carry beside candidates and the runner."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")

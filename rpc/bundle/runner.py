@@ -24,7 +24,7 @@ from rpc.farm.events import Open
 from rpc.farm.scheduler import Scheduler
 from rpc.farm.values import Board as FarmBoard
 from rpc.farm.values import Campaign, State, Trial
-from rpc.inventory import Board, Limits, TimingKind, TransportKind
+from rpc.inventory import FIRST_GPU, GPU_MEMORY_BYTES, Board, Limits, TimingKind, TransportKind
 from rpc.local_agent import write_launcher
 from rpc.request import Capabilities, Request
 from rpc.ssh import AgentTransport
@@ -32,7 +32,7 @@ from rpc.ssh import AgentTransport
 CANARY_EVERY = 20
 """What a killed run had measured since its last canary is measured again."""
 
-_LIMITS = Limits(connect_s=30.0, memory_bytes=4 << 30, disk_bytes=16 << 30)
+_LIMITS = Limits(connect_s=30.0, memory_bytes=GPU_MEMORY_BYTES, disk_bytes=16 << 30)
 _QUEUE = "bundle"
 _MONTH_S = 30 * 86_400.0
 _LOOK_EVERY_S = 0.5
@@ -174,6 +174,7 @@ def _board(bundle: Bundle, settings: Settings) -> Board:
         transport=TransportKind.LOCAL,
         cores=settings.cores or tuple(sorted(os.sched_getaffinity(0)))[-manifest.threads :],
         threads=manifest.threads,
+        gpu=FIRST_GPU if manifest.kind == "gpu" else None,
         timing=TimingKind.NONE if settings.emulator else TimingKind.MEASURED,
         limits=_LIMITS,
         emulator=settings.emulator,

@@ -11,6 +11,7 @@ from results.record import Candidate
 from rpc.bundle.manifest import Item
 from rpc.bundle.pack import Packer
 from rpc.request import Capabilities, Program, Reply, Request
+from schedules.gpus import GPUS
 from schedules.target import PROFILES, Profile
 from schedules.workload import Workload
 from tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial
@@ -25,10 +26,11 @@ _PLAINEST = {"x86_64": "x86-64", "aarch64": "generic"}
 
 def profile_named(name: str) -> Profile:
     """Raises: SpecError: there is none."""
-    for profile in PROFILES:
+    known = (*PROFILES, *(Profile(gpu.profile, frozenset({gpu.feature})) for gpu in GPUS))
+    for profile in known:
         if profile.name == name:
             return profile
-    raise SpecError(f"unknown target `{name[:60]}`, known: {', '.join(profile.name for profile in PROFILES)}")
+    raise SpecError(f"unknown target `{name[:60]}`, known: {', '.join(profile.name for profile in known)}")
 
 
 def assumed(profile: Profile) -> Capabilities:

@@ -93,11 +93,12 @@ def make_next(
     profile = profile_named(device.profile)
     unseen = assumed(profile)
     find_linker(unseen.architecture)
-    agent = _agent(unseen.architecture, device.has_old_libraries)
     target = target_for(unseen.features, unseen.llvm_cpu, unseen.llvm_triple, profile.name, device.threads)
+    agent = _agent(unseen.architecture, device.has_old_libraries, target.gpu is not None)
+    kind = "cpu" if target.gpu is None else "gpu"
     memory = BundleMemory(make_folder(results), spec.name)
     with TemporaryDirectory(prefix=".bundle-", dir=results) as staging:
-        packer = Packer(Path(staging), agent)
+        packer = Packer(Path(staging), agent, kind)
         packings: list[Packing] = []
 
         def measuring(probe: Program, _cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
@@ -111,7 +112,7 @@ def make_next(
         (packing,) = packings
         items = packing.items
         manifest = Manifest(
-            kind="cpu",
+            kind=kind,
             version=version("int8tune"),
             campaign=spec.name,
             started_at=_started_at(results, spec.name),
@@ -138,12 +139,12 @@ def make_next(
         return outlet, _made(path, number, is_new)
 
 
-def _agent(architecture: str, is_portable: bool) -> AgentBundle:
+def _agent(architecture: str, is_portable: bool, has_gpu: bool) -> AgentBundle:
     """Raises: ProvisionError: it can't be made."""
     portable = next((compiler for compiler in compilers(architecture) if "ziglang" in compiler), None)
     if is_portable and portable is None:
         raise ProvisionError("for an old C library Zig must be installed: pip install 'int8tune[cross]'")
-    return make_bundle(architecture, default_cache(), portable if is_portable else None)
+    return make_bundle(architecture, default_cache(), portable if is_portable else None, has_gpu=has_gpu)
 
 
 def _ground(
