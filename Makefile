@@ -20,7 +20,7 @@ help:
 	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make noise                        what campaigns choose while another process keeps the machine busy"
-	@echo "make false-alarms                 1,800 right kernels of 45 layers, none of which may be found wrong (ten minutes)"
+	@echo "make false-alarms                 right kernels of 45 layers, none of which may be found wrong (ten minutes)"
 	@echo "make farm-nemesis                 100,000 random farms in which everything goes wrong (ten minutes)"
 	@echo "make farm-storm                   campaigns on boards while agents, links and the campaign are killed (six minutes)"
 	@echo "make farm-soak [KERNEL_S=4.4]     64 boards with 20,000 trials through scheduler and store (four minutes; half an hour)"
