@@ -3,12 +3,13 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
   $$python -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 VENV ?= .venv
 NETWORK ?= mobilenet_v2
+KERNEL_S ?= 0.6
 BIN = $(VENV)/bin
 # Tests that nothing disturbs run beside each other, one more than there are cores, as some of them wait for boards; those
 # marked `alone` follow.
 BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format soak noise farm-nemesis farm-storm farm-soak clean
+.PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -19,9 +20,10 @@ help:
 	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make noise                        what campaigns choose while another process keeps the machine busy"
+	@echo "make false-alarms                 right kernels of 45 layers, none of which may be found wrong (ten minutes)"
 	@echo "make farm-nemesis                 100,000 random farms in which everything goes wrong (ten minutes)"
 	@echo "make farm-storm                   campaigns on boards while agents, links and the campaign are killed (six minutes)"
-	@echo "make farm-soak                    64 boards with 20,000 trials through scheduler and store (four minutes)"
+	@echo "make farm-soak [KERNEL_S=4.4]     64 boards with 20,000 trials through scheduler and store (four minutes; half an hour)"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
@@ -54,6 +56,9 @@ soak: $(VENV)/installed-test
 noise: $(VENV)/installed-test
 	$(BIN)/python -m tests.noise
 
+false-alarms: $(VENV)/installed-test
+	$(BIN)/python -m tests.false_alarms
+
 farm-nemesis: $(VENV)/installed-test
 	$(BIN)/python -m tests.farm_nemesis
 
@@ -61,7 +66,7 @@ farm-storm: $(VENV)/installed-test
 	$(BIN)/python -m tests.storm
 
 farm-soak: $(VENV)/installed-test
-	$(BIN)/python -m tests.soak --boards 64 --trials 20000
+	$(BIN)/python -m tests.soak --boards 64 --trials 20000 --kernel-s $(KERNEL_S)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,30 +7,28 @@ near the middle of the output range, on a tie, or just outside a clamp bound. No
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from schedules.adversarial_addition import adversarial_addend, narrowed_range
-from schedules.adversarial_drills import DRILLS, EXCEPTIONS
-from schedules.numerics import RANGES, Requantize, RoundingRule
-from schedules.operands import (
-    DTYPES,
-    FUSED_SCALE_LIMIT,
-    MAX_SCALE,
-    MIN_SCALE,
-    ByteArray,
-    Operands,
-    quantize_multiplier,
+from schedules.adversarial_addition import adversarial_addend
+from schedules.adversarial_drills import DRILLS
+from schedules.adversarial_terms import (
+    RealArray,
+    Terms,
+    allowed_zero_points,
+    assemble,
+    bounds_of,
+    is_per_channel,
+    middles_of,
+    random_tensors,
+    ranges_of,
+    rule_of,
 )
+from schedules.adversarial_ties import cases_of_ties
+from schedules.operands import DTYPES, Operands
 from schedules.reference import LongArray, accumulate, requantize
 from schedules.workload import Dense, Workload
-
-RealArray = npt.NDArray[np.float64]
-
-INT32_MIN, INT32_MAX = RANGES["s32"]
 
 # Output steps from the smallest to the largest sum of a channel. Many random sums crowd in the middle, so that few of
 # them saturate; a few sums, or two alternating ones, must all stay within the output's 256 steps.
@@ -50,22 +48,18 @@ UNIT_FACTORS = (1.5, 1.0, 1.25, 1.0)
 UNIT_PRODUCTS = 240
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Terms:
-    """What a layer sums, and the zero point of what it stores."""
-
-    data: ByteArray
-    weight: ByteArray
-    data_zero_point: int
-    weight_zero_point: int
-    output_zero_point: int
-
-
 def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Operands], ...]:
-    """Named sets of operands, always the same ones for a seed: eight, and two more where weights have a zero point.
+    """Named sets of operands, always the same ones for a seed: ten, and more where a layer's numbers ask for them.
 
     The first has random values and middling zero points, like a trained layer, and is the one to time.
     """
+    cases = _sums_of_products(workload, seed)
+    if workload.numerics.residual is not None:
+        cases = tuple((name, _with_residual(workload, case, at, seed)) for at, (name, case) in enumerate(cases))
+    return (*cases, *cases_of_ties(workload, seed))
+
+
+def _sums_of_products(workload: Workload, seed: int) -> tuple[tuple[str, Operands], ...]:
     cases: tuple[tuple[str, Operands], ...] = (
         ("random", _random(workload, np.random.default_rng([seed, 0]))),
         ("min-min", _extreme(workload, np.random.default_rng([seed, 1]), False, False, 0)),
@@ -83,9 +77,7 @@ def adversarial_operands(workload: Workload, seed: int) -> tuple[tuple[str, Oper
             ("units-far-weight", _units(workload, np.random.default_rng([seed, 8]), far=True)),
             ("ends-middle-weight-zero-point", _ends(workload, np.random.default_rng([seed, 9]))),
         )
-    if workload.numerics.residual is None:
-        return cases
-    return tuple((name, _with_residual(workload, case, index, seed)) for index, (name, case) in enumerate(cases))
+    return cases
 
 
 def _with_residual(workload: Workload, operands: Operands, index: int, seed: int) -> Operands:
@@ -95,45 +87,45 @@ def _with_residual(workload: Workload, operands: Operands, index: int, seed: int
 
 
 def _random(workload: Workload, rng: np.random.Generator) -> Operands:
-    zero_points = [int(point + rng.integers(-20, 21)) for point in _middles(workload)]
-    data, weight = _random_tensors(workload, rng)
+    zero_points = [int(point + rng.integers(-20, 21)) for point in middles_of(workload)]
+    data, weight = random_tensors(workload, rng)
     if workload.numerics.weight == "s8" and not workload.numerics.weight_zero_point:
         # Symmetric weights have no -128, and a kernel may be slower where they do.
         weight = np.maximum(weight, np.int8(-127))
-    terms = _Terms(data, weight, *_allowed(workload, zero_points))
+    terms = Terms(data, weight, *allowed_zero_points(workload, zero_points))
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=False)
 
 
 def _random_end(workload: Workload, rng: np.random.Generator) -> Operands:
     """Random values with zero points at an end: the data's makes the products in the border as large as can be."""
-    data, weight, output = _ranges(workload)
+    data, weight, output = ranges_of(workload)
     zero_points = [data[1], weight[0], output[0]]
-    terms = _Terms(*_random_tensors(workload, rng), *_allowed(workload, zero_points))
+    terms = Terms(*random_tensors(workload, rng), *allowed_zero_points(workload, zero_points))
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=True)
 
 
 def _ends(workload: Workload, rng: np.random.Generator) -> Operands:
     """Smallest and largest values at random; the only zero point that leaves s8 of all weights, the largest of data."""
-    data, weight, _ = _ranges(workload)
-    middles = _middles(workload)
-    terms = _Terms(
+    data, weight, _ = ranges_of(workload)
+    middles = middles_of(workload)
+    terms = Terms(
         rng.choice(data, workload.data_shape).astype(DTYPES[workload.numerics.data]),
         rng.choice(weight, workload.weight_shape).astype(DTYPES[workload.numerics.weight]),
-        *_allowed(workload, [data[1], middles[1], middles[2] - FROM_MIDDLE]),
+        *allowed_zero_points(workload, [data[1], middles[1], middles[2] - FROM_MIDDLE]),
     )
     return _spread(workload, terms, rng, STEPS_OF_MANY, ties=False)
 
 
 def _extreme(workload: Workload, rng: np.random.Generator, data_max: bool, weight_max: bool, drill: int) -> Operands:
     """Constant tensors, with zero points at the other end: no sum of products is further from zero."""
-    data, weight, _ = _ranges(workload)
+    data, weight, _ = ranges_of(workload)
     # Far from 0 on both sides: large values that wrap show only then.
-    output_zero_point = _middles(workload)[2] + (-FROM_MIDDLE, FROM_MIDDLE)[drill % 2]
+    output_zero_point = middles_of(workload)[2] + (-FROM_MIDDLE, FROM_MIDDLE)[drill % 2]
     zero_points = [data[not data_max], weight[not weight_max], output_zero_point]
-    terms = _Terms(
+    terms = Terms(
         np.full(workload.data_shape, data[data_max], DTYPES[workload.numerics.data]),
         np.full(workload.weight_shape, weight[weight_max], DTYPES[workload.numerics.weight]),
-        *_allowed(workload, zero_points),
+        *allowed_zero_points(workload, zero_points),
     )
     return _drilled(workload, terms, rng, drill)
 
@@ -142,12 +134,12 @@ def _alternating(workload: Workload, rng: np.random.Generator) -> Operands:
     """Largest and smallest values in turn along the reduction: in phase, the products add up; out of phase, their pairs
     are as negative as can be. Neighbouring positions and channels have opposite phases.
     """
-    data, weight, _ = _ranges(workload)
+    data, weight, _ = ranges_of(workload)
     data_turns, weight_turns = _phases(workload)
-    terms = _Terms(
+    terms = Terms(
         np.where(data_turns % 2 == 0, data[1], data[0]).astype(DTYPES[workload.numerics.data]),
         np.where(weight_turns % 2 == 0, weight[1], weight[0]).astype(DTYPES[workload.numerics.weight]),
-        *_allowed(workload, [middle - FROM_MIDDLE for middle in _middles(workload)]),
+        *allowed_zero_points(workload, [middle - FROM_MIDDLE for middle in middles_of(workload)]),
     )
     return _spread(workload, terms, rng, STEPS_OF_FEW, ties=True)
 
@@ -168,13 +160,13 @@ def _units(workload: Workload, rng: np.random.Generator, far: bool) -> Operands:
     Args:
         far: one weight is as far from the zero point as can be.
     """
-    zero_points = _allowed(workload, [high for _, high in _ranges(workload)])
+    zero_points = allowed_zero_points(workload, [high for _, high in ranges_of(workload)])
     weight = (zero_points[1] - _unit_weights(workload, rng)).astype(DTYPES[workload.numerics.weight])
     if far:
-        weight.flat[0] = _ranges(workload)[1][0]
+        weight.flat[0] = ranges_of(workload)[1][0]
     data = (zero_points[0] - _unit_data(workload, rng)).astype(DTYPES[workload.numerics.data])
-    terms = _Terms(data, weight, *zero_points)
-    factors = np.resize(UNIT_FACTORS if _is_per_channel(workload) else UNIT_FACTORS[:1], workload.out_channels)
+    terms = Terms(data, weight, *zero_points)
+    factors = np.resize(UNIT_FACTORS if is_per_channel(workload) else UNIT_FACTORS[:1], workload.out_channels)
     sums = _sums(workload, terms)
     return _aimed(workload, terms, sums, _median(sums), factors, rng)
 
@@ -203,7 +195,7 @@ def _unit_weights(workload: Workload, rng: np.random.Generator) -> LongArray:
     return -steps
 
 
-def _spread(workload: Workload, terms: _Terms, rng: np.random.Generator, steps: int, ties: bool) -> Operands:
+def _spread(workload: Workload, terms: Terms, rng: np.random.Generator, steps: int, ties: bool) -> Operands:
     """Scale each channel's sums to `steps` outputs: by powers of two, for `ties`, in all or odd channels."""
     sums = _sums(workload, terms)
     smallest, largest = sums.min(axis=0), sums.max(axis=0)
@@ -212,46 +204,46 @@ def _spread(workload: Workload, terms: _Terms, rng: np.random.Generator, steps: 
     factors = steps / np.maximum(largest - smallest, steps / 4)
     tied = slice(None) if ties else slice(1, None, 2)
     factors[tied] = 2.0 ** np.floor(np.log2(factors[tied]))
-    if not _is_per_channel(workload):
+    if not is_per_channel(workload):
         factors[:] = factors.min()
     return _aimed(workload, terms, sums, (smallest + largest) // 2, factors, rng)
 
 
 def _aimed(
     workload: Workload,
-    terms: _Terms,
+    terms: Terms,
     sums: LongArray,
     centre: LongArray,
     factors: RealArray,
     rng: np.random.Generator,
 ) -> Operands:
     """Move each channel's `centre` to an output around the middle of what the clamp leaves."""
-    low, high = _clamp(workload, rng)
+    low, high = bounds_of(workload, rng)
     offsets = rng.integers(-TARGET_STEPS, TARGET_STEPS + 1, workload.out_channels)
     outputs = (low + high) // 2 - terms.output_zero_point + offsets
     shifts = np.rint(outputs / factors).astype(np.int64) - centre
-    return _assemble(workload, terms, sums, factors, shifts, (low, high), _offsets(workload, rng))
+    return assemble(workload, terms, sums, factors, shifts, (low, high), _offsets(workload, rng))
 
 
 def _offsets(workload: Workload, rng: np.random.Generator) -> RealArray:
     """Of the fused rule: quarters, which make ties, and any."""
-    if _rule(workload) != "fused":
+    if rule_of(workload) != "fused":
         return np.zeros(workload.out_channels)
     quarters = rng.integers(0, 4, workload.out_channels) / 4
     return np.where(rng.integers(0, 2, workload.out_channels) == 0, quarters, rng.random(workload.out_channels))
 
 
-def _drilled(workload: Workload, terms: _Terms, rng: np.random.Generator, first: int) -> Operands:
+def _drilled(workload: Workload, terms: Terms, rng: np.random.Generator, first: int) -> Operands:
     """Give each channel a factor and a sum that together test one step of the rounding rule."""
-    drills = DRILLS[_rule(workload)]
+    drills = DRILLS[rule_of(workload)]
     factors, offsets = np.empty(workload.out_channels), np.empty(workload.out_channels)
     targets = np.empty(workload.out_channels, np.int64)
-    rounds = len(drills) if _is_per_channel(workload) else 1
+    rounds = len(drills) if is_per_channel(workload) else 1
     for channel in range(workload.out_channels):
         factors[channel], offsets[channel], values = drills[(first + channel % rounds) % len(drills)]
         targets[channel] = values[channel % len(values)]
     sums = _sums(workload, terms)
-    return _assemble(workload, terms, sums, factors, targets - _aims(sums), _clamp(workload, rng), offsets)
+    return assemble(workload, terms, sums, factors, targets - _aims(sums), bounds_of(workload, rng), offsets)
 
 
 def _aims(sums: LongArray) -> LongArray:
@@ -265,68 +257,7 @@ def _aims(sums: LongArray) -> LongArray:
     return aims
 
 
-def _assemble(
-    workload: Workload,
-    terms: _Terms,
-    sums: LongArray,
-    factors: RealArray,
-    shifts: LongArray,
-    clamp: tuple[int, int],
-    offsets: RealArray,
-) -> Operands:
-    """Operands whose biases shift the sums of each channel, as far as int32 allows."""
-    smallest, largest = sums.min(axis=0), sums.max(axis=0)
-    bias = np.clip(shifts, INT32_MIN - np.minimum(smallest, 0), INT32_MAX - np.maximum(largest, 0))
-    magnitude = np.maximum(np.abs(smallest + bias), np.abs(largest + bias))
-    return Operands(
-        data=terms.data,
-        weight=terms.weight,
-        bias=bias.astype(np.int32),
-        clamp_low=clamp[0],
-        clamp_high=clamp[1],
-        data_zero_point=terms.data_zero_point,
-        weight_zero_point=terms.weight_zero_point,
-        output_zero_point=terms.output_zero_point,
-        **_rescale(workload, factors, magnitude),
-        **_rest_of_fused(workload, offsets, sums, bias),
-    )
-
-
-def _rest_of_fused(workload: Workload, offsets: RealArray, sums: LongArray, bias: LongArray) -> dict[str, Any]:
-    """What the fused rule takes beside scales; exceptions are at the last position, whose sums are rare."""
-    requantize = workload.numerics.requantize
-    if requantize is None or requantize.rule != "fused":
-        return {}
-    entries = workload.out_channels if requantize.per_channel else 1
-    offset = {"offset": offsets[:entries].astype(np.float32)}
-    if not requantize.exceptions:
-        return offset
-    distance = np.resize(np.array(EXCEPTIONS), entries)
-    # Not 0, whose own drill is about the sign of its offset.
-    exception = np.clip(np.abs((sums[-1] + bias)[:entries] + distance), 1, INT32_MAX).astype(np.int32)
-    # Half a step from the other offset at least.
-    another = np.where(offset["offset"] > 0.5, 0, 1).astype(np.float32)
-    return {**offset, "exception": exception, "exception_offset": another}
-
-
-def _rescale(workload: Workload, factors: RealArray, magnitude: LongArray) -> dict[str, Any]:
-    """The factors in the form of the rounding rule; `magnitude` limits left shifts, which must not wrap."""
-    requantize = workload.numerics.requantize
-    if requantize is None:
-        return {}
-    if not requantize.per_channel:
-        factors, magnitude = factors[:1], magnitude.max(keepdims=True)
-    if requantize.rule != "fixed":
-        largest = MAX_SCALE if requantize.rule == "float" else FUSED_SCALE_LIMIT - 2.0**-24
-        return {"scale": np.clip(factors, MIN_SCALE, largest).astype(np.float32)}
-    # Factors in [2^(s-1), 2^s) shift left by s, so 2^s * magnitude < 2^31 bounds them.
-    limit = 2.0 ** (29 - np.floor(np.log2(np.maximum(magnitude, 1))))
-    pairs = [quantize_multiplier(float(factor)) for factor in np.minimum(factors, limit)]
-    multiplier, shift = np.array(pairs, np.int32).T
-    return {"multiplier": np.ascontiguousarray(multiplier), "shift": np.ascontiguousarray(shift)}
-
-
-def _sums(workload: Workload, terms: _Terms) -> LongArray:
+def _sums(workload: Workload, terms: Terms) -> LongArray:
     """Sums without bias, one row per output position: [positions, OC]."""
     sums = accumulate(workload, terms.data, terms.weight, terms.data_zero_point, terms.weight_zero_point)
     return sums.reshape(-1, workload.out_channels)
@@ -337,40 +268,3 @@ def _median(sums: LongArray) -> LongArray:
     middle = (len(sums) - 1) // 2
     median: LongArray = np.partition(sums, middle, axis=0)[middle]
     return median
-
-
-def _random_tensors(workload: Workload, rng: np.random.Generator) -> tuple[ByteArray, ByteArray]:
-    data, weight, _ = _ranges(workload)
-    return (
-        rng.integers(*data, workload.data_shape, DTYPES[workload.numerics.data], endpoint=True),
-        rng.integers(*weight, workload.weight_shape, DTYPES[workload.numerics.weight], endpoint=True),
-    )
-
-
-def _rule(workload: Workload) -> RoundingRule:
-    """That of the layer; where it stores sums, any."""
-    return (workload.numerics.requantize or Requantize()).rule
-
-
-def _is_per_channel(workload: Workload) -> bool:
-    return workload.numerics.requantize is None or workload.numerics.requantize.per_channel
-
-
-def _ranges(workload: Workload) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    numerics = workload.numerics
-    return RANGES[numerics.data], RANGES[numerics.weight], RANGES[numerics.output]
-
-
-def _middles(workload: Workload) -> list[int]:
-    return [(low + high + 1) // 2 for low, high in _ranges(workload)]
-
-
-def _allowed(workload: Workload, zero_points: list[int]) -> tuple[int, int, int]:
-    """Zero points of data, weights and output, those that the workload lacks replaced by 0."""
-    data, weight, output = zero_points
-    numerics = workload.numerics
-    return data, weight if numerics.weight_zero_point else 0, output if numerics.output != "s32" else 0
-
-
-def _clamp(workload: Workload, rng: np.random.Generator) -> tuple[int, int]:
-    return narrowed_range(workload.numerics.output, workload.numerics.clamp, rng)

@@ -6,7 +6,7 @@ the residuals are aimed at those, the others reach all values, and with them bot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ _CASES = (
     # Any error of one in the own output is one of the sum.
     _Case(1.0, 0.3, (HIGH, HIGH), "near"),
 )
+# The fixed rule rounds a term of so many steps by half a unit, and by that unit the sum of both terms is a tie.
+JUST_ABOVE_HALF, JUST_TIED_STEPS = 0.5 + 2.0**-21, -5
 
 
 def adversarial_addend(numerics: Numerics, operands: Operands, own: LongArray, index: int, seed: int) -> Addend:
@@ -67,6 +69,35 @@ def adversarial_addend(numerics: Numerics, operands: Operands, own: LongArray, i
         values = np.where(rng.integers(0, 2, own.shape) == 0, chosen, values)
     return Addend(
         data=values.astype(DTYPES[numerics.residual.data]),
+        clamp_low=low,
+        clamp_high=high,
+        zero_point=zero_point,
+        sum_zero_point=sum_zero_point,
+        **_factors(numerics, case, np.array([constant], np.float32)),
+    )
+
+
+def addend_of_ties(numerics: Numerics, operands: Operands, own: LongArray, which: int, seed: int) -> Addend:
+    """The residual of one case of `schedules.adversarial_ties`: any error of the own output is one of the sum.
+
+    With the fixed rule, sums are ties, too. In the third case, which is that rule's, own outputs are `JUST_TIED_STEPS`.
+    """
+    assert numerics.residual is not None
+    assert numerics.requantize is not None
+    rng = np.random.default_rng([seed, 3 * len(_CASES) + which])
+    case, steps = _Case(1.0, 0.3, (MIDDLE, MIDDLE)), -rng.integers(0, NEAR_STEPS, own.shape)
+    if which == 2:
+        case, steps = replace(case, own_ratio=JUST_ABOVE_HALF, residual_ratio=1.0), rng.integers(3, 40, own.shape)
+    elif numerics.requantize.rule == "fixed":
+        case, steps = replace(case, residual_ratio=JUST_ABOVE_HALF), np.full(own.shape, JUST_TIED_STEPS)
+    zero_point, sum_zero_point = (
+        _zero_point(kind, place, rng)
+        for kind, place in zip((numerics.residual.data, numerics.output), case.zero_points, strict=True)
+    )
+    constant = sum_zero_point - case.own_ratio * operands.output_zero_point - case.residual_ratio * zero_point
+    low, high = narrowed_range(numerics.output, numerics.residual.clamp, rng)
+    return Addend(
+        data=(zero_point + steps).astype(DTYPES[numerics.residual.data]),
         clamp_low=low,
         clamp_high=high,
         zero_point=zero_point,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from schedules.numerics import RANGES, RoundingRule
 
 INT32_MIN, INT32_MAX = RANGES["s32"]
@@ -38,3 +40,58 @@ DRILLS: dict[RoundingRule, tuple[tuple[float, float, tuple[int, ...]], ...]] = {
 """Factors, offsets and sums of each rule; offsets of the fused rule only."""
 # Distances of the fused rule's exceptions from sums that occur.
 EXCEPTIONS = (0, 1, 0, -1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """Sums that are ties of a rounding rule, one for each channel in turn: no two rules agree on all of them.
+
+    Attributes:
+        offset: of the fused rule, for these sums.
+        exception: distance of the exceptions from the sums' magnitudes; 0: these sums are the exceptions.
+        other_offset: of the fused rule for what is an exception where these sums are none, or the other way round.
+    """
+
+    factor: float
+    sums: tuple[int, ...]
+    offset: float = 0.0
+    exception: int = 0
+    other_offset: float = 0.0
+
+
+# Signs, whole outputs, and what their sums lose to 24 bits.
+_TOWARDS_ZERO = (
+    *((1, 2, 1), (1, 4, 2), (-1, 2, 1), (-1, 4, 2)),
+    *((1, 8, 4), (1, 18, 8), (-1, 8, 4), (-1, 18, 8)),
+)
+_AWAY_FROM_ZERO = (
+    *((1, 5, 2), (1, 9, 4), (-1, 5, 2), (-1, 9, 4)),
+    *((1, 13, 4), (1, 17, 8), (-1, 13, 4), (-1, 17, 8)),
+)
+
+# With the float rule: ties towards zero, of sums that lose half a step to 24 bits and products that are above the tie
+# in binary64; ties away from zero, of products that are below the tie in binary64. With the fixed rule: sums that round
+# up twice, and negative ties of the right shift, each where the other set has the other. With the fused rule: ties away
+# from zero that any step which is not rounded would miss, beside exceptions; ties towards zero that miss a product
+# which is rounded, and have the exceptions' offset.
+TIES: dict[RoundingRule, tuple[Ties, Ties]] = {
+    "float": (
+        Ties(0.1 * 2.0**-20, tuple(sign * ((10 * whole + 5 << 20) + lost) for sign, whole, lost in _TOWARDS_ZERO)),
+        Ties(0.7, (5, 25, -5, -25, 45, 65, -45, -65)),
+    ),
+    "fixed": (
+        Ties(0.25, (13, 29, -14, -30, 33, 81, -34, -82)),
+        Ties(0.25, (-14, -30, 13, 29, -34, -82, 33, 81)),
+    ),
+    "fused": (
+        Ties(
+            2.0**-24,
+            tuple(sign * ((whole << 23) - lost) for sign, whole, lost in _AWAY_FROM_ZERO),
+            offset=1 - 2.0**-24,
+            exception=-1,
+            other_offset=0.0,
+        ),
+        Ties(0.1, (336, 356, -336, -356, 376, 396, -376, -396), offset=0.9, other_offset=1.0),
+    ),
+}
+"""Two sets of each rule, which tell every other way of rounding from it, in every channel, both together."""

@@ -45,12 +45,14 @@ class _Board:
     Attributes:
         must_check: why its next lease has to be the canary's; empty: it need not.
         pending: fences of answers that wait for a canary.
+        boot: which start of its system its last good canary was of.
     """
 
     lease: int = 0
     must_check: str = "it is new"
     since_canary: int = 0
     pending: list[int] = field(default_factory=list)
+    boot: str = ""
 
 
 @dataclass
@@ -135,12 +137,18 @@ class Checker:
         board.lease = 0
         most = 1 + self.tolerance
         if line["exact"] and self.canary_s / most <= line["seconds"] <= self.canary_s * most:
-            self._trusted.update(board.pending)
+            self._trust(board, line["boot"])
             board.since_canary, board.must_check = 0, ""
         else:
             self._undone = board, board.pending
             board.must_check = "its canary was bad"
         board.pending = []
+
+    def _trust(self, board: _Board, boot: str) -> None:
+        """What a good canary confirms: nothing of a board that was started anew since its last one."""
+        if board.boot in ("", boot):
+            self._trusted.update(board.pending)
+        board.boot = boot
 
     def _on_refused(self, line: Line) -> None:
         self._pending_refusals.discard((line["board"], line["fence"]))
@@ -246,4 +254,4 @@ class Checker:
         if (taken.get("trial"), taken.get("verdict"), taken.get("board")) != (trial, line["verdict"], line["board"]):
             self._say(line, f"the lease's answer was {taken}")
         elif line["fence"] not in self._trusted:
-            self._say(line, "no good canary followed the answer, or a bad one did")
+            self._say(line, "no good canary of the same start followed the answer, or a bad one did")

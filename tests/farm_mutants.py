@@ -147,6 +147,13 @@ MUTANTS = (
     ),
     Mutant("time may go back", scheduler, "desk.now_s = max(desk.now_s, now_s)", "desk.now_s = now_s"),
     Mutant("a late answer goes unnoticed", scheduler, "        self._desk.order(Refused(board, fence))\n", ""),
+    Mutant(
+        "answers before a restart count",
+        health,
+        'self._evidence.void(run, "the board was started anew after it", blames=False)',
+        "pass",
+    ),
+    Mutant("a board's start is forgotten", health, "self._desk.note(Booted(name, boot))", "pass"),
     Mutant("a lost board's answers count", health, "self._evidence.void(run, cause, blames=False)", "pass"),
 )
 

@@ -90,6 +90,7 @@ def _print_promises() -> list[str]:
         "boards gone for good": promises.boards_gone_for_good,
         "killed coordinators": lambda: promises.killed_coordinators(range(1, 1001), trials=120, say=print),
         "infra faults, 50 seeds": lambda: promises.infra_faults(range(50)),
+        "restarted boards, 50 seeds": lambda: promises.restarted_boards(range(50)),
         "sick boards, 50 seeds": lambda: promises.sick_boards(range(50), print),
         "shares": lambda: promises.fairness(print),
         "clock set back, 20 seeds": lambda: [text for seed in range(20) for text in promises.jumping_clock(seed)],

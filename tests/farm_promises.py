@@ -23,7 +23,7 @@ DAY_S = 86_400.0
 LONG_S = 20_000.0
 CANARY_EVERY = 20
 Say = Callable[[str], None]
-INFRA = (FaultKind.CRASH, FaultKind.FREEZE, FaultKind.UNPLUG, FaultKind.LOSSY)
+INFRA = (FaultKind.CRASH, FaultKind.FREEZE, FaultKind.UNPLUG, FaultKind.LOSSY, FaultKind.RESTART)
 
 
 def silent(_: str) -> None:
@@ -224,6 +224,20 @@ def _best(log: Log, farm: SimulatedFarm) -> tuple[float, str]:
         if line["verdict"] == "ok"
     ]
     return min(times)
+
+
+def restarted_boards(seeds: Sequence[int]) -> list[str]:
+    """Promise 12: what a board said before it was started anew counts only as far as a canary had confirmed it."""
+    broken, voided = [], 0
+    for seed in seeds:
+        log, work = Log(), candidates("a", 200, seed)
+        ill_s = 1.0 + 0.3 * (seed % 7)
+        faults = [Fault(FaultKind.SLOW, "b1", ill_s, DAY_S, 3.0), Fault(FaultKind.RESTART, "b1", ill_s + 1.5, DAY_S)]
+        farm = farm_of(4, work, log, seed=seed, faults=faults)
+        broken += finish(farm) or slow_results(log, farm, next(iter(work.values())))
+        broken += Checker(canary_every=CANARY_EVERY).read(log.lines)
+        voided += sum(line["kind"] == "Voided" and "started anew" in line["cause"] for line in log.lines)
+    return broken or ([] if voided else ["no answer was void"])
 
 
 def sick_boards(seeds: Sequence[int], say: Say = silent) -> list[str]:

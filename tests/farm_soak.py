@@ -11,6 +11,7 @@ import heapq
 import os
 import sys
 import time
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,9 +31,6 @@ from rpc.farm.entries import Concluded, Issued, Turned
 from rpc.farm.simulation.values import SimulatedBoard
 from rpc.farm.simulation.world import SimulatedFarm
 from rpc.farm.values import Board, State
-
-SECONDS = 0.6
-"""What a candidate's kernel keeps its board busy."""
 
 SAMPLES = 8
 
@@ -66,8 +64,8 @@ class Soak:
         suspected: boards that were taken off since three different candidates failed there in a row.
     """
 
-    claims_s: list[float] = field(default_factory=list)
-    appends_s: list[float] = field(default_factory=list)
+    claims_s: array[float] = field(default_factory=lambda: array("d"))
+    appends_s: array[float] = field(default_factory=lambda: array("d"))
     used: list[Used] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
     lost: int = 0
@@ -115,10 +113,14 @@ class PacedFarm(SimulatedFarm):
             pass
 
 
-def soak(store_path: Path, boards: int, trials: int, seconds: float = SECONDS, say: Any = promises.silent) -> Soak:
-    """Play it; a campaign's records go to a new store."""
+def soak(store_path: Path, boards: int, trials: int, kernel_s: float, say: Any = promises.silent) -> Soak:
+    """Play it; a campaign's records go to a new store.
+
+    Args:
+        kernel_s: what a candidate's kernel keeps its board busy, about.
+    """
     seen, process = Soak(), psutil.Process()
-    work = promises.candidates("a", trials, bad=0.05, seconds=seconds)
+    work = promises.candidates("a", trials, bad=0.05, seconds=kernel_s)
     specs = [SimulatedBoard(Board(f"b{n}", "t", canary_s=0.1, canary_every=50)) for n in range(boards)]
     store = SqliteStore(store_path)
     store.append([campaign()])
@@ -133,6 +135,8 @@ def soak(store_path: Path, boards: int, trials: int, seconds: float = SECONDS, s
             seen.suspected += what.state is State.QUARANTINED
         elif isinstance(what, Concluded):
             ended.append(what.verdict.value)
+            if what.board:
+                farm.devices[what.board].measured_s.clear()  # of use to tests alone
 
     def record() -> bool:
         if not ended:
@@ -166,7 +170,7 @@ def _used(process: psutil.Process, trials: int, elapsed_s: float) -> Used:
         )
 
 
-def main(folder: Path, boards: int, trials: int) -> None:
-    print(f"{boards} boards, {trials:,} trials of {SECONDS:g} s, process {os.getpid()}")
+def main(folder: Path, boards: int, trials: int, kernel_s: float) -> None:
+    print(f"{boards} boards, {trials:,} trials of {kernel_s:g} s, process {os.getpid()}")
     print(" elapsed  trials   RSS MB  fds  threads processes", flush=True)
-    print(soak(folder / "records.db", boards, trials, say=lambda row: print(row, flush=True)).report())
+    print(soak(folder / "records.db", boards, trials, kernel_s, say=lambda row: print(row, flush=True)).report())

@@ -58,13 +58,14 @@ class Built:
         return np.asarray(arguments[-1].numpy()).reshape(self.workload.output_shape)
 
     def is_exact(self, operands: Operands) -> bool:
-        return self._wrong([("", operands)]) == []
+        return self.wrong_of([("", operands)]) == []
 
     def wrong_cases(self, seed: int = 0) -> list[str]:
         """The names of the adversarial cases in which an output differs from the oracle's."""
-        return self._wrong(adversarial_operands(self.workload, seed))
+        return self.wrong_of(adversarial_operands(self.workload, seed))
 
-    def _wrong(self, cases: Sequence[tuple[str, Operands]]) -> list[str]:
+    def wrong_of(self, cases: Sequence[tuple[str, Operands]]) -> list[str]:
+        """The names of the cases in which an output differs from the oracle's."""
         expected = [reference(self.workload, operands) for _, operands in cases]
         # An output that is not written stays wrong, whatever it should be.
         actual = self.calls(

@@ -15,7 +15,7 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
@@ -26,6 +26,7 @@ import tvm_ffi
 from kernels import compile_kernel
 from tvm import s_tir, tirx
 
+from schedules.operands import Operands
 from schedules.target import Target
 from schedules.template import Kernel
 from schedules.workload import Workload
@@ -36,6 +37,7 @@ M_PERTURB, JUNK = -6, 0x5A
 # Characters of a line that are shown before and behind what was changed.
 CONTEXT = 100
 
+Cases = Sequence[tuple[str, Operands]]
 Function = Any
 Node = Any
 
@@ -154,12 +156,26 @@ def has_place(subject: Subject, faults: Iterable[Fault]) -> bool:
 
 def mutate(subject: Subject, faults: Iterable[Fault], seed: int) -> Kernel | None:
     """The kernel with one of the faults at one of its places, or None where it has no place for any."""
+    edit = drawn_edit(subject, faults, seed)
+    return edit() if edit else None
+
+
+def drawn_edit(subject: Subject, faults: Iterable[Fault], seed: int) -> Callable[[], Kernel] | None:
+    """What makes the kernel of `mutate`."""
     rng = np.random.default_rng(seed)
     possible = [mutants for fault in faults if (mutants := list(fault.mutants(subject)))]
     if not possible:
         return None
     mutants = possible[rng.integers(len(possible))]
-    return mutants[rng.integers(len(mutants))]()
+    return mutants[rng.integers(len(mutants))]
+
+
+def replaced_by(edit: Callable[[], Kernel], make: Callable[[Node], Node]) -> Kernel:
+    """The kernel with something else in the place of the expression that an edit is about."""
+    assert isinstance(edit, partial)
+    kernel, types, place, change = edit.args
+    old = change.keywords["old"]
+    return _edited(kernel, types, place, partial(substituted, old=old, new=make(old)))
 
 
 def difference(subject: Subject, mutant: Kernel) -> str:
@@ -186,8 +202,8 @@ def _common(one: str, other: str) -> int:
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def verdict(subject: Subject, mutant: Kernel, limit_s: float = LIMIT_S) -> str:
-    """What the adversarial suite says of a kernel: `right`, `wrong`, `crashed` or `hung`.
+def verdict(subject: Subject, mutant: Kernel, limit_s: float = LIMIT_S, cases: Cases = ()) -> str:
+    """What the adversarial suite, or other cases, say of a kernel: `right`, `wrong`, `crashed` or `hung`.
 
     Raises:
         RuntimeError: the kernel can't be compiled.
@@ -196,7 +212,7 @@ def verdict(subject: Subject, mutant: Kernel, limit_s: float = LIMIT_S) -> str:
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _judge(subject, mutant, writer)
+        _judge(subject, mutant, writer, cases)
     os.close(writer)
     ended = os.pidfd_open(child)
     in_time = bool(select.select([ended], [], [], limit_s)[0])
@@ -211,7 +227,7 @@ def verdict(subject: Subject, mutant: Kernel, limit_s: float = LIMIT_S) -> str:
     return said[0] if said in (["right"], ["wrong"]) else "crashed" if in_time else "hung"
 
 
-def _judge(subject: Subject, mutant: Kernel, writer: int) -> NoReturn:
+def _judge(subject: Subject, mutant: Kernel, writer: int, cases: Cases) -> NoReturn:
     """The child's whole life."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -221,7 +237,7 @@ def _judge(subject: Subject, mutant: Kernel, writer: int) -> NoReturn:
             ctypes.CDLL(None).mallopt(M_PERTURB, JUNK)
         built = compile_kernel(subject.workload, subject.target, mutant)
         os.write(writer, b"built\n")
-        os.write(writer, b"wrong" if built.wrong_cases() else b"right")
+        os.write(writer, b"wrong" if (built.wrong_of(cases) if cases else built.wrong_cases()) else b"right")
     except BaseException as error:
         os.write(writer, f"{type(error).__name__}: {error}".encode())
     finally:

@@ -18,6 +18,7 @@ SHAPE = (4, 8, 8)
 BRIEF = Timing(repeats=2, min_repeat_s=0.0001)
 
 _SOURCE = r"""
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,21 @@ static void daemonize(void) {
   if (fork() == 0) {
     setsid();
     if (fork() == 0) { signal(SIGTERM, SIG_IGN); for (;;) sleep(1); }
+    _exit(0);
+  }
+}
+
+static void* burn(void* nothing) { for (volatile int turns = 0;; ++turns) if (!turns && nothing) return nothing; }
+static void burn_in_threads(void) {
+  pthread_t thread;
+  for (int i = 0; i < 2; ++i) if (pthread_create(&thread, NULL, burn, NULL)) abort();
+}
+static void burn_in_fork(void) { if (fork() == 0) burn(NULL); }
+static void burn_in_session(void) { if (fork() == 0) { setsid(); burn(NULL); } }
+static void burn_as_daemon(void) {
+  if (fork() == 0) {
+    setsid();
+    if (fork() == 0) { signal(SIGTERM, SIG_IGN); signal(SIGHUP, SIG_IGN); burn(NULL); }
     _exit(0);
   }
 }
@@ -84,6 +100,11 @@ KERNEL(wrong_later, if (calls > 3) in[7] += 1)
 KERNEL(idle_later, if (calls > 3) size = 0)
 KERNEL(daemonizes, if (calls == 1) daemonize())
 KERNEL(daemonizes_and_hangs, daemonize(); for (;;) {})
+KERNEL(burns_in_threads, if (calls == 1) burn_in_threads())
+KERNEL(burns_in_fork, if (calls == 1) burn_in_fork())
+KERNEL(burns_in_session, if (calls == 1) burn_in_session())
+KERNEL(burns_as_daemon, if (calls == 1) burn_as_daemon())
+KERNEL(burns_and_crashes, burn_in_fork(); burn_as_daemon(); abort())
 KERNEL(hoards, hoard())
 KERNEL(hoards_in_children, hoard_together())
 KERNEL(makes_noise, write_to_all())
@@ -121,7 +142,7 @@ def build_kernels(folder: Path, compiler: str = "cc") -> Kernels:
     source, library = folder / "kernels.c", folder / "kernels.so"
     source.write_text(_SOURCE, encoding="utf-8")
     includes = (tvm_ffi.libinfo.find_include_path(), tvm_ffi.libinfo.find_dlpack_include_path())
-    options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", *(f"-I{path}" for path in includes)]
+    options = ["-shared", "-fPIC", "-pthread", "-O1", "-Wall", "-Werror", *(f"-I{path}" for path in includes)]
     subprocess.run([compiler, *options, "-o", str(library), str(source)], check=True, timeout=60)
     return Kernels(library, sha256_of(library), tuple(write_case(folder, index) for index in range(3)))
 

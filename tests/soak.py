@@ -53,12 +53,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--boards", type=int, default=0, help="played ones, under the real scheduler and store")
+    parser.add_argument("--kernel-s", type=float, default=0.6, help="what the kernels of played boards take, about")
     options = parser.parse_args()
     trials = options.trials
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.boards:
-            farm_soak.main(folder, options.boards, trials)
+            farm_soak.main(folder, options.boards, trials, options.kernel_s)
             return
         temporary = folder / "tmp"
         temporary.mkdir()

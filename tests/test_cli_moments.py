@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -26,6 +26,7 @@ from sshd import farm_toml, running_sshd
 from storm import trials_of
 
 from rpc.provision import provision
+from tuner.folders import WORK_FOLDER
 
 pytestmark = pytest.mark.alone
 
@@ -34,13 +35,16 @@ FIRST_LIMIT_S, SECOND_LIMIT_S = 10.0, 1.0
 GONE_LIMIT_S = 3.0
 START_LIMIT_S, RUN_LIMIT_S = 10.0, 90.0
 TRIALS, LAYERS = 8, 2
-# How long such a campaign takes, about.
-LASTS_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a program is interrupted: seconds after it takes signals, and after the first one, if there is a second."""
+    """When a program is interrupted.
+
+    Attributes:
+        after_s: since it takes signals.
+        second_after_s: since the first one, if there is a second.
+    """
 
     after_s: float
     signal: signal.Signals
@@ -49,13 +53,26 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What became of it; `took_s` counts from the last signal."""
+    """What became of it.
+
+    Attributes:
+        took_s: since the last signal.
+        trials: that this run recorded.
+    """
 
     code: int
     took_s: float
     out: str
     err: str
     is_second: bool
+    trials: int = 0
+
+    @property
+    def stage(self) -> str:
+        """What the program was doing."""
+        if self.err == "interrupted\n":
+            return "before it began"
+        return "measuring" if self.trials else "preparing"
 
 
 @dataclass
@@ -88,11 +105,11 @@ class Campaigns:
     def interrupt(self, moment: Moment) -> None:
         """At that moment of the campaign that is under way; one that ends before is another's beginning."""
         before = trials_of(self.results)
+        had_work = (self.results / WORK_FOLDER).exists()
         with self._started() as process:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(moment.after_s)
-            is_second = process.poll() is None and self._signal(process, moment)
-            sent_at = time.monotonic()
+            is_second, sent_at = self._signal(process, moment) if process.poll() is None else (False, time.monotonic())
             out, err = process.communicate(timeout=FIRST_LIMIT_S)
             stop = Stop(process.returncode, time.monotonic() - sent_at, out.decode(), err.decode(), is_second)
         self._look_for_leftovers()
@@ -101,15 +118,20 @@ class Campaigns:
         if stop.code == 0:
             self._check_finished(stop)
         else:
-            self._check_stopped(stop, len(after))
+            self._check_stopped(replace(stop, trials=len(after) - len(before)), len(after))
+            # What a second signal leaves, the next run removes once it has the records.
+            assert stop.is_second or had_work or not (self.results / WORK_FOLDER).exists()
 
-    def finish(self) -> None:
-        """The same command goes on to the end."""
+    def finish(self) -> float:
+        """The same command goes on to the end; how long it took."""
         with self._started() as process:
+            began = time.monotonic()
             out, err = process.communicate(timeout=RUN_LIMIT_S)
+            took_s = time.monotonic() - began
             assert process.returncode == 0, err.decode()
         self._look_for_leftovers()
         self._check_finished(Stop(0, 0.0, out.decode(), err.decode(), is_second=False))
+        return took_s
 
     @contextlib.contextmanager
     def _started(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -130,17 +152,18 @@ class Campaigns:
             process.kill()
             process.wait(5)
 
-    def _signal(self, process: subprocess.Popen[bytes], moment: Moment) -> bool:
-        """Whether the program was still there for the second signal."""
+    def _signal(self, process: subprocess.Popen[bytes], moment: Moment) -> tuple[bool, float]:
+        """Whether the program was still there for the second signal, and when the last one was sent."""
         process.send_signal(moment.signal)
+        sent_at = time.monotonic()
         if moment.second_after_s is None:
-            return False
+            return False, sent_at
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(moment.second_after_s)
         if process.poll() is not None:
-            return False
+            return False, sent_at
         process.send_signal(signal.SIGINT if moment.signal is signal.SIGTERM else signal.SIGTERM)
-        return True
+        return True, time.monotonic()
 
     def _look_for_leftovers(self) -> None:
         began = time.monotonic()
@@ -156,7 +179,6 @@ class Campaigns:
         assert trials <= TRIALS * LAYERS
         if stop.is_second:
             return
-        assert not (self.results / ".work").exists()
         *_, last = stop.err.splitlines()
         assert last == "interrupted" or last.startswith("interrupted; to go on: int8tune tune "), stop
         assert "Traceback" not in stop.err
@@ -186,12 +208,12 @@ def _marked(temporary: Path) -> list[psutil.Process]:
     return found
 
 
-def moments(count: int, seed: int, twice: bool = False) -> list[Moment]:
-    """Anywhere in a campaign; in turn Ctrl-C and SIGTERM."""
+def moments(count: int, seed: int, lasts_s: float, twice: bool = False) -> list[Moment]:
+    """Anywhere in a campaign that lasts so long; in turn Ctrl-C and SIGTERM."""
     rng = random.Random(seed)
     numbers = (signal.SIGINT, signal.SIGTERM)
     return [
-        Moment(rng.uniform(0.0, LASTS_S), numbers[index % 2], rng.uniform(0.0, 1.0) if twice else None)
+        Moment(rng.uniform(0.0, lasts_s), numbers[index % 2], rng.uniform(0.0, 1.0) if twice else None)
         for index in range(count)
     ]
 
@@ -200,14 +222,11 @@ def interrupt_at(campaigns: Campaigns, drawn: Sequence[Moment]) -> None:
     for moment in drawn:
         campaigns.interrupt(moment)
     campaigns.finish()
-    when = Counter(
-        "before it began" if stop.err == "interrupted\n" else "preparing" if not stop.out else "measuring"
-        for stop in campaigns.stops
-        if not stop.is_second
-    )
-    firsts, seconds = ([stop.took_s for stop in campaigns.stops if stop.is_second is second] for second in (0, 1))
-    print(f"{len(firsts)} stops, the longest took {max(firsts, default=0):.2f} s: {dict(when)}")
-    print(f"{len(seconds)} second signals, the longest took {max(seconds, default=0):.2f} s")
+    for name, is_second in (("stops", False), ("second signals", True)):
+        stops = [stop for stop in campaigns.stops if stop.is_second is is_second]
+        longest_s = max((stop.took_s for stop in stops), default=0.0)
+        stages = ", ".join(f"{count} {stage}" for stage, count in Counter(stop.stage for stop in stops).items())
+        print(f"{len(stops)} {name}, the longest took {longest_s:.2f} s: {stages or 'none'}")
     print(f"{campaigns.finished} campaigns finished; the last process was gone {campaigns.longest_gone_s:.2f} s later")
 
 
@@ -241,17 +260,18 @@ def test_a_signal_at_any_moment_is_a_clean_end(here: Campaigns) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_fifty_moments(here: Campaigns) -> None:
-    interrupt_at(here, moments(50, seed=1))
+    interrupt_at(here, moments(50, seed=1, lasts_s=here.finish()))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_fifteen_moments_and_a_second_signal(here: Campaigns) -> None:
-    interrupt_at(here, moments(15, seed=2, twice=True))
+    interrupt_at(here, moments(15, seed=2, lasts_s=here.finish(), twice=True))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores, for a board and for builds")
 def test_moments_of_a_campaign_on_two_boards(two_boards: Campaigns) -> None:
-    interrupt_at(two_boards, [*moments(8, seed=3), *moments(4, seed=4, twice=True)])
+    lasts_s = two_boards.finish()
+    interrupt_at(two_boards, [*moments(8, seed=3, lasts_s=lasts_s), *moments(4, seed=4, lasts_s=lasts_s, twice=True)])

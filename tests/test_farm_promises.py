@@ -43,6 +43,10 @@ def test_a_sick_board_is_found_before_its_results_count() -> None:
     assert promises.sick_boards(range(8)) == []
 
 
+def test_what_a_board_said_before_it_was_started_anew_does_not_count() -> None:
+    assert promises.restarted_boards(range(8)) == []
+
+
 def test_the_guilty_one_is_found() -> None:
     counts, broken = promises.right_verdicts(range(3))
     assert broken == [], counts

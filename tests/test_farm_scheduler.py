@@ -787,7 +787,7 @@ class AnyDeadlines(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.waits, self.table, self.now_s = Waits(), {}, 0.0  # type: ignore[var-annotated]
+        self.waits, self.table, self.now_s = Waits(spare=0), {}, 0.0  # type: ignore[var-annotated]
 
     @rule(owner=st.integers(0, 5), delay_s=st.integers(0, 20))
     def set(self, owner: int, delay_s: int) -> None:
@@ -811,6 +811,21 @@ class AnyDeadlines(RuleBasedStateMachine):
             del self.table[owner]
         assert len(self.waits) == len(self.table)
         assert self.waits.next_s() == min(self.table.values(), default=None)
+
+
+def test_deadlines_that_were_dropped_take_no_memory() -> None:
+    waits = Waits()
+    sizes = []
+    for trial in range(3000):
+        waits.set(Wait.QUEUE, f"a-{trial}", trial + 86_400.0)
+        waits.drop(Wait.QUEUE, f"a-{trial - 10}")
+        sizes.append(memory_of(waits))
+    assert max(sizes[100:1000]) >= max(sizes[1000:])
+
+
+def memory_of(waits: Waits) -> int:
+    """How many items its tables have."""
+    return sum(len(table) for table in vars(waits).values() if isinstance(table, dict | list))
 
 
 TestAnyDeadlines = AnyDeadlines.TestCase

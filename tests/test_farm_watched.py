@@ -7,9 +7,11 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from boards import marked
@@ -68,6 +70,21 @@ def watched(sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return Watched(folder, sshd, ended, watch)
 
 
+def kinds_of(watch: Watch) -> set[str]:
+    return {door.partition(" ")[0] for door in watch.doors}
+
+
+def run_until(arguments: Sequence[str], is_seen: Callable[[], object], **options: Any) -> None:
+    """Let a program that reads a line run until it was seen, for 10 s at most: a busy machine looks seldom."""
+    words = [sys.executable, *arguments]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **options) as program:
+        deadline = time.monotonic() + 10
+        while not is_seen() and program.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        program.communicate(b"\n", timeout=10)
+    assert program.returncode == 0
+
+
 def test_no_port_is_opened_by_any_command(watched: Watched) -> None:
     """Neither on the host nor on the board: both are this machine. sshd's sessions are looked at, too."""
     assert watched.watch.looks > 100
@@ -83,10 +100,11 @@ def test_a_port_would_be_seen(kind: str, tmp_path: Path) -> None:
         "udp": "s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0))",
         "unix": f"s = socket.socket(socket.AF_UNIX); s.bind({str(tmp_path / 'door')!r}); s.listen()",
     }[kind]
-    script = f"import socket, time; {listens}; print(flush=True); time.sleep(0.3)"
     with Watch(list) as watch, socket.create_server(("127.0.0.1", 0)):
-        subprocess.run([sys.executable, "-c", script], timeout=20, check=True, stdout=subprocess.DEVNULL)
-    assert {door.partition(" ")[0] for door in watch.doors} == {kind, "tcp"}
+        run_until(
+            ["-c", f"import socket; {listens}; input()"], lambda: kinds_of(watch) == {kind, "tcp"} and watch.doors
+        )
+    assert kinds_of(watch) == {kind, "tcp"}
 
 
 def test_the_key_is_nowhere(watched: Watched) -> None:
@@ -110,8 +128,8 @@ def test_a_key_would_be_found(tmp_path: Path, sshd: Sshd) -> None:
     assert secrets[-1] in blob
     for place in ("cmdline", "environ"):
         secret = secrets[0].decode()
-        words = [sys.executable, "-c", "import time; time.sleep(0.3)", *([secret] if place == "cmdline" else [])]
+        words = ["-c", "input()", *([secret] if place == "cmdline" else [])]
         env = {**os.environ, **({"SECRET": secret} if place == "environ" else {})}
         with Watch(list, secrets) as watch:
-            subprocess.run(words, env=env, timeout=20, check=True, cwd=tmp_path)
+            run_until(words, lambda watch=watch: watch.leaks, env=env, cwd=tmp_path)
         assert any(place in leak for leak in watch.leaks), watch.leaks

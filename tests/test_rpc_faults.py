@@ -53,6 +53,11 @@ FAULTS = (
     Fault("idle_later", Outcome.WRONG_ANSWER, "WrongValues", "case 0 after timing: "),
     Fault("prints", Outcome.OK, "", ""),
     Fault("daemonizes", Outcome.OK, "", ""),
+    Fault("burns_in_threads", Outcome.OK, "", ""),
+    Fault("burns_in_fork", Outcome.OK, "", ""),
+    Fault("burns_in_session", Outcome.OK, "", ""),
+    Fault("burns_as_daemon", Outcome.OK, "", ""),
+    Fault("burns_and_crashes", Outcome.RUN_FAILED, "Crash", "in case 0: killed by SIGABRT"),
 )
 
 

@@ -83,7 +83,8 @@ def sums_of(workload: Workload, operands: Operands, **changes: int) -> Array:
 def test_they_fit_the_workload_and_never_wrap(key: str) -> None:
     workload = parse_workload(key)
     named = cases(key)
-    assert len({name for name, _ in named}) == len(named) == 8 + 2 * workload.numerics.weight_zero_point
+    more = [workload.numerics.data == "s8", workload.numerics.residual is not None and _rule(workload) == "fixed"]
+    assert len({name for name, _ in named}) == len(named) == 10 + 4 * workload.numerics.weight_zero_point + sum(more)
     for _, operands in named:
         operands.validate(workload)
         sums = sums_of(workload, operands)
@@ -207,7 +208,7 @@ def test_exceptions_are_met_and_nearly_met() -> None:
         signs |= set(np.sign(sums[met]).tolist())
         offsets |= set(operands.exception_offset[met.any(axis=(0, 1, 2))].tolist())
     assert {-1, 1} <= signs
-    assert offsets == {0, 1}
+    assert offsets >= {0, 1}
 
 
 def test_the_fixed_rule_meets_left_and_long_right_shifts() -> None:
@@ -341,26 +342,26 @@ def output_wraps_instead_of_saturating(workload: Workload, operands: Operands) -
 
 def half_away_from_zero(workload: Workload, operands: Operands) -> Array:
     product = sums_of(workload, operands).astype(np.float32) * operands.scale
-    return _stored(workload, operands, np.sign(product) * np.floor(np.abs(product.astype(np.float64)) + 0.5))
+    return to_be_stored(workload, operands, np.sign(product) * np.floor(np.abs(product.astype(np.float64)) + 0.5))
 
 
 def scaled_in_binary64(workload: Workload, operands: Operands) -> Array:
-    return _stored(workload, operands, np.rint(sums_of(workload, operands) * operands.scale.astype(np.float64)))
+    return to_be_stored(workload, operands, np.rint(sums_of(workload, operands) * operands.scale.astype(np.float64)))
 
 
 def truncated(workload: Workload, operands: Operands) -> Array:
-    return _stored(workload, operands, np.trunc(sums_of(workload, operands).astype(np.float32) * operands.scale))
+    return to_be_stored(workload, operands, np.trunc(sums_of(workload, operands).astype(np.float32) * operands.scale))
 
 
 def rounded_once(workload: Workload, operands: Operands) -> Array:
     shift = 31 - operands.shift.astype(np.int64)
     product = sums_of(workload, operands) * operands.multiplier.astype(np.int64)
-    return _stored(workload, operands, (product + (np.int64(1) << (shift - 1))) >> shift)
+    return to_be_stored(workload, operands, (product + (np.int64(1) << (shift - 1))) >> shift)
 
 
 def fixed_rule_in_binary32(workload: Workload, operands: Operands) -> Array:
     scale = np.ldexp(operands.multiplier.astype(np.float32), operands.shift - 31)
-    return _stored(workload, operands, np.rint(sums_of(workload, operands).astype(np.float32) * scale))
+    return to_be_stored(workload, operands, np.rint(sums_of(workload, operands).astype(np.float32) * scale))
 
 
 def offsets_of(sums: Array, operands: Operands) -> Array:
@@ -375,7 +376,7 @@ def fused_as(change: Callable[[Array, Array, Array], Array]) -> Mutant:
     def mutant(workload: Workload, operands: Operands) -> Array:
         sums = sums_of(workload, operands)
         values = change(sums, operands.scale.astype(np.float64), offsets_of(sums, operands).astype(np.float64))
-        return _stored(workload, operands, np.rint(values))
+        return to_be_stored(workload, operands, np.rint(values))
 
     return mutant
 
@@ -430,7 +431,7 @@ def exceptions_as(change: Callable[[Array, Operands], Array]) -> Mutant:
     def mutant(workload: Workload, operands: Operands) -> Array:
         sums = sums_of(workload, operands)
         offset = np.where(change(sums, operands), operands.exception_offset, operands.offset)
-        return _stored(workload, operands, scale_fused(sums, operands.scale, offset))
+        return to_be_stored(workload, operands, scale_fused(sums, operands.scale, offset))
 
     return mutant
 
@@ -463,7 +464,7 @@ def negative_exceptions_alone(sums: Array, operands: Operands) -> Array:
     return -sums == operands.exception
 
 
-def _stored(workload: Workload, operands: Operands, values: Array) -> Array:
+def to_be_stored(workload: Workload, operands: Operands, values: Array) -> Array:
     clamped: Array = np.clip(values + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
     return add_residual(workload, operands, clamped.astype(np.int64))
 
@@ -590,7 +591,7 @@ def test_a_right_kernel_is_not_accused(key: str) -> None:
         np.testing.assert_array_equal(requantize(workload, operands, sums), expected)
         if _rule(workload) == "float":
             values = np.rint(sums.astype(np.float32) * operands.scale)
-            np.testing.assert_array_equal(_stored(workload, operands, values), expected)
+            np.testing.assert_array_equal(to_be_stored(workload, operands, values), expected)
         if _rule(workload) == "fused":
             np.testing.assert_array_equal(fused_as(fused_rule)(workload, operands), expected)
         if _has_exceptions(workload):

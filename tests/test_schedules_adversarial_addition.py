@@ -88,7 +88,7 @@ def test_sums_saturate_both_ways_and_most_do_not(key: str) -> None:
 @pytest.mark.parametrize("key", FLOAT_KEYS)
 def test_aimed_residuals_make_ties(key: str) -> None:
     for name, operands, addend, own in cases(key):
-        if name not in ("random", "alternating", "units-high-zero-points"):
+        if name not in ("random", "alternating", "units-high-zero-points") and "ties" not in name:
             terms = own - operands.output_zero_point, addend.data.astype(np.int64) - addend.zero_point
             sums = terms[0] * np.float64(addend.ratio[0]) + terms[1] * np.float64(addend.ratio[1])
             near = np.abs(np.abs(sums - np.rint(sums)) - 0.5) < 1e-5

@@ -20,7 +20,7 @@ from schedules.reference import reference
 from schedules.template import Kernel
 from schedules.workload import Workload
 
-SUITE_NAME = "adversarial-4"
+SUITE_NAME = "adversarial-5"
 SUITE_SEED = 0
 # The arguments of a kernel that are the same for all kernels of one shape.
 _SHARED = {0: "data", 5: "residual"}

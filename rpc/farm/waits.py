@@ -26,7 +26,9 @@ Key = tuple[Wait, Hashable]
 class Waits:
     """Deadlines by name and owner. Setting one again moves it."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: int = 64) -> None:
+        """`spare`: of what is waited for no more, as many are kept at most beyond as many as are waited for."""
+        self._spare = spare
         self._due: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
         self._queued: dict[Key, float] = {}
@@ -45,6 +47,8 @@ class Waits:
 
     def drop(self, wait: Wait, owner: Hashable) -> None:
         self._due.pop((wait, owner), None)
+        if len(self._heap) > 2 * len(self._due) + self._spare:
+            self._sweep()
 
     def due_s(self, wait: Wait, owner: Hashable) -> float | None:
         return self._due.get((wait, owner))
@@ -73,6 +77,12 @@ class Waits:
             self._pop()
             if wanted_s is not None and key not in self._queued:
                 self._push(key, wanted_s)
+
+    def _sweep(self) -> None:
+        """Take out what is waited for no more: a limit of a day would keep its trial's name for a day."""
+        self._heap = [item for item in self._heap if item[2] in self._due and self._queued[item[2]] == item[0]]
+        heapq.heapify(self._heap)
+        self._queued = {key: due_s for due_s, _, key in self._heap}
 
     def _push(self, key: Key, due_s: float) -> None:
         self._serial += 1

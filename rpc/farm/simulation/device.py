@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from rpc.farm.events import Answered, CanaryAnswered, Cancel, Check, Dropped, Event, Heard, Reached, Start
-from rpc.farm.simulation.values import Candidate, Fault, FaultKind, SimulatedBoard
+from rpc.farm.simulation.values import SICKNESSES, Candidate, Fault, FaultKind, SimulatedBoard
 from rpc.farm.values import Phase, Verdict
 
 # What a board takes to notice that a candidate's limit is over.
@@ -72,6 +72,11 @@ class Device:
         elif fault.kind is FaultKind.UNPLUG:
             self._session += 1
             self._boots += 1
+        elif fault.kind is FaultKind.RESTART:
+            self._boots += 1
+            for sickness in SICKNESSES:
+                self._faults.pop(sickness, None)
+            self._crash()
         elif fault.kind is FaultKind.CRASH:
             self._crash()
 

@@ -64,6 +64,8 @@ class FaultKind(StrEnum):
     late. `UNPLUG`: it is gone, silently. `SLOW`: times are multiplied, until a canary showed it. `FLAKY`: candidates
     crash or are wrong now and then. `HANGS`: candidates time out now and then. `CORRUPT`: values are wrong now and
     then, the canary's, too. `LOSSY`: messages are lost or come twice. `STRANGE`: it answers for another candidate.
+    `RESTART`: its system starts anew, and is back at once: what it ran is lost, and what it was ill with is gone,
+    whether a canary showed that or not.
     """
 
     CRASH = "crash"
@@ -75,6 +77,7 @@ class FaultKind(StrEnum):
     CORRUPT = "corrupt"
     LOSSY = "lossy"
     STRANGE = "strange"
+    RESTART = "restart"
 
 
 # Faults of boards that go on working: it takes a canary or a second board to find them.
