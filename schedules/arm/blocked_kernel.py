@@ -88,7 +88,7 @@ class _TileWriter:
     def _sum_up(self, step: Any, data: Any, parts: Any, products: BlockedProducts) -> None:
         """The totals of some of a tile's channels."""
         form = self.form
-        weights, totals_at = products.weights, list[Any]()
+        weights = products.weights
 
         def turn(index: Any) -> None:
             """The turn with this number; the next one is of this sum, or the first one of the next sum."""
@@ -96,16 +96,25 @@ class _TileWriter:
             offsets = [T.Bind(self.offsets[first + place]) for place in range(2)]
 
             def following() -> tuple[Any, Any]:
-                if not totals_at:
-                    totals_at.append(address_of(self.totals, step * self.registers * LANES))
                 return moved(data, offsets[0]), moved(weights, offsets[1])
 
             products.turn(following, is_first=isinstance(index, int))
 
-        turn(0)
-        with T.serial(1, form.turns * parts) as index:
+        # Two copies of a longer loop's turn, and LLVM keeps what they hand over in memory.
+        begun = 1 if form.turns == 1 else 0
+        if begun:
+            turn(0)
+        else:
+            self._zero()
+        with T.serial(begun, form.turns * parts) as index:
             turn(index)
-        store_registers(totals_at[0], self._added())
+        totals = self._added()
+        store_registers(address_of(self.totals, step * self.registers * LANES), totals)
+
+    def _zero(self) -> None:
+        for channel in range(self.form.step_channels):
+            for column in range(self.columns):
+                self.sums[column, channel] = T.broadcast(T.int32(0), LANES)
 
     def _steps(self) -> list[BlockedStep]:
         """Those of a turn."""

@@ -24,7 +24,7 @@ from schedules.written.accumulators import ON_STACK, Accumulators
 
 # How many sums ahead of their use operands are loaded; addresses that are computed together.
 DATA_AHEAD, WEIGHTS_AHEAD = 5, 2
-ADDRESSES = 16
+ADDRESSES = 20
 # Sums that a turn begins for the next one.
 BEGUN = 2 * STAGE_DISTANCE
 
