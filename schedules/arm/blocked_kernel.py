@@ -29,6 +29,10 @@ from schedules.written.rows import repeat
 from schedules.written.signature import Arguments, declare_arguments
 
 
+# Addresses that are computed together, where sums begin with zero and where they don't; by trial, too.
+MOST_ADDRESSES = (20, 16)
+
+
 def write_blocked(workload: Conv2d | Dense, form: BlockedForm) -> Any:
     """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
@@ -77,7 +81,14 @@ class _TileWriter:
         data_at += y * (problem.window.stride[0] // form.row_step) * form.row_bytes
         parts = T.Bind(1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32"))
         data = address_of(self.data, data_at)
-        products = BlockedProducts(self.columns, form.step_channels, form.weights_together, self.sums, self._steps())
+        products = BlockedProducts(
+            self.columns,
+            form.step_channels,
+            form.weights_together,
+            MOST_ADDRESSES[form.begins_sums],
+            self.sums,
+            self._steps(),
+        )
         products.begin(data, address_of(self.weight, k * form.tile_bytes + HEADER_BYTES))
         repeat(form.steps_of_tile, lambda step: self._sum_up(step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)
@@ -100,13 +111,11 @@ class _TileWriter:
 
             products.turn(following, is_first=isinstance(index, int))
 
-        # Two copies of a longer loop's turn, and LLVM keeps what they hand over in memory.
-        begun = 1 if form.turns == 1 else 0
-        if begun:
+        if form.begins_sums:
             turn(0)
         else:
             self._zero()
-        with T.serial(begun, form.turns * parts) as index:
+        with T.serial(int(form.begins_sums), form.turns * parts) as index:
             turn(index)
         totals = self._added()
         store_registers(address_of(self.totals, step * self.registers * LANES), totals)
