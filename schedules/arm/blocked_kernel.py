@@ -28,7 +28,6 @@ from schedules.written.accumulators import ON_STACK, Accumulators
 from schedules.written.rows import repeat
 from schedules.written.signature import Arguments, declare_arguments
 
-
 # Addresses that are computed together, where sums begin with zero and where they don't; by trial, too.
 MOST_ADDRESSES = (20, 16)
 
