@@ -28,6 +28,9 @@ from schedules.written.accumulators import ON_STACK, Accumulators
 from schedules.written.rows import repeat
 from schedules.written.signature import Arguments, declare_arguments
 
+# Addresses that are computed together, where sums begin with zero and where they don't; by trial, too.
+MOST_ADDRESSES = (20, 16)
+
 
 def write_blocked(workload: Conv2d | Dense, form: BlockedForm) -> Any:
     """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
@@ -77,7 +80,14 @@ class _TileWriter:
         data_at += y * (problem.window.stride[0] // form.row_step) * form.row_bytes
         parts = T.Bind(1 + T.cast(T.reinterpret(self.weight[k * form.tile_bytes], dtype="uint8"), "int32"))
         data = address_of(self.data, data_at)
-        products = BlockedProducts(self.columns, form.step_channels, form.weights_together, self.sums, self._steps())
+        products = BlockedProducts(
+            self.columns,
+            form.step_channels,
+            form.weights_together,
+            MOST_ADDRESSES[form.begins_sums],
+            self.sums,
+            self._steps(),
+        )
         products.begin(data, address_of(self.weight, k * form.tile_bytes + HEADER_BYTES))
         repeat(form.steps_of_tile, lambda step: self._sum_up(step, data, parts, products))
         self._store(k, group, (n * height + y) * width + x)
@@ -88,7 +98,7 @@ class _TileWriter:
     def _sum_up(self, step: Any, data: Any, parts: Any, products: BlockedProducts) -> None:
         """The totals of some of a tile's channels."""
         form = self.form
-        weights, totals_at = products.weights, list[Any]()
+        weights = products.weights
 
         def turn(index: Any) -> None:
             """The turn with this number; the next one is of this sum, or the first one of the next sum."""
@@ -96,16 +106,23 @@ class _TileWriter:
             offsets = [T.Bind(self.offsets[first + place]) for place in range(2)]
 
             def following() -> tuple[Any, Any]:
-                if not totals_at:
-                    totals_at.append(address_of(self.totals, step * self.registers * LANES))
                 return moved(data, offsets[0]), moved(weights, offsets[1])
 
             products.turn(following, is_first=isinstance(index, int))
 
-        turn(0)
-        with T.serial(1, form.turns * parts) as index:
+        if form.begins_sums:
+            turn(0)
+        else:
+            self._zero()
+        with T.serial(int(form.begins_sums), form.turns * parts) as index:
             turn(index)
-        store_registers(totals_at[0], self._added())
+        totals = self._added()
+        store_registers(address_of(self.totals, step * self.registers * LANES), totals)
+
+    def _zero(self) -> None:
+        for channel in range(self.form.step_channels):
+            for column in range(self.columns):
+                self.sums[column, channel] = T.broadcast(T.int32(0), LANES)
 
     def _steps(self) -> list[BlockedStep]:
         """Those of a turn."""

@@ -22,9 +22,8 @@ from schedules.intrinsics import arm_vectors as arm
 from schedules.intrinsics.arm_loads import load_registers, moved
 from schedules.written.accumulators import ON_STACK, Accumulators
 
-# How many sums ahead of their use operands are loaded; addresses that are computed together.
+# How many sums ahead of their use operands are loaded.
 DATA_AHEAD, WEIGHTS_AHEAD = 5, 2
-ADDRESSES = 16
 # Sums that a turn begins for the next one.
 BEGUN = 2 * STAGE_DISTANCE
 
@@ -56,10 +55,22 @@ class BlockedProducts:
     """Two products share 16 bits, then pairs of them are added to a sum (SMULL, SMLAL2, SADALP)."""
 
     def __init__(
-        self, columns: int, channels: int, together: int, sums: Accumulators, steps: Sequence[BlockedStep]
+        self,
+        columns: int,
+        channels: int,
+        together: int,
+        addresses: int,
+        sums: Accumulators,
+        steps: Sequence[BlockedStep],
     ) -> None:
-        """For turns of these steps, whose weights are loaded so many registers together."""
-        self.columns, self.channels, self.together, self.sums, self.steps = columns, channels, together, sums, steps
+        """For turns of these steps.
+
+        Args:
+            together: registers of weights that are loaded by one instruction.
+            addresses: that are computed together, at most.
+        """
+        self.columns, self.channels, self.sums, self.steps = columns, channels, sums, steps
+        self.together, self.addresses = together, addresses
         # Those of the steps, and of the next turn's first one.
         self.loads = [load for step in (*steps, BlockedStep(0, 0)) for load in self._loads_of(step)]
         self.units_of_step, self.loads_of_step = columns * channels, len(self.loads) // (len(steps) + 1)
@@ -183,9 +194,9 @@ class BlockedProducts:
                 assert following is not None
                 return following()
             if kind == "addresses":
-                first = len(taken) + place * ADDRESSES
-                return [address(values, index) for index in range(first, min(first + ADDRESSES, behind))]
-            group, index = divmod(place - len(taken), ADDRESSES)
+                first = len(taken) + place * self.addresses
+                return [address(values, index) for index in range(first, min(first + self.addresses, behind))]
+            group, index = divmod(place - len(taken), self.addresses)
             registers = load_registers(values["addresses", group][index], self.loads[place].count)
             arm.keep_order(registers[0])
             return registers
