@@ -9,7 +9,7 @@
 // - Memory of the device is shared with these processes, and can't be touched here but by copies. Each array lies against
 //   a page that can't be touched at all, on the side that `int8tune_guard` says.
 // - The file `emulated_gpu.conf` beside the library says which GPU it is, a line each: `driver 12040` (its CUDA version),
-//   `gpus 0`, `memory 1000000`.
+//   `gpus 0`, `memory 1000000`, `l2 65536`.
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -167,8 +167,9 @@ const char* cudaGetErrorString(int code) {
 }
 int cudaDeviceGetAttribute(int* value, int which, int) {
   // cudaDevAttr...: threads of a block and of a warp, clock, multiprocessors, L2, version, shared memory
-  const std::map<int, int> known = {{1, 1024},    {10, 32}, {13, 1980000}, {16, 132},       {38, 50 << 20},
-                                    {75, 9},      {76, 0},  {81, 228 << 10}, {97, 227 << 10}};
+  const int l2_bytes = int(Setting("l2", 50 << 20));
+  const std::map<int, int> known = {{1, 1024}, {10, 32}, {13, 1980000},   {16, 132},      {38, l2_bytes},
+                                    {75, 9},   {76, 0},  {81, 228 << 10}, {97, 227 << 10}};
   auto found = known.find(which);
   *value = found == known.end() ? 0 : found->second;
   return 0;
