@@ -80,6 +80,7 @@ PROFILES = (
     Profile("arm-neon", frozenset({"asimd"}), "generic", (), 4, 32),
     Profile("generic", frozenset()),
 )
+PROFILE_NAMES = (*(profile.name for profile in PROFILES), *GPU_PROFILES)
 _SUFFIX = re.compile(r"-t([2-9]|[1-9][0-9]{1,2})$")
 # The widest vectors first: (a feature, int32 lanes, registers); 128 bits and 16 registers where none is known.
 _VECTORS = (("avx512f", 16, 32), ("avx2", 8, 16), ("asimd", 4, 32))
@@ -101,7 +102,7 @@ def target_for(
     if profile in GPU_PROFILES or (profile is None and of_gpu):
         return _gpu_target_of(GPU_PROFILES[profile or of_gpu[-1]], features, threads)
     if profile is not None and profile not in known:
-        raise UnknownTargetError(f"unknown target `{profile}`, known: {', '.join((*known, *GPU_PROFILES))}")
+        raise UnknownTargetError(f"unknown target `{profile}`, known: {', '.join(PROFILE_NAMES)}")
     chosen = known[profile] if profile else next(p for p in PROFILES if p.needs <= features)
     if missing := sorted(chosen.needs - features):
         raise UnknownTargetError(f"this device can't run `{chosen.name}`, its CPU lacks: {', '.join(missing)}")
@@ -158,5 +159,4 @@ def targets_named(name: str) -> tuple[Target, ...]:
         if not profile.llvm_cpu and cpu not in ("", single):
             features: tuple[Set[str], ...] = (*({feature} for feature, _, _ in _VECTORS), frozenset())
             return tuple(target_for(known, cpu, "", profile.name, threads) for known in features)
-    known = (*(profile.name for profile in PROFILES), *(gpu.profile for gpu in GPUS))
-    raise UnknownTargetError(f"unknown target `{name}`, known: {', '.join(known)}")
+    raise UnknownTargetError(f"unknown target `{name}`, known: {', '.join(PROFILE_NAMES)}")

@@ -147,7 +147,7 @@ def check(
         emit_json({**_measured(measured), "features": features, **cores})
         return
     cores_text = cores_in_words(measuring, building)
-    emit(aligned([*_about(device, measured.target, features, cores_text), *_speeds(measured)]))
+    emit(aligned([*_about(device, measured.target, features, cores_text), *_speeds(measured, device)]))
 
 
 def _check_board(inventory: Path, name: str, target: str | None, form: Format) -> None:
@@ -157,7 +157,7 @@ def _check_board(inventory: Path, name: str, target: str | None, form: Format) -
     board = _board(inventory, name, *AGENTS)
     say("building and running the canary, this takes some seconds")
     found = check_board(board, target or board.target or None)
-    features = [feature for feature in INT8_FEATURES if feature in found.device.features]
+    features = _int8_features(found.device)
     if form is Format.JSON:
         emit_json(_board_check(found, features))
         return
@@ -167,7 +167,11 @@ def _check_board(inventory: Path, name: str, target: str | None, form: Format) -
     ]
     rows += [(name, value) for name, value in found.state.items() if value]
     rows.append(("canary", "exact"))
-    emit(aligned([*rows, *(_speeds(found.measured) if found.measured else [("times", "none: see `timing`")])]))
+    emit(
+        aligned(
+            [*rows, *(_speeds(found.measured, found.device) if found.measured else [("times", "none: see `timing`")])]
+        )
+    )
 
 
 def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
@@ -186,9 +190,9 @@ def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
 
 def _read(inventory: Path) -> Inventory:
     from rpc.inventory import read_inventory
-    from schedules.target import PROFILES
+    from schedules.target import PROFILE_NAMES
 
-    return read_inventory(inventory, [profile.name for profile in PROFILES])
+    return read_inventory(inventory, PROFILE_NAMES)
 
 
 def _ssh_board(inventory: Path, name: str) -> Board:
@@ -221,9 +225,16 @@ def _board_fields(board: Board) -> dict[str, Any]:
     }
 
 
+def _int8_features(device: Capabilities) -> list[str]:
+    """What decides about int8 kernels; of a GPU, the architectures whose code it runs."""
+    if device.has_gpu:
+        return sorted(feature for feature in device.features if feature.startswith("cuda_"))
+    return [feature for feature in INT8_FEATURES if feature in device.features]
+
+
 def _about(device: Capabilities, target: str, features: list[str], cores: str) -> list[tuple[str, str]]:
     return [
-        ("cpu", f"{device.cpu} ({device.architecture})"),
+        ("gpu" if device.has_gpu else "cpu", f"{device.cpu} ({device.architecture})"),
         ("target", target),
         ("features", " ".join(features) or "none that matter"),
         ("cores", cores),
@@ -231,10 +242,10 @@ def _about(device: Capabilities, target: str, features: list[str], cores: str) -
     ]
 
 
-def _speeds(measured: DeviceCheck) -> list[tuple[str, str]]:
+def _speeds(measured: DeviceCheck, device: Capabilities) -> list[tuple[str, str]]:
     read = ", ".join(f"{level} {rate / 1e9:.3g}" for level, rate in measured.bandwidth_bytes_per_s.items())
     return [
-        ("int8 peak", f"{measured.peak_ops_per_s / 1e9:,.0f} GOP/s of one core"),
+        ("int8 peak", f"{measured.peak_ops_per_s / 1e9:,.0f} GOP/s {'' if device.has_gpu else 'of one core'}".rstrip()),
         ("read GB/s", read),
         ("noise", f"{measured.noise:.1%} between repeats"),
     ]

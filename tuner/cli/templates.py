@@ -80,14 +80,12 @@ def show_template(
 
 def _takes(template: Template) -> dict[str, list[str]]:
     """The operators and target profiles of a template, by asking it."""
-    from schedules.gpus import GPU_PROFILES
-    from schedules.target import PROFILES
+    from schedules.target import PROFILE_NAMES
     from schedules.workload import parse_workload
     from tuner.local_target import target_to_look_at
 
     layers = [parse_workload(key) for key in USUAL_LAYERS]
-    names = [*(profile.name for profile in PROFILES), *GPU_PROFILES]
-    targets = [target_to_look_at(name) for name in names]
+    targets = [target_to_look_at(name) for name in PROFILE_NAMES]
     taken = [(layer, target) for layer in layers for target in targets if template.rejects(layer, target) is None]
     operators = dict.fromkeys(layer.op for layer, _ in taken)
     return {"operators": list(operators), "targets": list(dict.fromkeys(target.profile for _, target in taken))}
