@@ -169,7 +169,10 @@ def run_kernel(entry: Any, case: Sequence[Array]) -> Array:
     """
     import tvm
 
-    _load().int8tune_reset()
+    gpu = _load()
     arguments = [tvm.runtime.tensor(np.ascontiguousarray(array), device=tvm.cuda(0)) for array in case]
-    entry(*arguments)
-    return np.asarray(arguments[-1].numpy())
+    try:
+        entry(*arguments)
+        return np.asarray(arguments[-1].numpy())
+    finally:
+        gpu.int8tune_reset()  # TVM aborts where memory is given back to a context with an error

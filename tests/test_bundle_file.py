@@ -154,7 +154,7 @@ def test_missing_files_are_refused(bundle: Bundle, tmp_path: Path, name: str) ->
     ("path", "value", "message"),
     [
         (("format",), 2, "a bundle of another version, format 1 is known here: 2"),
-        (("kind",), "abacus", "field `kind` must be one of cpu: 'abacus'"),
+        (("kind",), "abacus", "field `kind` must be one of cpu, gpu: 'abacus'"),
         (("architecture",), "z80", "field `architecture` must be one of aarch64, x86_64: 'z80'"),
         (("canary", "library"), "files/none.so", "a file of a program is not in the bundle: 'files/none.so'"),
         (("files", "../up"), {"size_bytes": 1, "sha256": "0" * 64}, "no name of a file: '../up'"),

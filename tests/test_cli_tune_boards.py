@@ -111,7 +111,8 @@ def test_each_target_has_a_campaign_and_a_best_log(farm: Path, tmp_path: Path) -
         (
             "fake",
             (),
-            'campaigns use boards with transport local, ssh, tracker, mca: board `fake` has transport = "simulated"',
+            "campaigns use boards with transport local, ssh, tracker, mca, gpu: board `fake` has "
+            'transport = "simulated"',
         ),
         ("here,nobody", (), "unknown board `nobody` in .*, known: here, a53, there, near, quiet, fake, model"),
         (

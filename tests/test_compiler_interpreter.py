@@ -20,7 +20,9 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", [V1_SMALL, V1, V2, V2_INT8])
-@pytest.mark.parametrize("subject", PICTURES)
+@pytest.mark.parametrize(
+    "subject", [*PICTURES[:1], *(pytest.param(one, marks=pytest.mark.slow) for one in PICTURES[1:])]
+)
 def test_every_value_of_a_real_model_is_litert_s(name: str, subject: str) -> None:
     graph = read_model(model_path(name))
     assert all(operator.kind is not Kind.OTHER for operator in graph.operators)

@@ -94,7 +94,7 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+@pytest.mark.parametrize("stages", [2, 3, *(pytest.param(more, marks=pytest.mark.slow) for more in (4, 5))])
 def test_stages_are_filled_and_read_in_time(name: str, stages: int) -> None:
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
 

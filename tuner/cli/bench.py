@@ -101,13 +101,11 @@ def bench(
 ) -> int:
     """Compare models or layers with other libraries.
 
-    Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT. Models (.tflite, .onnx) are compared whole, with the runtimes
-    that read them; with --layers, and of all else, layers are.
+    Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT; on a GPU (--device), cuBLASLt and PyTorch. Models (.tflite,
+    .onnx) are compared whole, with the runtimes that read them; with --layers, and of all else, layers are.
 
     Each library runs in a process of its own and takes turns with the others, beside a loop that measures the peak.
     This one runs the best schedules in the records, or its defaults. The results are added to the records.
-
-    With --device, layers are compared on a GPU of this machine, with cuBLASLt and PyTorch.
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """

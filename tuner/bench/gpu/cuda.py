@@ -113,7 +113,7 @@ class Cuda:
         while self._memory:
             self._library.cudaFree(self._memory.pop())
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         """Until all that was enqueued is done.
 
         Raises:
@@ -144,7 +144,7 @@ class Cuda:
     def launch(self, ready: ctypes.c_void_p) -> None:
         """Run a graph to its end."""
         self._call("cudaGraphLaunch", ready, self.stream)
-        self.wait()
+        self.synchronize()
 
     def seconds(self, ready: ctypes.c_void_p) -> float:
         """How long a graph takes, between two events."""
@@ -173,7 +173,7 @@ class Cuda:
 
     def _copy(self, to: int, source: int, size_bytes: int, way: int) -> None:
         self._call("cudaMemcpyAsync", to, source, size_bytes, way, self.stream)
-        self.wait()
+        self.synchronize()
 
     def _no_memory(self, size_bytes: int) -> str:
         free, everything = ctypes.c_size_t(), ctypes.c_size_t()

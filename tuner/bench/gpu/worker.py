@@ -46,7 +46,7 @@ class GpuRunner:
         with self._noticing():
             call, output, expected = self.prepare(task)
             call()
-            self.cuda.wait()
+            self.cuda.synchronize()
             self._call = call
             return differences(output(), expected)
 

@@ -126,7 +126,7 @@ class _Layer:
     def _turn_s(self, algorithm: Any) -> float:
         call = partial(self._product.enqueue, algorithm, self._places)
         call()
-        self._cuda.wait()
+        self._cuda.synchronize()
         timed = _Timed(self._cuda, call)
         calls = calls_that_fill(timed, TURN_S)
         best_s = min(timed.mean_s(calls) for _ in range(TURNS))
