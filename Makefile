@@ -5,9 +5,9 @@ VENV ?= .venv
 NETWORK ?= mobilenet_v2
 KERNEL_S ?= 0.6
 BIN = $(VENV)/bin
-# Tests that nothing disturbs run beside each other, two more than there are cores, as some of them wait for boards; those
+# Tests that nothing disturbs run beside each other, one more than there are cores, as some of them wait for boards; those
 # marked `alone` follow.
-BESIDE = -n $(shell expr $$(nproc) + 2) --maxprocesses 8
+BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
 .PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak clean
 

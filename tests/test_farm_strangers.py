@@ -152,6 +152,7 @@ def test_silent_connections_hold_nobody_up(board: Board, sshd: Sshd, kernels: Ke
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_half_open_connections_do_not_slow_measuring(board: Board, sshd: Sshd, kernels: Kernels) -> None:
     """200 of them, in turn with none: sessions of a kernel of 2 ms, 0.1 s each."""
     compare_rates(board, sshd, kernels, rounds=3, window_s=1.5)

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,11 @@ few = settings(
 def configs(draw: st.DrawFn, template: Template, workload: Workload, target: Target) -> Mapping[str, Value]:
     seed = draw(st.integers(0, 2**16))
     return template.space(workload, target).sample(np.random.default_rng(seed))
+
+
+def every_second(keys: Sequence[str]) -> list[Any]:
+    """All, of which the others are for long runs."""
+    return [pytest.param(key, marks=pytest.mark.slow) if index % 2 else key for index, key in enumerate(keys)]
 
 
 def profile_of(template: Template) -> str:
@@ -133,7 +138,7 @@ class TestContract:
             assert build(workload, target, config, template).wrong_cases() == []
 
     @pytest.mark.parametrize("samples", [1, pytest.param(4, marks=pytest.mark.slow)])
-    @pytest.mark.parametrize("key", [*PLAIN.values(), *ODD])
+    @pytest.mark.parametrize("key", [*PLAIN.values(), *every_second(ODD)])
     def test_threads_share_the_work_exactly(self, template: Template, key: str, samples: int) -> None:
         workload, target = parse_workload(key), replace(host_target(profile_of(template)), threads=3)
         if target.gpu is not None or template.rejects(workload, target) is not None:
@@ -151,7 +156,7 @@ class TestContract:
         if key in PLAIN.values():  # a config whose only tile has the whole layer leaves nothing to share
             assert any("TVMBackendParallelLaunch" in kernel.assembly for kernel in kernels)
 
-    @pytest.mark.parametrize("key", ODD)
+    @pytest.mark.parametrize("key", every_second(ODD))
     def test_vectorized_loops_stay_vectors(self, template: Template, key: str) -> None:
         """Where TVM finds a condition or an operator that has no vector form, it makes a scalar loop without a word."""
         workload, target = parse_workload(key), any_target(profile_of(template))

@@ -33,7 +33,12 @@ def end_at_signals() -> None:
 
 
 def interrupt_at_signals() -> None:
-    """From now on a signal raises an `Interruption`, and the next one ends the program."""
+    """From now on a signal raises an `Interruption`, and the next one ends the program.
+
+    One that comes in a destructor, or in a callback of compiled code, is an exception that nobody gets: it ends the
+    program, too.
+    """
+    sys.unraisablehook = _end_if_lost
     _handle(_interrupt)
 
 
@@ -49,6 +54,12 @@ def _handle(handler: _Handler) -> None:
 def _say_and_exit(_number: int, _frame: FrameType | None) -> NoReturn:
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
+
+
+def _end_if_lost(ignored: sys.UnraisableHookArgs) -> None:
+    if isinstance(ignored.exc_value, Interruption):
+        _say_and_exit(signal.SIGINT, None)
+    sys.__unraisablehook__(ignored)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
