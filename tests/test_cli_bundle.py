@@ -17,8 +17,6 @@ from results.store import SqliteStore
 from rpc.bundle.archive import open_bundle, own_bytes
 from rpc.bundle.manifest import Manifest
 
-pytestmark = pytest.mark.alone
-
 TRIALS = 9
 LAYERS = 1
 PEAKS = 5

@@ -32,6 +32,22 @@ class Turns(Protocol):
         """How many layers were not taken as finished yet."""
 
 
+class _Unfinished:
+    """Runs of which trials are still to come."""
+
+    def __init__(self, runs: Sequence[TaskRun]) -> None:
+        self._runs = list(runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def take(self, goes_on: Callable[[TaskRun], bool]) -> list[TaskRun]:
+        """Take out those that get no further turn and whose trials are all known."""
+        finished = [run for run in self._runs if not goes_on(run) and run.is_whole]
+        self._runs = [run for run in self._runs if run not in finished]
+        return finished
+
+
 class EvenTurns:
     """Layers have turns in their order, each until its own budget is used; for strategies that learn nothing.
 
@@ -41,7 +57,7 @@ class EvenTurns:
     def __init__(self, runs: Sequence[TaskRun], trials_per_task: int) -> None:
         self._budgets = {run.task.index: run.task.trials(trials_per_task) for run in runs}
         self._rotation = list(runs)
-        self._unfinished = list(runs)
+        self._unfinished = _Unfinished(runs)
 
     def next_slots(self) -> list[Slot]:
         while self._rotation:
@@ -54,9 +70,7 @@ class EvenTurns:
         return []
 
     def take_finished(self) -> list[TaskRun]:
-        finished = [run for run in self._unfinished if run not in self._rotation and run.is_whole]
-        self._unfinished = [run for run in self._unfinished if run not in finished]
-        return finished
+        return self._unfinished.take(lambda run: run in self._rotation)
 
     @property
     def open(self) -> int:
@@ -99,7 +113,7 @@ class GainTurns:
         self._turns: list[_Turn] = []
         self._known = 0
         self._going = list(runs)
-        self._unfinished = list(runs)
+        self._unfinished = _Unfinished(runs)
 
     def next_slots(self) -> list[Slot]:
         while self._left > 0 and self._going and self._know_enough():
@@ -112,10 +126,7 @@ class GainTurns:
         return []
 
     def take_finished(self) -> list[TaskRun]:
-        over = self._left <= 0
-        finished = [run for run in self._unfinished if (over or run not in self._going) and run.is_whole]
-        self._unfinished = [run for run in self._unfinished if run not in finished]
-        return finished
+        return self._unfinished.take(lambda run: self._left > 0 and run in self._going)
 
     @property
     def open(self) -> int:
@@ -183,7 +194,7 @@ class RoundTurns:
         self._learned = learned
         self._round: list[_Turn] = []
         self._going = list(runs)
-        self._unfinished = list(runs)
+        self._unfinished = _Unfinished(runs)
 
     def next_slots(self) -> list[Slot]:
         while self._left > 0 and self._going and all(turn.is_whole for turn in self._round):
@@ -193,10 +204,7 @@ class RoundTurns:
         return []
 
     def take_finished(self) -> list[TaskRun]:
-        over = self._left <= 0
-        finished = [run for run in self._unfinished if (over or run not in self._going) and run.is_whole]
-        self._unfinished = [run for run in self._unfinished if run not in finished]
-        return finished
+        return self._unfinished.take(lambda run: self._left > 0 and run in self._going)
 
     @property
     def open(self) -> int:
