@@ -18,7 +18,7 @@ from rpc.errors import ProvisionError
 from rpc.kept_folder import make_once
 
 _RUNTIME, _FFI, _GPU_RUNTIME = "libtvm_runtime.so", "libtvm_ffi.so", "libtvm_runtime_cuda.so"
-_CUDA_RUNTIME = "libcudart.so.13"
+CUDA_RUNTIME = "libcudart.so.13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class _Source:
 
 
 _TVM = _Source(("apache-tvm==0.27.0.post1", "apache-tvm-ffi==0.1.14.post1"), (_RUNTIME, _FFI, _GPU_RUNTIME))
-_CUDA = _Source(("nvidia-cuda-runtime==13.0.96",), (_CUDA_RUNTIME,))
+_CUDA = _Source(("nvidia-cuda-runtime==13.0.96",), (CUDA_RUNTIME,))
 WHEELS = (*_TVM.wheels, *_CUDA.wheels)
 
 _SHA256 = {
@@ -38,13 +38,13 @@ _SHA256 = {
         _RUNTIME: "ba06950fac134b8d71549111fad2c6605cd6f738061fe0482f217c37ccbdff05",
         _FFI: "673d816bd962daddb55d8b0f8ae137e797500307951d0f721227731df0c13e24",
         _GPU_RUNTIME: "c277ef1b0b4afef83d0fa99f50b7ea72632c64a7020ce7ce887d225de13266e6",
-        _CUDA_RUNTIME: "7bdba2b5b08cbdc85203c41cc94598adedb1bcfea7cb574ca693ac73599e4e63",
+        CUDA_RUNTIME: "7bdba2b5b08cbdc85203c41cc94598adedb1bcfea7cb574ca693ac73599e4e63",
     },
     "x86_64": {
         _RUNTIME: "43544bbeaea3cd3ffa919f7eac77244753aff28d1440c42f1ba8df03fa6e3948",
         _FFI: "e44372c658f0b5b6833f29402edfdd49d14a1e8ca50999d7e099f7c1f0822baa",
         _GPU_RUNTIME: "38782fe727adf51a82fa93de2a003044e16cd421564864a340dbd7f341215ffe",
-        _CUDA_RUNTIME: "96c42e418cec19054186b9429c321603cc190bf26a18104e19408117a2a817b0",
+        CUDA_RUNTIME: "96c42e418cec19054186b9429c321603cc190bf26a18104e19408117a2a817b0",
     },
 }
 _PLATFORMS = ("manylinux_2_28", "manylinux2014")
@@ -54,7 +54,7 @@ _LONGEST_WORDS = 300
 
 def names_of(has_gpu: bool) -> tuple[str, ...]:
     """The libraries that a board needs; a GPU's driver is its own."""
-    return (_RUNTIME, _FFI, *((_GPU_RUNTIME, _CUDA_RUNTIME) if has_gpu else ()))
+    return (_RUNTIME, _FFI, *((_GPU_RUNTIME, CUDA_RUNTIME) if has_gpu else ()))
 
 
 def runtime_files(architecture: str, cache: Path, has_gpu: bool) -> dict[str, Path]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# A device with a GPU has a feature for each architecture whose code it runs, such as `cuda_sm_80`.
+GPU_FEATURE = "cuda_"
 WARP = 32
 # Threads that multiply matrices together on Hopper.
 GROUP = 4 * WARP
@@ -47,7 +49,7 @@ class Gpu:
     @property
     def feature(self) -> str:
         """What a device says that it has, among its features."""
-        return f"cuda_{self.arch.removesuffix('a')}"
+        return f"{GPU_FEATURE}{self.arch.removesuffix('a')}"
 
     @property
     def has_group_products(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from schedules.errors import UnknownTargetError
-from schedules.gpus import GPU_PROFILES, GPUS, MOST_REGISTERS, WARP, Gpu
+from schedules.gpus import GPU_FEATURE, GPU_PROFILES, GPUS, MOST_REGISTERS, WARP, Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,10 @@ def target_for(
         UnknownTargetError: nobody registered the profile, or the device lacks a feature it needs.
     """
     known = {candidate.name: candidate for candidate in PROFILES}
-    of_gpu = [gpu.profile for gpu in GPUS if gpu.feature in features]
-    if profile in GPU_PROFILES or (profile is None and of_gpu):
-        return _gpu_target_of(GPU_PROFILES[profile or of_gpu[-1]], features, threads)
-    if profile is not None and profile not in known:
+    if profile is not None and profile not in PROFILE_NAMES:
         raise UnknownTargetError(f"unknown target `{profile}`, known: {', '.join(PROFILE_NAMES)}")
+    if profile in GPU_PROFILES or any(feature.startswith(GPU_FEATURE) for feature in features):
+        return _gpu_target_of(profile, features, threads)
     chosen = known[profile] if profile else next(p for p in PROFILES if p.needs <= features)
     if missing := sorted(chosen.needs - features):
         raise UnknownTargetError(f"this device can't run `{chosen.name}`, its CPU lacks: {', '.join(missing)}")
@@ -134,7 +133,13 @@ def gpu_target(profile: str) -> Target:
     return Target(profile, profile, options, WARP, MOST_REGISTERS)
 
 
-def _gpu_target_of(gpu: Gpu, features: Set[str], threads: int) -> Target:
+def _gpu_target_of(profile: str | None, features: Set[str], threads: int) -> Target:
+    if profile is not None and profile not in GPU_PROFILES:
+        raise UnknownTargetError(f"a GPU runs kernels of {', '.join(GPU_PROFILES)}, not of `{profile}`")
+    newest = next((gpu for gpu in reversed(GPUS) if gpu.feature in features), None)
+    gpu = newest if profile is None else GPU_PROFILES[profile]
+    if gpu is None:
+        raise UnknownTargetError(f"no target is for this GPU, known: {', '.join(GPU_PROFILES)}")
     if gpu.feature not in features:
         raise UnknownTargetError(f"this device can't run `{gpu.profile}`, it lacks: {gpu.feature}")
     if threads != 1:

@@ -344,6 +344,10 @@ def test_a_gpu_is_its_newest_architecture_or_the_one_that_is_named() -> None:
     assert named.tvm == {"kind": "cuda", "arch": "sm_80"}
     assert target_for({"avx2", "cuda_sm_80"}, "znver5", "x86_64-linux-gnu", GPU) == named
     assert target_for({"avx2", "cuda_sm_75", "cuda_sm_80"}, "znver5", "x86_64-linux-gnu") == named
+    with pytest.raises(UnknownTargetError, match=r"a GPU runs kernels of cuda-sm75, .*, not of `generic`"):
+        target_for({"avx2", "cuda_sm_80"}, "znver5", "x86_64-linux-gnu", "generic")
+    with pytest.raises(UnknownTargetError, match="no target is for this GPU, known: cuda-sm75, "):
+        target_for({"avx2", "cuda_sm_100"}, "znver5", "x86_64-linux-gnu")
     with pytest.raises(UnknownTargetError, match="this device can't run `cuda-sm80`, it lacks: cuda_sm_80"):
         target_for({"avx2"}, "znver5", "x86_64-linux-gnu", GPU)
     with pytest.raises(UnknownTargetError, match=r"unknown GPU `cuda-sm1`, known: cuda-sm75, cuda-sm80, "):

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.arm.tiled_image import TiledImage
 from schedules.arm.tiling import HALF_BYTES, HEADER_BYTES, LANES, REGISTER_BYTES, split_weights, tiled_channels
 from schedules.image import Image
-from schedules.tiles import largest_share
 
 # Channels of a block, each a byte of a register.
 BLOCK = REGISTER_BYTES
@@ -39,7 +39,7 @@ MOST_STEP_CHANNELS, MOST_COLUMNS = 12, 3
 
 
 @dataclass(frozen=True)
-class BlockedForm:
+class BlockedForm(TiledImage):
     """An image in blocks with its register tile; everything the kernel's writer needs.
 
     Attributes:
@@ -156,26 +156,6 @@ class BlockedForm:
     @property
     def weight_length(self) -> int:
         return self.image.groups * self.channel_tiles * self.tile_bytes
-
-    @property
-    def tile_outputs(self) -> int:
-        """Output channels of one tile that exist."""
-        return min(self.tile_channels, self.image.group_outputs)
-
-    @property
-    def channel_tiles(self) -> int:
-        """Tiles of one group's output channels."""
-        return math.ceil(self.image.group_outputs / self.tile_outputs)
-
-    @property
-    def tiles_of_a_row(self) -> int:
-        return math.ceil(self.image.output[1] / self.tile_columns)
-
-    @property
-    def largest_share(self) -> int:
-        """Tiles of the thread that has most of them."""
-        rows, channel_tiles = self.image.batch * self.image.output[0], self.image.groups * self.channel_tiles
-        return largest_share(self.outer == "weights", self.threads, channel_tiles, rows, self.tiles_of_a_row)
 
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:

@@ -28,17 +28,17 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arm.blocked_form import BlockedForm
+from schedules.arm.tiled_image import TiledImage
 from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
 from schedules.image import Image
 from schedules.space import Value
-from schedules.tiles import largest_share
 
 # Taps of a channel that are read together, and how many such words are a step of the reduction.
 WORDS = {"c2": (4, 2), "wide": (8, 1), "dot": (4, 4)}
 
 
 @dataclass(frozen=True)
-class ConvForm:
+class ConvForm(TiledImage):
     """An image with its register tile; everything the kernel's writer needs.
 
     Attributes:
@@ -136,29 +136,9 @@ class ConvForm:
         return self.whole_steps // self.steps_of_turn + left
 
     @property
-    def largest_share(self) -> int:
-        """Tiles of the thread that has most of them."""
-        rows, channel_tiles = self.image.batch * self.image.output[0], self.image.groups * self.channel_tiles
-        return largest_share(self.outer == "weights", self.threads, channel_tiles, rows, self.tiles_of_a_row)
-
-    @property
     def copies(self) -> bool:
         """Whether the kernel reads a copy of the image."""
         return any(self.image.window.padding) or self.slack > 0 or self.data_offset != 0
-
-    @property
-    def tile_outputs(self) -> int:
-        """Output channels of one tile that exist."""
-        return min(self.tile_channels, self.image.group_outputs)
-
-    @property
-    def channel_tiles(self) -> int:
-        """Tiles of one group's output channels."""
-        return math.ceil(self.image.group_outputs / self.tile_outputs)
-
-    @property
-    def tiles_of_a_row(self) -> int:
-        return math.ceil(self.image.output[1] / self.tile_columns)
 
     @property
     def border_taps(self) -> npt.NDArray[np.bool_]:

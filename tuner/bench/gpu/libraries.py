@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rpc.agent_bundle import default_cache
-from rpc.runtime_files import runtime_files
+from rpc.runtime_files import CUDA_RUNTIME, runtime_files
 
-CUDA_RUNTIME = "libcudart.so.13"
 CUBLASLT = ("libcublasLt.so.13", "libcublasLt.so.12")
 
 _SYSTEM_FOLDERS = ("/usr/local/cuda/lib64", f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64", "/usr/lib")

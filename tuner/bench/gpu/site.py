@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -10,9 +9,7 @@ from pathlib import Path
 from compiler.linker import find_linker
 from results.store import SqliteStore
 from rpc.inventory import Board, TransportKind
-from rpc.request import Capabilities
-from schedules.errors import UnknownTargetError
-from schedules.target import Target, target_for
+from schedules.target import target_for
 from tuner.bench.own import Preparation
 from tuner.bench.site import Site
 from tuner.board_transports import TRANSPORTS
@@ -22,11 +19,8 @@ from tuner.device_check import build_probes
 from tuner.errors import BenchSpecError
 from tuner.folders import STORE_FILE, make_folder, work_folder
 
-_PREFIX = "cuda-sm"
-_SHOWN = 60
 # Templates whose kernels multiply by DP4A.
 _OF_WORDS = ("cuda.dp4a", "cuda.depthwise")
-_FEATURE = re.compile(r"cuda_sm_(\d+)")
 
 
 def require_gpu(board: Board) -> int:
@@ -63,7 +57,7 @@ def open_gpu_site(
     with ExitStack() as stack:
         transport = stack.enter_context(closing(TRANSPORTS[board.transport](board)))
         device = transport.start()
-        target = gpu_target_of(device, profile or board.target)
+        target = target_for(device.features, device.llvm_cpu, device.llvm_triple, profile or board.target or None)
         store = stack.enter_context(SqliteStore(make_folder(results) / STORE_FILE))
         folder = stack.enter_context(work_folder(results, purpose))
         with bound_to(building):
@@ -83,22 +77,3 @@ def open_gpu_site(
             probes=probes,
             gpu=gpu,
         )
-
-
-def gpu_target_of(device: Capabilities, profile: str = "") -> Target:
-    """The named profile, or, without a name, that of the newest architecture whose code the GPU runs.
-
-    Raises:
-        UnknownTargetError: there is no such profile, or none for this GPU.
-    """
-    if profile and not profile.startswith(_PREFIX):
-        raise UnknownTargetError(f"a GPU runs kernels of targets that begin with {_PREFIX}, not `{profile[:_SHOWN]}`")
-    numbers = sorted((int(match[1]) for match in map(_FEATURE.fullmatch, device.features) if match), reverse=True)
-    names = [profile] if profile else [f"{_PREFIX}{number}" for number in numbers]
-    faults = []
-    for name in names:
-        try:
-            return target_for(device.features, device.llvm_cpu, device.llvm_triple, name)
-        except UnknownTargetError as error:
-            faults.append(error)
-    raise faults[0] if faults else UnknownTargetError("no target is for this GPU: it does not say its architecture")
