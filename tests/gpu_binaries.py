@@ -47,14 +47,18 @@ class Code:
 
     def loop_with_most(self, name: str) -> Counter[str]:
         """How often each instruction, without what follows a dot, is in the innermost loop that has most of one."""
-        loops = []
+        return Counter(self.order_in_loop_with_most(name))
+
+    def order_in_loop_with_most(self, name: str) -> list[str]:
+        """The instructions of that loop, in their order."""
+        loops: list[list[str]] = []
         for at, branch, operands in self.instructions:
             target = re.search(r"0x([0-9a-f]+)", operands)
             if branch.startswith("BRA") and target and int(target[1], 16) < at:
                 inside = [other for where, other, _ in self.instructions if int(target[1], 16) <= where <= at]
-                loops.append(Counter(other.split(".")[0] for other in inside))
-        most = max(loop[name] for loop in loops)
-        return min((loop for loop in loops if loop[name] == most), key=lambda loop: loop.total())
+                loops.append([other.split(".")[0] for other in inside])
+        most = max(loop.count(name) for loop in loops)
+        return min((loop for loop in loops if loop.count(name) == most), key=len)
 
 
 @functools.cache

@@ -133,6 +133,7 @@ def test_a_stopped_build_leaves_its_linker_alone(generic: Target, tmp_path: Path
     (build,) = psutil.Process().children()
     wait_until(lambda: [linker.name() for linker in build.children()] == ["sleep"])
     (linker,) = build.children()
+    wait_until(lambda: linker.status() == psutil.STATUS_SLEEPING)
     child.stop()
     wait_until(lambda: build.status() == psutil.STATUS_STOPPED)
     assert linker.status() == psutil.STATUS_SLEEPING

@@ -19,6 +19,7 @@ from probes import any_target, host_target
 
 from compiler.network import load_network
 from schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
+from schedules.cuda.gemm_space import STAGES
 from schedules.errors import UnknownTargetError
 from schedules.gpus import GPU_PROFILES, GPUS, WARP
 from schedules.image import image_of
@@ -65,7 +66,7 @@ SMALL: Mapping[str, dict[str, Value]] = {
         "block_depth": 64,
         "thread_rows": 2,
         "thread_channels": 8,
-        "stages": 3,
+        "stages": 4,
     },
     "cuda.dp4a": {
         "block_rows": 32,
@@ -76,14 +77,24 @@ SMALL: Mapping[str, dict[str, Value]] = {
         "stages": 3,
     },
 }
-# Faults of a kernel's source, and what they replace: each is a race, or data that is read before it is there.
+# Faults of a kernel's source, and what they replace: each is a race, or data that is read before it is there. All of these
+# kernels have two steps' copies on their way.
 FAULTS = {
     "no barrier": (r"__syncthreads\(\);", ""),
     "a wait that is one group short": (r"int8tune_wait_1\(\)", "int8tune_wait_2()"),
     "no wait": (r"int8tune_wait_1\(\);", ""),
-    "a stage that is still read is filled": (r"\+ 2\) % 3\)", "+ 3) % 3)"),
+    "a stage that is still read is filled": (r"\+ 2\) ([%&]) 3\)", r"+ 3) \1 3)"),
     "copies that are in no group": (r"(?s)(?<=int8tune_commit\(\);)(.*)int8tune_commit\(\);", r"\1"),
 }
+GROUP_FAULTS = {
+    "no wait for products": (r"int8tune_wait_group_1\(\);", ""),
+    "a wait for products that is one group short": (r"int8tune_wait_group_1\(\)", "int8tune_wait_group_2()"),
+    "no wait for the last products": (r"int8tune_wait_group_0\(\);", ""),
+}
+EVERY_FAULT = [
+    *itertools.product(SMALL, FAULTS.items()),
+    *(("cuda.wgmma", fault) for fault in GROUP_FAULTS.items()),
+]
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
 
 
@@ -94,16 +105,18 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("stages", [2, 3, *(pytest.param(more, marks=pytest.mark.slow) for more in (4, 5))])
-def test_stages_are_filled_and_read_in_time(name: str, stages: int) -> None:
+@pytest.mark.parametrize("index", [0, 1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3))])
+def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
+    stages = STAGES[name.removeprefix("cuda.")][index]
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "fault"), EVERY_FAULT, ids=lambda value: value if isinstance(value, str) else value[0])
+def test_a_kernel_with_a_race_is_caught(
+    name: str, fault: tuple[str, tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
-    pattern, other = FAULTS[fault]
+    pattern, other = fault[1]
     compile_right = emulated_gpus.compile_emulated
 
     def compile_wrong(source: str) -> bytes:
@@ -273,15 +286,20 @@ class TestMachineCode:
         assert loop["LDSM" if name == "cuda.mma" else "LDS"] == 16
 
     def test_products_of_four_warps_follow_each_other(self, tmp_path: Path) -> None:
-        """A step of 128 bytes is four of them, of which only the last one is waited for."""
+        """A step of 128 bytes is four of them; the next step's copies, and its barrier, come while they are added."""
         knobs: dict[str, Value] = {"block_rows": 128, "block_channels": 128, "block_depth": 128, "thread_rows": 2}
         knobs |= {"thread_channels": 32, "stages": 4, "splits": 1}
         code = gpu_binaries.code_of(BIG, HOPPER, tmp_path, knobs, template_named("cuda.wgmma"))
         assert code.memory_bytes == 0
-        found = [(name, operands) for _, name, operands in code.instructions if "GMMA" in name or "DEPBAR.LE" in name]
-        products = [operands for name, operands in found if name == "IGMMA.64x128x32.U8.S8"]
-        assert [operands.endswith("gsb0 ") for operands in products] == [False, False, False, True]
-        assert [name for name, _ in found].count("WARPGROUP.DEPBAR.LE") == 1
+        products = [(name, operands) for _, name, operands in code.instructions if "GMMA" in name]
+        assert {name for name, _ in products} == {"IGMMA.64x128x32.U8.S8"}
+        assert [operands.endswith("gsb0 ") for _, operands in products] == [False, False, False, True]
+        waits = [operands.strip() for _, name, operands in code.instructions if name == "WARPGROUP.DEPBAR.LE"]
+        assert waits == ["gsb0, 0x1", "gsb0, 0x0"]
+        order = code.order_in_loop_with_most("IGMMA")
+        copies = [at for at, name in enumerate(order) if name == "LDGSTS"]
+        assert order.index("BAR") < order.index("IGMMA") < copies[0]
+        assert "WARPGROUP" not in order[order.index("IGMMA") : copies[-1]]
 
     def test_a_depthwise_tile_multiplies_words_of_rows(self, tmp_path: Path) -> None:
         """3 x 3 taps on tiles of 2 x 4: a word of four rows serves both rows and three columns of outputs."""

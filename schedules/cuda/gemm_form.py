@@ -80,6 +80,21 @@ class GemmForm:
         return self.block_rows * self.block_channels // (self.thread_rows * self.thread_channels)
 
     @property
+    def is_grouped(self) -> bool:
+        """Whether four warps multiply together, and do other things meanwhile."""
+        return self.products == "wgmma"
+
+    @property
+    def steps_behind(self) -> int:
+        """Steps whose products are still being added while those of the next one begin."""
+        return 1 if self.is_grouped else 0
+
+    @property
+    def ahead(self) -> int:
+        """Steps from the one that is multiplied to the one that is copied meanwhile."""
+        return self.stages - 1 - self.steps_behind
+
+    @property
     def is_window(self) -> bool:
         """Whether a row's values are not simply the channels of a pixel."""
         window = self.image.window

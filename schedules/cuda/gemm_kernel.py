@@ -69,9 +69,8 @@ class _GemmWriter:
         self._finish(first_row, channel_tile, group, split)
 
     def _steps(self, image: ImageCopies, weights: WeightCopies, channel_tile: Any, split: Any) -> None:
-        """Go through the split's depth: copies are `stages - 1` steps ahead of products."""
-        form, instructions = self.form, self.instructions
-        ahead = form.stages - 1
+        """Go through the split's depth: copies are `form.ahead` steps ahead of products."""
+        form, instructions, ahead = self.form, self.instructions, self.form.ahead
         first = split * form.split_steps
         count: Any = form.split_steps
         if form.steps % form.split_steps:
@@ -87,14 +86,19 @@ class _GemmWriter:
         for step in range(ahead):
             copy(T.int32(step), step)
         with T.serial(0, count) as step:
-            # This thread's copies of the step have arrived; behind the barrier, everybody's have. And everybody is
-            # done with the step before, whose stage is filled next.
+            # This thread's copies of the step have arrived; behind the barrier, everybody's have. And everybody's products
+            # are done of the step whose stage is filled next.
             instructions.wait(ahead - 1)
-            if form.products == "wgmma":
+            if form.is_grouped:
                 instructions.publish()
             T.evaluate(T.tvm_storage_sync("shared"))
-            copy(step + ahead, T.truncmod(step + ahead, form.stages))
+            if not form.is_grouped:
+                copy(step + ahead, T.truncmod(step + ahead, form.stages))
             self.products.add(T.Bind(T.truncmod(step, form.stages) * form.stage_bytes))
+            if form.is_grouped:
+                copy(step + ahead, T.truncmod(step + ahead, form.stages))
+            self.products.wait(form.steps_behind)
+        self.products.wait(0)
 
     def _finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
         """Outputs from the thread's sums, or the sums themselves."""

@@ -24,7 +24,8 @@ BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 128, 256)}
 BLOCK_DEPTH = (32, 64, 128)
 # Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
 MOST_SUMS = {"dp4a": 64, "mma": 128, "wgmma": 128}
-STAGES, SPLITS = (2, 3, 4, 5), (1, 2, 4, 8, 16)
+STAGES = {"dp4a": (2, 3, 4, 5), "mma": (2, 3, 4, 5), "wgmma": (3, 4, 5, 6)}
+SPLITS = (1, 2, 4, 8, 16)
 THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
 THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 32, 64)}
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
@@ -47,7 +48,7 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
         Knob("block_depth", BLOCK_DEPTH),
         Knob("thread_rows", THREAD_ROWS[products]),
         Knob("thread_channels", THREAD_CHANNELS[products]),
-        Knob("stages", STAGES),
+        Knob("stages", STAGES[products]),
         Knob("splits", SPLITS),
         Knob("outer", ("weights", "image")),
     )
@@ -63,7 +64,8 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
         return Constraint(text, lambda config: holds(form(config)))
 
     constraints = tuple(constraint(*rule) for rule in _rules(products, gpu))
-    choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("weights",), "stages": (3,)}
+    usual_stages = STAGES[products][1]
+    choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("weights",), "stages": (usual_stages,)}
     return ConfigSpace(
         knobs=knobs,
         constraints=constraints,
@@ -139,7 +141,7 @@ def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
     products = form.block_rows * form.block_channels * form.block_depth / PRODUCTS[form.products]
     read = form.warps * form.block_depth * _bytes_of_a_warp(form) / SHARED_BYTES
     step = max(products, read + form.stage_bytes / SHARED_BYTES, form.stage_bytes / CACHE_BYTES)
-    waiting = COPY_CYCLES / (form.stages - 1)
+    waiting = COPY_CYCLES / form.ahead
     waves = math.ceil(form.blocks / (resident * gpu.multiprocessors))
     together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
     outputs = form.block_rows * form.block_channels / SHARED_BYTES

@@ -36,7 +36,10 @@ class Products(Protocol):
         """Set the sums to zero."""
 
     def add(self, stage_at: Any) -> None:
-        """Add the products of the step whose stage begins there."""
+        """Add the products of the step whose stage begins there, or begin to."""
+
+    def wait(self, steps: int) -> None:
+        """Wait until products of no more than so many of the latest steps are still being added."""
 
     def row(self, index: Any) -> Any:
         """The row in the block's tile of the sums with this index."""
@@ -67,6 +70,9 @@ class _Products:
         self.thread = thread
         numerics = form.image.numerics
         self.types = (numerics.data, numerics.weight)
+
+    def wait(self, steps: int) -> None:
+        """Nothing: instructions of a thread or a warp follow each other."""
 
     def _registers(self, count: int) -> Any:
         return T.alloc_buffer((count,), "int32", scope="local")
@@ -229,6 +235,9 @@ class GroupProducts(_Products):
                 data = T.address_of(self.shared[at])
                 instructions.multiply_group(sums, data, weight, self.columns, form.block_depth, self.types)
         instructions.end_group()
+
+    def wait(self, steps: int) -> None:
+        self.instructions.wait_group(steps)
 
     def row(self, index: Any) -> Any:
         warp, lane = T.truncdiv(self.of_group, WARP), T.truncmod(self.of_group, WARP)

@@ -108,10 +108,16 @@ class Instructions:
         T.evaluate(T.cuda.func_call("int8tune_begin_group", source_code=source))
 
     def end_group(self) -> None:
-        """Wait until all products of this thread's four warps are in their sums."""
-        body = 'asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");'
+        """End a group of products of this thread's four warps."""
+        body = 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'
         source = f"{_HEAD} void int8tune_end_group() {{ {body} }}\n"
         T.evaluate(T.cuda.func_call("int8tune_end_group", source_code=source))
+
+    def wait_group(self, groups: int) -> None:
+        """Wait until no more than so many of these latest groups are being multiplied; the others are in their sums."""
+        body = f'asm volatile("wgmma.wait_group.sync.aligned {groups};" ::: "memory");'
+        name = f"int8tune_wait_group_{groups}"
+        T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
 
     def multiply_group(
         self, sums: Any, data: Any, weight: Any, columns: int, row_bytes: int, types: tuple[str, str]

@@ -5,12 +5,14 @@
 //   gets its turn it does, so that a missing barrier shows in one of these orders.
 // - Asynchronous copies arrive at once, or as late as they may: at the wait that covers them. Until then there are other
 //   bytes. Shared memory begins with such bytes, too.
+// - Products of four warps, which read shared memory by themselves, do so at once, or at the wait that covers them.
 // - Shared memory ends at a page that can't be touched.
 
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -32,7 +34,7 @@ const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a pro
 
 struct Copy { char* to; const char* from; int bytes, width; };
 
-// A product of four warps: a thread's part of it.
+// A product of four warps: a thread's part of it. A thread's products are in groups, which it waits for.
 struct GroupProduct {
   int* sums;
   const char *data, *weight;
@@ -48,6 +50,8 @@ struct Thread {
   std::vector<Copy> open;
   std::vector<std::vector<Copy>> groups;
   std::vector<GroupProduct> products;
+  std::vector<size_t> product_groups;
+  size_t awaited;
   // What it brings to an instruction of its warp.
   int* results;
   const void* first;
@@ -174,13 +178,14 @@ void multiply_group(Thread* group, size_t index) {
   }
 }
 
-// Lets four warps go on that all wait for their products.
+// Lets four warps go on that all wait for the first so many of their products.
 bool release_group(Thread* group) {
   for (int lane = 0; lane < kGroup; ++lane)
-    if (group[lane].wait != kGroupProducts || group[lane].products.size() != group[0].products.size()) return false;
-  for (size_t index = 0; index < group[0].products.size(); ++index) multiply_group(group, index);
+    if (group[lane].wait != kGroupProducts || group[lane].awaited != group[0].awaited) return false;
+  for (size_t index = 0; index < group[0].awaited; ++index) multiply_group(group, index);
   for (int lane = 0; lane < kGroup; ++lane) {
-    group[lane].products.clear();
+    auto& products = group[lane].products;
+    products.erase(products.begin(), products.begin() + group[0].awaited);
     group[lane].wait = kReady;
   }
   return true;
@@ -268,6 +273,7 @@ void run_block(size_t shared_bytes) {
     thread.open.clear();
     thread.groups.clear();
     thread.products.clear();
+    thread.product_groups.clear();
     getcontext(&thread.start);
     thread.start.uc_stack.ss_sp = stacks[i];
     thread.start.uc_stack.ss_size = kStack;
@@ -367,10 +373,22 @@ void int8tune_multiply(int* sums, const int* data, const int* weight, int is_dat
 
 void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds) {
   current->products.push_back({sums, (const char*)data, (const char*)weight, columns, row_bytes, kinds});
-  if (!copies_are_late) suspend(kGroupProducts);
+  if (copies_are_late) return;
+  current->awaited = 1;
+  suspend(kGroupProducts);
 }
 
-void int8tune_end_group_products() { suspend(kGroupProducts); }
+void int8tune_end_products() {
+  auto& groups = current->product_groups;
+  groups.push_back(current->products.size() - std::accumulate(groups.begin(), groups.end(), size_t(0)));
+}
+
+void int8tune_wait_products(int groups) {
+  auto& waiting = current->product_groups;
+  for (current->awaited = 0; (int)waiting.size() > groups; waiting.erase(waiting.begin()))
+    current->awaited += waiting.front();
+  suspend(kGroupProducts);
+}
 
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(void*), void* arguments) {
   call = kernel;
