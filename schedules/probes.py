@@ -177,8 +177,7 @@ def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
     chains = READ_REGISTERS * 4 * target.vector_lanes // LINE_BYTES
     lines = max(chains, size_bytes // LINE_BYTES // chains * chains)
     data = np.arange(lines * LINE_BYTES // 4, dtype=np.int32).reshape(lines, LINE_BYTES // 4)
-    sums = data.reshape(-1, chains, LINE_BYTES // 4).astype(np.int64).sum(axis=0)
-    expected = (sums & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    expected = data.reshape(-1, chains, LINE_BYTES // 4).sum(axis=0, dtype=np.int32)
     return Probe(read_lines(lines, LINE_BYTES // 4, chains), (data,), expected, data.nbytes)
 
 

@@ -36,10 +36,7 @@ from tuner.build.pool import BuildPool
 from tuner.cli.program import run
 from tuner.device_check import Probes, build_probes
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing())),
-]
+pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
 
 DENSE = "dense-u8s8-32x16-o24-float.c-u8"
 POINTWISE = "conv2d-u8s8-1x4x4x16-k1x1x32-s1-p0-float.c-u8"

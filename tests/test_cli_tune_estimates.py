@@ -28,7 +28,7 @@ def _missing() -> str:
     return why_no_a53()
 
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(_missing()), reason=_missing())]
+pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing())
 
 TRIALS = 3
 EMULATED = f'architecture = "aarch64"\nemulator = "{" ".join(A53)}"\n'

@@ -23,10 +23,7 @@ from tuner.board_transports import AGENTS, TRANSPORTS
 from tuner.build.pool import BuildPool
 from tuner.cli.program import run
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing())),
-]
+pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
 
 KEYS = (
     "conv2d-u8s8-1x5x5x16-k3x3x16-s1-p1-float.c-u8",

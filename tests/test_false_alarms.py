@@ -9,7 +9,6 @@ from results_samples import failed, ok
 from results.record import Outcome
 
 
-@pytest.mark.alone
 def test_right_kernels_of_a_few_layers_are_found_right(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--layers", "2", "--targets", "generic", "--trials", "2"]
     assert false_alarms.main([*arguments, "--enough", "3"]) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kernels import build, compile_kernel
 from layers import ODD, workloads
 from probes import any_target, host_target
+from thinned import one_in
 
 from schedules.adversarial import adversarial_operands
 from schedules.image import image_of
@@ -52,11 +53,6 @@ LAYERS = (
     "dense-u8s8-33x64-o48-s32",
     "dense-s8s8-19x30-o40-fixed.c-addu8-s8",
 )
-
-
-def some(keys: Sequence[str]) -> list[Any]:
-    """All, of which two of three are for long runs: emulated tiles take minutes."""
-    return [pytest.param(key, marks=pytest.mark.slow) if index % 3 else key for index, key in enumerate(keys)]
 
 
 PLAIN = {"rows": "apart", "outer": "image", "fetch": "demand"}
@@ -96,7 +92,7 @@ class TestEmulated:
     def _emulated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         emulate_tiles(monkeypatch)
 
-    @pytest.mark.parametrize("key", some(LAYERS))
+    @pytest.mark.parametrize("key", one_in(6, LAYERS))
     def test_layers_are_exact(self, key: str, vnni: Target) -> None:
         workload = parse_workload(key)
         for config in one_of_each(workload):
@@ -150,6 +146,14 @@ FAULTS: dict[str, tuple[str, Change]] = {
 }
 
 
+# Every second one has each fault once, and each store.
+EACH_STORE = [
+    (fault, store)
+    for index, fault in enumerate(FAULTS)
+    for store in (("after", "beside") if index % 2 else ("beside", "after"))
+]
+
+
 class TestFaults:
     """Each instruction of a kernel, changed in each way: the adversarial suite must find all of them."""
 
@@ -168,8 +172,7 @@ class TestFaults:
         built = compile_kernel(self.WORKLOAD, target, kernel)
         return not all(built.is_exact(operands) for _, operands in adversarial_operands(self.WORKLOAD, 0))
 
-    @pytest.mark.parametrize("store", ["after", "beside"])
-    @pytest.mark.parametrize("fault", FAULTS)
+    @pytest.mark.parametrize(("fault", "store"), one_in(2, EACH_STORE))
     def test_every_wrong_instruction_is_caught(self, fault: str, store: str) -> None:
         self.check(fault, store, host_target(TARGET.profile))
 
@@ -187,7 +190,7 @@ class TestFaults:
         assert all(found), [nth for nth, caught in enumerate(found) if not caught]
 
 
-@pytest.mark.parametrize("key", LAYERS)
+@pytest.mark.parametrize("key", one_in(2, LAYERS))
 def test_layers_are_exact_on_tiles(key: str) -> None:
     workload, target = parse_workload(key), host_target("x86-amx")
     for config in (*one_of_each(workload), sample(workload, 0)):

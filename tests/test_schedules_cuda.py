@@ -77,8 +77,8 @@ SMALL: Mapping[str, dict[str, Value]] = {
         "stages": 3,
     },
 }
-# Faults of a kernel's source, and what they replace: each is a race, or data that is read before it is there. All of these
-# kernels have two steps' copies on their way.
+# Faults of a kernel's source, and what they replace: each is a race, or data that is read before it is there. Kernels
+# have two steps' copies on their way.
 FAULTS = {
     "no barrier": (r"__syncthreads\(\);", ""),
     "a wait that is one group short": (r"int8tune_wait_1\(\)", "int8tune_wait_2()"),
@@ -91,10 +91,7 @@ GROUP_FAULTS = {
     "a wait for products that is one group short": (r"int8tune_wait_group_1\(\)", "int8tune_wait_group_2()"),
     "no wait for the last products": (r"int8tune_wait_group_0\(\);", ""),
 }
-EVERY_FAULT = [
-    *itertools.product(SMALL, FAULTS.items()),
-    *(("cuda.wgmma", fault) for fault in GROUP_FAULTS.items()),
-]
+EVERY_FAULT = [*itertools.product(SMALL, FAULTS), *itertools.product(["cuda.wgmma"], GROUP_FAULTS)]
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
 
 
@@ -111,12 +108,10 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
 
 
-@pytest.mark.parametrize(("name", "fault"), EVERY_FAULT, ids=lambda value: value if isinstance(value, str) else value[0])
-def test_a_kernel_with_a_race_is_caught(
-    name: str, fault: tuple[str, tuple[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("name", "fault"), EVERY_FAULT)
+def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
-    pattern, other = fault[1]
+    pattern, other = (FAULTS | GROUP_FAULTS)[fault]
     compile_right = emulated_gpus.compile_emulated
 
     def compile_wrong(source: str) -> bytes:

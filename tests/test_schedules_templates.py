@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from kernels import build, compile_function
 from layers import ODD, PLAIN, workloads
 from probes import any_target, host_target
+from thinned import one_in
 
 from schedules.errors import ConfigError
 from schedules.gpus import GPU_PROFILES
@@ -44,9 +46,9 @@ def configs(draw: st.DrawFn, template: Template, workload: Workload, target: Tar
     return template.space(workload, target).sample(np.random.default_rng(seed))
 
 
-def every_second(keys: Sequence[str]) -> list[Any]:
-    """All, of which the others are for long runs."""
-    return [pytest.param(key, marks=pytest.mark.slow) if index % 2 else key for index, key in enumerate(keys)]
+def short(value: Template | str) -> str:
+    """A parameter in a test's name."""
+    return value if isinstance(value, str) else value.name
 
 
 def profile_of(template: Template) -> str:
@@ -109,17 +111,19 @@ class TestContract:
             with pytest.raises(ConfigError):
                 template.apply(workload, target, config)
 
-    @pytest.mark.parametrize("key", ODD)
+    @pytest.mark.parametrize(("template", "key"), one_in(4, itertools.product(TEMPLATES, ODD)), ids=short)
     def test_odd_layers_are_exact(self, template: Template, key: str) -> None:
         workload, target = parse_workload(key), host_target(profile_of(template))
         if template.rejects(workload, target) is None:
             assert build(workload, target, template=template).wrong_cases() == []
 
-    def test_drawn_layers_and_configs_are_exact(self, template: Template) -> None:
+    @pytest.mark.parametrize("examples", [12, pytest.param(40, marks=pytest.mark.slow)])
+    def test_drawn_layers_and_configs_are_exact(self, template: Template, examples: int) -> None:
         target = host_target(profile_of(template))
         layers = st.sampled_from(operators_of(template)).flatmap(workloads)
 
-        @settings(few, max_examples=20 if target.gpu is None else 6)  # those of an emulated GPU take a compiler
+        # Those of an emulated GPU take a compiler.
+        @settings(few, max_examples=examples if target.gpu is None else examples // 3)
         @given(draw=st.data())
         def check(draw: st.DataObject) -> None:
             workload = draw.draw(layers.filter(lambda layer: template.rejects(layer, target) is None))
@@ -138,7 +142,7 @@ class TestContract:
             assert build(workload, target, config, template).wrong_cases() == []
 
     @pytest.mark.parametrize("samples", [1, pytest.param(4, marks=pytest.mark.slow)])
-    @pytest.mark.parametrize("key", [*PLAIN.values(), *every_second(ODD)])
+    @pytest.mark.parametrize("key", [*PLAIN.values(), *one_in(4, ODD)])
     def test_threads_share_the_work_exactly(self, template: Template, key: str, samples: int) -> None:
         workload, target = parse_workload(key), replace(host_target(profile_of(template)), threads=3)
         if target.gpu is not None or template.rejects(workload, target) is not None:
@@ -156,7 +160,7 @@ class TestContract:
         if key in PLAIN.values():  # a config whose only tile has the whole layer leaves nothing to share
             assert any("TVMBackendParallelLaunch" in kernel.assembly for kernel in kernels)
 
-    @pytest.mark.parametrize("key", every_second(ODD))
+    @pytest.mark.parametrize("key", one_in(2, ODD))
     def test_vectorized_loops_stay_vectors(self, template: Template, key: str) -> None:
         """Where TVM finds a condition or an operator that has no vector form, it makes a scalar loop without a word."""
         workload, target = parse_workload(key), any_target(profile_of(template))
