@@ -169,15 +169,18 @@ def _multiply_add_probe(lanes: int, threads: int) -> Probe:
 
 
 def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
-    """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32."""
+    """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32.
+
+    All but what is read last are zeros: the sum is known, and shows whether all was read.
+    """
     from schedules.compute_probes import read_lines
 
     if target.gpu is not None:
         return _gpu_bandwidth_probe(target.gpu, size_bytes)
     chains = READ_REGISTERS * 4 * target.vector_lanes // LINE_BYTES
     lines = max(chains, size_bytes // LINE_BYTES // chains * chains)
-    data = np.arange(lines * LINE_BYTES // 4, dtype=np.int32).reshape(lines, LINE_BYTES // 4)
-    expected = data.reshape(-1, chains, LINE_BYTES // 4).sum(axis=0, dtype=np.int32)
+    data = np.zeros((lines, LINE_BYTES // 4), np.int32)
+    data[-chains:] = expected = np.arange(1, chains * LINE_BYTES // 4 + 1, dtype=np.int32).reshape(chains, -1)
     return Probe(read_lines(lines, LINE_BYTES // 4, chains), (data,), expected, data.nbytes)
 
 
@@ -187,6 +190,6 @@ def _gpu_bandwidth_probe(gpu: Gpu, size_bytes: int) -> Probe:
     blocks = GPU_BLOCKS * gpu.multiprocessors
     count, words = blocks * GPU_THREADS, READ_BYTES // 4
     rounds = max(1, size_bytes // (count * READ_BYTES))
-    data = np.arange(rounds * count * words, dtype=np.int32)
-    expected = data.reshape(rounds, -1).sum(axis=0, dtype=np.int32)
+    data = np.zeros(rounds * count * words, np.int32)
+    data[-count * words :] = expected = np.arange(1, count * words + 1, dtype=np.int32)
     return Probe(write_read(blocks, GPU_THREADS, rounds), (data,), expected, data.nbytes)

@@ -160,10 +160,10 @@ class TestRecording:
         layer = {"name": "a", "count": 1, "workload": SMALL[0]}
         table.write_text(json.dumps({"format": 1, "name": "one", "description": "one layer", "layers": [layer]}))
         results, out = tmp_path / "results", tmp_path / "one.parquet"
-        tuned = int8tune("tune", table, "--results", results, "--trials", 9, "--target", "generic")
+        tuned = int8tune("tune", table, "--results", results, "--trials", 5, "--target", "generic")
         assert tuned.code == 0, tuned.err
-        assert int8tune("results", "export", out, "--results", results).out == "9 configs of 1 layers\n"
-        assert int8tune("lab", "--data", out, "--seeds", 2, "--trials", 6).code == 0
+        assert int8tune("results", "export", out, "--results", results).out == "5 configs of 1 layers\n"
+        assert int8tune("lab", "--data", out, "--seeds", 1, "--trials", 4).code == 0
 
     def test_estimates_are_not_recorded(self) -> None:
         with pytest.raises(RecordingError, match="estimated, not measured"):

@@ -26,7 +26,7 @@ RUN_LIMIT_S = 30.0
 # A peak whose spread is at least this is measured again, so many times in all.
 QUIET, PEAK_ATTEMPTS = 0.02, 5
 PEAK_TIMING = Timing(repeats=40, min_repeat_s=0.002)
-BANDWIDTH_TIMING = Timing(repeats=9, min_repeat_s=0.004)
+BANDWIDTH_TIMING = Timing(repeats=5, min_repeat_s=0.004)
 # Where a device does not say how large its caches are.
 USUAL_CACHE_BYTES = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
 # A probe of main memory reads this many times the largest cache, within bounds.
