@@ -6,16 +6,13 @@ All but NVIDIA's compiler, driver and libcublasLt is what a comparison has there
 from __future__ import annotations
 
 import json
-import platform
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import emulated_gpus
 import pytest
-from boards import CACHE
-from gpu_kernels import install_emulated_cublaslt
+from gpu_machine import FARM, Machine
 
 import tuner.bench.gpu.libraries
 import tuner.bench.gpu.site
@@ -23,15 +20,10 @@ import tuner.bench.run
 from results.base import Store
 from results.record import BenchResult, Outcome
 from results.store import SqliteStore
-from rpc.agent_bundle import compilers, make_bundle
-from rpc.inventory import Board, TransportKind
-from rpc.local_agent import install_agent
-from rpc.ssh import AgentTransport
 from schedules.errors import WorkloadError
 from schedules.target import Target
 from schedules.workload import Workload
 from tuner.bench.own import Choice, choose
-from tuner.board_transports import TRANSPORTS
 from tuner.build.pool import BuildPool
 from tuner.cli.program import run
 from tuner.device_check import Probes, build_probes
@@ -43,32 +35,6 @@ POINTWISE = "conv2d-u8s8-1x4x4x16-k1x1x32-s1-p0-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
 SPATIAL = "conv2d-u8s8-1x5x5x8-k3x3x16-s1-p1-float.c-u8"
 BRIEF = ("--runs", "5", "--run-ms", "1")
-FARM = '[[boards]]\nname = "h100"\ntransport = "gpu"\n\n[[boards]]\nname = "here"\ntransport = "local"\n'
-
-
-class Machine:
-    """A machine with a GPU: what has the tuner find it, and an inventory."""
-
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **settings: int) -> None:
-        bundle = make_bundle(platform.machine(), CACHE, compilers(platform.machine())[0], has_gpu=True)
-        launcher = install_agent(folder / "agent", bundle)
-        emulated_gpus.install(launcher.parent, **settings)
-        install_emulated_cublaslt(launcher.parent)
-        patch.setenv("LD_LIBRARY_PATH", str(launcher.parent))
-        patch.setitem(TRANSPORTS, TransportKind.GPU, lambda board: _transport(board, launcher))  # type: ignore[misc]
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        patch.setattr(tuner.bench.gpu.site, "BuildPool", partial(BuildPool, server="emulated_build_server"))
-        self.inventory = folder / "farm.toml"
-        self.inventory.write_text(FARM)
-        self.results = folder / "results"
-
-    def bench(self, *arguments: str, device: str = "h100") -> int:
-        where = ["--device", device, "--inventory", str(self.inventory), "--results", str(self.results)]
-        return run(["bench", *arguments, *where])
-
-
-def _transport(board: Board, launcher: Path) -> AgentTransport:
-    return AgentTransport(board, (str(launcher),))
 
 
 @pytest.fixture

@@ -1,0 +1,99 @@
+"""The figures of kernels for GPUs, where there is one; what holds them against their goals, on an emulated one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import emulated_gpus
+import gpu_figures
+import pytest
+from cli_program import write_table
+from gpu_figures import HOPPER, Figure, figures, measured, reached, row
+from gpu_machine import FARM, Machine, no_gpu
+
+from results.record import Outcome, Trial
+from results.store import SqliteStore
+from schedules.gpus import GPU_PROFILES
+from tuner.cli.program import run
+
+SMALL = "dense-u8s8-32x16-o24-float.c-u8"
+LAYERS = (
+    "conv2d-u8s8-4x14x14x64-k3x3x128-s1-p1-float.c-u8",
+    "conv2d-s8s8-1x28x28x32-k1x1x64-s2-p0-fixed.c-adds8-s8",
+    "dense-u8u8-64x512-o256-wz-float.c-u8",
+    "dwconv2d-u8s8-1x28x28x64-k3x3x1-s1-p1-float.c-u8",
+)
+needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+
+
+def layer(**changed: object) -> dict[str, object]:
+    ratio = {"estimate": 0.9, "low": 0.8, "high": 1.0}
+    return {"outcome": "ok", "ratio": ratio, "peak_share": 0.5, **changed}
+
+
+@pytest.mark.parametrize(
+    ("measure", "goal", "changed", "meets"),
+    [
+        ("ratio", 0.8, {}, True),
+        ("ratio", 1.0, {}, False),
+        ("peak_share", 0.4, {}, True),
+        ("peak_share", 0.6, {}, False),
+        ("ratio", 0.8, {"outcome": "wrong_answer"}, False),
+        ("ratio", 0.8, {"ratio": None}, False),
+    ],
+)
+def test_a_figure_is_reached_by_exact_kernels_that_are_fast(
+    measure: str, goal: float, changed: dict[str, object], meets: bool
+) -> None:
+    total = {"ratio": None if "ratio" in changed else 0.9, "peak_share": 0.5}
+    figure = Figure("", (), measure, goal)
+    assert reached(figure, {"layers": [layer(**changed)], "total": total}).meets(figure) is meets
+
+
+def test_what_gpus_without_wgmma_are_held_against() -> None:
+    assert [figure.measure for figure in figures("cuda-sm80")] == ["peak_share"] * 3 + ["ratio"] * 2 + ["peak_share"]
+    assert [figure.goal for figure in figures(HOPPER)] == [0.8] * 3 + [1.3] * 2 + [0.85]
+
+
+@needs_emulated
+def test_figures_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine(tmp_path, monkeypatch)
+    small = [Figure("small", (SMALL,), "ratio", 1e-6), Figure("other", (SMALL,), "ratio", 1e6)]
+    monkeypatch.setattr(gpu_figures, "figures", lambda _: small)
+    rest = ("--inventory", str(machine.inventory), "--results", str(machine.results), "--runs", "5", "--run-ms", "1")
+    assert gpu_figures.main(["--device", "h100", "--", *rest]) == 1
+    first, second = capsys.readouterr().out.splitlines()[2:]
+    assert first.startswith("| small | 1 | ratio | ")
+    assert first.endswith(" | 0.00 | reached |")
+    assert second.endswith(" | 1000000.00 | missed |")
+
+
+class TestThisMachine:
+    """On its GPU, for the newest architecture whose code that runs."""
+
+    pytestmark = pytest.mark.skipif(no_gpu() is not None, reason=str(no_gpu()))
+
+    @pytest.fixture
+    def options(self, tmp_path: Path) -> tuple[str, ...]:
+        (tmp_path / "farm.toml").write_text(FARM)
+        return ("--inventory", str(tmp_path / "farm.toml"), "--results", str(tmp_path / "results"))
+
+    @pytest.mark.alone
+    @pytest.mark.timeout(600)
+    def test_candidates_are_exact(self, options: tuple[str, ...], tmp_path: Path) -> None:
+        table = write_table(tmp_path / "small.json", [{"name": key, "count": 1, "workload": key} for key in LAYERS])
+        assert run(["tune", str(table), "--devices", "h100", "--trials", "8", *options]) == 0
+        with SqliteStore(tmp_path / "results" / "records.db", readonly=True) as store:
+            trials = list(store.query(Trial))
+        assert {trial.outcome for trial in trials} == {Outcome.OK}
+        assert {trial.candidate.target for trial in trials} <= set(GPU_PROFILES)
+
+    @pytest.mark.alone
+    @pytest.mark.slow
+    @pytest.mark.timeout(7200)
+    @pytest.mark.parametrize("figure", figures(HOPPER), ids=lambda figure: figure.text)
+    def test_kernels_reach(self, figure: Figure, options: tuple[str, ...]) -> None:
+        found = measured(figure, ("--device", "h100", *options))
+        assert found.meets(figure), row(figure, found)
