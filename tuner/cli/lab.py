@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.bench import BatchOption, DeviceOption, gpu_of
 from tuner.cli.options import (
+    DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     CampaignOption,
     DebugOption,
     Format,
     FormatOption,
+    InventoryOption,
     ResultsOption,
     TargetOption,
     whole_number,
@@ -34,7 +37,14 @@ _OF_RECORDINGS = {
     "only": "--only",
     "explain": "--explain",
 }
-_OF_RACES = {"names": "layers", "target": "--target", "results": "--results"}
+_OF_RACES = {
+    "names": "layers",
+    "target": "--target",
+    "results": "--results",
+    "batch": "--batch",
+    "device": "--device",
+    "inventory": "--inventory",
+}
 
 DataOption = Annotated[
     Path | None,
@@ -79,6 +89,9 @@ def lab(
     explain: ExplainOption = False,
     against: AgainstOption = None,
     target: TargetOption = None,
+    batch: BatchOption = 1,
+    device: DeviceOption = None,
+    inventory: InventoryOption = DEFAULT_INVENTORY,
     results: ResultsOption = DEFAULT_RESULTS,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
@@ -89,7 +102,8 @@ def lab(
     recorded best that was reached, a geometric mean over layers and seeds.
 
     With --against metaschedule, both tune the same layers with the same trials on the same cores, one after the other.
-    Both bests are verified bit for bit and timed in turn; the results are added to the records.
+    Both bests are verified bit for bit and timed in turn; the results are added to the records. With --device, on a
+    GPU: MetaSchedule has TVM's rules for tensor cores there.
 
     Example: int8tune lab --strategies xgboost,random --seeds 20 --only conv2d
 
@@ -99,7 +113,8 @@ def lab(
     if against:
         from tuner.cli.against import make_race, race
 
-        return race(make_race(names or [], against, trials, target), results, form)
+        board = None if device is None else gpu_of(inventory, device)
+        return race(make_race(names or [], against, trials, target, batch, board), results, form)
     _replay(data, strategies, seeds, trials, only, explain, form)
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rpc.inventory import Board
 from rpc.request import Timing
 from schedules.workload import Workload
 from tuner.errors import BenchSpecError
@@ -24,10 +25,11 @@ class RaceSpec:
     Attributes:
         trials: budget of a layer, the same for both.
         timing: rounds, and how long each kernel computes in each of them.
-        profile: of this library's target; the best for this CPU if None.
+        profile: of this library's target; the best for this CPU, or for the GPU, if None.
         start_limit_s, trial_limit_s: what a search of MetaSchedule may take, and for each trial in addition.
         intrinsic: a tensor intrinsic of TVM's for MetaSchedule, in place of the exact one; empty for that.
         worker: the module that is run as MetaSchedule's process.
+        board: a GPU of this machine; None: its CPU.
     """
 
     layers: tuple[Workload, ...]
@@ -39,6 +41,7 @@ class RaceSpec:
     trial_limit_s: float = TRIAL_LIMIT_S
     intrinsic: str = ""
     worker: str = WORKER
+    board: Board | None = None
 
     def __post_init__(self) -> None:
         least, most = TRIALS
