@@ -62,7 +62,7 @@ def test_both_search_the_same_layer_and_both_are_exact(machine: Machine, capsys:
     assert result.environment["gpu"] == "Emulated GPU"
     assert len(result.ours.times_s) == len(result.peers[0].times_s) == len(result.peak_ops_per_s)
     records = machine.results / result.bench / "0" / RECORDS
-    assert all("wmma_sync_16x16x16_s8s8s32_trans" in record for record in records.read_text().splitlines())
+    assert all("wmma_sync_16x16x16_s8s8s32" in record for record in records.read_text().splitlines())
     assert not (machine.results / ".work").exists()
 
 

@@ -132,10 +132,10 @@ class DepthwiseForm(_CopiedForm):
 class MatrixForm(_CopiedForm):
     """conv2d and dense on a GPU: sums over kernel rows, kernel columns and channels, in which weights are contiguous.
 
-    Of TVM's intrinsics for tensor cores, those that read weights by columns have them from shared memory as they are;
-    those that read them by rows gather bytes. Borders are zeros, and outputs near them have a bias of their own: TVM
-    writes no CUDA C++ for vectors of bytes that it does not know. Outputs are one axis of rows: where these don't fill
-    products of 16, TVM's rules fail on several axes.
+    So TVM copies them to shared memory as they lie, by vectors, for its products that read weights by columns; it has
+    others that read them by rows, for which it turns them on the way. Borders are zeros, and outputs near them have a
+    bias of their own: TVM writes no CUDA C++ for vectors of bytes that it does not know. Outputs are one axis of rows:
+    where these don't fill products of 16, TVM's rules fail on several axes.
     """
 
     image: Image

@@ -151,7 +151,7 @@ class _Sessions:
 
 
 @derived_object
-class BoardRunner(ms.runner.PyRunner):
+class BoardRunner(ms.runner.PyRunner):  # type: ignore[misc]
     """Has candidates verified and timed on a board, one after the other, as a campaign's trials are."""
 
     def __init__(self, transport: Transport, job: SearchJob, cases: Sequence[Case]) -> None:
