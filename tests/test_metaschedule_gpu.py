@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from functools import partial
@@ -15,10 +16,16 @@ from faulty_metaschedule import load_intrinsics_of_tvm
 from kernels import Built, EmulatedGpu
 
 from compiler import nvrtc
+from results.record import Outcome
+from rpc.fake import FakeTransport
+from rpc.inventory import Board, TransportKind
+from rpc.request import Case, Reply, Request
 from schedules.target import gpu_target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Workload, parse_workload
 from tuner.metaschedule.form import peer_form, peer_workload
+from tuner.metaschedule.job import SearchJob
+from tuner.metaschedule.spec import RaceSpec
 
 pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
 
@@ -187,3 +194,53 @@ def test_vectors_of_zero_bytes_are_mended() -> None:
         mended(f"a = {wide}; b = {narrow}; c = {right};")
         == f"a = make_int4(0, 0, 0, 0); b = make_int2(0, 0); c = {right};"
     )
+
+
+class TestBoardRunner:
+    """What it makes of a board's answers; the board itself is in `test_cli_lab_gpu.py`."""
+
+    @pytest.fixture
+    def library(self, tmp_path: Path) -> Path:
+        path = tmp_path / "candidate.so"
+        path.write_bytes(b"code")
+        return path
+
+    def results(
+        self, library: Path, faults: list[Outcome | None], candidates: int = 1
+    ) -> tuple[list[Any], list[Request]]:
+        from tvm.s_tir.meta_schedule.runner import RunnerInput
+
+        from tuner.metaschedule.gpu import BoardRunner
+
+        transport = FakeTransport(lambda _: Reply(Outcome.OK, ((3e-3, 1e-3, 2e-3),), (1,)), faults)
+        transport.start()
+        job = SearchJob(LAYERS[4].replace("u8s8", "s8s8"), TARGET, 4, 0, "", "", (0,))
+        runner = BoardRunner(transport, job, (Case(("0.npy",), "1.npy"),))
+        futures = runner.run([RunnerInput(str(library), "cuda", [])] * candidates)
+        return [future.result() for future in futures], transport.requests
+
+    def test_times_are_those_of_trials(self, library: Path) -> None:
+        found, requests = self.results(library, [], candidates=2)
+        assert [list(map(float, result.run_secs)) for result in found] == [[3e-3, 1e-3, 2e-3]] * 2
+        assert [request.timing.give_up_s for request in requests] == [None, pytest.approx(1.15 * 2e-3)]
+        assert requests[0].programs[0].sha256 == hashlib.sha256(b"code").hexdigest()
+        assert len(requests[0].programs[0].cases) == 1
+
+    def test_a_wrong_candidate_is_a_failed_one(self, library: Path) -> None:
+        (result,), _ = self.results(library, [Outcome.WRONG_ANSWER])
+        assert result.run_secs is None
+        assert result.error_msg == "wrong_answer: injected: wrong_answer"
+
+    def test_a_board_that_comes_back_is_asked_again(self, library: Path) -> None:
+        (result,), requests = self.results(library, [Outcome.DEVICE_LOST])
+        assert list(map(float, result.run_secs)) == [3e-3, 1e-3, 2e-3]
+        assert len(requests) == 2
+
+    def test_a_board_that_stays_away_ends_the_search(self, library: Path) -> None:
+        with pytest.raises(RuntimeError, match="the device was lost: injected: device_lost"):
+            self.results(library, [Outcome.DEVICE_LOST] * 2)
+
+
+def test_a_search_has_more_time_for_a_gpu() -> None:
+    spec = RaceSpec((), 10, board=Board("h100", TransportKind.GPU, gpu=0))
+    assert spec.search_limit_s == spec.start_limit_s + 10 * 60
