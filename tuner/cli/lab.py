@@ -48,7 +48,7 @@ _OF_RACES = {
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="FILE", help="A recording, or a folder with MetaSchedule's JSON database."),
+    typer.Option("--data", metavar="FILE", help="A recording, or a folder of MetaSchedule's."),
 ]
 StrategiesOption = Annotated[
     str | None,
@@ -62,11 +62,9 @@ SeedsOption = Annotated[int, typer.Option("--seeds", metavar="N", parser=whole_n
 TrialsOption = Annotated[int, typer.Option("--trials", metavar="N", parser=whole_number, help="Budget of each run.")]
 OnlyOption = Annotated[
     str | None,
-    typer.Option("--only", metavar="REGEX", help="Layers whose target and key match, such as amx or dwconv."),
+    typer.Option("--only", metavar="REGEX", help="Layers whose target and key match."),
 ]
-ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="No race: show what the models go by, and how well they are calibrated.")
-]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="No race: what models go by, and how calibrated.")]
 NamesArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NETWORK|KEY]...", help="With --against: networks, models, layer tables, workload keys."),
@@ -101,9 +99,8 @@ def lab(
     Of recorded layers, whole spaces were measured before; no device is needed. A percentage is the share of the
     recorded best that was reached, a geometric mean over layers and seeds.
 
-    With --against metaschedule, both tune the same layers with the same trials on the same cores, one after the other.
-    Both bests are verified bit for bit and timed in turn; the results are added to the records. With --device, on a
-    GPU: MetaSchedule has TVM's rules for tensor cores there.
+    With --against metaschedule, both tune the same layers with the same trials on the same cores, or for a GPU. Both
+    bests are verified bit for bit and timed in turn; the results are added to the records.
 
     Example: int8tune lab --strategies xgboost,random --seeds 20 --only conv2d
 
