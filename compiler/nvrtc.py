@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from compiler.errors import CudaCompileError, NoCudaCompilerError
+from compiler.wmma import MMA_H
 
 # Where the wheels of CUDA 12 and 13 have it, newest last: kernels of 12 run under the drivers of both.
 _PLACES = (("nvidia.cuda_nvrtc", "lib/libnvrtc.so.12"), ("nvidia.cu13", "lib/libnvrtc.so.13"))
@@ -26,6 +27,7 @@ _SHARED = re.compile(r"extern __shared__ __align__\(\d+\)")
 # What TVM includes of NVIDIA's headers is some names of types; NVRTC knows the instructions without a header.
 _HEADERS = {
     "sm_61_intrinsics.h": "",
+    "mma.h": MMA_H,
     "cuda/std/cstdint": """namespace cuda { namespace std {
 typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; typedef unsigned short uint16_t;
 typedef int int32_t; typedef unsigned int uint32_t; typedef long long int64_t; typedef unsigned long long uint64_t;

@@ -67,7 +67,9 @@ def compile_function(function: Any, target: Target) -> Any:
         *(SIMPLIFIED in attributes) * _FOR_SIMPLIFIED_FUNCTIONS,
     ]
     with tvm.transform.PassContext(
-        disabled_pass=skipped, instruments=around.instruments, config={"tirx.disable_assert": True}
+        disabled_pass=skipped,
+        instruments=around.instruments,
+        config={**around.config, "tirx.disable_assert": True},
     ):
         if target.gpu is None:
             return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))

@@ -5,6 +5,7 @@ The job's intrinsic says how.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import signal
@@ -21,12 +22,13 @@ SATURATING = "dot_16x4_avx512"
 HANGS, CRASHES, RAISES, LIES, FINDS_NOTHING = "hangs", "crashes", "raises", "lies", "finds nothing"
 
 
-def load_intrinsics_of_tvm() -> None:
-    """Register those for x86 alone: with those for GPUs it takes 15 s."""
+@functools.cache
+def load_intrinsics_of_tvm(family: str = "x86") -> None:
+    """Register those of one file alone: with all of them it takes 15 s."""
     import tvm.s_tir
 
-    place = Path(tvm.s_tir.__path__[0]) / "tensor_intrin" / "x86.py"
-    spec = importlib.util.spec_from_file_location(f"{INTRINSICS}.x86", place)
+    place = Path(tvm.s_tir.__path__[0]) / "tensor_intrin" / f"{family}.py"
+    spec = importlib.util.spec_from_file_location(f"{INTRINSICS}.{family}", place)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -68,21 +68,19 @@ def _shown_peers(summary: BenchSummary) -> list[str]:
     return [library.name for library in summary.libraries if library.name in taking - _own_names(summary)]
 
 
-def _gpu_head(summary: BenchSummary) -> list[str]:
-    result = summary.rows[0].result
+def gpu_head(rows: Sequence[BenchRow]) -> str:
+    """Which GPU it was, and what it could do at most."""
+    result = rows[0].result
     rate = gpu_rate(result)
     most = f", at most {tera(rate)} at its highest clock" if rate else ""
-    loop = median([peak for row in summary.rows for peak in row.result.peak_ops_per_s])
+    loop = median([peak for row in rows for peak in row.result.peak_ops_per_s])
     driver = result.environment.get("gpu_driver", "unknown")
-    return [
-        f"{_gpu(summary)} ({result.target}), driver {driver}, peak {tera(loop)} TOPS{most}",
-        "times in us, a call is a node of a CUDA graph; TOPS are ours",
-    ]
+    return f"{result.environment['gpu']} ({result.target}), driver {driver}, peak {tera(loop)} TOPS{most}"
 
 
 def _head(summary: BenchSummary) -> list[str]:
     if _gpu(summary):
-        return _gpu_head(summary)
+        return [gpu_head(summary.rows), "times in us, a call is a node of a CUDA graph; TOPS are ours"]
     result = summary.rows[0].result
     peak_ops_per_s = median([peak for row in summary.rows for peak in row.result.peak_ops_per_s])
     threads = f"{result.threads} {'thread' if result.threads == 1 else 'threads'}"

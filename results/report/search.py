@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +20,7 @@ EXACT = {Outcome.OK: "exact", Outcome.WRONG_ANSWER: "wrong", Outcome.REJECTED: "
 def render_search(summary: SearchSummary) -> str:
     """The rows class by class, the totals, and what the words mean, in 100 columns."""
     rows = summary.bench.rows
-    lines = [*_head(rows[0]), "", _row("layer", "ours", "theirs", "is", "ratio [95 %]", "verdict", "trials", "per s")]
+    lines = [*_head(rows), "", _row("layer", "ours", "theirs", "is", "ratio [95 %]", "verdict", "trials", "per s")]
     for section in summary.bench.classes:
         lines.append(f"{section.name}:")
         lines += [_layer(row, summary.legs[row.result.workload]) for row in rows if row.layer_class == section.name]
@@ -39,14 +40,19 @@ def search_as_dict(summary: SearchSummary) -> dict[str, Any]:
     return values | {"searches": {"ours": _effort(summary.ours), "theirs": _effort(summary.theirs)}}
 
 
-def _head(row: BenchRow) -> list[str]:
-    (theirs,) = row.result.peers
+def _head(rows: Sequence[BenchRow]) -> list[str]:
+    (theirs,) = rows[0].result.peers
+    own = f"theirs: {theirs.name} of TVM {theirs.version}; times in us; trials and trials a second: ours/theirs"
+    if "gpu" not in rows[0].result.environment:
+        return [_cpu_head(rows[0]), own]
+    others = any(peer.workload != row.result.workload for row in rows for peer in row.result.peers)
+    return [bench.gpu_head(rows), own, *(["theirs has s8 data where a layer has u8, and all else of it"] * others)]
+
+
+def _cpu_head(row: BenchRow) -> str:
     cpu = row.result.environment.get("cpu", "unknown CPU")
     peak = giga(median(row.result.peak_ops_per_s)) if row.result.peak_ops_per_s else MISSING
-    return [
-        f"{cpu} ({row.result.target}), one thread, peak {peak} GOP/s",
-        f"theirs: {theirs.name} of TVM {theirs.version}; times in us; trials and trials a second: ours/theirs",
-    ]
+    return f"{cpu} ({row.result.target}), one thread, peak {peak} GOP/s"
 
 
 def _row(layer: str, ours: str, theirs: str, exact: str, ratio: str, verdict: str, trials: str, rate: str) -> str:

@@ -29,8 +29,9 @@ constexpr size_t kStack = 64 << 10, kPage = 4096;
 // Rounds in which no thread comes any further: in random order a warp may have no turn.
 constexpr size_t kPatience = 100;
 constexpr int kGroup = 4 * kWarp;
-enum Wait { kReady, kBarrier, kMatrices, kProduct, kGroupProducts, kDone };
-const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "products of four warps", "done"};
+enum Wait { kReady, kBarrier, kMatrices, kProduct, kTogether, kGroupProducts, kDone };
+const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "what its warp does together",
+                              "products of four warps", "done"};
 
 struct Copy { char* to; const char* from; int bytes, width; };
 
@@ -57,6 +58,8 @@ struct Thread {
   const void* first;
   const void* second;
   int kinds;
+  void (*act)(void**);
+  void* brought;
 };
 
 std::vector<Thread> threads;
@@ -191,13 +194,21 @@ bool release_group(Thread* group) {
   return true;
 }
 
+void act_together(Thread* lanes) {
+  void* brought[kWarp];
+  for (int lane = 0; lane < kWarp; ++lane) brought[lane] = lanes[lane].brought;
+  lanes[0].act(brought);
+}
+
 // Lets a warp go on whose threads all wait for one instruction of it.
 bool release_warp(Thread* lanes) {
   Wait wait = lanes[0].wait;
-  if (wait != kMatrices && wait != kProduct) return false;
-  for (int lane = 1; lane < kWarp; ++lane)
-    if (lanes[lane].wait != wait || lanes[lane].kinds != lanes[0].kinds) return false;
-  wait == kMatrices ? load_matrices(lanes) : multiply(lanes);
+  if (wait != kMatrices && wait != kProduct && wait != kTogether) return false;
+  for (int lane = 1; lane < kWarp; ++lane) {
+    if (lanes[lane].wait != wait) return false;
+    if (wait == kTogether ? lanes[lane].act != lanes[0].act : lanes[lane].kinds != lanes[0].kinds) return false;
+  }
+  wait == kMatrices ? load_matrices(lanes) : wait == kProduct ? multiply(lanes) : act_together(lanes);
   for (int lane = 0; lane < kWarp; ++lane) lanes[lane].wait = kReady;
   return true;
 }
@@ -330,6 +341,8 @@ void int8tune_emulate(unsigned thread_order, unsigned late, unsigned seed) {
   random_state = seed;
 }
 
+void int8tune_fail(const char* what) { fail(what); }
+
 const dim3* int8tune_thread() { return &current->index; }
 const dim3* int8tune_block() { return &block_index; }
 void int8tune_barrier() { suspend(kBarrier); }
@@ -369,6 +382,12 @@ void int8tune_multiply(int* sums, const int* data, const int* weight, int is_dat
   current->second = weight;
   current->kinds = is_data_signed | is_weight_signed << 1;
   suspend(kProduct);
+}
+
+void int8tune_together(void* brought, void (*act)(void**)) {
+  current->brought = brought;
+  current->act = act;
+  suspend(kTogether);
 }
 
 void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds) {

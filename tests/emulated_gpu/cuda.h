@@ -12,18 +12,23 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+// A block runs when the one before it is done.
+#define __shared__ static
 
-struct int2 { int x, y; } __attribute__((aligned(8)));
-struct int4 { int x, y, z, w; } __attribute__((aligned(16)));
-struct uint2 { unsigned x, y; } __attribute__((aligned(8)));
-struct uint4 { unsigned x, y, z, w; } __attribute__((aligned(16)));
-static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
-struct float2 { float x, y; } __attribute__((aligned(8)));
-struct float4 { float x, y, z, w; } __attribute__((aligned(16)));
-struct char2 { signed char x, y; } __attribute__((aligned(2)));
-struct char4 { signed char x, y, z, w; } __attribute__((aligned(4)));
-struct uchar2 { unsigned char x, y; } __attribute__((aligned(2)));
-struct uchar4 { unsigned char x, y, z, w; } __attribute__((aligned(4)));
+#define INT8TUNE_VECTORS(T, name)                                                                          \
+  struct name##2 { T x, y; } __attribute__((aligned(2 * sizeof(T))));                                      \
+  struct name##3 { T x, y, z; };                                                                           \
+  struct name##4 { T x, y, z, w; } __attribute__((aligned(4 * sizeof(T))));                                \
+  static inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                        \
+  static inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                                \
+  static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+INT8TUNE_VECTORS(signed char, char)
+INT8TUNE_VECTORS(unsigned char, uchar)
+INT8TUNE_VECTORS(short, short)
+INT8TUNE_VECTORS(unsigned short, ushort)
+INT8TUNE_VECTORS(int, int)
+INT8TUNE_VECTORS(unsigned, uint)
+INT8TUNE_VECTORS(float, float)
 struct dim3 { unsigned x, y, z; };
 
 // Of tests/emulated_gpu/block.cc.
@@ -37,6 +42,8 @@ void int8tune_end_copies();
 void int8tune_wait_groups(int groups);
 void int8tune_load_matrices(int* registers, const void* row);
 void int8tune_multiply(int* sums, const int* data, const int* weight, int is_data_signed, int is_weight_signed);
+void int8tune_together(void* brought, void (*act)(void**));
+[[noreturn]] void int8tune_fail(const char* what);
 void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds);
 void int8tune_end_products();
 void int8tune_wait_products(int groups);

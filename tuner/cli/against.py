@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 
     from results.bench import LayerFacts
     from results.search import Leg
+    from rpc.inventory import Board
     from tuner.metaschedule.spec import RaceSpec
 
 _SHOWN = 60
 
 
-def make_race(names: Sequence[str], against: str, trials: int, target: str | None) -> RaceSpec:
+def make_race(
+    names: Sequence[str], against: str, trials: int, target: str | None, batch: int = 1, board: Board | None = None
+) -> RaceSpec:
     """What was asked for.
+
+    Args:
+        board: a GPU of this machine; None: its CPU.
 
     Raises:
         BenchSpecError: nobody knows the other tuner, no layer was named, or a number is out of its range.
@@ -34,13 +40,14 @@ def make_race(names: Sequence[str], against: str, trials: int, target: str | Non
         raise BenchSpecError(f"unknown tuner `{against[:_SHOWN]}`, known: {PEER_NAME}")
     if not names:
         raise BenchSpecError("--against needs the layers to race on, such as resnet18 or a workload key")
-    return RaceSpec(choose_layers(names), trials, profile=target)
+    return RaceSpec(choose_layers(names, batch=batch), trials, profile=target, board=board)
 
 
 def race(spec: RaceSpec, results: Path, form: Format) -> int:
     """Race, and print what came of it; the exit code. Layers that were done before a stop are shown, too."""
     from results.report.search import render_search, search_as_dict
     from results.search import summarize_search
+    from tuner.bench.gpu.layers import GpuLayerClass
     from tuner.bench.layers import LayerClass
     from tuner.cli.stopping import StopRequest
     from tuner.metaschedule.race import run_race
@@ -49,7 +56,8 @@ def race(spec: RaceSpec, results: Path, form: Format) -> int:
     progress = _Progress(facts)
     with StopRequest() as stop:
         name = run_race(spec, results, progress, stop)
-        summary = summarize_search(progress.legs, facts, tuple(LayerClass))
+        classes = tuple(LayerClass) if spec.board is None else tuple(GpuLayerClass)
+        summary = summarize_search(progress.legs, facts, classes)
         if form is Format.JSON:
             emit_json({"race": name} | search_as_dict(summary))
         elif progress.legs:
@@ -59,9 +67,11 @@ def race(spec: RaceSpec, results: Path, form: Format) -> int:
 
 def _facts(spec: RaceSpec) -> Mapping[str, LayerFacts]:
     from results.bench import LayerFacts
+    from tuner.bench.gpu.layers import gpu_class_of
     from tuner.bench.layers import class_of
 
-    return {workload.key: LayerFacts(workload.macs, class_of(workload)) for workload in spec.layers}
+    own = class_of if spec.board is None else gpu_class_of
+    return {workload.key: LayerFacts(workload.macs, own(workload)) for workload in spec.layers}
 
 
 class _Progress:

@@ -120,7 +120,7 @@ def bench(
     if device is not None:
         if threads != 1 or without_amx or unquantized:
             raise typer.BadParameter("--threads, --without-amx and --float are for CPUs, --device for a GPU")
-        board = _gpu_of(inventory, device)
+        board = gpu_of(inventory, device)
         spec = _spec_on_gpu(names or [], only, batch, against, Timing(runs, run_ms / 1e3), target, board, template)
         return _bench(spec, results, form)
     if without_amx and not deny_tile_registers():
@@ -134,7 +134,7 @@ def bench(
     return _bench(spec, results, form)
 
 
-def _gpu_of(inventory: Path, name: str) -> Board:
+def gpu_of(inventory: Path, name: str) -> Board:
     """The board of the inventory.
 
     Raises:

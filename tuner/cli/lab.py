@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.bench import BatchOption, DeviceOption, gpu_of
 from tuner.cli.options import (
+    DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     CampaignOption,
     DebugOption,
     Format,
     FormatOption,
+    InventoryOption,
     ResultsOption,
     TargetOption,
     whole_number,
@@ -34,11 +37,18 @@ _OF_RECORDINGS = {
     "only": "--only",
     "explain": "--explain",
 }
-_OF_RACES = {"names": "layers", "target": "--target", "results": "--results"}
+_OF_RACES = {
+    "names": "layers",
+    "target": "--target",
+    "results": "--results",
+    "batch": "--batch",
+    "device": "--device",
+    "inventory": "--inventory",
+}
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="FILE", help="A recording, or a folder with MetaSchedule's JSON database."),
+    typer.Option("--data", metavar="FILE", help="A recording, or a folder of MetaSchedule's."),
 ]
 StrategiesOption = Annotated[
     str | None,
@@ -52,11 +62,9 @@ SeedsOption = Annotated[int, typer.Option("--seeds", metavar="N", parser=whole_n
 TrialsOption = Annotated[int, typer.Option("--trials", metavar="N", parser=whole_number, help="Budget of each run.")]
 OnlyOption = Annotated[
     str | None,
-    typer.Option("--only", metavar="REGEX", help="Layers whose target and key match, such as amx or dwconv."),
+    typer.Option("--only", metavar="REGEX", help="Layers whose target and key match."),
 ]
-ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="No race: show what the models go by, and how well they are calibrated.")
-]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="No race: what models go by, and how calibrated.")]
 NamesArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NETWORK|KEY]...", help="With --against: networks, models, layer tables, workload keys."),
@@ -79,6 +87,9 @@ def lab(
     explain: ExplainOption = False,
     against: AgainstOption = None,
     target: TargetOption = None,
+    batch: BatchOption = 1,
+    device: DeviceOption = None,
+    inventory: InventoryOption = DEFAULT_INVENTORY,
     results: ResultsOption = DEFAULT_RESULTS,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
@@ -88,8 +99,8 @@ def lab(
     Of recorded layers, whole spaces were measured before; no device is needed. A percentage is the share of the
     recorded best that was reached, a geometric mean over layers and seeds.
 
-    With --against metaschedule, both tune the same layers with the same trials on the same cores, one after the other.
-    Both bests are verified bit for bit and timed in turn; the results are added to the records.
+    With --against metaschedule, both tune the same layers with the same trials on the same cores, or for a GPU. Both
+    bests are verified bit for bit and timed in turn; the results are added to the records.
 
     Example: int8tune lab --strategies xgboost,random --seeds 20 --only conv2d
 
@@ -99,7 +110,8 @@ def lab(
     if against:
         from tuner.cli.against import make_race, race
 
-        return race(make_race(names or [], against, trials, target), results, form)
+        board = None if device is None else gpu_of(inventory, device)
+        return race(make_race(names or [], against, trials, target, batch, board), results, form)
     _replay(data, strategies, seeds, trials, only, explain, form)
     return 0
 

@@ -9,9 +9,10 @@ from tvm.script import tirx as T
 from schedules.arguments import PAD_VALUE, params_length, rescale_shape, rescale_type
 from schedules.epilogue import DTYPES, add_residual, requantize
 from schedules.generic.direct_compute import residual_type, with_arguments_of
+from schedules.intrinsics import cuda
 from schedules.template import Kernel
 from schedules.x86.registers import TAPS
-from tuner.metaschedule.form import DepthwiseForm, DotForm, PeerForm
+from tuner.metaschedule.form import DepthwiseForm, DotForm, MatrixForm, PeerForm
 
 
 def kernel_of(form: PeerForm, function: Any) -> Kernel:
@@ -21,16 +22,17 @@ def kernel_of(form: PeerForm, function: Any) -> Kernel:
 
 def layer_function(form: PeerForm) -> Any:
     """The PrimFunc of a layer, (data, weight, bias, rescale, params, out), a residual before `out`: as all kernels."""
-    numerics, OC = form.image.numerics, form.image.out_channels
+    numerics = form.image.numerics
     pad, dot, finish = _pad(form), *_blocks(form)
-    sums = form.output_shape if isinstance(form, DepthwiseForm) else (*form.output_shape[:3], form.blocks, form.lanes)
+    sums = (*form.output_shape[:3], form.blocks, form.lanes) if isinstance(form, DotForm) else form.output_shape
+    data_type = DTYPES[numerics.data]
 
     @T.prim_func(s_tir=True)
     def layer(
-        data: T.Buffer(form.data_shape, "uint8"),
+        data: T.Buffer(form.data_shape, data_type),
         weight: T.Buffer(form.weight_shape, "int8"),
-        bias: T.Buffer((OC,), "int32"),
-        rescale: T.Buffer(rescale_shape(numerics, OC), rescale_type(numerics)),
+        bias: T.Buffer((form.bias_length,), "int32"),
+        rescale: T.Buffer(rescale_shape(numerics, form.image.out_channels), rescale_type(numerics)),
         params: T.Buffer((params_length(numerics),), "int32"),
         residual: T.Buffer(form.output_shape, residual_type(numerics)),
         out: T.Buffer(form.output_shape, DTYPES[numerics.output]),
@@ -38,7 +40,7 @@ def layer_function(form: PeerForm) -> Any:
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         acc = T.sblock_alloc_buffer(sums, "int32")
         if form.copied:
-            padded = T.sblock_alloc_buffer(form.copy_shape, "uint8")
+            padded = T.sblock_alloc_buffer(form.copy_shape, data_type)
             pad(data, params, padded)
             dot(padded, weight, acc)
         else:
@@ -53,6 +55,9 @@ def _pad(form: PeerForm) -> Any:
     _, H, W, C = form.data_shape
     top, left, _, _ = form.image.window.padding
 
+    def border(params: Any, dtype: str) -> Any:
+        return T.int8(0) if isinstance(form, MatrixForm) else T.cast(params[PAD_VALUE], dtype)
+
     @T.macro
     def blocks(data, params, padded):
         for n, y, x, c in T.grid(*form.copy_shape):
@@ -61,7 +66,7 @@ def _pad(form: PeerForm) -> Any:
                 padded[vn, vy, vx, vc] = T.if_then_else(
                     top <= vy and vy < top + H and left <= vx and vx < left + W and vc < C,
                     data[vn, vy - top, vx - left, vc],
-                    T.cast(params[PAD_VALUE], "uint8"),
+                    border(params, padded.dtype),
                 )
 
     return blocks
@@ -71,6 +76,8 @@ def _blocks(form: PeerForm) -> tuple[Any, Any]:
     """The macros with the blocks `dot` and `requantize`."""
     if isinstance(form, DepthwiseForm):
         return _depthwise(form), _requantize_channels(form, 0)
+    if isinstance(form, MatrixForm):
+        return _product(form), _requantize_rows(form)
     return _dot(form), _requantize_blocks(form) if form.fills_blocks else _requantize_channels(form, form.lanes)
 
 
@@ -112,6 +119,25 @@ def _depthwise(form: DepthwiseForm) -> Any:
     return blocks
 
 
+def _product(form: MatrixForm) -> Any:
+    """A macro (data, weight, acc)."""
+    image = form.image
+    (OH, OW), (SH, SW), (DH, DW) = image.output, image.window.stride, image.window.dilation
+
+    @T.macro
+    def blocks(data, weight, acc):
+        for r, o, kh, kw, c in T.grid(*form.output_shape, *image.window.kernel, image.channels):
+            with T.sblock("dot"):
+                vr, vo, vkh, vkw, vc = T.axis.remap("SSRRR", [r, o, kh, kw, c])
+                with T.init():
+                    acc[vr, vo] = 0
+                acc[vr, vo] = acc[vr, vo] + T.cast(
+                    data[vr // (OH * OW), vr // OW % OH * SH + vkh * DH, vr % OW * SW + vkw * DW, vc], "int32"
+                ) * T.cast(weight[vo, vkh, vkw, vc], "int32")
+
+    return blocks
+
+
 def _requantize_blocks(form: DotForm) -> Any:
     """A macro (acc, bias, rescale, params, residual, out), all of the shape [N, OH, OW, blocks, lanes]."""
     numerics, lanes = form.image.numerics, form.lanes
@@ -137,7 +163,7 @@ def _requantize_blocks(form: DotForm) -> Any:
     return blocks
 
 
-def _requantize_channels(form: PeerForm, lanes: int) -> Any:
+def _requantize_channels(form: DotForm | DepthwiseForm, lanes: int) -> Any:
     """A macro (acc, bias, rescale, params, residual, out), out of the shape [N, OH, OW, OC]; sums may be in blocks."""
     numerics = form.image.numerics
 
@@ -157,3 +183,36 @@ def _requantize_channels(form: PeerForm, lanes: int) -> Any:
                 )
 
     return blocks
+
+
+def _requantize_rows(form: MatrixForm) -> Any:
+    """A macro (acc, bias, rescale, params, residual, out), all but the arguments of the shape [rows, OC]."""
+    numerics, (OH, OW), channels = form.image.numerics, form.image.output, form.image.out_channels
+    (rows, _), (columns, beside) = form.classes
+
+    def bias_at(row: Any, channel: Any) -> Any:
+        if len(form.border_taps) == 1:
+            return channel
+        border_class = _class_at(rows, row // OW % OH) * len(beside) + _class_at(columns, row % OW)
+        return border_class * channels + channel
+
+    @T.macro
+    def blocks(acc, bias, rescale, params, residual, out):
+        for r, c in T.grid(*form.output_shape):
+            with T.sblock("requantize"):
+                vr, vc = T.axis.remap("SS", [r, c])
+                out[vr, vc] = add_residual(
+                    numerics,
+                    requantize(numerics, acc[vr, vc] + bias[bias_at(vr, vc)], vc, rescale, params, cuda.fused),
+                    residual[vr, vc],
+                    params,
+                    cuda.fused,
+                )
+
+    return blocks
+
+
+def _class_at(classes: tuple[int, ...], index: Any) -> Any:
+    """The class of an output row or column, without comparisons: TVM's simplifier fails on vectors of those."""
+    changes = [at for at in range(1, len(classes)) if classes[at] != classes[at - 1]]
+    return sum((T.min(T.max(index - (at - 1), 0), 1) for at in changes), T.int32(0))

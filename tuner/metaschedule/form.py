@@ -1,19 +1,20 @@
 """The form in which MetaSchedule gets a layer: the loops of its definition and the order of its weights, without TVM.
 
-Nothing is tiled: that is what MetaSchedule decides. Weights lie as the dot product of four bytes a lane reads them, so
-that its rules can tensorize the loops; the image is copied into a larger one where it has a border or channels that
-do not fill the last four bytes.
+Nothing is tiled: that is what MetaSchedule decides. Weights lie as what its rules tensorize reads them: on a CPU the
+dot product of four bytes a lane, on a GPU the product of two matrices of a warp. The image is copied into a larger one
+where it has a border or, on a CPU, channels that do not fill the last four bytes.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from schedules.border import BorderClasses, axis_classes, taps_of_both
 from schedules.image import Image, image_of
 from schedules.layout import PlainLayout
 from schedules.target import Target
@@ -32,6 +33,11 @@ class _CopiedForm(PlainLayout):
     @property
     def problem(self) -> Image:
         return self.image
+
+    @property
+    def bias_length(self) -> int:
+        """Of each border class, the output channels."""
+        return len(self.border_taps) * self.image.out_channels
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -122,11 +128,65 @@ class DepthwiseForm(_CopiedForm):
         return np.ascontiguousarray(weight.reshape(self.image.channels, -1).T).reshape(self.weight_shape)
 
 
-PeerForm = DotForm | DepthwiseForm
+@dataclass(frozen=True)
+class MatrixForm(_CopiedForm):
+    """conv2d and dense on a GPU: sums over kernel rows, kernel columns and channels, in which weights are contiguous.
+
+    So TVM copies them to shared memory as they lie, by vectors, for its products that read weights by columns; it has
+    others that read them by rows, for which it turns them on the way. Borders are zeros, and outputs near them have a
+    bias of their own: TVM writes no CUDA C++ for vectors of bytes that it does not know. Outputs are one axis of rows:
+    where these don't fill products of 16, TVM's rules fail on several axes.
+    """
+
+    image: Image
+
+    @property
+    def classes(self) -> tuple[BorderClasses, BorderClasses]:
+        """The border classes of output rows and of output columns."""
+        image = self.image
+        sizes = zip((image.height, image.width), image.output, strict=True)
+        rows, columns = (axis_classes(image.window, axis, *size) for axis, size in enumerate(sizes))
+        return rows, columns
+
+    @property
+    def border_taps(self) -> npt.NDArray[np.bool_]:
+        (_, rows), (_, columns) = self.classes
+        return taps_of_both(rows, columns)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """[N * OH * OW, OC]."""
+        return (self.image.batch * math.prod(self.image.output), self.image.out_channels)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """[OC, KH, KW, C]."""
+        return (self.image.out_channels, *self.image.window.kernel, self.image.channels)
+
+    def pack(self, weight: Weights, zero_point: int) -> Weights:  # noqa: ARG002
+        """Weights [OC, KH, KW, C] or [OC, K] in the order of `weight_shape`."""
+        return np.ascontiguousarray(weight.reshape(self.weight_shape))
+
+
+PeerForm = DotForm | DepthwiseForm | MatrixForm
+
+
+def peer_workload(workload: Workload, target: Target) -> Workload | Rejection:
+    """The layer that MetaSchedule gets in place of one, or why it gets none; its key is that of other values.
+
+    On a GPU data is s8: TVM's intrinsics for tensor cores multiply bytes that are both signed. All else of the layer is
+    as it was, zero points included.
+    """
+    if target.gpu is not None and workload.numerics.data == "u8":
+        workload = replace(workload, numerics=replace(workload.numerics, data="s8"))
+    form = peer_form(workload, target)
+    return form if isinstance(form, Rejection) else workload
 
 
 def peer_form(workload: Workload, target: Target) -> PeerForm | Rejection:
     """The form of a layer, or why MetaSchedule does not get it."""
+    if target.gpu is not None:
+        return _matrix_form(workload)
     numerics = workload.numerics
     if (numerics.data, numerics.weight) != ("u8", "s8") or numerics.weight_zero_point:
         return Rejection("data must be u8, weights s8 without a zero point")
@@ -137,6 +197,16 @@ def peer_form(workload: Workload, target: Target) -> PeerForm | Rejection:
     if image.groups != 1:
         return Rejection(f"convolutions in groups are not defined: {image.groups} groups")
     return DotForm(image, target.vector_lanes)
+
+
+def _matrix_form(workload: Workload) -> PeerForm | Rejection:
+    numerics = workload.numerics
+    if (numerics.data, numerics.weight) != ("s8", "s8") or numerics.weight_zero_point:
+        return Rejection("weights must be s8 without a zero point")
+    if isinstance(workload, DepthwiseConv2d) or (isinstance(workload, Conv2d) and workload.groups != 1):
+        return Rejection("TVM's tensor-core schedules take no layers with groups")
+    assert isinstance(workload, Conv2d | Dense)
+    return MatrixForm(image_of(workload))
 
 
 def _depthwise_form(workload: DepthwiseConv2d) -> PeerForm | Rejection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rpc.fields import Fields, integer, optional, positive, text
@@ -19,11 +20,13 @@ class SearchJob:
     """A layer to be searched.
 
     Attributes:
-        workload: its key.
+        workload: the key of what is searched.
         folder: where everything goes; nothing else writes there.
         suite: folder of the workload's cases.
         cores: those that build; candidates are timed on the last one, while none is built.
         intrinsic: a tensor intrinsic that TVM knows, in place of the exact one of this library; empty for that.
+        way: to the board that candidates run on, as `rpc.board_way` writes it; None: to this machine's CPU.
+        probe: what that board times before and after each candidate.
     """
 
     workload: str
@@ -34,6 +37,8 @@ class SearchJob:
     suite: str
     cores: tuple[int, ...]
     intrinsic: str = ""
+    way: Mapping[str, object] | None = None
+    probe: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,12 @@ def job_to_json(job: SearchJob) -> str:
 
 def job_from_json(document: str) -> SearchJob:
     value = json.loads(document)
-    return SearchJob(**{**value, "target": Target(**value["target"]), "cores": tuple(value["cores"])})
+    read = {
+        "target": Target(**value["target"]),
+        "cores": tuple(value["cores"]),
+        "probe": optional(program_from_json)("probe", value["probe"]),
+    }
+    return SearchJob(**value | read)
 
 
 def found_to_json(found: Found) -> str:

@@ -6,19 +6,21 @@ No layer learns from another one, on either side.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from compiler.network import Layer, Network
-from results.base import Store
 from results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from results.search import Effort, Leg
 from results.store import SqliteStore
+from rpc.board_way import way_to_json
 from rpc.local import LocalTransport
 from rpc.request import Program, Reply, Request, Timing
+from rpc.ssh import AgentTransport
 from schedules.target import Target
 from schedules.template import Rejection
 from schedules.workload import Workload
@@ -27,13 +29,14 @@ from tuner.bench.own import OWN_NAME, Choice, NotPreparedError, choose
 from tuner.bench.site import Site
 from tuner.campaign.events import Progress, Silence
 from tuner.campaign.loop import Ending
-from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S
-from tuner.campaign.run import DEVICE_NAME, run_campaign
+from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S, Device, Occasion
+from tuner.campaign.run import Ground, Outlet, run_campaign, run_on
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.surroundings import Purpose
 from tuner.cores import bound_to
 from tuner.errors import BenchError, DeviceGoneError
 from tuner.folders import STORE_FILE, make_folder
-from tuner.metaschedule.form import peer_form
+from tuner.metaschedule.form import peer_workload
 from tuner.metaschedule.job import DATABASE, SearchJob
 from tuner.metaschedule.process import SearchFailedError, run_search
 from tuner.metaschedule.spec import PEER_NAME, RaceSpec
@@ -63,17 +66,22 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one side brings: a verified program, or an entrant that says why there is none."""
+    """What one side brings: a verified program, or an entrant that says why there is none.
+
+    Attributes:
+        workload: the key of what it computes.
+    """
 
     name: str
     version: str
+    workload: str
     effort: Effort = NOT_RUN
     program: Program | None = None
     outcome: Outcome = Outcome.OK
     error: str = ""
 
-    def entrant(self, workload: str, times_s: tuple[float, ...]) -> Entrant:
-        return Entrant(self.name, self.version, workload, self.outcome, times_s, error=self.error)
+    def entrant(self, times_s: tuple[float, ...]) -> Entrant:
+        return Entrant(self.name, self.version, self.workload, self.outcome, times_s, error=self.error)
 
 
 def run_leg(track: Track, index: int, workload: Workload, folder: Path) -> Leg | None:
@@ -113,24 +121,38 @@ def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Ch
     network = Network(name, "a layer of a race", None, (Layer((workload.key,), 1, workload),))
     spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials)
     site, clock = track.site, _Clock()
-    _know_device(site.store, folder, site.target)
-    transport = LocalTransport(site.measuring)
-    outlet = run_campaign(spec, track.spec.profile, 1, transport, folder, clock, track.stop_requested)
+    _know_device(site, folder)
+    outlet = _campaign(track, spec, folder, clock)
     if outlet.ending is not Ending.FINISHED:
         return None
     with SqliteStore(folder / STORE_FILE, readonly=True) as own:
-        choice = choose(own, workload, site.target, DEVICE_NAME)
+        choice = choose(own, workload, site.target, site.name)
         trials = list(own.query(Trial))
         site.store.append([*own.query(Campaign), *trials, *own.query(Duel)])
-        if not any(site.store.query(DeviceCheck, device=DEVICE_NAME, target=site.target.name)):
+        if not any(site.store.query(DeviceCheck, device=site.name, target=site.target.name)):
             site.store.append(list(own.query(DeviceCheck)))
     failed = sum(trial.outcome is not Outcome.OK for trial in trials)
     return choice, Effort(len(trials), failed, clock.elapsed_s)
 
 
-def _know_device(store: Store, folder: Path, target: Target) -> None:
+def _campaign(track: Track, spec: CampaignSpec, folder: Path, clock: _Clock) -> Outlet:
+    site, board = track.site, track.spec.board
+    if board is None:
+        transport = LocalTransport(site.measuring)
+        return run_campaign(spec, track.spec.profile, 1, transport, folder, clock, track.stop_requested)
+
+    def device(probe: Program, cold_bytes: int, _: Occasion) -> Device[Purpose]:
+        return Device(site.transport, probe, cold_bytes=cold_bytes)
+
+    cores, memory_bytes = (site.building, site.measuring[-1]), board.limits.memory_bytes
+    ground = Ground(site.name, site.transport, site.device, site.target, device, *cores, memory_bytes)
+    with bound_to(site.building):
+        return run_on(ground, spec, folder, clock, track.stop_requested)
+
+
+def _know_device(site: Site, folder: Path) -> None:
     """Put what is known of the device into a new campaign's records, so that it is not checked again."""
-    if checks := list(store.query(DeviceCheck, device=DEVICE_NAME, target=target.name)):
+    if checks := list(site.store.query(DeviceCheck, device=site.name, target=site.target.name)):
         with SqliteStore(folder / STORE_FILE) as own:
             own.append(checks[-1:])
 
@@ -139,12 +161,8 @@ def _prepare_own(
     track: Track, choice: Choice, effort: Effort, workload: Workload, folder: Path
 ) -> tuple[Path, Finding]:
     """The suite that both must pass, and this library's program."""
-    finding = Finding(OWN_NAME, version(OWN_NAME), effort)
-    preparation = track.site.preparation
-    try:
-        suite = preparation.write_suite(workload, layer_operands(workload), folder)
-    except NotPreparedError as error:
-        raise BenchError(f"the reference outputs of {workload.key} could not be computed: {error}") from error
+    finding = Finding(OWN_NAME, version(OWN_NAME), workload.key, effort)
+    preparation, suite = track.site.preparation, _write_suite(track, workload, folder)
     try:
         program = preparation.verified(workload, preparation.build(workload, choice.candidate, suite, folder))
     except NotPreparedError as error:
@@ -152,19 +170,26 @@ def _prepare_own(
     return suite, replace(finding, program=program)
 
 
+def _write_suite(track: Track, workload: Workload, folder: Path) -> Path:
+    try:
+        return track.site.preparation.write_suite(workload, layer_operands(workload), folder)
+    except NotPreparedError as error:
+        raise BenchError(f"the reference outputs of {workload.key} could not be computed: {error}") from error
+
+
 def _search(track: Track, index: int, workload: Workload, suite: Path, folder: Path) -> Finding | None:
     """What MetaSchedule finds, once it is verified; None once a stop is requested."""
-    finding = Finding(PEER_NAME, version("apache-tvm"))
-    form = peer_form(workload, track.peer_target)
+    finding = Finding(PEER_NAME, version("apache-tvm"), workload.key)
+    form = peer_workload(workload, track.peer_target)
     if isinstance(form, Rejection):
         return replace(finding, outcome=Outcome.REJECTED, error=form.reason)
-    spec, own = track.spec, make_folder(folder / PEER_NAME)
-    cores = (*track.site.building, *track.site.measuring)
-    job = SearchJob(
-        workload.key, track.peer_target, spec.trials, spec.seed, str(own), str(suite), cores, spec.intrinsic
-    )
+    spec, own, finding = track.spec, make_folder(folder / PEER_NAME), replace(finding, workload=form.key)
+    if form != workload:
+        with bound_to(track.site.building):
+            suite = _write_suite(track, form, make_folder(folder / "form"))
     try:
-        found = run_search(job, spec.search_limit_s, track.stop_requested, spec.worker)
+        with _left_alone(track.site):
+            found = run_search(_job(track, form, own, suite), spec.search_limit_s, track.stop_requested, spec.worker)
     except SearchFailedError as error:
         return replace(finding, outcome=Outcome.RUN_FAILED, error=f"its search failed: {error}")
     if found is None:
@@ -174,9 +199,35 @@ def _search(track: Track, index: int, workload: Workload, suite: Path, folder: P
     if found.program is None:
         return replace(finding, outcome=Outcome.BUILD_FAILED, error=f"all of its {found.trials} trials failed")
     try:
-        return replace(finding, program=track.site.preparation.verified(workload, found.program))
+        return replace(finding, program=track.site.preparation.verified(form, found.program))
     except NotPreparedError as error:
         return replace(finding, outcome=error.outcome, error=str(error))
+
+
+@contextmanager
+def _left_alone(site: Site) -> Iterator[None]:
+    """Leave a board to another agent meanwhile: it takes one at a time.
+
+    Raises:
+        DeviceStartError: the board can't be used any more.
+    """
+    if not isinstance(site.transport, AgentTransport):
+        yield
+        return
+    site.transport.close()
+    try:
+        yield
+    finally:
+        site.transport.start()
+
+
+def _job(track: Track, form: Workload, folder: Path, suite: Path) -> SearchJob:
+    site, spec = track.site, track.spec
+    cores = (*site.building, *site.measuring)
+    job = SearchJob(form.key, track.peer_target, spec.trials, spec.seed, str(folder), str(suite), cores, spec.intrinsic)
+    if not isinstance(site.transport, AgentTransport):
+        return job
+    return replace(job, way=way_to_json(site.transport.way), probe=site.probes.peak_program)
 
 
 def _keep_database(database: Path, folder: Path) -> None:
@@ -195,7 +246,7 @@ def _time(
     programs = (probes.peak_program, *(finding.program for finding in able if finding.program))
     reply = _run(track, Request(programs, track.spec.timing, _session_limit_s(track.spec.timing, workload, programs)))
     taken = dict(zip((finding.name for finding in able), reply.times_s[1:], strict=True))
-    entrants = tuple(finding.entrant(workload.key, taken.get(finding.name, ())) for finding in findings)
+    entrants = tuple(finding.entrant(taken.get(finding.name, ())) for finding in findings)
     return entrants, tuple(probes.peak.work / time_s for time_s in reply.times_s[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from results.search import Leg
 from rpc.request import Capabilities
 from schedules.target import Target, target_for
 from schedules.x86.amx import PROFILE as AMX_PROFILE
-from tuner.bench.site import open_site
+from tuner.bench.gpu.site import open_gpu_site
+from tuner.bench.site import Site, open_site
 from tuner.folders import work_folder
 from tuner.metaschedule.leg import Track, run_leg
 from tuner.metaschedule.process import require_metaschedule
@@ -29,10 +31,11 @@ def run_race(spec: RaceSpec, results: Path, listen: Callable[[Leg], None], stop_
         NoMetaScheduleError: it is not installed.
         BenchError: the race can't start here, or can't go on.
         CampaignError: a campaign can't.
+        DeviceStartError: the GPU can't be used.
         StoreError: the records can't be read or written.
     """
     require_metaschedule()
-    with open_site(results, "race", spec.profile) as site:
+    with _site(spec, results) as site:
         track = Track(
             name=datetime.now(UTC).strftime("race-%Y%m%dT%H%M%S.%f"),
             spec=spec,
@@ -49,6 +52,12 @@ def run_race(spec: RaceSpec, results: Path, listen: Callable[[Leg], None], stop_
                 break
             listen(leg)
         return track.name
+
+
+def _site(spec: RaceSpec, results: Path) -> AbstractContextManager[Site]:
+    if spec.board is not None:
+        return open_gpu_site(spec.board, results, "race", spec.profile)
+    return open_site(results, "race", spec.profile)
 
 
 def _peer_target(target: Target, device: Capabilities) -> Target:

@@ -1,42 +1,24 @@
-"""A search by MetaSchedule with the rules that TVM has for x86, but with an exact dot product. This module imports TVM.
-
-Source of the rules: TVM, src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc and postproc/postproc.cc. Kernels have
-one thread here, so no rule makes loops parallel.
-"""
+"""A search by MetaSchedule, whatever it is for. This module imports TVM."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import signal
-import tempfile
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import tvm
-from tvm.driver import build as build_module
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.meta_schedule import mutator, postproc, schedule_rule
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
-from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from compiler.linker import link_module
-from rpc import processes
-from tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
-from tuner.campaign.workshop import BUILD_LIMIT_S
 from tuner.lab.metaschedule import FAILED_S
 from tuner.metaschedule.job import SearchJob
+from tuner.metaschedule.means import INTRINSICS, Means
 
 # Candidates between two lessons of its cost model. TVM's own 64 would leave short searches without any.
 BATCH = 16
 # Of its evolution, TVM's own; for searches of a few trials, fewer for each.
 POPULATION, POPULATION_PER_TRIAL = 512, 32
-UNROLL_STEPS = [0, 16, 64, 512]
-MOST_INNERMOST = 64
-TASK = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,109 +35,25 @@ class Searched:
     search_s: float
 
 
-def search(function: Any, job: SearchJob, intrinsic: str | None, work: Path) -> Searched:
+def search(function: Any, job: SearchJob, means: Means, work: Path) -> Searched:
     """Search schedules of a function; `work` takes the database and what is built meanwhile."""
     # What `tune_tir` would import: 15 s of intrinsics for GPUs, which are start-up and no search.
-    importlib.import_module("tvm.s_tir.tensor_intrin")
-    target, builder, runner = tvm_target(job), _builder(len(job.cores)), _runner(job.cores[-1])
+    importlib.import_module(INTRINSICS)
     started = time.monotonic()
     database = ms.tune_tir(
         function,
-        target,
+        means.target,
         str(work),
         max_trials_global=job.trials,
         num_trials_per_iter=min(BATCH, job.trials),
-        builder=builder,
-        runner=runner,
-        space=_space(intrinsic),
+        builder=means.builder,
+        runner=means.runner,
+        space=means.space,
         strategy=EvolutionarySearch(population_size=min(POPULATION, POPULATION_PER_TRIAL * job.trials)),
         num_tuning_cores=len(job.cores),
         seed=job.seed,
     )
     search_s = time.monotonic() - started
     failed = [min(map(float, record.run_secs)) >= FAILED_S for record in database.get_all_tuning_records()]
-    best = None if all(failed) else ms.tir_integration.compile_tir(database, function, target).mod
+    best = None if all(failed) else ms.tir_integration.compile_tir(database, function, means.target).mod
     return Searched(best, len(failed), sum(failed), search_s)
-
-
-def tvm_target(job: SearchJob) -> Any:
-    return tvm.target.Target({**job.target.tvm, "num-cores": job.target.threads})
-
-
-def build_candidate(module: Any, target: Any, _params: Any) -> Any:
-    """Code of a scheduled module. TVM's own function loads its intrinsics for GPUs first, which takes 15 s."""
-    return build_module(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module), target=target)
-
-
-def export_candidate(module: Any) -> str:
-    """Link code in a new folder; the path of the library."""
-    library = Path(tempfile.mkdtemp()) / "candidate.so"
-    link_module(module, library)
-    return str(library)
-
-
-def _space(intrinsic: str | None) -> Any:
-    """All that TVM's rules for x86 make; without an intrinsic what those for any CPU make."""
-    rules = schedule_rule
-    reuse = rules.ReuseType(req="may", levels=[1, 2], scope="global")
-    tiling = {"structure": "SSRSRS", "max_innermost_factor": MOST_INNERMOST, "reuse_write": reuse}
-    tensorized = [rules.MultiLevelTilingWithIntrin(intrinsic, **tiling)] if intrinsic else []
-    return ms.space_generator.PostOrderApply(
-        sch_rules=[
-            rules.ApplyCustomRule(),
-            rules.InlineConstantScalars(),
-            rules.AutoInline(
-                into_producer=False,
-                into_consumer=True,
-                inline_const_tensor=True,
-                disallow_if_then_else=True,
-                require_injective=True,
-                require_ordered=True,
-                disallow_op=["tirx.exp"],
-            ),
-            rules.AddRFactor(max_jobs_per_core=16, max_innermost_factor=MOST_INNERMOST),
-            *tensorized,
-            rules.MultiLevelTiling(**tiling),
-            rules.ParallelizeVectorizeUnroll(
-                max_jobs_per_core=-1, max_vectorize_extent=64, unroll_max_steps=UNROLL_STEPS, unroll_explicit=True
-            ),
-            rules.RandomComputeLocation(),
-        ],
-        postprocs=[
-            postproc.DisallowDynamicLoop(),
-            postproc.RewriteParallelVectorizeUnroll(),
-            postproc.RewriteReductionBlock(),
-            postproc.RewriteTensorize(vectorize_init_loop=True),
-            postproc.RewriteLayout(),
-        ],
-        mutator_probs=mutator.Mutator.create("llvm"),
-    )
-
-
-def _builder(workers: int) -> Any:
-    return ms.builder.LocalBuilder(
-        max_workers=workers,
-        timeout_sec=BUILD_LIMIT_S,
-        f_build=build_candidate,
-        f_export=export_candidate,
-        initializer=_end_with_parent,
-    )
-
-
-def _runner(core: int) -> Any:
-    """Times candidates as trials of a campaign are timed."""
-    timing = ms.runner.EvaluatorConfig(
-        number=1, repeat=TRIAL_TIMING.repeats, min_repeat_ms=round(TRIAL_TIMING.min_repeat_s * 1e3)
-    )
-    return ms.runner.LocalRunner(
-        timeout_sec=SESSION_LIMIT_S, evaluator_config=timing, initializer=partial(_bind_to, core)
-    )
-
-
-def _bind_to(core: int) -> None:
-    _end_with_parent()
-    os.sched_setaffinity(0, [core])
-
-
-def _end_with_parent() -> None:
-    processes.signal_when_parent_ends(signal.SIGKILL)

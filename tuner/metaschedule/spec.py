@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rpc.inventory import Board
 from rpc.request import Timing
 from schedules.workload import Workload
 from tuner.errors import BenchSpecError
@@ -15,6 +16,8 @@ TRIALS = (1, 10_000)
 TIMING = Timing(repeats=20, min_repeat_s=0.02)
 # MetaSchedule needs half a minute to start, and for each trial some seconds of search, build and run.
 START_LIMIT_S, TRIAL_LIMIT_S = 300.0, 15.0
+# For a GPU each proposal is lowered to be checked, and code is longer.
+GPU_TIMES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,11 @@ class RaceSpec:
     Attributes:
         trials: budget of a layer, the same for both.
         timing: rounds, and how long each kernel computes in each of them.
-        profile: of this library's target; the best for this CPU if None.
+        profile: of this library's target; the best for this CPU, or for the GPU, if None.
         start_limit_s, trial_limit_s: what a search of MetaSchedule may take, and for each trial in addition.
         intrinsic: a tensor intrinsic of TVM's for MetaSchedule, in place of the exact one; empty for that.
         worker: the module that is run as MetaSchedule's process.
+        board: a GPU of this machine; None: its CPU.
     """
 
     layers: tuple[Workload, ...]
@@ -39,6 +43,7 @@ class RaceSpec:
     trial_limit_s: float = TRIAL_LIMIT_S
     intrinsic: str = ""
     worker: str = WORKER
+    board: Board | None = None
 
     def __post_init__(self) -> None:
         least, most = TRIALS
@@ -48,4 +53,5 @@ class RaceSpec:
     @property
     def search_limit_s(self) -> float:
         """Of MetaSchedule's search of one layer."""
-        return self.start_limit_s + self.trials * self.trial_limit_s
+        times = 1 if self.board is None else GPU_TIMES
+        return self.start_limit_s + self.trials * times * self.trial_limit_s

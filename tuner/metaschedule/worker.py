@@ -11,18 +11,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from compiler.linker import link_module
+from compiler.nvrtc import compile_cubin
 from results.atomic import write_atomic
 from rpc import processes
-from rpc.request import Program
+from rpc.request import Case, Program
 from schedules.template import Rejection
 from schedules.workload import parse_workload
-from tuner.metaschedule.form import PeerForm, peer_form
+from tuner.metaschedule.form import peer_form
 from tuner.metaschedule.job import DATABASE, FOUND_FILE, Found, SearchJob, found_to_json, job_from_json
+from tuner.metaschedule.means import TASK, Means
 from tuner.verify import write_cases
 
 
@@ -45,30 +47,43 @@ def main(run: Callable[[SearchJob], Found] | None = None) -> None:
     write_atomic(Path(job.folder) / FOUND_FILE, found_to_json(found))
 
 
-def search_layer(job: SearchJob) -> Found:
-    """Search a layer and build the best candidate with the cases of the suite."""
-    from tuner.metaschedule.definition import layer_function
-    from tuner.metaschedule.intrinsic import register_dot
+def search_layer(job: SearchJob, compile_source: Callable[[str, str], bytes] = compile_cubin) -> Found:
+    """Search a layer and build the best candidate with the cases of the suite.
+
+    Args:
+        compile_source: makes machine code of CUDA C++ for an architecture.
+    """
+    from tuner.metaschedule.definition import kernel_of, layer_function
     from tuner.metaschedule.search import search
 
-    form = peer_form(parse_workload(job.workload), job.target)
+    workload = parse_workload(job.workload)
+    form = peer_form(workload, job.target)
     if isinstance(form, Rejection):
         raise ValueError(form.reason)
-    work = Path(job.folder) / DATABASE
+    folder, function = Path(job.folder), layer_function(form)
+    cases = write_cases(workload, kernel_of(form, function), Path(job.suite), folder)
+    work = folder / DATABASE
     work.mkdir()
-    searched = search(layer_function(form), job, job.intrinsic or register_dot(job.target), work)
-    program = None if searched.best is None else _build(searched.best, form, job)
+    with _means(job, cases, compile_source) as means:
+        searched = search(function, job, means, work)
+        program = None if searched.best is None else _build(searched.best, folder / "best.so", cases, means)
     return Found(searched.trials, searched.failed, searched.search_s, program, version("apache-tvm"))
 
 
-def _build(best: Any, form: PeerForm, job: SearchJob) -> Program:
-    from tuner.metaschedule.definition import kernel_of
-    from tuner.metaschedule.search import TASK, build_candidate, tvm_target
+def _means(
+    job: SearchJob, cases: tuple[Case, ...], compile_source: Callable[[str, str], bytes]
+) -> AbstractContextManager[Means]:
+    if job.way is not None:
+        from tuner.metaschedule.gpu import gpu_means
 
-    folder = Path(job.folder)
-    library = folder / "best.so"
-    link_module(build_candidate(best, tvm_target(job), None), library)
-    cases = write_cases(parse_workload(job.workload), kernel_of(form, best[TASK]), Path(job.suite), folder)
+        return gpu_means(job, cases, compile_source)
+    from tuner.metaschedule.cpu import cpu_means
+
+    return nullcontext(cpu_means(job))
+
+
+def _build(best: Any, library: Path, cases: tuple[Case, ...], means: Means) -> Program:
+    means.link(best, library)
     return Program(str(library), hashlib.sha256(library.read_bytes()).hexdigest(), TASK, cases)
 
 
