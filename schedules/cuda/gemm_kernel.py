@@ -86,8 +86,8 @@ class _GemmWriter:
         for step in range(ahead):
             copy(T.int32(step), step)
         with T.serial(0, count) as step:
-            # This thread's copies of the step have arrived; behind the barrier, everybody's have. And the products of the
-            # step whose stage is filled next are done, everybody's.
+            # This thread's copies of the step have arrived; behind the barrier, everybody's have. And everybody is done
+            # with the products of the step whose stage is filled next.
             instructions.wait(ahead - 1)
             if form.is_grouped:
                 instructions.publish()
