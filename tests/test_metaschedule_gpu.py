@@ -19,12 +19,14 @@ from thinned import one_in
 
 from compiler import nvrtc
 from results.record import Outcome
+from rpc.errors import DeviceStartError
 from rpc.fake import FakeTransport
 from rpc.inventory import Board, TransportKind
 from rpc.request import Case, Reply, Request
 from schedules.target import gpu_target
 from schedules.template import Kernel, Rejection
 from schedules.workload import Workload, parse_workload
+from tuner.metaschedule import leg
 from tuner.metaschedule.form import peer_form, peer_workload
 from tuner.metaschedule.job import SearchJob
 from tuner.metaschedule.spec import RaceSpec
@@ -246,6 +248,20 @@ class TestBoardRunner:
     def test_a_board_that_stays_away_ends_the_search(self, library: Path) -> None:
         with pytest.raises(RuntimeError, match="the device was lost: injected: device_lost"):
             self.results(library, [Outcome.DEVICE_LOST] * 2)
+
+
+def test_a_board_is_waited_for_that_another_agent_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leg, "BACK_EVERY_S", 0.01)
+    monkeypatch.setattr(leg, "BACK_LIMIT_S", 0.1)
+    waits = iter([True, True, False])
+
+    def start() -> None:
+        if next(waits, True):
+            raise DeviceStartError("another agent is at work here")
+
+    leg.start_again(start)
+    with pytest.raises(DeviceStartError, match="another agent"):
+        leg.start_again(start)
 
 
 def test_a_search_has_more_time_for_a_gpu() -> None:

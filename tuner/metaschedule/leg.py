@@ -6,6 +6,7 @@ No layer learns from another one, on either side.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from results.search import Effort, Leg
 from results.store import SqliteStore
 from rpc.board_way import way_to_json
+from rpc.errors import DeviceStartError
 from rpc.local import LocalTransport
 from rpc.request import Program, Reply, Request, Timing
 from rpc.ssh import AgentTransport
@@ -44,6 +46,8 @@ from tuner.metaschedule.spec import PEER_NAME, RaceSpec
 # Rounds take a little longer than the calls in them, and each kernel looks for its number of calls first.
 TURN_OVERHEAD = 4
 NOT_RUN = Effort()
+# Until a board's agent has left that a search had.
+BACK_LIMIT_S, BACK_EVERY_S = 10.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,25 @@ def _left_alone(site: Site) -> Iterator[None]:
     try:
         yield
     finally:
-        site.transport.start()
+        start_again(site.transport.start)
+
+
+def start_again(start: Callable[[], object]) -> None:
+    """Start a board that another agent is about to leave: that of a search that was killed ends a moment later.
+
+    Raises:
+        DeviceStartError: it does not start within `BACK_LIMIT_S`.
+    """
+    deadline = time.monotonic() + BACK_LIMIT_S
+    while True:
+        try:
+            start()
+        except DeviceStartError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(BACK_EVERY_S)
+        else:
+            return
 
 
 def _job(track: Track, form: Workload, folder: Path, suite: Path) -> SearchJob:
