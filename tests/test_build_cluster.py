@@ -16,8 +16,10 @@ from test_build_contract import build_suite, candidate_job, collect
 from results.record import Outcome, Trial
 from results.store import SqliteStore
 from schedules.target import Target
+from tuner.build import cluster as cluster_pools
 from tuner.build.cluster import ClusterPool, checked_address
 from tuner.build.job import Job
+from tuner.cli.program import run
 from tuner.errors import BuildClusterError
 
 pytest.importorskip("distributed", reason="needs the extra `dask`")
@@ -141,16 +143,25 @@ def test_a_campaign_is_the_same_on_a_cluster_whose_workers_die(cluster: DaskProc
         ("127.0.0.1", 2, "a build cluster has an address such as tcp://127.0.0.1:8786: 127.0.0.1"),
     ],
 )
-def test_a_cluster_that_can_not_be_used_is_one_line(address: str, code: int, message: str, tmp_path: Path) -> None:
-    table = write_table(tmp_path / "small.json")
-    ended = int8tune("tune", table, "--results", tmp_path / "results", "--build-cluster", address)
-    assert ended.code == code
-    assert len(ended.errors) == 1
-    assert message in ended.errors[0]
-    assert ended.err.splitlines()[-1].startswith("hint: ")
+def test_a_cluster_that_can_not_be_used_is_one_line(
+    address: str,
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cluster_pools, "CONNECT_LIMIT_S", 1.0)
+    table, results = write_table(tmp_path / "small.json"), tmp_path / "results"
+    assert run(["tune", str(table), "--results", str(results), "--build-cluster", address]) == code
+    lines = capsys.readouterr().err.splitlines()
+    (error,) = [line for line in lines if line.startswith("error: ")]
+    assert message in error
+    assert lines[-1].startswith("hint: ")
 
 
-def test_a_cluster_without_workers_is_said_so(cluster: DaskProcesses) -> None:
+def test_a_cluster_without_workers_is_said_so(cluster: DaskProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_pools, "CONNECT_LIMIT_S", 1.0)
     with pytest.raises(BuildClusterError, match="no worker has joined the build cluster: "):
         ClusterPool(cluster.address).__enter__()
 

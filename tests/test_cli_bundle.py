@@ -17,7 +17,7 @@ from results.store import SqliteStore
 from rpc.bundle.archive import open_bundle, own_bytes
 from rpc.bundle.manifest import Manifest
 
-TRIALS = 9
+TRIALS = 5
 LAYERS = 1
 PEAKS = 5
 TARGET = "generic"

@@ -155,6 +155,7 @@ class TestRecording:
             read_recording(path)
         assert message in str(raised.value)
 
+    @pytest.mark.slow
     def test_a_campaign_is_exported(self, tmp_path: Path) -> None:
         table = tmp_path / "one.json"
         layer = {"name": "a", "count": 1, "workload": SMALL[0]}

@@ -111,7 +111,7 @@ def built(key: str, seed: int, folder: Path, edit: Callable[[str], str] = lambda
     return EmulatedGpu(workload, kernel, None, entry), sources[0]
 
 
-@pytest.mark.parametrize(("key", "seed"), one_in(3, itertools.product(LAYERS, (WARP, WARPS))))
+@pytest.mark.parametrize(("key", "seed"), one_in(10, itertools.product(LAYERS, (WARP, WARPS))))
 def test_schedules_for_tensor_cores_are_exact(key: str, seed: int, tmp_path: Path) -> None:
     kernel, source = built(key, seed, tmp_path)
     assert "nvcuda::wmma::mma_sync" in source
@@ -134,7 +134,7 @@ def edited(fault: str, source: str) -> str:
     return wrong
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", one_in(5, FAULTS))
 def test_a_kernel_with_a_fault_is_caught(fault: str, tmp_path: Path) -> None:
     kernel, source = built(LAYERS[0], WARPS, tmp_path, partial(edited, fault))
     assert "__launch_bounds__(64)" in source
@@ -150,7 +150,7 @@ def machine_code(source: str, arch: str, folder: Path) -> list[str]:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("arch", one_in(3, ["sm_75", "sm_80", "sm_90a"]))
 def test_a_warps_products_compile_to_those_of_tensor_cores(arch: str, tmp_path: Path) -> None:
     _, source = built(LAYERS[0], WARP, tmp_path)
     assert any(instruction.startswith("IMMA") for instruction in machine_code(source, arch, tmp_path))
@@ -158,8 +158,9 @@ def test_a_warps_products_compile_to_those_of_tensor_cores(arch: str, tmp_path: 
 
 @needs_nvrtc
 @pytest.mark.skipif(not TOOLKIT.is_file(), reason=f"needs NVIDIA's header: {TOOLKIT}")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
-@pytest.mark.parametrize("order", ["col_major", "row_major"])
+@pytest.mark.parametrize(
+    ("arch", "order"), one_in(4, itertools.product(["sm_75", "sm_90a"], ["col_major", "row_major"]))
+)
 def test_the_header_makes_the_code_that_nvidias_makes(
     arch: str, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,7 +117,7 @@ class TestContract:
         if template.rejects(workload, target) is None:
             assert build(workload, target, template=template).wrong_cases() == []
 
-    @pytest.mark.parametrize("examples", [12, pytest.param(40, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("examples", [8, pytest.param(40, marks=pytest.mark.slow)])
     def test_drawn_layers_and_configs_are_exact(self, template: Template, examples: int) -> None:
         target = host_target(profile_of(template))
         layers = st.sampled_from(operators_of(template)).flatmap(workloads)
