@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+
+from tuner.cli.program import run
 
 CONV = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
@@ -56,6 +60,13 @@ def int8tune(
         check=False,
     )
     return Ended(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
+
+
+def in_process(*arguments: object) -> Ended:
+    """Run the program to its end without a process of its own, where what it says is all that matters."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = run([str(argument) for argument in arguments])
+    return Ended(code, out.getvalue(), err.getvalue())
 
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_program import CONV, Ended, int8tune, write_table
+from cli_program import CONV, Ended, in_process, int8tune, write_table
 
 from results.store import SqliteStore
 from tuner.cli.program import run
@@ -71,7 +71,7 @@ def test_what_was_typed_is_checked_first(
 
 
 def test_a_target_must_be_known(table: Path, tmp_path: Path) -> None:
-    ended = int8tune("tune", table, "--results", tmp_path / "results", "--target", "x87")
+    ended = in_process("tune", table, "--results", tmp_path / "results", "--target", "x87")
     assert_failed(
         ended,
         2,
@@ -117,13 +117,13 @@ def test_names_that_are_not_there(tmp_path: Path, words: str, message: str) -> N
 )
 def test_a_table_with_a_fault_is_refused(tmp_path: Path, layer: dict[str, object], message: str) -> None:
     table = write_table(tmp_path / "table.json", [layer])
-    assert_failed(int8tune("tune", table, "--results", tmp_path / "results"), 1, message)
+    assert_failed(in_process("tune", table, "--results", tmp_path / "results"), 1, message)
     assert not (tmp_path / "results").exists()
 
 
 def test_every_fault_of_a_table_has_its_line(tmp_path: Path) -> None:
     table = write_table(tmp_path / "table.json", [{"name": "a", "count": 0, "workload": "x"}, {"name": "b"}])
-    ended = int8tune("layers", table)
+    ended = in_process("layers", table)
     assert ended.code == 1
     assert len(ended.errors) == 4
     assert all(line.startswith(f"error: {table}: layers[") for line in ended.errors)
@@ -141,7 +141,7 @@ def test_every_fault_of_a_table_has_its_line(tmp_path: Path) -> None:
     ],
 )
 def test_control_characters_never_reach_the_terminal(words: list[str]) -> None:
-    ended = int8tune(*words)
+    ended = in_process(*words)
     assert ended.code in (1, 2)
     assert "owned" in ended.errors[0]
     assert all(line.isprintable() for line in ended.err.splitlines())
@@ -151,7 +151,7 @@ def test_a_results_folder_that_is_a_file(table: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     message = f"the results folder can't be made .there is a file of this name.: {file}"
-    assert_failed(int8tune("tune", table, "--results", file), 1, message)
+    assert_failed(in_process("tune", table, "--results", file), 1, message)
     assert file.read_text() == "mine"
 
 
@@ -159,7 +159,7 @@ def test_records_of_another_program(table: Path, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "records.db") as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")
     before = (tmp_path / "records.db").read_bytes()
-    ended = int8tune("tune", table, "--results", tmp_path)
+    ended = in_process("tune", table, "--results", tmp_path)
     assert_failed(ended, 1, f"the SQLite file of another program .*: {tmp_path}/records.db")
     assert (tmp_path / "records.db").read_bytes() == before
 
@@ -168,7 +168,7 @@ def test_records_of_a_newer_version(table: Path, tmp_path: Path) -> None:
     SqliteStore(tmp_path / "records.db").close()
     with sqlite3.connect(tmp_path / "records.db") as connection:
         connection.execute("PRAGMA user_version=99")
-    ended = int8tune("tune", table, "--results", tmp_path)
+    ended = in_process("tune", table, "--results", tmp_path)
     assert_failed(ended, 1, f"written by a newer version of this program .schema 99.*: {tmp_path}/records.db")
     assert "pip install --upgrade" in ended.err
 
@@ -178,30 +178,30 @@ def test_damaged_records(table: Path, tmp_path: Path) -> None:
     data = bytearray((tmp_path / "records.db").read_bytes())
     data[100:4000] = bytes(3900)
     (tmp_path / "records.db").write_bytes(data)
-    ended = int8tune("tune", table, "--results", tmp_path)
+    ended = in_process("tune", table, "--results", tmp_path)
     assert_failed(ended, 1, f"the results file is damaged .*: {tmp_path}/records.db")
     assert (tmp_path / "records.db").read_bytes() == data
 
 
 def test_records_that_another_process_writes(table: Path, tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "records.db"):
-        ended = int8tune("tune", table, "--results", tmp_path)
+        ended = in_process("tune", table, "--results", tmp_path)
     assert_failed(ended, 1, rf"another process is writing to this file \(host .*, pid {os.getpid()}, since .*\): .*")
 
 
 def test_a_campaign_must_be_in_the_records(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "records.db").close()
     page = tmp_path / "page.html"
-    none = int8tune("report", page, "--results", tmp_path)
+    none = in_process("report", page, "--results", tmp_path)
     assert_failed(none, 1, "choose a campaign with --campaign, the records have: none")
-    unknown = int8tune("results", "best", "--results", tmp_path, "--campaign", "x")
+    unknown = in_process("results", "best", "--results", tmp_path, "--campaign", "x")
     assert_failed(unknown, 1, "no such campaign, the records have none: x")
     assert not page.exists()
 
 
 def test_a_report_needs_its_folder(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).parent / "data" / "store_v1.db", tmp_path / "records.db")
-    ended = int8tune("report", tmp_path / "missing" / "page.html", "--results", tmp_path)
+    ended = in_process("report", tmp_path / "missing" / "page.html", "--results", tmp_path)
     assert_failed(ended, 1, "the file can't be written .No such file or directory.: .*/missing/page.html")
 
 
@@ -234,15 +234,15 @@ def mounted(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.mark.parametrize("mounted", ["ro"], indirect=True)
 def test_a_folder_that_can_not_be_written(table: Path, mounted: Path) -> None:
-    ended = int8tune("tune", table, "--results", mounted)
+    ended = in_process("tune", table, "--results", mounted)
     assert_failed(ended, 1, r".*\(Read-only file system\): .*")
-    ended = int8tune("tune", table, "--results", mounted / "results")
+    ended = in_process("tune", table, "--results", mounted / "results")
     assert_failed(ended, 1, r"the results folder can't be made \(Read-only file system\): .*")
 
 
 @pytest.mark.parametrize("mounted", ["size=64k"], indirect=True)
 def test_a_full_disk(table: Path, mounted: Path) -> None:
-    ended = int8tune("tune", table, "--results", mounted, "--trials", 3)
+    ended = in_process("tune", table, "--results", mounted, "--trials", 3)
     assert ended.code == 1
     assert len(ended.err.splitlines()) == 2
     assert "hint: " in ended.err
@@ -266,8 +266,8 @@ def test_data_that_can_not_be_written_is_an_error() -> None:
 
 
 def test_a_traceback_is_shown_only_on_demand(tmp_path: Path) -> None:
-    quiet = int8tune("layers", tmp_path / "missing.json")
-    loud = int8tune("layers", tmp_path / "missing.json", "--debug")
+    quiet = in_process("layers", tmp_path / "missing.json")
+    loud = in_process("layers", tmp_path / "missing.json", "--debug")
     assert "Traceback" not in quiet.err
     assert loud.err.startswith("Traceback (most recent call last):")
     assert loud.err.endswith(quiet.err)
