@@ -32,8 +32,9 @@ THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 32, 6
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
 PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}
 SHARED_BYTES, CACHE_BYTES = 128, 32
-# Cycles from a copy's beginning to its end, and of a launch: guesses, of the order of what is published.
-COPY_CYCLES, LAUNCH_CYCLES = 600, 3000
+# Cycles from a copy's beginning to its end, of a step's waits and barrier, and of a launch: guesses, of the order of what
+# is published.
+COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
 MOST_PARTIAL_SUMS = 1 << 28
 Rule = tuple[str, Callable[[GemmForm], bool]]
 
@@ -145,7 +146,7 @@ def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
     waves = math.ceil(form.blocks / (resident * gpu.multiprocessors))
     together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
     outputs = form.block_rows * form.block_channels / SHARED_BYTES
-    block = form.split_steps * max(together * step, waiting) + COPY_CYCLES + together * outputs
+    block = form.split_steps * (max(together * step, waiting) + STEP_CYCLES) + COPY_CYCLES + together * outputs
     return waves * block + (LAUNCH_CYCLES if form.splits > 1 else 0)
 
 
