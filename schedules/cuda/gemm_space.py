@@ -32,8 +32,8 @@ THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 32, 6
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
 PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}
 SHARED_BYTES, CACHE_BYTES = 128, 32
-# Cycles from a copy's beginning to its end, of a step's waits and barrier, and of a launch: guesses, of the order of what
-# is published.
+# Cycles from a copy's beginning to its end, of a step's waits and barrier, and of a launch: guesses, of the order of
+# what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
 MOST_PARTIAL_SUMS = 1 << 28
 Rule = tuple[str, Callable[[GemmForm], bool]]
