@@ -169,19 +169,23 @@ def _multiply_add_probe(lanes: int, threads: int) -> Probe:
 
 
 def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
-    """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32.
-
-    All but what is read last are zeros: the sum is known, and shows whether all was read.
-    """
+    """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32."""
     from schedules.compute_probes import read_lines
 
     if target.gpu is not None:
         return _gpu_bandwidth_probe(target.gpu, size_bytes)
     chains = READ_REGISTERS * 4 * target.vector_lanes // LINE_BYTES
     lines = max(chains, size_bytes // LINE_BYTES // chains * chains)
-    data = np.zeros((lines, LINE_BYTES // 4), np.int32)
-    data[-chains:] = expected = np.arange(1, chains * LINE_BYTES // 4 + 1, dtype=np.int32).reshape(chains, -1)
-    return Probe(read_lines(lines, LINE_BYTES // 4, chains), (data,), expected, data.nbytes)
+    words = LINE_BYTES // 4
+    data = np.arange(lines * words, dtype=np.int32).reshape(lines, words)
+    expected = _sums_of_counting(lines // chains, chains * words).reshape(chains, words)
+    return Probe(read_lines(lines, words, chains), (data,), expected, data.nbytes)
+
+
+def _sums_of_counting(rounds: int, width: int) -> npt.NDArray[np.int32]:
+    """What 0, 1, 2, ... in `rounds` rows of `width` add up to, column by column, in the low 32 bits."""
+    sums = (width * (rounds * (rounds - 1) // 2) + rounds * np.arange(width, dtype=object)) & 0xFFFFFFFF
+    return sums.astype(np.uint32).view(np.int32)
 
 
 def _gpu_bandwidth_probe(gpu: Gpu, size_bytes: int) -> Probe:
@@ -190,6 +194,6 @@ def _gpu_bandwidth_probe(gpu: Gpu, size_bytes: int) -> Probe:
     blocks = GPU_BLOCKS * gpu.multiprocessors
     count, words = blocks * GPU_THREADS, READ_BYTES // 4
     rounds = max(1, size_bytes // (count * READ_BYTES))
-    data = np.zeros(rounds * count * words, np.int32)
-    data[-count * words :] = expected = np.arange(1, count * words + 1, dtype=np.int32)
+    data = np.arange(rounds * count * words, dtype=np.int32)
+    expected = _sums_of_counting(rounds, count * words)
     return Probe(write_read(blocks, GPU_THREADS, rounds), (data,), expected, data.nbytes)

@@ -19,7 +19,7 @@ from results.memory import MemoryStore
 from results.record import Candidate, Trial
 from schedules.target import Target
 from schedules.workload import parse_workload
-from tuner.models.ranking import DEFAULTS, MOST_RIVALS, candidates, rank
+from tuner.models.ranking import MIXTURE, MOST_RIVALS, candidates, rank
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 pytestmark = pytest.mark.alone
@@ -88,7 +88,6 @@ def test_the_fastest_set_stays(native: Target, tmp_path: Path) -> None:
     ranking = rank(graph, native, choices, cores, [sample], tmp_path)
     assert list(ranking.times_s) == ["defaults", "choice 1", "the best of each"]
     assert ranking.times_s[ranking.best.name] == min(ranking.times_s.values())
-    # Profiles of layers of a microsecond don't say how much is saved, but that nothing is lost.
-    assert 0 < ranking.predicted_s <= ranking.times_s[DEFAULTS]
+    assert 0.5 < ranking.predicted_s / ranking.times_s[MIXTURE] < 2
     for workload, options in choices.items():
         assert ranking.best.chosen.choose(workload).config in [choice.config for choice in options]

@@ -45,7 +45,7 @@ LONG = Timing(repeats=5, min_repeat_s=0.02)
 MEMORY_BYTES = 256 << 20
 ROUNDS = 2
 # By how much the canary is late at least beside another process; and how often it is asked whether it is alone.
-BESIDE, TRIES, TRIES_BESIDE = 1.5, 20, 2
+BESIDE, TRIES, TRIES_BESIDE = 1.5, 20, 4
 
 
 @dataclass(frozen=True, slots=True)
