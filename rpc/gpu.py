@@ -10,6 +10,7 @@ from rpc.foreign_text import one_line
 
 _ARCHITECTURE = re.compile(r"sm_(\d{1,2})(\d)")
 _BYTES = re.compile(r"\d{1,15}")
+_COUNT = re.compile(r"[1-9][0-9]{0,3}")
 _TOLD = ("gpu", "gpu_driver", "gpu_runtime", "gpu_multiprocessors", "gpu_clock_khz", "gpu_memory_bytes")
 _STATE = ("gpu_clock_hz", "gpu_memory_clock_hz", "gpu_temperature_c", "gpu_power_w", "gpu_throttle_reasons")
 _LARGEST = 1e15
@@ -18,13 +19,18 @@ LONGEST_LINE = 200
 
 
 def gpu_features(about: Mapping[str, str]) -> frozenset[str]:
-    """The architectures whose code the GPU runs, such as `cuda_sm_80` and `cuda_sm_86`; none where there is no GPU.
+    """The architectures whose code the GPU runs, such as `cuda_sm_80` and `cuda_sm_86`, and how many multiprocessors it
+    has, such as `cuda_multiprocessors_84`; none where there is no GPU.
 
     Code for one architecture runs on those of the same major version with an equal or higher minor one (CUDA C++
     Programming Guide, "Binary Compatibility").
     """
     match = _ARCHITECTURE.fullmatch(about.get("gpu_architecture", ""))
-    return frozenset(f"cuda_sm_{match[1]}{minor}" for minor in range(int(match[2]) + 1)) if match else frozenset()
+    if not match:
+        return frozenset()
+    written = about.get("gpu_multiprocessors", "")
+    count = {f"cuda_multiprocessors_{written}"} if _COUNT.fullmatch(written) else set()
+    return frozenset(f"cuda_sm_{match[1]}{minor}" for minor in range(int(match[2]) + 1)) | count
 
 
 def gpu_cache_bytes(about: Mapping[str, str]) -> dict[str, int]:

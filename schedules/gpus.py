@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-# A device with a GPU has a feature for each architecture whose code it runs, such as `cuda_sm_80`.
+# A device with a GPU has a feature for each architecture whose code it runs, such as `cuda_sm_80`, and one that counts
+# its multiprocessors, such as `cuda_multiprocessors_108`.
 GPU_FEATURE = "cuda_"
+_COUNT = f"{GPU_FEATURE}multiprocessors_"
 WARP = 32
 # Threads that multiply matrices together on Hopper.
 GROUP = 4 * WARP
@@ -18,6 +20,8 @@ MOST_THREADS = 1024
 # Along the second and the third axis of a grid; the first one may have 2^31 - 1 blocks.
 MOST_BLOCKS_BESIDE = 65535
 REGISTERS_OF_A_MULTIPROCESSOR = 65536
+# More than any GPU has.
+MOST_MULTIPROCESSORS = 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class Gpu:
         shared_bytes: shared memory of a multiprocessor; `block_shared_bytes`: of it a block may have.
         reserved_bytes: of shared memory for each block beside its own.
         has_async_copy: whether copies to shared memory go around registers (`cp.async`).
-        multiprocessors: of a usual board with this architecture, which is named; defaults are chosen for it.
-        board: that board.
+        multiprocessors: of the board that code is for, or of a usual one with this architecture.
+        board: that usual one.
     """
 
     profile: str
@@ -83,3 +87,9 @@ GPUS: Sequence[Gpu] = (
     Gpu("cuda-sm90", "sm_90a", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100"),
 )
 GPU_PROFILES = {gpu.profile: gpu for gpu in GPUS}
+
+
+def multiprocessors_among(features: Set[str]) -> int | None:
+    """How many multiprocessors a device has, by its features; None where it does not say."""
+    counts = [int(feature.removeprefix(_COUNT)) for feature in features if feature.startswith(_COUNT)]
+    return counts[0] if counts else None

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedules.errors import UnknownTargetError
-from schedules.gpus import GPU_FEATURE, GPU_PROFILES, GPUS, MOST_REGISTERS, WARP, Gpu
+from schedules.gpus import (
+    GPU_FEATURE,
+    GPU_PROFILES,
+    GPUS,
+    MOST_MULTIPROCESSORS,
+    MOST_REGISTERS,
+    WARP,
+    Gpu,
+    multiprocessors_among,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,7 @@ class Target:
         vector_lanes: int32 values in one vector register; of a GPU, the threads of a warp.
         vector_registers: how many of them there are.
         threads: cores that a kernel uses; 1 for a GPU, whose kernels use all of it.
+        multiprocessors: the device's own, of a GPU; None where it is a usual board's.
     """
 
     name: str
@@ -32,11 +42,15 @@ class Target:
     vector_lanes: int
     vector_registers: int
     threads: int = 1
+    multiprocessors: int | None = None
 
     @property
     def gpu(self) -> Gpu | None:
         """The GPU that code is generated for, or None for a CPU."""
-        return GPU_PROFILES.get(self.profile)
+        usual = GPU_PROFILES.get(self.profile)
+        if usual is None or self.multiprocessors is None:
+            return usual
+        return replace(usual, multiprocessors=self.multiprocessors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +158,29 @@ def _gpu_target_of(profile: str | None, features: Set[str], threads: int) -> Tar
         raise UnknownTargetError(f"this device can't run `{gpu.profile}`, it lacks: {gpu.feature}")
     if threads != 1:
         raise UnknownTargetError(f"`{gpu.profile}` has no threads of a CPU to share: {threads}")
-    return gpu_target(gpu.profile)
+    return replace(gpu_target(gpu.profile), multiprocessors=multiprocessors_among(features))
+
+
+def named_target(name: str) -> Target:
+    """The likeliest target of a name in a record.
+
+    Raises:
+        UnknownTargetError: no profile makes targets of this name.
+    """
+    return targets_named(name)[0]
 
 
 def targets_named(name: str) -> tuple[Target, ...]:
-    """The targets that a name in a record may stand for; the name of a generic one does not say which vectors it has.
+    """The targets that a name in a record may stand for, the likeliest one first.
+
+    The name of a generic one does not say which vectors it has, that of a GPU not how many multiprocessors: what a GPU
+    of any count takes, one of the usual count or of the most takes.
 
     Raises:
         UnknownTargetError: no profile makes targets of this name.
     """
     if name in GPU_PROFILES:
-        return (gpu_target(name),)
+        return gpu_target(name), replace(gpu_target(name), multiprocessors=MOST_MULTIPROCESSORS)
     match = _SUFFIX.search(name)
     single, threads = (name[: match.start()], int(match[1])) if match else (name, 1)
     for profile in PROFILES:

@@ -38,26 +38,26 @@ def trials_on(key: str, target: Target, count: int = 12) -> list[Trial]:
 
 
 def test_nobody_knows_anything_at_first(generic: Target) -> None:
-    assert Teacher(generic.name).prior("generic.direct") is None
+    assert Teacher().prior("generic.direct", generic) is None
 
 
 def test_a_round_teaches_the_next_one(generic: Target) -> None:
-    teacher = Teacher(generic.name)
+    teacher = Teacher()
     trials = trials_on(KEYS[0], generic)
     teacher.begin_round(trials)
-    first = teacher.prior("generic.direct")
+    first = teacher.prior("generic.direct", generic)
     assert first is not None
     assert first.layers == 1
-    assert teacher.prior("generic.direct") is first
-    assert teacher.prior("generic.depthwise") is None
+    assert teacher.prior("generic.direct", generic) is first
+    assert teacher.prior("generic.depthwise", generic) is None
     teacher.begin_round([*trials, *trials_on(KEYS[1], generic)])
-    second = teacher.prior("generic.direct")
+    second = teacher.prior("generic.direct", generic)
     assert second is not None
     assert second.layers == 2
 
 
 def test_earlier_campaigns_teach_before_the_first_trial(generic: Target) -> None:
-    prior = Teacher(generic.name, lambda: trials_on(KEYS[0], generic)).prior("generic.direct")
+    prior = Teacher(lambda: trials_on(KEYS[0], generic)).prior("generic.direct", generic)
     assert prior is not None
 
 
@@ -86,11 +86,11 @@ def test_nobody_reads_earlier_trials_who_does_not_ask(generic: Target) -> None:
         asked.append(True)
         return trials_on(KEYS[0], generic)
 
-    teacher = Teacher(generic.name, earlier)
+    teacher = Teacher(earlier)
     teacher.begin_round(trials_on(KEYS[1], generic))
     assert asked == []
     for template in ("generic.direct", "generic.depthwise", "generic.direct"):
-        teacher.prior(template)
+        teacher.prior(template, generic)
     assert asked == [True]
 
 
@@ -98,22 +98,22 @@ def test_each_trial_is_encoded_once(generic: Target, monkeypatch: pytest.MonkeyP
     encoded = []
     matrix = FeatureEncoder.matrix
     monkeypatch.setattr(FeatureEncoder, "matrix", lambda self, rows: encoded.extend(rows) or matrix(self, rows))
-    teacher = Teacher(generic.name, lambda: trials_on(KEYS[0], generic))
+    teacher = Teacher(lambda: trials_on(KEYS[0], generic))
     own = trials_on(KEYS[1], generic)
     for count in (4, 8, 12):
         teacher.begin_round(own[:count])
-        assert teacher.prior("generic.direct") is not None
+        assert teacher.prior("generic.direct", generic) is not None
     assert len(encoded) == 24
 
 
 def test_a_model_is_learned_anew_when_there_is_enough_news(generic: Target) -> None:
-    teacher = Teacher(generic.name, lambda: trials_on(KEYS[0], generic), enough_news=0.25)
+    teacher = Teacher(lambda: trials_on(KEYS[0], generic), enough_news=0.25)
     own = trials_on(KEYS[1], generic)
-    first = teacher.prior("generic.direct")
+    first = teacher.prior("generic.direct", generic)
     teacher.begin_round(own[:4])
-    assert teacher.prior("generic.direct") is first
+    assert teacher.prior("generic.direct", generic) is first
     teacher.begin_round(own[:5])
-    assert teacher.prior("generic.direct") is not first
+    assert teacher.prior("generic.direct", generic) is not first
 
 
 @pytest.mark.timeout(240)

@@ -17,6 +17,7 @@ from results_samples import duel, estimated, ok
 
 from results.record import Candidate, Outcome, Trial
 from schedules.registry import template_for
+from schedules.target import named_target
 from schedules.workload import parse_workload
 from tuner.cost_model.experience import aligned, experience_of
 from tuner.cost_model.prior import Prior, learn_prior, load_prior, save_prior
@@ -38,6 +39,7 @@ from tuner.lab.recording import (
 pytest.importorskip("pyarrow", reason="needs the extra `lab`: recordings are Parquet files")
 
 TARGET = "x86-avx512vnni"
+KNOWN = named_target(TARGET)
 SMALL = (
     "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8",
     "conv2d-u8s8-1x9x9x32-k1x1x64-s1-p0-float.c-u8",
@@ -68,7 +70,7 @@ def layers() -> list[RecordedLayer]:
 
 @pytest.fixture(scope="module")
 def prior() -> Prior:
-    prior = learn_prior(experience_of((trial for key in SMALL for trial in trials_of(key)), "x86.conv", TARGET))
+    prior = learn_prior(experience_of((trial for key in SMALL for trial in trials_of(key)), "x86.conv", KNOWN))
     assert prior is not None
     return prior
 
@@ -264,7 +266,7 @@ class TestBundled:
 class TestPrior:
     def test_the_same_trials_give_the_same_scores_in_any_order(self, prior: Prior) -> None:
         trials = [trial for key in reversed(SMALL) for trial in trials_of(key)]
-        experience = experience_of(trials, "x86.conv", TARGET)
+        experience = experience_of(trials, "x86.conv", KNOWN)
         again = learn_prior(experience)
         assert again is not None
         rows = experience[0].rows
@@ -277,16 +279,16 @@ class TestPrior:
 
     def test_nothing_is_learned_from_nothing(self) -> None:
         assert learn_prior([]) is None
-        assert learn_prior(experience_of(trials_of(SMALL[0])[:1], "x86.conv", TARGET)) is None
+        assert learn_prior(experience_of(trials_of(SMALL[0])[:1], "x86.conv", KNOWN)) is None
         failed = [replace(trial, outcome=Outcome.RUN_FAILED, measurement=None) for trial in trials_of(SMALL[0])]
-        assert learn_prior(experience_of(failed, "x86.conv", TARGET)) is None
+        assert learn_prior(experience_of(failed, "x86.conv", KNOWN)) is None
 
     def test_trials_of_another_template_target_or_version_are_left_out(self) -> None:
         trials = trials_of(SMALL[0])
-        assert experience_of(trials, "x86.amx", TARGET) == []
-        assert experience_of(trials, "x86.conv", "x86-avx2") == []
+        assert experience_of(trials, "x86.amx", KNOWN) == []
+        assert experience_of(trials, "x86.conv", named_target("x86-avx2")) == []
         old = [replace(trial, candidate=replace(trial.candidate, template_version=0)) for trial in trials]
-        assert experience_of(old, "x86.conv", TARGET) == []
+        assert experience_of(old, "x86.conv", KNOWN) == []
 
     def test_columns_that_a_layer_lacks_are_missing(self) -> None:
         rows = aligned(("a", "b"), np.array([[1.0, 2.0]]), ("b", "knob.x=copy", "c"))

@@ -16,10 +16,12 @@ from rpc_kernels import Kernels
 from results.record import Outcome
 from rpc.agent_bundle import compilers, make_bundle
 from rpc.errors import DeviceStartError
+from rpc.gpu import gpu_features
 from rpc.inventory import Board, TransportKind
 from rpc.local_agent import install_agent
 from rpc.request import Capabilities, Timing
 from rpc.ssh import AgentTransport
+from schedules.target import target_for
 
 BOARD = Board("h100", TransportKind.GPU, gpu=0, limits=LIMITS)
 
@@ -55,10 +57,19 @@ def transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentTranspo
 
 def test_what_the_gpu_is(transport: AgentTransport) -> None:
     found = transport.start()
-    assert "cuda_sm_90" in found.features
+    assert found.features >= {"cuda_sm_90", "cuda_multiprocessors_132"}
+    target = target_for(found.features, found.llvm_cpu, found.llvm_triple)
+    assert target.multiprocessors == 132
     assert found.cache_bytes == {"L2": 50 << 20}
     assert found.environment["gpu"] == "Emulated GPU"
     assert found.environment["gpu_driver"] == "580.65.06"
+
+
+@pytest.mark.parametrize("written", ["", "many", "0", "-1", "10000", "1e2", " 8", "1٣"])
+def test_a_count_of_multiprocessors_that_is_none_is_not_believed(written: str) -> None:
+    assert gpu_features({"gpu_architecture": "sm_75", "gpu_multiprocessors": written}) == {
+        f"cuda_sm_7{minor}" for minor in range(6)
+    }
 
 
 def test_a_right_kernel_is_timed(transport: AgentTransport, kernels: Kernels) -> None:

@@ -26,7 +26,7 @@ from schedules.image import image_of
 from schedules.intrinsics import cuda as instructions
 from schedules.registry import template_for, template_named
 from schedules.space import Value
-from schedules.target import gpu_target, target_for, targets_named
+from schedules.target import gpu_target, named_target, target_for, targets_named
 from schedules.workload import parse_workload
 
 GPU, HOPPER = "cuda-sm80", "cuda-sm90"
@@ -352,7 +352,7 @@ def test_resident_blocks_are_those_of_nvidias_occupancy_tables() -> None:
 
 
 def test_a_gpu_is_its_newest_architecture_or_the_one_that_is_named() -> None:
-    (named,) = targets_named(GPU)
+    named = named_target(GPU)
     assert named == gpu_target(GPU)
     assert named.tvm == {"kind": "cuda", "arch": "sm_80"}
     assert target_for({"avx2", "cuda_sm_80"}, "znver5", "x86_64-linux-gnu", GPU) == named
@@ -365,6 +365,22 @@ def test_a_gpu_is_its_newest_architecture_or_the_one_that_is_named() -> None:
         target_for({"avx2"}, "znver5", "x86_64-linux-gnu", GPU)
     with pytest.raises(UnknownTargetError, match=r"unknown GPU `cuda-sm1`, known: cuda-sm75, cuda-sm80, "):
         gpu_target("cuda-sm1")
+
+
+def test_spaces_know_how_many_multiprocessors_the_device_has() -> None:
+    """The outputs of this layer are too few for a large board, and enough for a small one."""
+    workload = parse_workload("dense-u8s8-512x4096-o1024-float.c-u8")
+    usual, most = targets_named(GPU)
+    small, large = (target_for({"cuda_sm_80", f"cuda_multiprocessors_{count}"}, "", "", GPU) for count in (14, 1000))
+    assert [target.gpu and target.gpu.multiprocessors for target in (small, usual, large)] == [14, 108, 1000]
+    template = template_named("cuda.mma")
+    split = {**template.space(workload, large).default, **TILES["cuda.mma"], "splits": 8}
+    fault = "fewer blocks would leave multiprocessors idle"
+    assert fault in (template.space(workload, small).fault(split) or "")
+    assert template.space(workload, large).fault(split) is None
+    assert template.space(workload, most).fault(split) is None
+    features = [template.space(workload, target).features(split)["waves"] for target in (small, large)]
+    assert features[0] == pytest.approx(features[1] * 1000 / 14)
 
 
 def test_layers_find_their_templates() -> None:

@@ -60,7 +60,7 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
     found = store.query(Trial, target=target.name, device=device)
     warm = [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
     trials = [trial for trial in warm if trial.estimate is None] or warm
-    prior = learn_prior(experience_of(trials, template.name, target.name))
+    prior = learn_prior(experience_of(trials, template.name, target))
     chosen = dict(space.default) if prior is None else best_guess(space, prior)
     candidate = Candidate(workload.key, target.name, template.name, template.version, chosen)
     source = Source.DEFAULT if chosen == dict(space.default) else Source.OTHER_LAYERS

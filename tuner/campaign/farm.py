@@ -49,7 +49,7 @@ def grounds_of(boards: Sequence[Board], profile: str | None, reports: Path | Non
         require_transport(board)
     with ExitStack() as stack:
         building = _building_cores(boards)
-        alike: dict[tuple[str, str, bool], list[tuple[Board, Transport, Capabilities, Target]]] = {}
+        alike: dict[tuple[Target, str, bool], list[tuple[Board, Transport, Capabilities, Target]]] = {}
         for board in boards:
             transport = TRANSPORTS[board.transport](board)
             stack.callback(transport.close)
@@ -58,7 +58,7 @@ def grounds_of(boards: Sequence[Board], profile: str | None, reports: Path | Non
             _require_model(board, found)
             chosen = profile or board.target or None
             target = target_for(found.features, found.llvm_cpu, found.llvm_triple, chosen, board.threads)
-            kind = target.name, found.cpu, _is_measured(board)
+            kind = target, found.cpu, _is_measured(board)
             alike.setdefault(kind, []).append((board, transport, found, target))
         stack.enter_context(bound_to(building))
         yield [_ground(members, building, reports) for members in alike.values()]

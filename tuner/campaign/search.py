@@ -68,12 +68,11 @@ def make_search(
     """
     recorded = {trial.candidate.id: trial for trial in store.query(Trial, campaign=spec.name)}
     duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name)) | no_duels
-    target = tasks[0].target.name if tasks else ""
-    teacher = Teacher(target, lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS)
+    teacher = Teacher(lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS)
 
     def start(task: Task) -> TaskRun:
         rng, template = task_rng(spec.seed, task), task.template.name
-        strategy = make_strategy(spec.strategy, task.space, rng, lambda: teacher.prior(template))
+        strategy = make_strategy(spec.strategy, task.space, rng, lambda: teacher.prior(template, task.target))
         return TaskRun(task, strategy, len(tasks), recorded)
 
     runs = tuple(map(start, tasks))

@@ -9,6 +9,7 @@ from itertools import islice
 
 from results.base import Store
 from results.record import ESTIMATED_BY, CacheMode, Campaign, Trial, cache_mode
+from schedules.target import Target
 from tuner.cost_model.experience import Experience
 from tuner.cost_model.prior import Prior, learn_prior
 
@@ -20,27 +21,26 @@ class Teacher:
     that it was told, in their order: a campaign that is resumed learns the same again.
     """
 
-    def __init__(self, target: str, earlier: Callable[[], Iterable[Trial]] = tuple, enough_news: float = 0.0) -> None:
+    def __init__(self, earlier: Callable[[], Iterable[Trial]] = tuple, enough_news: float = 0.0) -> None:
         """`earlier` is asked once, by the first who learns.
 
         `enough_news`: a model is learned anew when the trials that it has not seen are more than this share of all.
         """
-        self._target = target
         self._ask_earlier = earlier
         self._enough_news = enough_news
         self._told: dict[str, Trial] = {}
-        self._lessons: dict[str, _Lesson] = {}
+        self._lessons: dict[tuple[str, str], _Lesson] = {}
 
     def begin_round(self, trials: Iterable[Trial]) -> None:
         """Learn from trials of the campaign from now on; those that were told before are told for nothing."""
         self._told |= {trial.candidate.id: trial for trial in trials}
 
-    def prior(self, template: str) -> Prior | None:
-        """What is known of a template; None as long as that is nothing."""
-        if template not in self._lessons:
-            self._lessons[template] = _Lesson(Experience(template, self._target))
-            self._lessons[template].experience.add(self._earlier)
-        lesson = self._lessons[template]
+    def prior(self, template: str, target: Target) -> Prior | None:
+        """What is known of a template on a target; None as long as that is nothing."""
+        if (template, target.name) not in self._lessons:
+            self._lessons[template, target.name] = _Lesson(Experience(template, target))
+            self._lessons[template, target.name].experience.add(self._earlier)
+        lesson = self._lessons[template, target.name]
         lesson.experience.add(islice(self._told.values(), lesson.told, None))
         lesson.told = len(self._told)
         if len(lesson.experience) - lesson.learned > self._enough_news * len(lesson.experience):

@@ -12,7 +12,7 @@ from results.record import Candidate, Trial
 from schedules.errors import ScheduleError
 from schedules.registry import template_named
 from schedules.space import ConfigSpace
-from schedules.target import targets_named
+from schedules.target import Target
 from schedules.workload import parse_workload
 from tuner.cost_model.features import FeatureEncoder
 from tuner.search.speeds import speed_of
@@ -39,7 +39,7 @@ class LayerExperience:
 class Experience:
     """What trials say of one template on one target; each trial is encoded once, when it is added."""
 
-    def __init__(self, template: str, target: str) -> None:
+    def __init__(self, template: str, target: Target) -> None:
         self._template = template
         self._target = target
         self._layers: dict[str, _Layer | None] = {}
@@ -52,10 +52,12 @@ class Experience:
         """Take in trials; those of other templates, targets and versions are left out, and so are those known."""
         for trial in trials:
             candidate = trial.candidate
-            if (candidate.template, candidate.target) != (self._template, self._target) or not _is_current(candidate):
+            if (candidate.template, candidate.target) != (self._template, self._target.name) or not _is_current(
+                candidate
+            ):
                 continue
             if candidate.workload not in self._layers:
-                self._layers[candidate.workload] = _layer_of(candidate)
+                self._layers[candidate.workload] = _layer_of(candidate, self._target)
             if layer := self._layers[candidate.workload]:
                 layer.add(trial)
 
@@ -87,18 +89,17 @@ class _Layer:
         return LayerExperience(workload, self._encoder.names, rows, speeds)
 
 
-def experience_of(trials: Iterable[Trial], template: str, target: str) -> list[LayerExperience]:
+def experience_of(trials: Iterable[Trial], template: str, target: Target) -> list[LayerExperience]:
     """What trials say of a template, layer by layer; those of other templates, targets and versions are left out."""
     experience = Experience(template, target)
     experience.add(trials)
     return experience.layers()
 
 
-def _layer_of(candidate: Candidate) -> _Layer | None:
+def _layer_of(candidate: Candidate, target: Target) -> _Layer | None:
     """None where this version can't read the layer any more."""
     try:
-        layer, target = parse_workload(candidate.workload), targets_named(candidate.target)[0]
-        return _Layer(template_named(candidate.template).space(layer, target))
+        return _Layer(template_named(candidate.template).space(parse_workload(candidate.workload), target))
     except ScheduleError:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from schedules.target import named_target
 from tuner.cost_model.experience import LayerExperience, experience_of
 from tuner.cost_model.prior import Prior, learn_prior
 from tuner.lab.recording import RecordedLayer, replayed
@@ -22,7 +23,7 @@ class Classroom:
         if index not in self._experience:
             layer = self.layers[index]
             trials = (replayed(layer, layer.candidate(config), place) for place, config in enumerate(layer.space))
-            self._experience[index] = experience_of(trials, layer.template, layer.target)
+            self._experience[index] = experience_of(trials, layer.template, named_target(layer.target))
         return self._experience[index]
 
     def prior_of(self, indices: Iterable[int]) -> Prior | None:

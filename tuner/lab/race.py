@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from results.record import Trial
+from schedules.target import named_target
 from tuner.campaign.task import BATCH
 from tuner.campaign.teaching import Teacher
 from tuner.lab.lessons import Classroom
@@ -58,9 +59,9 @@ def race(classroom: Classroom, strategies: Sequence[str], seeds: int, trials: in
 def _campaigns(layers: Sequence[RecordedLayer], strategy: str, seed: int, trials: int) -> Iterator[Run]:
     """A campaign of all layers of a target: batches in turn, and a round's results teach all tasks in the next."""
     for target in dict.fromkeys(layer.target for layer in layers):
-        teacher = Teacher(target)
+        teacher, known = Teacher(), named_target(target)
         searches = [
-            _Replay(layer, strategy.removesuffix(TOGETHER), seed, trials, partial(teacher.prior, layer.template))
+            _Replay(layer, strategy.removesuffix(TOGETHER), seed, trials, partial(teacher.prior, layer.template, known))
             for layer in layers
             if layer.target == target
         ]

@@ -24,7 +24,7 @@ from results.stats import median
 from schedules.errors import ScheduleError
 from schedules.registry import template_named
 from schedules.space import ConfigSpace, Constraint, Knob
-from schedules.target import targets_named
+from schedules.target import named_target
 from schedules.workload import Workload, parse_workload
 from tuner.errors import RecordingError
 
@@ -85,7 +85,7 @@ class RecordedLayer:
         if workload is None:
             return None
         try:
-            template, target = template_named(self.template, self.version), targets_named(self.target)[0]
+            template, target = template_named(self.template, self.version), named_target(self.target)
         except ScheduleError:
             return None
         if template.rejects(workload, target) is not None:
