@@ -99,8 +99,14 @@ MUTANTS = (
     Mutant(
         "answers before a slow canary count",
         health,
-        "            run.slow = True\n            self._evidence.void(run, fault, blames=False)",
-        "            run.slow = True",
+        "(not run.healthy):\n            self._evidence.void(run, fault, blames=False)\n",
+        "(not run.healthy):\n",
+    ),
+    Mutant(
+        "a slow board is never taken off",
+        health,
+        "run.slow < self._desk.rules.slow_canaries - (not run.healthy)",
+        "run.slow < 1e9",
     ),
     Mutant(
         "an answer counts at once",

@@ -17,6 +17,7 @@ CHECKS: tuple[Callable[[], list[str]], ...] = (
     promises.boards_gone_for_good,
     lambda: promises.flaky_boards_go_off(range(2)),
     promises.dead_boards,
+    lambda: promises.sick_boards(range(2)),
     lambda: promises.jumping_clock(1),
     lambda: promises.killed_coordinators(range(1, 100, 9)),
     lambda: promises.right_verdicts(range(4), (FaultKind.FLAKY,))[1],

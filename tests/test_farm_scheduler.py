@@ -459,6 +459,34 @@ def test_results_since_the_last_good_canary_are_measured_again() -> None:
     assert final == {"x": "b", "y": "b"}
 
 
+def test_a_board_may_be_slow_for_a_moment() -> None:
+    hand = ready(board("a"), rules=Rules(slow_canaries=4))
+    hand.trials(trial("x"))
+    hand.answer("a")
+    hand.wait(1.0)
+    for _ in range(3):
+        hand.canary("a", 1.5 * CANARY_S)
+        assert hand.state("a") is State.SUSPECT
+    hand.canary("a")
+    assert hand.verdict("x") is None, "it may have been slow then, too"
+    hand.answer("a")
+    hand.wait(1.0)
+    for _ in range(3):
+        hand.canary("a", 1.5 * CANARY_S)
+    assert hand.state("a") is State.SUSPECT
+    hand.canary("a", 1.5 * CANARY_S)
+    assert hand.state("a") is State.QUARANTINED
+    hand.wait(20.0)
+    for _ in range(2):
+        hand.canary("a", 1.5 * CANARY_S)
+    assert hand.state("a") is State.SUSPECT
+    hand.canary("a")
+    hand.answer("a")
+    hand.wait(1.0)
+    hand.canary("a")
+    assert hand.verdict("x") is Verdict.OK
+
+
 def test_the_first_canary_says_what_it_takes() -> None:
     hand = Hand(replace(board("a"), canary_s=None))
     hand.canary("a", 0.3)

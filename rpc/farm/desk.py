@@ -53,7 +53,7 @@ class BoardRun:
         since_canary: sessions of trials since the last canary.
         offences: how often it was taken off, or looked at in vain, since it was last forgiven.
         good: canaries that were good in a row.
-        slow: whether the last canary's time was wrong.
+        slow: canaries in a row that were bad.
         silent: whether it was lost because it was not heard.
         off_for_streak: whether it is off because of candidates that failed in a row.
         canary: the last one.
@@ -75,7 +75,7 @@ class BoardRun:
     since_canary: int = 0
     offences: int = 0
     good: int = 0
-    slow: bool = False
+    slow: int = 0
     silent: bool = False
     off_for_streak: bool = False
     canary: CanaryRun | None = None

@@ -62,8 +62,8 @@ class Health:
             self._note_boot(run, canary.boot)
             self._recover(run, seconds)
             return True
-        if exact and run.healthy and not run.slow:
-            run.slow = True
+        run.slow += 1
+        if exact and run.slow < self._desk.rules.slow_canaries - (not run.healthy):
             self._evidence.void(run, fault, blames=False)
             self.check(run, suspect=True, cause=fault)
         else:
@@ -120,7 +120,7 @@ class Health:
         desk, name = self._desk, run.board.name
         fence = run.lease.fence if run.lease else 0
         trial = desk.end_lease(run, cancel=True)
-        run.healthy, run.slow, run.good, run.since_canary = False, False, 0, 0
+        run.healthy, run.slow, run.good, run.since_canary = False, 0, 0, 0
         for wait in (Wait.SILENCE, Wait.IDLE, Wait.COOLDOWN):
             desk.waits.drop(wait, name)
         desk.turn(run, state, cause)
@@ -166,7 +166,7 @@ class Health:
         if run.state is State.CHECKING and run.since_canary:
             run.good += 1
             run.offences = 0 if run.good >= desk.rules.forgive_after else run.offences
-        run.healthy, run.slow, run.since_canary = True, False, 0
+        run.healthy, run.slow, run.since_canary = True, 0, 0
         for target, tags in desk.queues.demand:
             if target == run.board.target and tags <= run.board.tags:
                 desk.waits.drop(Wait.BOARD, (target, tags))

@@ -116,6 +116,8 @@ class Rules:
     Attributes:
         canary_tolerance: by which share a canary may be slower or faster than it was known to be.
         canary_limit_s: the canary's own limit.
+        slow_canaries: as many that took too long, one at once after the other, take a board off; one fewer where it was
+            off before. What a neighbour on shared hardware does comes and goes, what a board ails from stays.
         idle_s: a board without work for so long has its last results confirmed by a canary.
         streak: as many different candidates failing in a row take a board off.
         false_alarms: as many candidates that failed on a board and were right on others take it off ...
@@ -135,6 +137,7 @@ class Rules:
 
     canary_tolerance: float = 0.1
     canary_limit_s: float = 5.0
+    slow_canaries: int = 2
     idle_s: float = 1.0
     streak: int = 3
     false_alarms: int = 2
