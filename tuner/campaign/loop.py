@@ -27,7 +27,7 @@ POLL_S = 0.2
 MOST_BUILT = 8
 MOST_LOSSES = 5
 # When a campaign is stopped, a measurement that takes longer than this is given up.
-WIND_UP_S = 5.0
+WIND_UP_S = 2.0
 # As many failed builds before the first one that succeeds mean that building itself is broken here.
 MOST_FAILED_BUILDS = 40
 
