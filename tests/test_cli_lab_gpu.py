@@ -5,12 +5,19 @@ MetaSchedule, its rules and TVM's code are real; NVIDIA's compiler and driver ar
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import emulated_gpus
+import psutil
 import pytest
 from gpu_machine import FARM, Machine, no_gpu
 
@@ -64,6 +71,40 @@ def test_both_search_the_same_layer_and_both_are_exact(machine: Machine, capsys:
     records = machine.results / result.bench / "0" / RECORDS
     assert all("wmma_sync_16x16x16_s8s8s32" in record for record in records.read_text().splitlines())
     assert not (machine.results / ".work").exists()
+
+
+@needs_a_gpu
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_ctrl_c_while_metaschedule_searches(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    own = psutil.Process()
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(interrupt_once, lambda: any("emulated_metaschedule" in line for line in commands_below(own)))
+        assert race(machine, DENSE, "--trials", "64") == 130
+    began_s, ended_s = sent.result(), time.monotonic()
+    assert ended_s - began_s < 10
+    assert "Traceback" not in capsys.readouterr().err
+    assert commands_below(own) == []
+    assert not (machine.results / ".work").exists()
+
+
+def interrupt_once(is_due: Callable[[], bool]) -> float:
+    """Send Ctrl-C to this process once that holds, a second later; when that was."""
+    limit_s = time.monotonic() + 90
+    while not is_due():
+        assert time.monotonic() < limit_s
+        time.sleep(0.05)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGINT)
+    return time.monotonic()
+
+
+def commands_below(process: psutil.Process) -> list[str]:
+    found = []
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [" ".join(child.cmdline())] if child.status() != psutil.STATUS_ZOMBIE else []
+    return found
 
 
 @needs_a_gpu
