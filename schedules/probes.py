@@ -184,7 +184,8 @@ def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
 
 def _sums_of_counting(rounds: int, width: int) -> npt.NDArray[np.int32]:
     """What 0, 1, 2, ... in `rounds` rows of `width` add up to, column by column, in the low 32 bits."""
-    sums = (width * (rounds * (rounds - 1) // 2) + rounds * np.arange(width, dtype=object)) & 0xFFFFFFFF
+    first = width * (rounds * (rounds - 1) // 2) & 0xFFFFFFFF
+    sums = first + rounds * np.arange(width, dtype=np.uint64)
     return sums.astype(np.uint32).view(np.int32)
 
 
