@@ -23,6 +23,9 @@ ARCHITECTURES = ("aarch64", "x86_64")
 
 LOCALHOST = "localhost"
 FIRST_GPU = 0
+CANARY_TOLERANCES = (0.01, 100.0)
+"""The least and the greatest share."""
+
 GPU_MEMORY_BYTES = 16 << 30
 """What sessions on a GPU may use of the machine's own memory: CUDA takes much of it for itself."""
 
@@ -101,6 +104,7 @@ class Board:
         cooldown_s: the rest between two sessions.
         power_cycle: a command of the host that turns the board off and on, as arguments; empty without one.
         canary_every: trials between two canaries.
+        canary_tolerance: by which share a canary may be slower or faster than it was; None: the usual one.
         simulation: how a simulated board behaves.
     """
 
@@ -126,6 +130,7 @@ class Board:
     cooldown_s: float = 0.0
     power_cycle: tuple[str, ...] = ()
     canary_every: int = 50
+    canary_tolerance: float | None = None
     simulation: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
@@ -161,6 +166,7 @@ _ANY = (
     "cooldown_s",
     "power_cycle",
     "canary_every",
+    "canary_tolerance",
 )
 _REQUIRED: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.LOCAL: (),
@@ -240,6 +246,7 @@ def _board(table: Table, home: Path, profiles: Sequence[str]) -> Board:
         cooldown_s=table.number("cooldown_s", 0, 3600, 0.0),
         power_cycle=_command(table, "power_cycle"),
         canary_every=table.integer("canary_every", 1, 1_000_000, 50),
+        canary_tolerance=table.number("canary_tolerance", *CANARY_TOLERANCES, 0.0) or None,
         simulation=_simulation(table),
     )
     if board.cores and len(board.cores) < board.threads:

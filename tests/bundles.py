@@ -21,6 +21,8 @@ from rpc.bundle.manifest import Item, Manifest
 from rpc.bundle.pack import Packer
 
 LIMIT_S = 60.0
+AT_ANY_SPEED = ("--canary-tolerance", "100")
+"""As boards.AT_ANY_SPEED."""
 
 
 def pack(
@@ -73,7 +75,7 @@ def bare_python(folder: Path) -> Path:
 def run(python: Path, bundle: Path, *arguments: object) -> Ended:
     """Run a bundle to its end, as on a device: nothing of this project is in reach."""
     done = subprocess.run(
-        [python, "-I", bundle, *map(str, arguments)],
+        [python, "-I", bundle, *AT_ANY_SPEED, *map(str, arguments)],
         capture_output=True,
         timeout=LIMIT_S,
         cwd="/",
@@ -87,7 +89,7 @@ def start(
     python: Path, bundle: Path, *arguments: object, stderr: int | IO[bytes] = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
     """Start a bundle."""
-    command = [str(python), "-I", str(bundle), *map(str, arguments)]
+    command = [str(python), "-I", str(bundle), *AT_ANY_SPEED, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd="/", env=bare())
 
 

@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         "a canary's time does not matter",
         health,
-        "not self._agree(known_s, seconds):\n            return f",
+        "not self._agree(run, known_s, seconds):\n            return f",
         "False:\n            return f",
     ),
     Mutant("a sick board's answers count", health, "self._evidence.void(run, cause, blames=blames)", "pass"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import emulated_gpus
 import pytest
-from boards import CACHE
+from boards import AT_ANY_SPEED, CACHE
 from gpu_kernels import install_emulated_cublaslt
 
 import tuner.bench.gpu.site
@@ -20,7 +20,7 @@ from tuner.board_transports import TRANSPORTS
 from tuner.build.pool import BuildPool
 from tuner.cli.program import run
 
-FARM = '[[boards]]\nname = "h100"\ntransport = "gpu"\n\n[[boards]]\nname = "here"\ntransport = "local"\n'
+FARM = f'[[boards]]\nname = "h100"\ntransport = "gpu"\n{AT_ANY_SPEED}\n[[boards]]\nname = "here"\ntransport = "local"\n'
 
 
 def no_gpu() -> str | None:

@@ -80,6 +80,21 @@ static void hoard_together(void) {  /* each of them stays below a limit of 1 GiB
   for (;;) sleep(1);
 }
 
+static double age_s(int pid) {
+  char path[32], stat[1024] = "";
+  double now_s = 0;
+  unsigned long long start = 0;
+  FILE* file = fopen("/proc/uptime", "r");
+  if (!file || fscanf(file, "%lf", &now_s) != 1 || fclose(file)) abort();
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  file = fopen(path, "r");
+  if (!file || !fgets(stat, sizeof stat, file) || fclose(file)) abort();
+  char* field = strrchr(stat, ')');  /* behind the name, which is the second field */
+  for (int i = 2; field && i < 22; ++i) field = strchr(field + 1, ' ');
+  if (!field || sscanf(field, "%llu", &start) != 1) abort();
+  return now_s - (double)start / (double)sysconf(_SC_CLK_TCK);
+}
+
 KERNEL(good)
 KERNEL(segfault, *(volatile int*)8 = 0)
 KERNEL(aborts, fputs("first line\nsecond \033[31mline", stderr); abort())
@@ -119,6 +134,7 @@ KERNEL(remembers, static uint8_t* last[8];
        for (int i = 0; i < 8; ++i) if (last[i] == in) { usleep(2000); break; }
        last[calls % 8] = in)
 KERNEL(slows_down, usleep(1000 * calls))
+KERNEL(slower_each_second, static double s = -1; if (s < 0) s = age_s(getppid()); usleep((int)(1000 * (1 + s))))
 """
 
 

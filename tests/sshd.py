@@ -139,7 +139,7 @@ name = "here"
 {way}
 folder = "{folder}/here"
 cores = [0]
-
+{more}
 [[boards]]
 name = "a53"
 {way}
@@ -151,11 +151,11 @@ timing = "none"
 """
 
 
-def farm_toml(sshd: Sshd) -> str:
-    """An inventory of this machine and a Cortex-A53, each on a core of its own."""
+def farm_toml(sshd: Sshd, more: str = "") -> str:
+    """An inventory of this machine and a Cortex-A53, each on a core of its own; `more` is of the first one."""
     way = f'transport = "ssh"\naddress = "127.0.0.1"\nport = {sshd.port}\nuser = "{sshd.user}"\n'
     way += f'key_file = "{sshd.user_key}"\nhost_key = "{sshd.host_key}"'
-    return _FARM.format(way=way, folder=sshd.folder, other=(os.cpu_count() or 2) - 1).lstrip()
+    return _FARM.format(way=way, folder=sshd.folder, other=(os.cpu_count() or 2) - 1, more=more).lstrip()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from boards import A53, CROSS_COMPILER, marked, why_no_a53
-from bundles import bare_python, pack, run, start
+from bundles import AT_ANY_SPEED, bare_python, pack, run, start
 from cli_program import int8tune
 from rpc_kernels import Kernels, build_kernels
 from test_bundle_file import rewritten
@@ -237,6 +237,7 @@ def test_results_go_to_another_folder(kernels: Kernels, python: Path, tmp_path: 
     for options, message in (
         (("--folder", tmp_path / "none"), "no such file"),
         (("--cores", "99999"), "--cores must be"),
+        (("--canary-tolerance", "nan"), "--canary-tolerance must be a share from 0.01 to 100: nan"),
     ):
         ended = run(python, bundle.path, *options)
         assert ended.code in (1, 2)
@@ -257,7 +258,7 @@ def test_an_old_python_is_told_so(kernels: Kernels, python: Path, tmp_path: Path
 
 def test_the_program_runs_a_bundle_as_its_own_python_does(kernels: Kernels, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
-    ended = int8tune("bundle", "run", bundle.path)
+    ended = int8tune("bundle", "run", bundle.path, *AT_ANY_SPEED)
     assert ended.code == 0, ended.err
     assert set(replies(bundle)) == {"one"}
 
@@ -272,6 +273,20 @@ def test_a_device_that_is_not_well_is_not_believed(kernels: Kernels, python: Pat
         process.communicate(timeout=10)
     assert "the device is quarantined: the canary's values were wrong\n" in (tmp_path / "said").read_text()
     assert replies(bundle) == {}
+
+
+def test_how_slow_a_canary_may_be_is_said(kernels: Kernels, python: Path, tmp_path: Path) -> None:
+    """Its time grows while another kernel hangs."""
+    items = {"hang": ["hangs"], "good": ["good"]}
+    bundle = pack(tmp_path / "b.pyz", kernels, items, canary="slower_each_second", run_limit_s=2.0)
+    with (tmp_path / "said").open("wb") as said:
+        process = start(python, bundle.path, "--canary-tolerance", "0.3", stderr=said)
+        wait_until(lambda: "the device is quarantined: the canary took" in (tmp_path / "said").read_text())
+        process.terminate()
+        process.communicate(timeout=10)
+    assert replies(bundle) == {}
+    assert run(python, bundle.path).code == 0
+    assert set(replies(bundle)) == {"hang", "good"}
 
 
 @pytest.mark.skipif(bool(why_no_a53()), reason=why_no_a53() or "there is one")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from boards import AT_ANY_SPEED
 from campaigns import SMALL
 from cli_program import end, int8tune, start, wait_for_trials, write_table
 from test_campaign_boards import PROBE, FakeBoard
@@ -222,7 +223,7 @@ def test_where_no_journal_can_be_written_there_is_none(place: Place, monkeypatch
 
 def test_a_killed_campaign_leaves_a_journal_a_finished_one_none(tmp_path: Path) -> None:
     farm, results = tmp_path / "farm.toml", tmp_path / "results"
-    farm.write_text('[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n')
+    farm.write_text(f'[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n{AT_ANY_SPEED}')
     table = write_table(tmp_path / "small.json")
     words = ("tune", table, "--strategy", "random", "--inventory", farm, "--results", results, "--devices", "near")
     tuner = start(*words, "--trials", 6)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from boards import AT_ANY_SPEED
 from cli_program import end, int8tune, start, wait_for_trials, write_table
 from test_farm_status_file import REPORT
 
@@ -117,7 +118,7 @@ def test_a_campaign_says_how_its_board_is(tmp_path: Path, monkeypatch: pytest.Mo
     """While it runs, after it was killed, and after its end; nothing listens on a port for that."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     farm, results = tmp_path / "farm.toml", tmp_path / "results"
-    farm.write_text('[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n')
+    farm.write_text(f'[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n{AT_ANY_SPEED}')
 
     def near() -> dict[str, object]:
         ended = int8tune("devices", "list", "--inventory", farm, "--format", "json")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from boards import A53, CACHE, a53_behind, why_no_a53
+from boards import A53, AT_ANY_SPEED, CACHE, a53_behind, why_no_a53
 from cli_program import Ended, int8tune, tune_on_boards
 from sshd import Sshd, running_sshd
 
@@ -51,7 +51,7 @@ def farm(sshd: Sshd) -> Path:
         f'user = "{sshd.user}"\nkey_file = "{sshd.user_key}"\nhost_key = "{sshd.host_key}"\n'
         f'folder = "{a53.folder}"\ntiming = "none"\n{EMULATED}'
         f'[[boards]]\nname = "model"\ntransport = "mca"\ntarget = "arm-neon"\ncpu = "cortex-a53"\n{EMULATED}'
-        '[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n'
+        f'[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n{AT_ANY_SPEED}'
     )
     return path
 

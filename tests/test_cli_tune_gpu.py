@@ -8,7 +8,7 @@ from pathlib import Path
 
 import emulated_gpus
 import pytest
-from boards import CACHE
+from boards import AT_ANY_SPEED, CACHE
 from cli_program import write_table
 
 import tuner.board_check
@@ -47,7 +47,7 @@ def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (tuner.campaign.run, tuner.board_check):
         monkeypatch.setattr(module, "BuildPool", partial(BuildPool, server="emulated_build_server"))
     path = tmp_path / "farm.toml"
-    path.write_text('[[boards]]\nname = "h100"\ntransport = "gpu"\nlimits = { memory = "128 MiB" }\n')
+    path.write_text(f'[[boards]]\nname = "h100"\ntransport = "gpu"\nlimits = {{ memory = "128 MiB" }}\n{AT_ANY_SPEED}')
     return path
 
 

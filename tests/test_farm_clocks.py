@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from boards import CACHE, board, board_behind, install
+from boards import AT_ANY_SPEED, CACHE, board, board_behind, install
 from cli_program import int8tune, write_table
 from rpc_kernels import Kernels, build_kernels
 from sshd import farm_toml, running_sshd
@@ -41,7 +41,7 @@ def behind_ssh(tmp_path: Path) -> Iterator[Board]:
     with running_sshd(tmp_path / "sshd") as sshd:
         board = board_behind(sshd, "here", sshd.folder / "here")
         provision(board, CACHE, upgrade=False, say=print)
-        (tmp_path / "farm.toml").write_text(farm_toml(sshd))
+        (tmp_path / "farm.toml").write_text(farm_toml(sshd, AT_ANY_SPEED))
         yield board
 
 

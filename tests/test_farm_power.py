@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
@@ -58,8 +57,8 @@ def test_a_board_is_switched_off_and_on(tmp_path: Path) -> None:
             ["/no/such/switch"],
             "`a`: its power-cycle command does not run: [Errno 2] No such file or directory: '/no/such/switch'",
         ),
-        (["sh", "-c", "sleep 61.25 & wait"], "`a`: its power-cycle command was not done within 0.[234] s: sh"),
-        (["yes"], "`a`: its power-cycle command was not done within 0.[234] s: yes"),
+        (["sh", "-c", "sleep 61.25 & wait"], "`a`: its power-cycle command was not done within 0.2 s: sh"),
+        (["yes"], "`a`: its power-cycle command was not done within 0.2 s: yes"),
     ],
 )
 def test_what_goes_wrong_is_said(command: list[str], notice: str) -> None:
@@ -71,9 +70,7 @@ def test_what_goes_wrong_is_said(command: list[str], notice: str) -> None:
     if command[0] == "yes":
         assert not switch.cycle("a"), "it is being switched"
     switch.close(5.0)
-    (said,) = notices
-    pattern = notice if "not done" in notice else re.escape(notice)
-    assert re.fullmatch(pattern, said), said
+    assert notices == [notice]
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] in (["sleep", "61.25"], ["yes"])]
 
 

@@ -459,6 +459,20 @@ def test_results_since_the_last_good_canary_are_measured_again() -> None:
     assert final == {"x": "b", "y": "b"}
 
 
+def test_a_board_has_its_own_tolerance() -> None:
+    hand = ready(board("a", canary_tolerance=1.0), board("b"))
+    for name in ("a", "b"):
+        hand.trials(trial(f"x{name}"))
+    for name in ("a", "b"):
+        hand.answer(name)
+    hand.wait(1.0)
+    for name in ("a", "b"):
+        hand.canary(name, 1.9 * CANARY_S)
+    assert hand.state("b") is State.SUSPECT
+    assert hand.verdict("xa") is Verdict.OK
+    assert hand.answer("a") == "xb", "it is measured again"
+
+
 def test_a_board_may_be_slow_for_a_moment() -> None:
     hand = ready(board("a"), rules=Rules(slow_canaries=4))
     hand.trials(trial("x"))

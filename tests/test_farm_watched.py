@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import marked
+from boards import AT_ANY_SPEED, marked
 from cli_program import Ended, int8tune, write_table
 from sshd import Sshd, farm_toml, running_sshd
 from watched import Watch
@@ -53,7 +53,7 @@ def secrets_of(key: Path) -> list[bytes]:
 def watched(sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """All three commands, on a board of this machine behind SSH."""
     folder = tmp_path_factory.mktemp("watched")
-    board, _ = farm_toml(sshd).split("\n\n")
+    board, _ = farm_toml(sshd, AT_ANY_SPEED).split("\n\n")
     inventory, table = folder / "farm.toml", write_table(folder / "small.json")
     inventory.write_text(f'{board}\nlimits = {{ memory = "128 MiB" }}\n')  # less to send for the device's check
     commands = {

@@ -53,6 +53,7 @@ timing = "none"
 cooldown_s = 0.5
 power_cycle = "relay --port 3 cycle"
 canary_every = 20
+canary_tolerance = 0.5
 limits = { connect_s = 5, transfer_s = 20, run_s = 30.5, total_s = 90, memory = "256 MiB", disk = "1.5 GiB" }
 
 [[boards]]
@@ -82,6 +83,7 @@ transport = "local"
         cooldown_s=0.5,
         power_cycle=("relay", "--port", "3", "cycle"),
         canary_every=20,
+        canary_tolerance=0.5,
     )
     assert inventory.board("here") == Board(name="here", transport=TransportKind.LOCAL)
     with pytest.raises(UnknownBoardError, match=r"unknown board `nobody`.*known: a53, here"):
@@ -179,6 +181,7 @@ def test_a_file_that_can_t_be_read(tmp_path: Path) -> None:
         ("cooldown_s = 1e99", "cooldown_s: must be a number from 0 to 3600: 1e+99"),
         ("cooldown_s = -1", "cooldown_s: must be a number from 0 to 3600: -1"),
         ("canary_every = 0", "canary_every: must be an integer from 1 to 1000000: 0"),
+        ("canary_tolerance = 0", "canary_tolerance: must be a number from 0.01 to 100: 0"),
         ("limits = 3", "limits: must be a table: 3"),
         ("limits = { run_s = 0 }", "limits.run_s: must be a number from 0.1 to 86400: 0"),
         ("limits = { run_s = 100, total_s = 50 }", "limits.total_s: must be at least `run_s`, 100: 50"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from boards import CACHE, LIMITS, bundle_for
+from boards import AT_ANY_SPEED, CACHE, LIMITS, bundle_for
 
 from rpc import processes
 from rpc.agent_bundle import MARK, compilers
@@ -67,7 +67,7 @@ class StockFarm:
 
     def toml(self, name: str = "rasp", more: str = "") -> str:
         way = f'transport = "tracker"\naddress = "127.0.0.1"\nport = {self.port}\ntracker_key = "{KEY}"'
-        return f'[[boards]]\nname = "{name}"\n{way}\narchitecture = "{ARCHITECTURE}"\n{more}\n'
+        return f'[[boards]]\nname = "{name}"\n{way}\narchitecture = "{ARCHITECTURE}"\n{AT_ANY_SPEED}{more}\n'
 
     def agents(self) -> list[psutil.Process]:
         """All processes that agents on these servers started, and they themselves."""

@@ -8,10 +8,11 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from results.text import printable
 from rpc.bundle.archive import open_bundle
@@ -25,6 +26,10 @@ from rpc.errors import (
     RpcError,
     WrongDeviceError,
 )
+from rpc.farm.driver import RULES
+from rpc.inventory import CANARY_TOLERANCES
+
+Value = TypeVar("Value")
 
 DONE, FAILED, USAGE, NO_DEVICE, INTERRUPTED = 0, 1, 2, 4, 130
 
@@ -103,6 +108,19 @@ def cores(text: str) -> tuple[int, ...]:
     return found
 
 
+def tolerance(text: str) -> float:
+    """A canary's tolerance as a share.
+
+    Raises:
+        ValueError: it is none.
+    """
+    low, high = CANARY_TOLERANCES
+    with suppress(ValueError):
+        if low <= (share := float(text)) <= high:
+            return share
+    raise ValueError(f"--canary-tolerance must be a share from {low:g} to {high:g}: {text[:60]}")
+
+
 def _settings(bundle: Path, arguments: Sequence[str]) -> Settings:
     parser = argparse.ArgumentParser(
         prog=f"python3 {bundle.name}",
@@ -110,17 +128,31 @@ def _settings(bundle: Path, arguments: Sequence[str]) -> Settings:
         "again. Results are written as they come.",
     )
     parser.add_argument("--folder", type=Path, default=bundle.parent, help="where results go; beside the bundle")
-    parser.add_argument("--cores", type=_cores, default=(), metavar="2,3", help="those that kernels run on; the last")
+    parser.add_argument(
+        "--cores", type=_told(cores), default=(), metavar="2,3", help="those that kernels run on; the last"
+    )
+    parser.add_argument(
+        "--canary-tolerance",
+        type=_told(tolerance),
+        default=RULES.canary_tolerance,
+        metavar="0.2",
+        help="by which share the canary may be slower than it was before times are not believed",
+    )
     parser.add_argument("--emulator", type=shlex.split, default=(), metavar="COMMAND", help=argparse.SUPPRESS)
     parsed = parser.parse_args(list(arguments))
-    return Settings(parsed.folder, parsed.cores, tuple(parsed.emulator))
+    return Settings(parsed.folder, parsed.cores, parsed.canary_tolerance, tuple(parsed.emulator))
 
 
-def _cores(text: str) -> tuple[int, ...]:
-    try:
-        return cores(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def _told(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Reads an argument, and its errors are said as they are."""
+
+    def reading(text: str) -> Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return reading
 
 
 def _words(error: Exception) -> str:

@@ -46,11 +46,13 @@ class Settings:
     Attributes:
         folder: where results go, and what sessions need meanwhile.
         cores: those that kernels run on; the last ones that this process may use if empty.
+        canary_tolerance: by which share the canary may be slower or faster than it was.
         emulator: a command before the agent's, for an architecture that this machine is not; its times mean nothing.
     """
 
     folder: Path
     cores: tuple[int, ...] = ()
+    canary_tolerance: float = RULES.canary_tolerance
     emulator: tuple[str, ...] = ()
 
 
@@ -97,7 +99,7 @@ def run_bundle(bundle: Bundle, settings: Settings, say: Callable[[str], None]) -
             device = transport.start()
             require_features(bundle, device)
             results.begin(device)
-            failed, cause = _Measuring(bundle, folder, transport, results, say).run(todo)
+            failed, cause = _Measuring(bundle, folder, settings, transport, results, say).run(todo)
         return Summary(path, len(bundle.manifest.items), before, failed, cause)
 
 
@@ -115,10 +117,17 @@ def _require_architecture(bundle: Bundle, settings: Settings) -> None:
 
 class _Measuring:
     def __init__(
-        self, bundle: Bundle, folder: Path, transport: AgentTransport, results: ResultsFile, say: Callable[[str], None]
+        self,
+        bundle: Bundle,
+        folder: Path,
+        settings: Settings,
+        transport: AgentTransport,
+        results: ResultsFile,
+        say: Callable[[str], None],
     ) -> None:
         self._bundle = bundle
         self._folder = folder
+        self._canary_tolerance = settings.canary_tolerance
         self._transport = transport
         self._results = results
         self._say = say
@@ -145,7 +154,13 @@ class _Measuring:
             driver.close()
 
     def _driver(self) -> FarmDriver:
-        board = FarmBoard(self._bundle.manifest.device, _QUEUE, limits=LIMITS, canary_every=CANARY_EVERY)
+        board = FarmBoard(
+            self._bundle.manifest.device,
+            _QUEUE,
+            limits=LIMITS,
+            canary_every=CANARY_EVERY,
+            canary_tolerance=self._canary_tolerance,
+        )
         scheduler = Scheduler([board], replace(RULES, queue_s=_MONTH_S), random.random)
         canary = Request((located(self._bundle.manifest.canary, self._folder),), CANARY_TIMING, CANARY_LIMIT_S)
         return FarmDriver({board.name: self._transport}, scheduler, canary)

@@ -35,6 +35,7 @@ def scheduled(board: inventory.Board) -> Board:
         board.tags,
         limits,
         canary_every=board.canary_every,
+        canary_tolerance=board.canary_tolerance,
         power_cycle=bool(board.power_cycle),
     )
 
@@ -87,8 +88,8 @@ class PowerSwitch:
             processes.kill(process.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):  # it can be stuck in the kernel
                 process.wait(_END_LIMIT_S)
-            late_s = time.monotonic() - began_s
-            self._notice(f"`{board}`: its power-cycle command was not done within {late_s:.1f} s: {command[0]}")
+            given_s = min(self._limit_s, self._until_s - began_s)
+            self._notice(f"`{board}`: its power-cycle command was not done within {given_s:.1f} s: {command[0]}")
         elif code:
             words = ": ".join(filter(None, [command[0], said]))
             self._notice(f"`{board}`: its power-cycle command {processes.how_it_ended(code)}: {words}"[:_SHOWN])

@@ -81,7 +81,7 @@ class Health:
             self.check(run, suspect=True, cause=fault)
             return False
         run.faster_s = None
-        if not self._agree(faster_s, canary.seconds):
+        if not self._agree(run, faster_s, canary.seconds):
             self.quarantine(run, fault)
             return False
         run.canary = CanaryRun(self._desk.now_s, canary.seconds, "")
@@ -179,12 +179,13 @@ class Health:
             return "the canary's values were wrong"
         if not (math.isfinite(seconds) and seconds > 0):
             return f"the canary's time is no time: {seconds}"
-        if known_s is not None and not self._agree(known_s, seconds):
+        if known_s is not None and not self._agree(run, known_s, seconds):
             return f"{TOOK_OTHERWISE} {seconds / known_s:.2f} times what it takes"
         return ""
 
-    def _agree(self, known_s: float, seconds: float) -> bool:
-        most = 1 + self._desk.rules.canary_tolerance
+    def _agree(self, run: BoardRun, known_s: float, seconds: float) -> bool:
+        own = run.board.canary_tolerance
+        most = 1 + (self._desk.rules.canary_tolerance if own is None else own)
         return known_s / most <= seconds <= known_s * most
 
     def _is_faster(self, run: BoardRun, seconds: float) -> bool:
@@ -192,7 +193,7 @@ class Health:
         known_s = self._desk.ledger.canaries_s.get(run.board.name)
         if run.board.canary_s is not None or known_s is None:
             return False
-        return 0 < seconds < known_s and not self._agree(known_s, seconds)
+        return 0 < seconds < known_s and not self._agree(run, known_s, seconds)
 
     def _known_s(self, run: BoardRun) -> float | None:
         known_s = run.board.canary_s

@@ -71,6 +71,7 @@ class Board:
     Attributes:
         canary_s: what the canary kernel takes on it; None: what it takes the first time.
         canary_every: trials from one canary to the next at most.
+        canary_tolerance: takes the place of the rules' own; None: it does not.
         power_cycle: whether it can be switched off and on again.
     """
 
@@ -80,6 +81,7 @@ class Board:
     limits: Limits = Limits()
     canary_s: float | None = None
     canary_every: int = 50
+    canary_tolerance: float | None = None
     power_cycle: bool = False
 
 

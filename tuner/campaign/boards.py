@@ -91,7 +91,8 @@ class Boards(Generic[T]):
         self._notices: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._power = PowerSwitch(commands, self._notices.put)
         boards = [_scheduled(name, target, canary_every, owned.get(name)) for name in transports]
-        rules = rules if is_measured else replace(rules, canary_tolerance=math.inf)
+        if not is_measured:
+            boards = [replace(board, canary_tolerance=math.inf) for board in boards]
         self._journal = journal
         scheduler = Scheduler(boards, rules, jitter, journal.ledger if journal else None)
         self._driver = FarmDriver(

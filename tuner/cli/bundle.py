@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,14 @@ FolderOption = Annotated[
 CoresOption = Annotated[
     str | None, typer.Option("--cores", metavar="2,3", help="Those that kernels run on; the last if left out.")
 ]
+ToleranceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--canary-tolerance",
+        metavar="0.2",
+        help="By which share the canary may be slower than it was before times are not believed.",
+    ),
+]
 
 
 def make(
@@ -103,6 +112,7 @@ def run_(
     bundle: Annotated[Path, typer.Argument(metavar="FILE.pyz", help="A bundle.")],
     folder: FolderOption = None,
     cores: CoresOption = None,
+    canary_tolerance: ToleranceOption = None,
     _debug: DebugOption = False,
 ) -> int:
     """Measure what a bundle holds on this machine, as `python3 FILE.pyz` does where int8tune is not installed.
@@ -112,15 +122,19 @@ def run_(
     Example: int8tune bundle run mobilenet_v2.bundle-1.pyz
     """
     from rpc.bundle.command import cores as listed
-    from rpc.bundle.command import run
+    from rpc.bundle.command import run, tolerance
     from rpc.bundle.runner import Settings
 
+    settings = Settings(folder or bundle.parent)
     try:
-        chosen = listed(cores) if cores is not None else ()
+        if cores is not None:
+            settings = replace(settings, cores=listed(cores))
+        if canary_tolerance is not None:
+            settings = replace(settings, canary_tolerance=tolerance(canary_tolerance))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     try:
-        return run(bundle, Settings(folder or bundle.parent, chosen))
+        return run(bundle, settings)
     except Interruption:
         say("interrupted; to go on, run the same command again")
         return INTERRUPTED
