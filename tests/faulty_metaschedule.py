@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 from tuner.metaschedule.job import FOUND_FILE, Found, SearchJob
 from tuner.metaschedule.worker import main, search_layer
@@ -24,7 +26,11 @@ HANGS, CRASHES, RAISES, LIES, FINDS_NOTHING = "hangs", "crashes", "raises", "lie
 
 @functools.cache
 def load_intrinsics_of_tvm(family: str = "x86") -> None:
-    """Register those of one file alone: with all of them it takes 15 s."""
+    """Register those of one file alone: with all of them it takes 15 s.
+
+    For each function's source TVM walks the stack, and for each frame all modules there are, which are thousands in a
+    test: they are left out.
+    """
     import tvm.s_tir
 
     place = Path(tvm.s_tir.__path__[0]) / "tensor_intrin" / f"{family}.py"
@@ -32,7 +38,8 @@ def load_intrinsics_of_tvm(family: str = "x86") -> None:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with patch.object(inspect, "getmodule", lambda *_: None):
+        spec.loader.exec_module(module)
     sys.modules.setdefault(INTRINSICS, module)
 
 
