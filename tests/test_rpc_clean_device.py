@@ -8,10 +8,12 @@ beside a process that was left over, the canary never has more than half of the 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,17 +46,19 @@ MOST_SLOWER = 0.03
 LONG = Timing(repeats=5, min_repeat_s=0.02)
 MEMORY_BYTES = 256 << 20
 ROUNDS = 2
-# By how much the canary is late at least beside another process; and how often it is asked whether it is alone.
-BESIDE, TRIES, TRIES_BESIDE = 1.5, 20, 4
+# By how much the canary is late at least beside another process; how long a core may be slow for what another machine
+# does, and how often it is asked where somebody is there.
+BESIDE, PATIENCE_S, TRIES_BESIDE = 1.5, 60.0, 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Device:
-    """A device with the canary that campaigns run on it, and the kernels."""
+    """A device with the canary that campaigns run on it and what a call of it took at best, and the kernels."""
 
     transport: Transport
     canary: Program
     kernels: Kernels
+    best_s: float = math.inf
 
     def canary_s(self, timing: Timing = CANARY_TIMING) -> float:
         """What a call of the canary takes at best."""
@@ -62,9 +66,22 @@ class Device:
         assert reply.outcome is Outcome.OK, reply.error
         return min(reply.times_s[0])
 
-    def is_alone(self, tries: int = TRIES) -> bool:
+    def is_alone(self) -> bool:
         """Whether the canary has most of the core at least once: what was left over would be there each time."""
-        return any(self.canary_s(LONG) < BESIDE * self.canary_s() for _ in range(tries))
+        until_s = time.monotonic() + PATIENCE_S
+        while not (is_alone := self.has_the_core()) and time.monotonic() < until_s:
+            pass
+        return is_alone
+
+    def is_shared(self) -> bool:
+        """Whether the canary never has most of the core."""
+        return not any(self.has_the_core() for _ in range(TRIES_BESIDE))
+
+    def has_the_core(self) -> bool:
+        """Whether the canary is once in a long time as fast as it ever was in a short one."""
+        before_s, long_s, after_s = (self.canary_s(timing) for timing in (CANARY_TIMING, LONG, CANARY_TIMING))
+        self.best_s = min(self.best_s, before_s, after_s)
+        return long_s < BESIDE * self.best_s
 
     def run(self, entry: str) -> None:
         """Whatever comes of it; where it ends the device's server, the next session starts another one."""
@@ -141,7 +158,7 @@ def all_faulty() -> list[str]:
 
 
 def skip_unless_free(device: Device) -> None:
-    if not device.is_alone(TRIES_BESIDE):
+    if device.is_shared():
         pytest.skip("the core is never free: somebody else uses it all the time")
 
 
@@ -157,9 +174,9 @@ def test_a_process_that_is_left_over_would_be_seen(here: Device) -> None:
     words = [sys.executable, "-c", "while True: pass"]
     with subprocess.Popen(words, start_new_session=True) as left_over:
         psutil.Process(left_over.pid).cpu_affinity([max(os.sched_getaffinity(0))])
-        is_alone = here.is_alone(TRIES_BESIDE)
+        is_shared = here.is_shared()
         left_over.kill()
-    assert not is_alone
+    assert is_shared
 
 
 @pytest.mark.slow
