@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -88,6 +88,46 @@ def make_next(
         BuildPoolError, CampaignError, StoreError: as `tuner.campaign.run.run_on`.
         OSError: the bundle can't be written.
     """
+    away = _away(device)
+    memory = BundleMemory(make_folder(results), spec.name)
+    with TemporaryDirectory(prefix=".bundle-", dir=results) as staging:
+        packer = Packer(Path(staging), away.agent, away.kind)
+        packings: list[Packing] = []
+
+        def measuring(probe: Program, _cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
+            packings.append(Packing(packer, probe, occasion.peak_work))
+            return packings[0]
+
+        outlet = run_on(_ground(away, memory.known(), measuring), spec, results, listener, stop_requested)
+        if outlet.ending is not Ending.PACKED:
+            return outlet, None
+        (packing,) = packings
+        content = packer.finish(_manifest(spec, away, packing, _started_at(results, spec.name)))
+        environment = environment_of(away.unseen, away.target) | {"cache": spec.cache.value, "transport": "bundle"}
+        number, is_new = _remember(memory, content, packing, command, environment)
+        path = path or results / f"{spec.name}.bundle-{number}.pyz"
+        packer.write(path, content)
+        return outlet, _made(path, number, is_new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Away:
+    """What is known of a device before anything comes home: `unseen` is what its profile lets one expect."""
+
+    name: str
+    threads: int
+    unseen: Capabilities
+    needs: frozenset[str]
+    target: Target
+    agent: AgentBundle
+
+    @property
+    def kind(self) -> str:
+        return "cpu" if self.target.gpu is None else "gpu"
+
+
+def _away(device: AwayDevice) -> _Away:
+    """Raises: SpecError, ProvisionError, NoLinkerError: as `make_next` does."""
     if not NAME.fullmatch(device.name):
         raise SpecError(f"a device's name has 1 to 64 of the characters A-Z a-z 0-9 . _ -: {device.name[:80]!r}")
     profile = profile_named(device.profile)
@@ -95,48 +135,7 @@ def make_next(
     find_linker(unseen.architecture)
     target = target_for(unseen.features, unseen.llvm_cpu, unseen.llvm_triple, profile.name, device.threads)
     agent = _agent(unseen.architecture, device.has_old_libraries, target.gpu is not None)
-    kind = "cpu" if target.gpu is None else "gpu"
-    memory = BundleMemory(make_folder(results), spec.name)
-    with TemporaryDirectory(prefix=".bundle-", dir=results) as staging:
-        packer = Packer(Path(staging), agent, kind)
-        packings: list[Packing] = []
-
-        def measuring(probe: Program, _cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
-            packings.append(Packing(packer, probe, occasion.peak_work))
-            return packings[0]
-
-        ground = _ground(device.name, unseen, memory.known(), target, measuring)
-        outlet = run_on(ground, spec, results, listener, stop_requested)
-        if outlet.ending is not Ending.PACKED:
-            return outlet, None
-        (packing,) = packings
-        items = packing.items
-        manifest = Manifest(
-            kind=kind,
-            version=version("int8tune"),
-            campaign=spec.name,
-            started_at=_started_at(results, spec.name),
-            device=device.name,
-            target=target.name,
-            architecture=unseen.architecture,
-            needs=profile.needs,
-            threads=device.threads,
-            suite=f"{SUITE_NAME}, seed {SUITE_SEED}",
-            canary=packing.canary,
-            agent=agent.name,
-            items=tuple(item for item, _ in items),
-            files={},
-        )
-        content = packer.finish(manifest)
-        is_new = not memory.has(id_of(content))
-        number = memory.next_number() if is_new else memory.recall(id_of(content))[0].number
-        path = path or results / f"{spec.name}.bundle-{number}.pyz"
-        if is_new:
-            environment = environment_of(unseen, target) | {"cache": spec.cache.value, "transport": "bundle"}
-            asked = {item.id: asked for item, asked in items}
-            memory.remember(id_of(content), content, Remembered(number, command, environment, asked))
-        packer.write(path, content)
-        return outlet, _made(path, number, is_new)
+    return _Away(device.name, device.threads, unseen, profile.needs, target, agent)
 
 
 def _agent(architecture: str, is_portable: bool, has_gpu: bool) -> AgentBundle:
@@ -147,17 +146,45 @@ def _agent(architecture: str, is_portable: bool, has_gpu: bool) -> AgentBundle:
     return make_bundle(architecture, default_cache(), portable if is_portable else None, has_gpu=has_gpu)
 
 
-def _ground(
-    name: str,
-    unseen: Capabilities,
-    known: Known,
-    target: Target,
-    measuring: Callable[[Program, int, Occasion], Measuring[Purpose]],
-) -> Ground:
+def _ground(away: _Away, known: Known, measuring: Callable[[Program, int, Occasion], Measuring[Purpose]]) -> Ground:
     """All cores of this machine build; records name the device's CPU once that is known."""
     *building, guest = sorted(os.sched_getaffinity(0))
-    capabilities = replace(unseen, environment=known.device.environment) if known.device else unseen
-    return Ground(name, None, capabilities, target, measuring, building, guest, no_duels=known.no_duels)
+    environment = known.device.environment if known.device else away.unseen.environment
+    capabilities = replace(away.unseen, environment=environment)
+    return Ground(away.name, None, capabilities, away.target, measuring, building, guest, no_duels=known.no_duels)
+
+
+def _manifest(spec: CampaignSpec, away: _Away, packing: Packing, started_at: str) -> Manifest:
+    """All but the files, which the packer knows."""
+    return Manifest(
+        kind=away.kind,
+        version=version("int8tune"),
+        campaign=spec.name,
+        started_at=started_at,
+        device=away.name,
+        target=away.target.name,
+        architecture=away.unseen.architecture,
+        needs=away.needs,
+        threads=away.threads,
+        suite=f"{SUITE_NAME}, seed {SUITE_SEED}",
+        canary=packing.canary,
+        agent=away.agent.name,
+        items=tuple(item for item, _ in packing.items),
+        files={},
+    )
+
+
+def _remember(
+    memory: BundleMemory, content: bytes, packing: Packing, command: str, environment: Mapping[str, str]
+) -> tuple[int, bool]:
+    """The bundle's number, and whether it is a new one."""
+    bundle = id_of(content)
+    if memory.has(bundle):
+        return memory.recall(bundle)[0].number, False
+    number = memory.next_number()
+    asked = {item.id: asked for item, asked in packing.items}
+    memory.remember(bundle, content, Remembered(number, command, environment, asked))
+    return number, True
 
 
 def _started_at(results: Path, campaign: str) -> str:
