@@ -23,7 +23,7 @@ import tuner.campaign.run
 from results.record import DeviceCheck
 from results.store import SqliteStore
 from rpc.errors import DeviceStartError
-from rpc.inventory import read_inventory
+from rpc.inventory_file import read_inventory
 from tuner.build.pool import BuildPool
 from tuner.campaign.boards import RULES, Boards
 from tuner.campaign.events import Silence

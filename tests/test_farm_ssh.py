@@ -33,7 +33,8 @@ from rpc.errors import (
     SessionEndedError,
     UnreachableError,
 )
-from rpc.inventory import Board, read_inventory
+from rpc.inventory import Board
+from rpc.inventory_file import read_inventory
 from rpc.provision import provision, release
 from rpc.ssh import AgentTransport
 from rpc.ssh_connection import SshConnection, fingerprint, public_key_of

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rpc.errors import InventoryError, UnknownBoardError
-from rpc.inventory import Board, Limits, TimingKind, TransportKind, read_inventory
+from rpc.inventory import Board, Limits, TimingKind, TransportKind
+from rpc.inventory_file import read_inventory
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 SSH = f"""

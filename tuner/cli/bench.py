@@ -142,7 +142,7 @@ def gpu_of(inventory: Path, name: str) -> Board:
         InventoryError: the inventory can't be read.
         UnknownBoardError: it has no such board.
     """
-    from rpc.inventory import read_inventory
+    from rpc.inventory_file import read_inventory
     from tuner.bench.gpu.site import require_gpu
 
     board = read_inventory(inventory).board(name)

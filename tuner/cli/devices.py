@@ -106,7 +106,7 @@ def trust(
 
     Example: int8tune devices trust a53 SHA256:Gm2m0eJp2oUX8e0lYyB0pZ1bQ7iDq1V3n0o1yqk1F0s
     """
-    from rpc.inventory import replace_host_key
+    from rpc.inventory_file import replace_host_key
     from rpc.ssh_connection import shown_key_with
 
     known = _read(inventory)
@@ -189,7 +189,7 @@ def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
 
 
 def _read(inventory: Path) -> Inventory:
-    from rpc.inventory import read_inventory
+    from rpc.inventory_file import read_inventory
     from schedules.target import PROFILE_NAMES
 
     return read_inventory(inventory, PROFILE_NAMES)

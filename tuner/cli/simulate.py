@@ -47,7 +47,7 @@ def simulate(
     """
     from rpc.farm.simulation.scenario import Work
     from rpc.farm.simulation.scenario import simulate as run
-    from rpc.inventory import read_inventory
+    from rpc.inventory_file import read_inventory
 
     _check("--boards", 1 if boards is None else boards, MOST_BOARDS)
     _check("--trials", trials, MOST_TRIALS)

@@ -167,7 +167,7 @@ def _tune_on_boards(
 ) -> int:
     """A campaign for each target of the boards, one after the other."""
     from rpc.farm.status_file import status_folder
-    from rpc.inventory import read_inventory
+    from rpc.inventory_file import read_inventory
     from tuner.campaign.farm import grounds_of, spec_on
     from tuner.campaign.loop import Ending
     from tuner.campaign.run import run_on
