@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from stock_neon import stock_conv, tile_columns_of
 
-from compiler.network import load_network
+from compiler.network_file import load_network
 from rpc.mca.disassembly import Instruction, disassemble
 from rpc.mca.estimate import ENTRY_SYMBOL, cycles_of_blocks, estimate_cycles
 from rpc.mca.tools import llvm_version, tool

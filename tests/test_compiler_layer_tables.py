@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import CompilerError, LayerTableError, UnknownNetworkError
-from compiler.network import MAX_BYTES, Layer, Network, load_network, read_table
+from compiler.network import Layer, Network
+from compiler.network_file import MAX_BYTES, load_network, read_table
 from schedules.workload import parse_workload
 
 ROW = {"name": "conv1", "count": 2, "workload": "conv2d-u8s8-1x8x8x16-k3x3x16-s1-p1-float.c-u8"}

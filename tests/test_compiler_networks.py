@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from compiler.network import Network, load_network, network_names
+from compiler.network import Network
+from compiler.network_file import load_network, network_names
 from schedules.numerics import Numerics
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
 

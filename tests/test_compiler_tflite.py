@@ -17,7 +17,7 @@ from compiler.errors import ModelError
 from compiler.graph import Kind
 from compiler.layer_operands import layer_operands
 from compiler.model import read_model
-from compiler.network import load_network
+from compiler.network_file import load_network
 from compiler.quantized_layers import network_of, quantized_layers
 from compiler.tflite_model import read_tflite
 from schedules.adversarial import adversarial_operands

@@ -12,7 +12,8 @@ import pytest
 
 from compiler.graph import Kind, Operator
 from compiler.model import read_model
-from compiler.network import Network, load_network
+from compiler.network import Network
+from compiler.network_file import load_network
 from compiler.program import steps_of
 from compiler.quantized_layers import network_of
 from schedules.workload import Workload

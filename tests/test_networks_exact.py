@@ -9,7 +9,7 @@ import pytest
 from kernels import Array, build
 from probes import host_target
 
-from compiler.network import load_network, network_names
+from compiler.network_file import load_network, network_names
 from schedules.adversarial import adversarial_operands
 from schedules.operands import Operands
 from schedules.reference import reference

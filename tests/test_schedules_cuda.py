@@ -17,7 +17,7 @@ from kernels import Built, build, compile_kernel
 from layers import PLAIN
 from probes import any_target, host_target
 
-from compiler.network import load_network
+from compiler.network_file import load_network
 from schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
 from schedules.cuda.gemm_space import STAGES
 from schedules.errors import UnknownTargetError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
-from compiler.network import load_network
+from compiler.network_file import load_network
 from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 from tuner.errors import BenchSpecError
 

@@ -109,7 +109,7 @@ def bench(
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
-    from compiler.network import is_model
+    from compiler.network_file import is_model
     from rpc.request import Timing
     from rpc.tile_registers import deny_tile_registers
     from tuner.bench.layers import choose_layers, class_named

@@ -93,7 +93,7 @@ def make(
 
     Example: int8tune bundle make mobilenet_v2 --device node7 --target x86-avx512vnni
     """
-    from compiler.network import load_network
+    from compiler.network_file import load_network
     from tuner.bundles.make import AwayDevice
     from tuner.campaign.spec import CampaignSpec
 

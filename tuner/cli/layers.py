@@ -30,7 +30,7 @@ def layers(
 
     Example: int8tune layers mobilenet_v2.tflite --target generic
     """
-    from compiler.network import load_network
+    from compiler.network_file import load_network
     from tuner.local_target import target_to_look_at
 
     found = load_network(network)

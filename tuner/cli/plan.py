@@ -32,7 +32,7 @@ def plan(
 
     Example: int8tune plan resnet50 --trials 64
     """
-    from compiler.network import load_network
+    from compiler.network_file import load_network
     from rpc.local import LocalTransport
     from schedules.target import target_for
     from tuner.campaign.plan import make_plan

@@ -113,7 +113,7 @@ def tune(
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
-    from compiler.network import load_network
+    from compiler.network_file import load_network
     from tuner.campaign.spec import CampaignSpec
 
     layers = load_network(network)
