@@ -86,10 +86,14 @@ def run(python: Path, bundle: Path, *arguments: object) -> Ended:
 
 
 def start(
-    python: Path, bundle: Path, *arguments: object, stderr: int | IO[bytes] = subprocess.PIPE
+    python: Path,
+    bundle: Path,
+    *arguments: object,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    speed: Sequence[str] = AT_ANY_SPEED,
 ) -> subprocess.Popen[bytes]:
     """Start a bundle."""
-    command = [str(python), "-I", str(bundle), *AT_ANY_SPEED, *map(str, arguments)]
+    command = [str(python), "-I", str(bundle), *speed, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd="/", env=bare())
 
 

@@ -275,12 +275,15 @@ def test_a_device_that_is_not_well_is_not_believed(kernels: Kernels, python: Pat
     assert replies(bundle) == {}
 
 
-def test_how_slow_a_canary_may_be_is_said(kernels: Kernels, python: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("speed", [(), ("--canary-tolerance", "0.3")])
+def test_how_slow_a_canary_may_be_is_said(
+    kernels: Kernels, python: Path, tmp_path: Path, speed: tuple[str, ...]
+) -> None:
     """Its time grows while another kernel hangs."""
     items = {"hang": ["hangs"], "good": ["good"]}
     bundle = pack(tmp_path / "b.pyz", kernels, items, canary="slower_each_second", run_limit_s=2.0)
     with (tmp_path / "said").open("wb") as said:
-        process = start(python, bundle.path, "--canary-tolerance", "0.3", stderr=said)
+        process = start(python, bundle.path, stderr=said, speed=speed)
         wait_until(lambda: "the device is quarantined: the canary took" in (tmp_path / "said").read_text())
         process.terminate()
         process.communicate(timeout=10)

@@ -67,16 +67,19 @@ def test_a_board_is_switched_off_and_on(tmp_path: Path) -> None:
         (["yes", AWHILE_S], "`a`: its power-cycle command was not done within 0.2 s: yes"),
     ],
 )
+@pytest.mark.alone
 def test_what_goes_wrong_is_said(command: list[str], notice: str) -> None:
-    notices: list[str] = []
-    switch = PowerSwitch({"a": command}, notices.append, limit_s=0.2)
+    notices: list[tuple[float, str]] = []
+    switch = PowerSwitch({"a": command}, lambda text: notices.append((time.monotonic(), text)), limit_s=0.2)
     began = time.monotonic()
     assert switch.cycle("a")
     assert time.monotonic() - began < 0.15
     if command[0] == "yes":
         assert not switch.cycle("a"), "it is being switched"
     switch.close(5.0)
-    assert notices == [notice]
+    ((at, said),) = notices
+    assert said == notice
+    assert at - began < 0.45
     assert not [p for p in psutil.process_iter(["cmdline"]) if AWHILE_S in (p.info["cmdline"] or ())]
 
 
