@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from compiler.about import about_text
 from compiler.errors import ModelError
 from compiler.file_layout import with_file_layouts
@@ -65,7 +67,13 @@ class _Writer:
         self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
 
     def call(self, step: Step) -> Call:
-        return self._layer(step) if isinstance(step, ModelLayer) else self._operator(step)
+        call = self._layer(step) if isinstance(step, ModelLayer) else self._operator(step)
+        return replace(call, arguments=tuple(map(self._argument, call.arguments)))
+
+    def _argument(self, argument: str | Array) -> str | Array:
+        """An argument of a call, with the values of a constant in place of its name."""
+        constant = self._graph.values[argument].constant if isinstance(argument, str) else None
+        return argument if constant is None else np.ascontiguousarray(constant)
 
     def _layer(self, layer: ModelLayer) -> Call:
         workload = layer.workload

@@ -59,7 +59,7 @@ def _module(program: Program, about: str) -> Any:
         with builder.dataflow():
             for call in program.calls:
                 known[call.output] = builder.emit(_call(call, known, values[call.output]))
-            outputs = [known[name] for name in program.graph.outputs]
+            outputs = [known[name] if name in known else _constant(values[name]) for name in program.graph.outputs]
             made = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
         builder.emit_func_output(made)
     with builder.function(ABOUT, []):
@@ -68,11 +68,16 @@ def _module(program: Program, about: str) -> Any:
 
 
 def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
-    if not call.kernel:
-        (source,) = call.arguments
-        return relax.op.reshape(known[str(source)], output.shape)
     arguments = [known[each] if isinstance(each, str) else relax.const(each) for each in call.arguments]
+    if not call.kernel:
+        return relax.op.reshape(arguments[0], output.shape)
     return relax.op.call_dps_packed(call.kernel, arguments, _type(output))
+
+
+def _constant(value: Value) -> Any:
+    """An output of the model that nothing computes."""
+    assert value.constant is not None
+    return relax.const(np.ascontiguousarray(value.constant))
 
 
 def _type(value: Value) -> Any:

@@ -12,6 +12,7 @@ import tvm
 from tvm import te, tirx
 
 from compiler.graph import DTYPES, Graph, Operator, Value
+from compiler.operators.quantize import MOST_STEPS
 from compiler.program import Array
 from schedules.numerics import RANGES
 from schedules.target import Target
@@ -74,6 +75,12 @@ def stored(value: Any, operator: Operator, output: Value) -> Any:
     """An int32 within the operator's bounds, as the output's type."""
     low, high = operator.clamp or RANGES[output.type]
     return tirx.min(tirx.max(value, low), high).astype(TYPES[output.type])
+
+
+def bounded(value: Any) -> Any:
+    """A float32 that becomes an int32 as it should: steps beyond every stored value are all the same."""
+    most = tirx.const(MOST_STEPS, "float32")
+    return tirx.min(tirx.max(value, -most), most)
 
 
 def nearest_even(value: Any) -> Any:

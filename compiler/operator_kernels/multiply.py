@@ -10,6 +10,7 @@ from compiler.graph import Graph, Operator, Value
 from compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
+    bounded,
     function_of,
     nearest_even,
     rounded_alone,
@@ -37,8 +38,7 @@ def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
             return stored(steps + zero_point_of(output), operator, output)
         scaled = rounded_alone((one * other).astype("float32") * tirx.const(float(constants.ratio), "float32"))
         offset = tirx.const(zero_point_of(output), "float32")
-        bound = tirx.const(float(1 << 20), "float32")
-        return stored(nearest_even(tirx.min(tirx.max(scaled + offset, -bound), bound)), operator, output)
+        return stored(nearest_even(bounded(scaled + offset)), operator, output)
 
     return OperatorKernel(function_of([*tensors, te.compute(output.shape, product)], target), operator.inputs)
 

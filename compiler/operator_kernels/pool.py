@@ -15,6 +15,7 @@ from compiler.operator_kernels.kernel import (
     TYPES,
     OperatorKernel,
     argument,
+    bounded,
     constant,
     function_of,
     nearest_even,
@@ -57,7 +58,7 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
         scale, offset = tirx.const(float(scale_of(output)), "float32"), tirx.const(zero_point_of(output), "float32")
 
         def average(n: Any, y: Any, x: Any, c: Any) -> Any:
-            return stored(nearest_even(sums(n, y, x, c) / count[y, x] / scale + offset), operator, output)
+            return stored(nearest_even(bounded(sums(n, y, x, c) / count[y, x] / scale + offset)), operator, output)
 
     made = te.compute(output.shape, average)
     return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))

@@ -10,6 +10,7 @@ from compiler.graph import Graph, Operator
 from compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
+    bounded,
     function_of,
     nearest_away,
     nearest_even,
@@ -17,7 +18,6 @@ from compiler.operator_kernels.kernel import (
     values_of,
 )
 from compiler.operators.base import scale_of, zero_point_of
-from compiler.operators.quantize import MOST_STEPS
 from schedules.target import Target
 
 
@@ -25,10 +25,9 @@ def quantize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
     (data,), output = values_of(graph, operator)
     values, scale = argument("values", data), tirx.const(float(scale_of(output)), "float32")
     rounded = nearest_away if operator.rule == "fixed" else nearest_even
-    most = tirx.const(MOST_STEPS, "float32")
 
     def steps(*at: Any) -> Any:
-        found = rounded(tirx.min(tirx.max(values[at] / scale, -most), most))
+        found = rounded(bounded(values[at] / scale))
         return stored(found + zero_point_of(output), operator, output)
 
     return OperatorKernel(function_of([values, te.compute(output.shape, steps)], target), operator.inputs)

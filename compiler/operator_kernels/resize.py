@@ -11,12 +11,15 @@ from compiler.graph import Graph, Operator
 from compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
+    bounded,
     constant,
     function_of,
+    nearest_even,
     rounded_alone,
     stored,
     values_of,
 )
+from compiler.operators.base import scale_of, zero_point_of
 from compiler.operators.resize import UNIT_BITS, resize_constants
 from compiler.program import Array
 from schedules.target import Target
@@ -44,10 +47,25 @@ def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         magnitude = tirx.shift_right(tirx.abs(total) + (1 << 2 * UNIT_BITS - 1), 2 * UNIT_BITS)
         return stored(tirx.Select(total < 0, -1, 1) * magnitude, operator, output)
 
-    def blended(n: Any, y: Any, x: Any, c: Any) -> Any:
-        one = tirx.const(1.0, "float32")
+    def numbers_blended(n: Any, y: Any, x: Any, c: Any) -> Any:
+        corner = _corners(image, (n, c), (top[y], bottom[y]), (left[x], right[x]), "int32")
+        shares = _shares(down[y], across[x])
+        scale, zero_point = tirx.const(float(scale_of(data)), "float32"), zero_point_of(data)
+        # In ONNX Runtime's order: the weights of a pixel are multiplied first.
+        parts = [
+            rounded_alone(
+                rounded_alone(shares[1][side] * shares[0][row])
+                * rounded_alone((corner[row][side] - zero_point).astype("float32") * scale)
+            )
+            for row in (0, 1)
+            for side in (0, 1)
+        ]
+        total = (parts[0] + parts[1] + parts[2] + parts[3]) / tirx.const(float(scale_of(output)), "float32")
+        return stored(nearest_even(bounded(total)) + zero_point_of(output), operator, output)
+
+    def bytes_blended(n: Any, y: Any, x: Any, c: Any) -> Any:
         corner = _corners(image, (n, c), (top[y], bottom[y]), (left[x], right[x]), "float32")
-        shares = [(one - down[y], down[y]), (one - across[x], across[x])]
+        shares = _shares(down[y], across[x])
         # In TFLite's order; a product that becomes part of a fused sum would be rounded once less.
         parts = [
             rounded_alone(rounded_alone(corner[row][side] * shares[0][row]) * shares[1][side])
@@ -57,9 +75,20 @@ def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         total = parts[0] + parts[1] + parts[2] + parts[3]
         return stored(tirx.floor(total + 0.5).astype("int32"), operator, output)
 
-    body = nearest if operator.attributes["method"] == "nearest" else whole if down.dtype == "int32" else blended
+    if operator.attributes["method"] == "nearest":
+        body = nearest
+    elif operator.rule == "float":
+        body = numbers_blended
+    else:
+        body = whole if down.dtype == "int32" else bytes_blended
     made = te.compute(output.shape, body)
     return OperatorKernel(function_of([image, *tensors, made], target), operator.inputs, tuple(arrays))
+
+
+def _shares(down: Any, across: Any) -> list[tuple[Any, Any]]:
+    """The weights of both rows, and of both columns."""
+    one = tirx.const(1.0, "float32")
+    return [(one - down, down), (one - across, across)]
 
 
 def _corners(image: Any, at: tuple[Any, Any], rows: tuple[Any, Any], columns: tuple[Any, Any], element: str) -> Any:

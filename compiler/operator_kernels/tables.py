@@ -11,6 +11,7 @@ from tvm import tirx
 from compiler.graph import Value
 from compiler.operator_kernels.kernel import TYPES, nearest_even
 from compiler.operators.base import LongArray, every_stored, scale_of, zero_point_of
+from compiler.operators.quantize import MOST_STEPS
 from compiler.program import Array
 
 # Tried beside the exact addend of a linear table, in units of this: ties of rounding are to be met.
@@ -58,6 +59,8 @@ def linear_factors(
         addend = np.float32(exact + step * ADDEND_UNIT)
         # 64-bit numbers hold the product and the sum whole.
         values = (inputs * np.float64(factor) + np.float64(addend)).astype(np.float32)
+        if np.abs(values).max() > MOST_STEPS:
+            return None  # beyond what a kernel can convert to integers
         if np.array_equal(np.clip(np.rint(values), low, high), outputs):
             return factor, addend
     return None
