@@ -1,0 +1,62 @@
+"""Every operator kernel, compiled, gives what its family's reference gives, over all that `fault` lets through."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from compiled import assert_exact
+from drawn_operators import FORMS, SEEDS, Drawn, graph_of, inputs_of, operators
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from probes import host_target
+
+from compiler.graph import Kind
+from compiler.operator_kernels.registry import KERNELS
+from schedules.target import Target
+
+# Of one library: linking costs more than a kernel.
+MOST_OPERATORS = 6
+PROFILES = (None, "x86-avx2", "generic")
+QUICK, LONG = 10, 200
+
+
+def test_every_kind_is_drawn() -> None:
+    assert set(FORMS) == {*KERNELS, Kind.RESHAPE}
+
+
+def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
+    graph = graph_of(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        assert_exact(graph, target, inputs_of(graph, seed), Path(folder))
+
+
+def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
+    @settings(
+        max_examples=examples,
+        derandomize=derandomize,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
+        phases=[Phase.generate],
+    )
+    @given(st.lists(operators(kind), min_size=1, max_size=MOST_OPERATORS), SEEDS)
+    def check(drawn: list[Drawn], seed: int) -> None:
+        assert_kernels_exact(drawn, target, seed)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_kernels_are_exact(kind: Kind, native: Target) -> None:
+    exact(kind, native, QUICK, True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("kind", FORMS)
+def test_kernels_are_exact_whatever_is_drawn(kind: Kind, profile: str | None) -> None:
+    exact(kind, host_target(profile), LONG, False)
