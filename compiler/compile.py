@@ -45,6 +45,7 @@ def all_values(graph: Graph) -> Graph:
     return replace(graph, outputs=tuple(dict.fromkeys(made)))
 
 
+@np.errstate(all="ignore")  # scales of a file may be anything
 def program_of(graph: Graph, target: Target, schedules: Chooser) -> Program:
     """The calls and kernels of a graph.
 

@@ -47,7 +47,8 @@ class Drawn:
         """A line, for a failure that shows several."""
         operator, values = self.operator, (*self.inputs, self.output)
         forms = [f"{value.type}{list(value.shape)}{_quantization_text(value)}" for value in values]
-        return f"{operator.kind} {operator.rule} {' '.join(forms)} {dict(operator.attributes)} clamp={operator.clamp}"
+        attributes = {name: value for name, value in operator.attributes.items() if name != "table"}
+        return f"{operator.kind} {operator.rule} {' '.join(forms)} {attributes} clamp={operator.clamp}"
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         printer.text(repr(self))

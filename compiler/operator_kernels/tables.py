@@ -48,6 +48,7 @@ def step_between(inputs: LongArray, outputs: LongArray) -> int | None:
     return step if np.array_equal(np.clip(inputs + step, low, high), outputs) else None
 
 
+@np.errstate(all="ignore")  # scales of a file may be anything
 def linear_factors(
     inputs: LongArray, outputs: LongArray, data: Value, output: Value
 ) -> tuple[np.float32, np.float32] | None:
@@ -59,7 +60,7 @@ def linear_factors(
         addend = np.float32(exact + step * ADDEND_UNIT)
         # 64-bit numbers hold the product and the sum whole.
         values = (inputs * np.float64(factor) + np.float64(addend)).astype(np.float32)
-        if np.abs(values).max() > MOST_STEPS:
+        if not (np.abs(values) <= MOST_STEPS).all():
             return None  # beyond what a kernel can convert to integers
         if np.array_equal(np.clip(np.rint(values), low, high), outputs):
             return factor, addend
