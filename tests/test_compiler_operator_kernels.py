@@ -19,7 +19,7 @@ from schedules.target import Target
 # Of one library: linking costs more than a kernel.
 MOST_OPERATORS = 6
 PROFILES = (None, "x86-avx2", "generic")
-QUICK, LONG = 10, 200
+QUICK, LONG = 10, 30
 
 
 def test_every_kind_is_drawn() -> None:

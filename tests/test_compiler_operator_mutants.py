@@ -1,0 +1,115 @@
+"""Operator kernels that are wrong on purpose: what `test_compiler_operator_kernels` draws catches them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import pytest
+from source_mutants import Mutant, mutants_of
+from test_compiler_operator_kernels import QUICK, exact
+from thinned import one_in
+
+from compiler import compile as compiling
+from compiler.graph import Kind
+from compiler.operator_kernels.registry import KERNELS
+from schedules.target import Target
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+PACKAGE = "compiler.operator_kernels"
+LIMIT_S = 100.0
+# Of the functions of `kernel`, those that compute: the others divide loops, which changes no value.
+KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away", "rounded_alone"})
+# A mutant of each module that the quick run looks at, of so many.
+SHARE = 12
+
+EQUIVALENT: Mapping[str, str] = {}
+"""Mutants that compute the same as the source, by place, and why."""
+
+
+def module_of(kind: Kind) -> str:
+    return KERNELS[kind].__module__.rsplit(".", 1)[-1]
+
+
+KINDS: dict[str, list[Kind]] = {}
+for each in KERNELS:
+    KINDS.setdefault(module_of(each), []).append(each)
+# Each of these is part of several kinds' kernels.
+KINDS |= {"kernel": [Kind.QUANTIZE, Kind.MULTIPLY, Kind.RESIZE], "tables": [Kind.LOOKUP, Kind.CONCAT]}
+
+
+def all_mutants() -> Iterator[tuple[str, Mutant]]:
+    for module in KINDS:
+        spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
+        assert spec is not None
+        assert spec.origin is not None
+        functions = KERNEL_FUNCTIONS if module == "kernel" else None
+        for mutant in mutants_of(Path(spec.origin).read_text(encoding="utf-8"), functions):
+            if mutant.place not in EQUIVALENT:
+                yield module, mutant
+
+
+MUTANTS = list(all_mutants())
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("module", "mutant"), one_in(SHARE, MUTANTS), ids=lambda each: getattr(each, "place", each))
+def test_mutants_are_caught(module: str, mutant: Mutant, native: Target) -> None:
+    assert verdict(module, mutant, native) == "caught"
+
+
+def test_the_source_itself_is_not_caught(native: Target) -> None:
+    spec = importlib.util.find_spec(f"{PACKAGE}.multiply")
+    assert spec is not None
+    assert spec.origin is not None
+    assert verdict("multiply", Mutant("", Path(spec.origin).read_text(encoding="utf-8")), native) == "survived"
+
+
+def verdict(module: str, mutant: Mutant, target: Target) -> str:
+    """`caught`, also by a crash or by taking too long, or `survived`."""
+    child = os.fork()
+    if child == 0:
+        _judge(module, mutant, target)
+    ended = os.pidfd_open(child)
+    in_time = bool(select.select([ended], [], [], LIMIT_S)[0])
+    if not in_time:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    os.close(ended)
+    return "survived" if in_time and status == 0 else "caught"
+
+
+def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
+    """The child's whole life: it leaves with 0 where every kernel is exact."""
+    code = 1
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        compiling.KERNELS = _kernels_with(module, mutant)
+        for kind in KINDS[module]:
+            exact(kind, target, QUICK, True)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _kernels_with(module: str, mutant: Mutant) -> dict[Kind, Callable[..., Any]]:
+    """The table of kernels as it is with the mutant in place of its module."""
+    for name in [name for name in sys.modules if name.startswith(PACKAGE)]:
+        del sys.modules[name]
+    name = f"{PACKAGE}.{module}"
+    wrong = ModuleType(name)
+    wrong.__package__ = PACKAGE
+    sys.modules[name] = wrong
+    exec(compile(mutant.source, name, "exec"), vars(wrong))
+    kernels: dict[Kind, Callable[..., Any]] = importlib.import_module(f"{PACKAGE}.registry").KERNELS
+    return kernels
