@@ -45,7 +45,7 @@ class Mutant:
     """A module's source with one edit.
 
     Attributes:
-        place: the function and what became of which expression, such as `average: a + b -> a - b`.
+        place: the function, what an expression is part of, and what it became: `average: total < 0: 0 -> 1`.
         source: of the whole module.
     """
 
@@ -65,7 +65,7 @@ def mutants_of(source: str, functions: frozenset[str] | None = None) -> list[Mut
             # Both trees are walked in one order, so a node is known by its number.
             old = next(each for _, at, each in _nodes(whole) if at == index)
             _replace(whole, old, variant)
-            place = f"{name}: {ast.unparse(node)} -> {ast.unparse(variant)}"
+            place = f"{name}: {_shown(tree, node)}: {ast.unparse(node)} -> {ast.unparse(variant)}"
             found.append(Mutant(place, ast.unparse(ast.fix_missing_locations(whole))))
     return found
 
@@ -80,6 +80,13 @@ def _nodes(tree: ast.Module) -> Iterator[tuple[str, int, ast.expr]]:
                     number += 1
                     if isinstance(node, ast.expr) and not _is_annotation(node, statement):
                         yield function.name, number, node
+
+
+def _shown(tree: ast.Module, node: ast.expr) -> str:
+    """The least that an expression is part of, or itself where that is a statement of many lines."""
+    parent = next(each for each in ast.walk(tree) if any(node is child for child in ast.iter_child_nodes(each)))
+    text = ast.unparse(parent)
+    return text if isinstance(parent, ast.expr) and "\n" not in text else ast.unparse(node)
 
 
 def _is_annotation(node: ast.expr, statement: ast.stmt) -> bool:
