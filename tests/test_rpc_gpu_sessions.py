@@ -140,9 +140,9 @@ def test_nothing_is_left_when_the_host_or_the_agent_is_gone(tmp_path: Path, kern
 
 
 def test_memory_of_spares_is_not_the_session_s(tmp_path: Path, kernels: Kernels) -> None:
-    """Each start takes 200 MiB, three of them more than a session may have."""
-    board = replace(BOARD, limits=replace(LIMITS, memory_bytes=300 << 20))
-    with agent(tmp_path, board, start_bytes=200 << 20) as transport:
+    """Each start takes 150 MiB, a session with its kernel's process twice that, with two spares more than it may have."""
+    board = replace(BOARD, limits=replace(LIMITS, memory_bytes=400 << 20))
+    with agent(tmp_path, board, start_bytes=150 << 20) as transport:
         assert transport.run(kernels.request("increment", timing=TIMING)).outcome is Outcome.OK
         late = transport.run(kernels.request("hangs", run_limit_s=3.0))
     assert (late.outcome, late.error_class) == (Outcome.RUN_TIMEOUT, "Timeout")

@@ -122,7 +122,10 @@ void Start() {
   started = getpid();
   Log("start");
   usleep(useconds_t(Setting("start_ms", 0)) * 1000);
-  if (long bytes = Setting("start_bytes", 0)) memset(malloc(size_t(bytes)), 1, size_t(bytes));
+  if (size_t bytes = size_t(Setting("start_bytes", 0))) {
+    static volatile char* kept = static_cast<char*>(malloc(bytes));
+    for (size_t place = 0; place < bytes; place += kPage) kept[place] = 1;
+  }
   Log("started");
 }
 
