@@ -140,7 +140,7 @@ def test_nothing_is_left_when_the_host_or_the_agent_is_gone(tmp_path: Path, kern
 
 
 def test_memory_of_spares_is_not_the_session_s(tmp_path: Path, kernels: Kernels) -> None:
-    """Each start takes 150 MiB, a session with its kernel's process twice that, with two spares more than it may have."""
+    """Each start takes 150 MiB: twice that a session with a process of its kernel, too much with two spares."""
     board = replace(BOARD, limits=replace(LIMITS, memory_bytes=400 << 20))
     with agent(tmp_path, board, start_bytes=150 << 20) as transport:
         assert transport.run(kernels.request("increment", timing=TIMING)).outcome is Outcome.OK
