@@ -17,7 +17,6 @@
 #include <tvm/ffi/c_api.h>
 #include <unistd.h>
 
-#include <sstream>
 #include <string>
 
 #include "processes.h"
@@ -74,9 +73,10 @@ int FindConnection(const std::string& sign) {
 // The agent's own folder, and those that have a driver of NVIDIA's: of the caller's library path, and of containers.
 std::string LibraryPath(const std::string& folder) {
   const char* given = getenv("LD_LIBRARY_PATH");
-  std::istringstream places(std::string(given ? given : "") + ":/usr/local/nvidia/lib64:/usr/local/nvidia/lib");
-  std::string path = folder;
-  for (std::string place; std::getline(places, place, ':');) {
+  std::string places = std::string(given ? given : "") + ":/usr/local/nvidia/lib64:/usr/local/nvidia/lib:", path = folder;
+  size_t begin = 0;
+  for (size_t end; (end = places.find(':', begin)) != std::string::npos; begin = end + 1) {
+    std::string place = places.substr(begin, end - begin);
     if (place[0] == '/' && access((place + "/libcuda.so.1").c_str(), F_OK) == 0) path += ":" + place;
   }
   return path;
