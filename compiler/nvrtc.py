@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from compiler.errors import CudaCompileError, NoCudaCompilerError
 from compiler.wmma import MMA_H
+from rpc.cuda_libraries import libraries
 
-# Where the wheels of CUDA 12 and 13 have it, newest last: kernels of 12 run under the drivers of both.
-_PLACES = (("nvidia.cuda_nvrtc", "lib/libnvrtc.so.12"), ("nvidia.cu13", "lib/libnvrtc.so.13"))
+# Newest last: kernels of 12 run under the drivers of both, and what they are like is known (docs/cuda.md).
+_NAMES = ("libnvrtc.so.12", "libnvrtc.so.13")
 _HINT = "install the extra `cuda` (`pip install int8tune[cuda]`)"
 # Products and sums are rounded one by one, as the rounding rules say: never fused, never flushed to zero.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ptxas-options=--register-usage-level=10")
@@ -90,23 +89,23 @@ def _library() -> ctypes.CDLL:
     failed = ""
     for path in _paths():
         try:
-            return ctypes.CDLL(path)
+            return _loaded(path)
         except OSError as error:
             failed = f" ({error})"
     raise NoCudaCompilerError(f"no NVRTC to compile CUDA kernels with{failed}, {_HINT}")
 
 
-def _paths() -> Iterator[str]:
-    for package, path in _PLACES:
-        try:
-            found = importlib.util.find_spec(package)
-        except ModuleNotFoundError:
-            continue
-        for folder in (found.submodule_search_locations or ()) if found else ():
-            if (Path(folder) / path).exists():
-                yield str(Path(folder) / path)
-    if name := ctypes.util.find_library("nvrtc"):
-        yield name
+def _paths() -> Iterator[Path]:
+    for name in _NAMES:
+        yield from libraries(name)
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    """NVRTC opens its builtins by name. That of CUDA 13's wheel does not look in its own folder: load them before."""
+    major = path.name.rpartition(".")[2]
+    for builtins in sorted(path.parent.glob(f"libnvrtc-builtins.so.{major}.*")):
+        ctypes.CDLL(str(builtins))
+    return ctypes.CDLL(str(path))
 
 
 def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rpc.cuda_libraries import DRIVER, DRIVER_FOLDERS
 from rpc.errors import ProvisionError
 from rpc.kept_folder import make_once
 from rpc.runtime_files import WHEELS, names_of, package_folder, runtime_files, sha256_of
@@ -112,13 +113,24 @@ def make_bundle(
 
 
 def launcher(emulator: Sequence[str] = ()) -> str:
-    """The script that starts an agent in its folder, with nothing of its caller's environment."""
+    """The script that starts an agent in its folder, with nothing of its caller's environment but where a driver is."""
     words = " ".join(shlex.quote(word) for word in emulator)
+    places = " ".join(DRIVER_FOLDERS)
     return f"""#!/bin/sh
 # Starts the agent of int8tune for one host, on standard input and output. Whatever is asked for, this is what runs.
 umask 077
 folder=$(cd "$(dirname "$0")" && pwd -P) || exit 1
-exec env -i {MARK}="$folder" LD_LIBRARY_PATH="$folder" PATH=/usr/local/bin:/usr/bin:/bin {words} \\
+libraries=$folder
+set -f
+IFS=:
+for place in $LD_LIBRARY_PATH; do
+  case $place in /*) if [ -e "$place/{DRIVER}" ]; then libraries=$libraries:$place; fi;; esac
+done
+unset IFS
+for place in {places}; do
+  if [ -e "$place/{DRIVER}" ]; then libraries=$libraries:$place; fi
+done
+exec env -i {MARK}="$folder" LD_LIBRARY_PATH="$libraries" PATH=/usr/local/bin:/usr/bin:/bin {words} \\
   "$folder/{AGENT}" "$folder"
 """
 

@@ -15,6 +15,7 @@ RpcError
 │   └── LeftoverError        a process that a session started could not be ended
 ├── SessionEndedError    a board's session ended before it answered
 ├── ProvisionError       a board can't be provisioned or released
+│   └── DownloadError        a library that boards need is not here, and can't be downloaded
 ├── InventoryError       an inventory can't be read, or has faults; a line for each
 ├── UnknownBoardError    the inventory has no board of this name
 ├── ProtocolError        a message that is too long, no JSON, or has a field of the wrong form
@@ -89,6 +90,10 @@ class SessionEndedError(RpcError):
 
 class ProvisionError(RpcError):
     """A board can't be provisioned or released."""
+
+
+class DownloadError(ProvisionError):
+    """A library that boards need is not here, and can't be downloaded."""
 
 
 class InventoryError(RpcError):

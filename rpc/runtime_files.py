@@ -1,9 +1,10 @@
-"""TVM's and CUDA's runtime libraries for a board: this environment's own, else those of the wheels, downloaded once."""
+"""TVM's and CUDA's runtime libraries for a board: this machine's own, else those of the wheels, downloaded once."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import platform
 import shutil
 import subprocess
@@ -14,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.errors import ProvisionError
+from rpc.cuda_libraries import CUDA_RUNTIME, find_library
+from rpc.errors import DownloadError, ProvisionError
 from rpc.kept_folder import make_once
 
 _RUNTIME, _FFI, _GPU_RUNTIME = "libtvm_runtime.so", "libtvm_ffi.so", "libtvm_runtime_cuda.so"
-CUDA_RUNTIME = "libcudart.so.13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ _SHA256 = {
 }
 _PLATFORMS = ("manylinux_2_28", "manylinux2014")
 _DOWNLOAD_LIMIT_S = 600.0
+# Where there is no network, pip would try six times, in half a minute. What its user has set is as it was.
+_PIP = {"PIP_RETRIES": "1", "PIP_DEFAULT_TIMEOUT": "5", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 _LONGEST_WORDS = 300
 
 
@@ -61,11 +64,20 @@ def runtime_files(architecture: str, cache: Path, has_gpu: bool) -> dict[str, Pa
     """Where these libraries are.
 
     Raises:
-        ProvisionError: they can't be downloaded, or are other files than those of the wheels.
+        DownloadError: they are not here, and can't be downloaded.
+        ProvisionError: they are other files than those of the wheels.
     """
-    found = _own() if architecture == platform.machine() else _kept(architecture, cache, _TVM)
-    found |= _kept(architecture, cache, _CUDA) if has_gpu else {}
+    is_own = architecture == platform.machine()
+    found = _own() if is_own else _kept(architecture, cache, _TVM)
+    if has_gpu:
+        runtime = find_library([CUDA_RUNTIME]) if is_own else None
+        found |= {CUDA_RUNTIME: runtime} if runtime else _kept(architecture, cache, _CUDA)
     return {name: found[name] for name in names_of(has_gpu)}
+
+
+def is_kept(architecture: str, cache: Path) -> bool:
+    """Whether CUDA's runtime has been downloaded."""
+    return _folder(architecture, cache, _CUDA).is_dir()
 
 
 def package_folder(name: str) -> Path:
@@ -95,13 +107,17 @@ def _own() -> dict[str, Path]:
 
 def _kept(architecture: str, cache: Path, source: _Source) -> dict[str, Path]:
     """Libraries of wheels, from the cache if they are there."""
-    versions = "-".join(wheel.partition("==")[2] for wheel in source.wheels)
-    folder = cache / "libraries" / f"{architecture}-{versions}"
+    folder = _folder(architecture, cache, source)
     make_once(folder, lambda made: _download(architecture, source, made))
     for name in source.names:
         if (found := sha256_of(folder / name)) != _SHA256[architecture][name]:
             raise ProvisionError(f"{folder / name} is not the file of its wheel: sha256 {found}")
     return {name: folder / name for name in source.names}
+
+
+def _folder(architecture: str, cache: Path, source: _Source) -> Path:
+    versions = "-".join(wheel.partition("==")[2] for wheel in source.wheels)
+    return cache / "libraries" / f"{architecture}-{versions}"
 
 
 def _download(architecture: str, source: _Source, folder: Path) -> None:
@@ -120,10 +136,23 @@ def _download_wheels(architecture: str, wheels: Sequence[str], scratch: Path) ->
     platforms = [word for name in _PLATFORMS for word in ("--platform", f"{name}_{architecture}")]
     options = ["--python-version", "3.11", "--only-binary=:all:", "--no-deps", "--no-input", "--quiet"]
     command = [sys.executable, "-m", "pip", "download", *platforms, *options, "--dest", str(scratch), *wheels]
+    missing = f"{' and '.join(wheels)} for {architecture} is not here and was not downloaded"
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_DOWNLOAD_LIMIT_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            timeout=_DOWNLOAD_LIMIT_S,
+            stdin=subprocess.DEVNULL,
+            env={**_PIP, **os.environ},
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ProvisionError(f"runtime libraries for {architecture} were not downloaded: {error}") from error
+        raise DownloadError(f"{missing}: {error}") from error
     if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise ProvisionError(f"runtime libraries for {architecture} were not downloaded: {lines[-1][:_LONGEST_WORDS]}")
+        raise DownloadError(f"{missing}: {_why(done.stderr.decode(errors='replace'))}")
+
+
+def _why(said: str) -> str:
+    """What pip said: its last line names the wheel alone where no index could be reached."""
+    lines = said.strip().splitlines() or ["no message"]
+    broken = next((line for line in lines if "connection broken by" in line), None)
+    return "no package index can be reached" if broken else lines[-1][:_LONGEST_WORDS]

@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 
 SOURCES = Path(__file__).parent / "emulated_gpu"
 LIMIT_S = 100
-LIBRARY, STUBS, SETTINGS = "libcudart.so.13", ("libcuda.so.1", "libnvidia-ml.so.1"), "emulated_gpu.conf"
+LIBRARY, STUBS = "libcudart.so.13", ("libcuda.so.1", "libnvidia-ml.so.1")
+SETTINGS, LOG = "emulated_gpu.conf", "emulated_gpu.log"
 # Aliased pointers are how TVM's CUDA code reinterprets values; nothing may be fused that is not written so.
 OPTIONS = (
     "-std=c++17",

@@ -16,12 +16,13 @@ from gpu_kernels import build_gpu_kernels, install_emulated_cublaslt
 from rpc_kernels import Kernels
 
 from results.record import Outcome
+from rpc.cuda_libraries import find_library
 from rpc.request import Capabilities, Timing
 from rpc.timing import time_in_turn
 from schedules.template import Rejection
 from schedules.workload import parse_workload
 from tuner.bench.contestant import Contestant, Contestants
-from tuner.bench.gpu.libraries import CUBLASLT, find_library
+from tuner.bench.gpu.libraries import CUBLASLT
 from tuner.bench.gpu.peers import lt
 from tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
 from tuner.bench.gpu.peers.matrices import product_operands

@@ -88,7 +88,7 @@ def test_without_a_compiler_builds_say_what_to_install(tmp_path: Path, monkeypat
 
 
 def test_places_without_nvrtc_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(nvrtc, "_paths", lambda: iter([str(tmp_path / "libnvrtc.so.12")]))
+    monkeypatch.setattr(nvrtc, "_paths", lambda: iter([tmp_path / "libnvrtc.so.12"]))
     with pytest.raises(NoCudaCompilerError, match=r"^no NVRTC .*libnvrtc.so.12: cannot open .*, install the extra"):
         nvrtc._library.__wrapped__()
 

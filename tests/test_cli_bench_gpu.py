@@ -14,7 +14,7 @@ import emulated_gpus
 import pytest
 from gpu_machine import FARM, Machine
 
-import tuner.bench.gpu.libraries
+import rpc.cuda_libraries
 import tuner.bench.gpu.site
 import tuner.bench.run
 from results.base import Store
@@ -126,7 +126,7 @@ def test_a_gpu_takes_no_other_target(machine: Machine, capsys: pytest.CaptureFix
 def test_without_a_library_to_compare_with_it_is_timed_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tuner.bench.gpu.libraries, "_folders", lambda: iter(()))
+    monkeypatch.setattr(rpc.cuda_libraries, "PLACES", ())
     assert machine.bench(DENSE, "--against", "cublaslt", *BRIEF) == 0
     shown = capsys.readouterr()
     note = "note: cublaslt is left out, not installed: nvidia-cublas; pip install 'int8tune[gpu-peers]'"

@@ -1,4 +1,4 @@
-// The board's agent: it speaks with one host over its standard streams, opens no port, and forks a process per session.
+// The board's agent: it speaks with one host over its standard streams, opens no port, and has a process per session.
 //
 // A message is a byte that says what it is, four bytes of length (little-endian), and that many bytes. Between `O` (open)
 // and `e` (ended), the bytes of `D` and `d` are those of TVM's session protocol. The agent itself runs no kernel.
@@ -16,21 +16,21 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "gpu.h"
 #include "machine.h"
 #include "processes.h"
 #include "session.h"
+#include "session_process.h"
 #include "sha256.h"
 
 namespace int8tune {
@@ -42,9 +42,10 @@ constexpr size_t kMostToSession = 128 << 20;
 constexpr size_t kMostToHost = 4 << 20;
 constexpr size_t kChunk = 256 << 10;
 constexpr size_t kLongestTail = 300;
-constexpr rlim_t kLargestLibrary = 64 << 20;
 constexpr double kHostSilenceS = 20;
 constexpr double kEndLimitS = 3;
+// The host waits 8 s for the end of a session.
+constexpr double kStartLimitS = 4;
 constexpr double kLongestSessionS = 86400;
 // Beside what the agent itself has in memory: libraries and stacks, and what an emulator translates.
 constexpr uint64_t kMemoryMargin = 32 << 20;
@@ -115,10 +116,8 @@ struct Settings {
   int gpu = kNoGpu;
 };
 
-struct Child {
-  int pid = 0;
-  int socket = -1;
-  int errors = -1;
+struct Child : SessionProcess {
+  explicit Child(SessionProcess process = {}) : SessionProcess(process) {}
   double deadline = 0;
   double look_at = 0;
   bool ended = false;
@@ -137,13 +136,14 @@ class Agent {
   void Handle(char kind, const std::string& body);
   void Greet(const std::string& body);
   void Open(const std::string& body);
-  [[noreturn]] void Live(int socket, int errors, int parent, double seconds);
   void Missing(const std::string& body);
   void Upload(const std::string& body);
   void MakeRoom(uint64_t needed);
   void FromSession();
   void ToSession();
   void LookAtMemory();
+  int EndAllButSpares();
+  void Forget(int pid);
   void EndSession(const std::string& how);
   void Say(char kind, const std::string& body);
   bool Flush();
@@ -157,6 +157,7 @@ class Agent {
   double heard_ = Now();
   bool greeted_ = false;
   Settings settings_;
+  std::unique_ptr<SessionProcesses> processes_;
   Child child_;
   int sessions_ = 0;
   // Looks take time of the measuring core: most sessions are over before the first one, where it may come late.
@@ -190,6 +191,7 @@ int Agent::Serve() {
       int pid, status;
       while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == child_.pid) child_.ended = true, child_.status = status;
+        Forget(pid);
       }
     }
     if (child_.pid && (waits[3].revents & (POLLIN | POLLHUP | POLLERR))) FromSession();
@@ -283,69 +285,25 @@ void Agent::Greet(const std::string& body) {
   settings_.disk_bytes = strtoull(pairs["disk_bytes"].c_str(), nullptr, 10);
   if (!pairs["gpu"].empty()) settings_.gpu = atoi(pairs["gpu"].c_str());
   greeted_ = true;
+  SessionSettings settings = {folder_, settings_.cores.size(), settings_.memory_bytes, settings_.gpu};
+  processes_ = std::make_unique<SessionProcesses>(settings, adopts_orphans);
   Say('h', "version=" + std::to_string(kVersion) + "\npid=" + std::to_string(getpid()) + "\nbundle=" +
                FirstLine(folder_ + "/bundle") + "\n" + AboutMachine() + StateOfMachine(folder_) +
-               (settings_.gpu == kNoGpu ? "" : AboutGpu(settings_.gpu)));
+               (settings_.gpu == kNoGpu ? "" : processes_->AboutGpu()));
 }
 
 void Agent::Open(const std::string& body) {
   if (child_.pid) Leave("a session is open already");
   auto pairs = Pairs(body);
   double seconds = std::min(atof(pairs["run_ms"].c_str()) / 1000, kLongestSessionS);
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) Leave("no socket left");
-  int errors = int(syscall(SYS_memfd_create, "stderr", 1u));
   std::string work = folder_ + "/work";
   RemoveTree(work);
   mkdir(work.c_str(), 0700);
-  int parent = getpid();
-  int pid = fork();
-  if (pid < 0) Leave("no process left");
-  if (pid == 0) Live(pair[1], errors, parent, seconds);
-  close(pair[1]);
-  fcntl(pair[0], F_SETFL, O_NONBLOCK);
-  child_ = Child();
-  child_.pid = pid;
-  child_.socket = pair[0];
-  child_.errors = errors;
+  child_ = Child(processes_->Begin(seconds));
+  if (!child_.pid) Leave("no process left");
   child_.deadline = Now() + seconds;
   child_.look_at = Now() + look_every_s_;
   ++sessions_;
-}
-
-void LimitTo(int limit, rlim_t value) {
-  rlimit known;
-  if (getrlimit(__rlimit_resource_t(limit), &known) != 0) return;
-  value = known.rlim_max == RLIM_INFINITY ? value : std::min(value, known.rlim_max);
-  known = {value, value};
-  setrlimit(__rlimit_resource_t(limit), &known);
-}
-
-// The session's whole life. It has no descriptor of the agent's but its own socket.
-void Agent::Live(int socket, int errors, int parent, double seconds) {
-  setsid();
-  // TVM's own handler of a segmentation fault takes a third of a second to look for a backtrace.
-  for (int number : {SIGSEGV, SIGABRT, SIGCHLD, SIGPIPE}) signal(number, SIG_DFL);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  int null = open("/dev/null", O_RDWR);
-  dup2(null, 0);
-  dup2(null, 1);
-  dup2(errors >= 0 ? errors : null, 2);
-  dup2(socket, 3);
-  for (int descriptor = 4; descriptor < 256; ++descriptor) close(descriptor);
-  LimitTo(RLIMIT_CORE, 0);
-  LimitTo(RLIMIT_FSIZE, kLargestLibrary);
-  LimitTo(RLIMIT_CPU, rlim_t(seconds * double(std::max<size_t>(settings_.cores.size(), 64))) + 10);
-  // CUDA reserves addresses for all the memory there is; what is really used the agent looks at.
-  long pages = atol(ReadAll("/proc/self/statm").c_str());
-  if (settings_.gpu == kNoGpu) LimitTo(RLIMIT_AS, rlim_t(pages) * rlim_t(sysconf(_SC_PAGESIZE)) + settings_.memory_bytes);
-  int score = open("/proc/self/oom_score_adj", O_WRONLY);
-  if (score >= 0 && write(score, "1000", 4) > 0) close(score);
-  std::string work = folder_ + "/work";
-  if (chdir(work.c_str()) != 0) _exit(1);
-  ServeSession(3, folder_ + "/cases", work, settings_.gpu);
-  _exit(1);
 }
 
 void Agent::FromSession() {
@@ -384,7 +342,11 @@ std::string Agent::HowItEnded(int status) const {
 // The kernel's limit counts each process for itself. Here all of a session's count, beyond what the agent has itself.
 void Agent::LookAtMemory() {
   uint64_t used = 0, own = ResidentBytes(getpid());
-  for (int pid : Marked(folder_)) used += std::max(ResidentBytes(pid), own) - own;
+  std::vector<int> spares = processes_->Spares();
+  for (int pid : Marked(folder_)) {
+    if (std::find(spares.begin(), spares.end(), pid) != spares.end()) continue;
+    used += std::max(ResidentBytes(pid), own) - own;
+  }
   child_.look_at = Now() + look_every_s_;
   if (used <= settings_.memory_bytes + kMemoryMargin) return;
   EndSession("used more than its " + std::to_string(settings_.memory_bytes >> 20) + " MiB of memory");
@@ -393,7 +355,8 @@ void Agent::LookAtMemory() {
 // Ends the session and all that it started, good or not, and says how it ended.
 void Agent::EndSession(const std::string& how) {
   Kill(child_.pid);
-  int left = EndChildren(kEndLimitS);
+  int left = EndAllButSpares();
+  processes_->WaitUntilStarted(kStartLimitS);
   if (!adopts_orphans) left += EndMarked(folder_, kEndLimitS);
   std::string tail;
   if (child_.errors >= 0) {
@@ -410,6 +373,21 @@ void Agent::EndSession(const std::string& how) {
   RemoveTree(folder_ + "/work");
   Say('e', "how=" + how + "\nleft=" + std::to_string(left) + "\n\n" + tail);
   if (left) Leave("a process of a session could not be ended");
+}
+
+int Agent::EndAllButSpares() {
+  std::vector<int> spares = processes_->Spares();
+  int left = EndChildren(kEndLimitS, &spares);
+  processes_->Keep(spares);
+  return left;
+}
+
+void Agent::Forget(int pid) {
+  std::vector<int> spares = processes_ ? processes_->Spares() : std::vector<int>();
+  auto place = std::find(spares.begin(), spares.end(), pid);
+  if (place == spares.end()) return;
+  spares.erase(place);
+  processes_->Keep(spares);
 }
 
 // The digests of those cases that are not here; a file that was changed since it was written is removed.

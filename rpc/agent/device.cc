@@ -30,6 +30,7 @@ class HostDevice final : public Device {
     return Now() - started;
   }
   std::map<std::string, double> State() override { return {}; }
+  std::string About() override { return ""; }
 };
 
 }  // namespace

@@ -33,6 +33,8 @@ class Device {
   virtual double Seconds(const std::function<void()>& calls) = 0;
   // Numbers of its state just now, such as clocks; nothing where it says none.
   virtual std::map<std::string, double> State() = 0;
+  // Lines `name=value` of what it is; nothing where it is this machine.
+  virtual std::string About() = 0;
 };
 
 // This machine's memory and clock.

@@ -5,20 +5,11 @@
 #include "gpu.h"
 
 #include <dlfcn.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <tvm/ffi/extra/c_env_api.h>
-#include <unistd.h>
-
-#include <algorithm>
-
-#include "processes.h"
 
 namespace int8tune {
 namespace {
-
-constexpr double kAboutLimitS = 10;
 
 // Of driver_types.h and nvml.h.
 constexpr int kToDevice = 1, kToHost = 2;
@@ -186,7 +177,7 @@ class Gpu final : public Device {
     return state;
   }
 
-  std::string About() {
+  std::string About() override {
     char name[96] = "", driver[96] = "";
     int (*get_name)(char*, int, int);  // a device's handle is its number
     Find(Library("libcuda.so.1"), "cuDeviceGetName", get_name);
@@ -269,51 +260,8 @@ class Gpu final : public Device {
   void* done_ = nullptr;
 };
 
-std::string Fault(const Failure& failure) {
-  std::string text = failure.text;
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return "gpu_fault=" + text + "\n";
-}
-
-[[noreturn]] void SayAbout(int number, int out) {
-  for (int signal_number : {SIGSEGV, SIGABRT, SIGCHLD, SIGPIPE}) signal(signal_number, SIG_DFL);
-  std::string about;
-  try {
-    about = Gpu(number).About();
-  } catch (const Failure& failure) {
-    about = Fault(failure);
-  }
-  _exit(write(out, about.data(), about.size()) == ssize_t(about.size()) ? 0 : 1);
-}
-
-// What comes until the other side closes, or the time is over.
-std::string ReadUntil(int in, double deadline) {
-  std::string text;
-  char chunk[4096];
-  for (;;) {
-    pollfd wait = {in, POLLIN, 0};
-    int left_ms = int((deadline - Now()) * 1000);
-    if (left_ms <= 0 || poll(&wait, 1, left_ms) <= 0) return text;
-    ssize_t got = read(in, chunk, sizeof chunk);
-    if (got <= 0) return text;
-    text.append(chunk, size_t(got));
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Device> OpenGpu(int number) { return std::make_unique<Gpu>(number); }
-
-std::string AboutGpu(int number) {
-  int ends[2];
-  if (pipe(ends) != 0) return "gpu_fault=no pipe left\n";
-  int pid = fork();
-  if (pid == 0) SayAbout(number, ends[1]);
-  close(ends[1]);
-  std::string about = pid > 0 ? ReadUntil(ends[0], Now() + kAboutLimitS) : "";
-  close(ends[0]);
-  if (pid > 0) kill(pid, SIGKILL);
-  return about.empty() ? "gpu_fault=CUDA crashed or did not start in time\n" : about;
-}
 
 }  // namespace int8tune

@@ -12,7 +12,4 @@ namespace int8tune {
 // Throws `Failure`, of class `GpuUnusable`, where there is no GPU, no driver, or one that is too old.
 std::unique_ptr<Device> OpenGpu(int number);
 
-// Lines `name=value` of a GPU, found out in a process of its own; `gpu_fault=` and why where it can't be used.
-std::string AboutGpu(int number);
-
 }  // namespace int8tune

@@ -58,21 +58,24 @@ void Kill(int pid) {
   kill(pid, SIGKILL);
 }
 
-int EndChildren(double limit_s) {
+int EndChildren(double limit_s, std::vector<int>* kept) {
+  std::vector<int> none;
+  if (!kept) kept = &none;
   double began = Now(), deadline = began + limit_s;
   for (;;) {
     int pid;
-    while ((pid = waitpid(-1, nullptr, WNOHANG)) > 0) {
-    }
+    while ((pid = waitpid(-1, nullptr, WNOHANG)) > 0) kept->erase(std::remove(kept->begin(), kept->end(), pid), kept->end());
     if (pid < 0 && errno == ECHILD) return 0;
-    if (Now() < began + kDyingS) {  // a look at all processes takes longer than it takes a killed one to end
+    if (kept->empty() && Now() < began + kDyingS) {  // a look at all processes takes longer than it takes a killed one to end
       usleep(200);
       continue;
     }
     int left = 0;
     for (int candidate : Processes()) {
-      if (IsMyChild(candidate)) Kill(candidate), ++left;
+      if (std::find(kept->begin(), kept->end(), candidate) != kept->end() || !IsMyChild(candidate)) continue;
+      Kill(candidate), ++left;
     }
+    if (!left && !kept->empty()) return 0;
     if (Now() > deadline) return std::max(left, 1);
     usleep(1000);
   }

@@ -17,7 +17,8 @@ std::string ReadAll(const std::string& path);
 // A process and the group it leads.
 void Kill(int pid);
 
-// Ends every child, and those that come up as orphans meanwhile; how many are left.
-int EndChildren(double limit_s);
+// Ends every child but those of `kept`, and those that come up as orphans meanwhile; how many are left. What has ended
+// is taken out of `kept`.
+int EndChildren(double limit_s, std::vector<int>* kept = nullptr);
 
 }  // namespace int8tune

@@ -9,9 +9,12 @@
 // - Memory of the device is shared with these processes, and can't be touched here but by copies. Each array lies against
 //   a page that can't be touched at all, on the side that `int8tune_guard` says.
 // - The file `emulated_gpu.conf` beside the library says which GPU it is, a line each: `driver 12040` (its CUDA version),
-//   `gpus 0`, `memory 1000000`, `l2 65536`.
+//   `gpus 0`, `memory 1000000`, `l2 65536`; `start_ms 1000` and `start_bytes 1000000`, what its start takes in each process;
+//   `busy 1`, a process does not let go of its core while it waits for a kernel; `log 1`, the file `emulated_gpu.log` says
+//   of each process when its start began (`start PID`), when it was done (`started PID`), and when it ran a graph (`graph PID`).
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -85,11 +88,14 @@ double* RunSeconds() {
   return run_s;
 }
 
-long Setting(const std::string& name, long otherwise) {
+std::string Beside(const char* name) {
   Dl_info self;
-  if (!dladdr(reinterpret_cast<void*>(&Setting), &self)) return otherwise;
-  std::string path = self.dli_fname;
-  std::ifstream file(path.substr(0, path.rfind('/') + 1) + "emulated_gpu.conf");
+  std::string path = dladdr(reinterpret_cast<void*>(&Beside), &self) ? self.dli_fname : "";
+  return path.substr(0, path.rfind('/') + 1) + name;
+}
+
+long Setting(const std::string& name, long otherwise) {
+  std::ifstream file(Beside("emulated_gpu.conf"));
   std::string word;
   for (long value; file >> word >> value;) {
     if (word == name) return value;
@@ -100,6 +106,27 @@ long Setting(const std::string& name, long otherwise) {
 int Begun() {
   if (Setting("driver", kRuntimeVersion) < kRuntimeVersion) return kOldDriver;
   return Setting("gpus", 1) > 0 ? sticky : kNoDevice;
+}
+
+void Log(const char* what) {
+  if (!Setting("log", 0)) return;
+  int file = open(Beside("emulated_gpu.log").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  dprintf(file, "%s %d\n", what, getpid());
+  close(file);
+}
+
+// As a driver's, once in each process.
+void Start() {
+  static int started = 0;
+  if (started == getpid()) return;
+  started = getpid();
+  Log("start");
+  usleep(useconds_t(Setting("start_ms", 0)) * 1000);
+  if (size_t bytes = size_t(Setting("start_bytes", 0))) {
+    static volatile char* kept = static_cast<char*>(malloc(bytes));
+    for (size_t place = 0; place < bytes; place += kPage) kept[place] = 1;
+  }
+  Log("started");
 }
 
 int Error(int code) { return code ? (last = code) : 0; }
@@ -128,8 +155,8 @@ void Run(Graph& nodes) {
     *total_s += Now() - began;
     _exit(0);
   }
-  int ended = 0;
-  while (waitpid(child, &ended, 0) != child) {
+  int ended = 0, how = Setting("busy", 0) ? WNOHANG : 0;
+  while (waitpid(child, &ended, how) != child) {
   }
   if (WIFSIGNALED(ended)) sticky = WTERMSIG(ended) == SIGALRM ? kLaunchFailed : kIllegalAddress;
   if (WIFEXITED(ended) && WEXITSTATUS(ended) != 0) sticky = kLaunchFailed;
@@ -149,7 +176,10 @@ void int8tune_guard(int behind) { guard_is_behind = behind; }
 void int8tune_reset() { sticky = last = 0; }
 
 // libcudart
-int cudaSetDevice(int device) { return Error(Begun() ? Begun() : device < Setting("gpus", 1) ? 0 : kNoSuchDevice); }
+int cudaSetDevice(int device) {
+  Start();
+  return Error(Begun() ? Begun() : device < Setting("gpus", 1) ? 0 : kNoSuchDevice);
+}
 int cudaGetDevice(int* device) { return *device = 0; }
 int cudaGetDeviceCount(int* count) { return *count = int(Setting("gpus", 1)), Error(Begun()); }
 int cudaDriverGetVersion(int* version) { return *version = int(Setting("driver", kRuntimeVersion)), 0; }
@@ -238,6 +268,7 @@ int cudaGraphInstantiate(void** ready, void* graph, unsigned long long) {
 }
 int cudaGraphUpload(void*, void*) { return Error(sticky); }
 int cudaGraphLaunch(void* ready, void*) {
+  Log("graph");
   Run(*static_cast<Graph*>(ready));
   return 0;
 }

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from rpc import framing, processes
+from rpc.cuda_libraries import library_path
 from rpc.errors import DeviceLostError, ProtocolError
 
 START_LIMIT_S = 60.0
@@ -150,7 +151,7 @@ class _Process:
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=[theirs.fileno()],
-                env=_environment(len(seat.cores)),
+                env=_environment(len(seat.cores), is_on_gpu=seat.gpu is not None),
                 start_new_session=True,
             )
 
@@ -179,9 +180,10 @@ class _Process:
         self._stderr.close()
 
 
-def _environment(threads: int) -> dict[str, str]:
+def _environment(threads: int, *, is_on_gpu: bool) -> dict[str, str]:
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), str(threads))
     # TVM would bind its threads to cores of its own choice.
-    return {**os.environ, **counts, "TVM_BIND_THREADS": "0", "PYTHONPATH": path}
+    libraries = {"LD_LIBRARY_PATH": library_path()} if is_on_gpu else {}
+    return {**os.environ, **counts, **libraries, "TVM_BIND_THREADS": "0", "PYTHONPATH": path}

@@ -34,6 +34,7 @@ from rpc.errors import (
     BundleResultsError,
     DeviceLostError,
     DeviceStartError,
+    DownloadError,
     EstimateError,
     HostKeyError,
     InventoryError,
@@ -149,6 +150,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     WrongDeviceError: Failure(*HINTS[WrongDeviceError]),
     BundleError: Failure(*HINTS[BundleError]),
     BundleResultsError: Failure(*HINTS[BundleResultsError]),
+    DownloadError: Failure(
+        FAILED, "pip install nvidia-cuda-runtime; or from where a network is: scp -r HOST:.cache/int8tune ~/.cache/"
+    ),
     ProvisionError: Failure(FAILED, "see what a board needs: docs/farm.md"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),

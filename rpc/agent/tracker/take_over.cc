@@ -70,9 +70,21 @@ int FindConnection(const std::string& sign) {
   return -1;
 }
 
-// As the launcher of a board that is reached by SSH: nothing of the caller's environment, and no descriptor of its.
+// The agent's own folder, and those that have a driver of NVIDIA's: of the caller's library path, and of containers.
+std::string LibraryPath(const std::string& folder) {
+  const char* given = getenv("LD_LIBRARY_PATH");
+  std::string places = std::string(given ? given : "") + ":/usr/local/nvidia/lib64:/usr/local/nvidia/lib:", path = folder;
+  size_t begin = 0;
+  for (size_t end; (end = places.find(':', begin)) != std::string::npos; begin = end + 1) {
+    std::string place = places.substr(begin, end - begin);
+    if (place[0] == '/' && access((place + "/libcuda.so.1").c_str(), F_OK) == 0) path += ":" + place;
+  }
+  return path;
+}
+
+// As the launcher of a board that is reached by SSH: no more of the caller's environment, and no descriptor of its.
 [[noreturn]] void BecomeAgent(const std::string& folder, int connection, int errors, int parent) {
-  std::string mark = "INT8TUNE_AGENT=" + folder, libraries = "LD_LIBRARY_PATH=" + folder, program = folder + "/agent";
+  std::string mark = "INT8TUNE_AGENT=" + folder, libraries = "LD_LIBRARY_PATH=" + LibraryPath(folder), program = folder + "/agent";
   const char* environment[] = {mark.c_str(), libraries.c_str(), "PATH=/usr/local/bin:/usr/bin:/bin", nullptr};
   const char* arguments[] = {program.c_str(), folder.c_str(), nullptr};
   sigset_t none;

@@ -141,7 +141,7 @@ def main(peers: Sequence[GpuPeer] = GPU_PEERS) -> None:
 def _runner(options: Options, peers: Sequence[GpuPeer]) -> GpuRunner:
     if options.gpu is None:
         raise ValueError("which GPU it is must be said: --gpu N")
-    cuda = Cuda(options.gpu, cuda_runtime())
+    cuda = Cuda(options.gpu, cuda_runtime(for_tvm=options.peer is None))
     if options.peer is None:
         return GpuKernelRunner(cuda)
     return GpuPeerRunner(next(peer for peer in peers if peer.name == options.peer), cuda)

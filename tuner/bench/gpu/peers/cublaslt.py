@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from rpc.cuda_libraries import find_library
 from rpc.timing import calls_that_fill
 from schedules.operands import Operands
 from schedules.template import Rejection
 from schedules.workload import Workload
 from tuner.bench.gpu.cuda import Clock, Cuda
-from tuner.bench.gpu.libraries import CUBLASLT, find_library
+from tuner.bench.gpu.libraries import CUBLASLT
 from tuner.bench.gpu.peers.lt import DataType, Layout, Lt, Places, Product
 from tuner.bench.gpu.peers.matrices import Matrices, ProductOutput, is_product, matrices_of, product_form
 from tuner.bench.peers.base import Array, LoadedLayer, PeerError
