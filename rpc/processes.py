@@ -63,6 +63,11 @@ def reap(pid: int, limit_s: float) -> int | None:
         time.sleep(0.001)
 
 
+def was_killed(code: int | None) -> bool:
+    """Whether it was ended by SIGKILL, which Linux sends where memory runs out, from a code as `how_it_ended` takes."""
+    return code == -signal.SIGKILL
+
+
 def how_it_ended(code: int | None) -> str:
     """In words, from the exit code that `subprocess` and `os.waitstatus_to_exitcode` give; None if it still runs."""
     if code is None:

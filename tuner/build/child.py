@@ -19,6 +19,7 @@ from typing import NoReturn
 from results.record import Outcome
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, ProtocolError
+from rpc.request import KILLED
 from tuner.build.job import RESULT_FILE, Built, Job, built_from_json, job_from_json, job_to_json
 
 ARM_LIMIT_S = 3.0
@@ -118,9 +119,12 @@ class Child:
         if is_late and not ended:
             text = f"the build was killed after {job.limit_s:g} s"
             return Built(job.id, Outcome.BUILD_TIMEOUT, error_class="Timeout", error=text, build_s=took_s)
-        how = processes.how_it_ended(os.waitstatus_to_exitcode(status))
+        code = os.waitstatus_to_exitcode(status)
+        # It is gone of itself, or close() had to kill what had only closed its connection.
+        error_class = KILLED if ended and processes.was_killed(code) else "Crash"
+        how = processes.how_it_ended(code)
         text = " ".join([f"the compiler's process {how}", _tail(Path(job.folder) / LOG_FILE)]).strip()
-        return Built(job.id, Outcome.BUILD_FAILED, error_class="Crash", error=text, build_s=took_s)
+        return Built(job.id, Outcome.BUILD_FAILED, error_class=error_class, error=text, build_s=took_s)
 
     def close(self) -> int:
         """Kill what is left of its group, and reap it; its exit status. Closing twice is allowed."""
