@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from results.atomic import sync_folder
+from results.errors import StoreError
+from results.held import Held
 from tuner.errors import ResultsFolderError
 
 STORE_FILE = "records.db"
@@ -41,12 +45,26 @@ def bundles_path(results: Path, campaign: str) -> Path:
     return results / f"{campaign}.bundles"
 
 
+class HeldFolder:
+    """A folder for builds that is noticed when somebody removes it, such as with the results folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held = Held(path, os.O_RDONLY | os.O_DIRECTORY)
+        weakref.finalize(self, self._held.close)
+
+    def require(self) -> None:
+        """Raises: ResultsFolderError: it is not there any more."""
+        if fault := self._held.fault():
+            raise ResultsFolderError(f"a folder of the results was {fault} while it was in use: {self._path}")
+
+
 @contextmanager
 def work_folder(results: Path, name: str) -> Iterator[Path]:
     """A folder for builds, empty at the start even after a crash, and gone at the end.
 
     Raises:
-        ResultsFolderError: it can't be made.
+        ResultsFolderError: it can't be made; or it was removed, whatever came of that.
     """
     folder = results / WORK_FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -54,9 +72,15 @@ def work_folder(results: Path, name: str) -> Iterator[Path]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {folder}") from error
+    held = HeldFolder(folder.resolve())
     try:
         yield folder.resolve()
+    except (StoreError, ResultsFolderError):
+        raise
+    except Exception:
+        held.require()
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if not any(folder.parent.iterdir()):
+        with suppress(OSError):  # another campaign's is there as well, or nothing is
             folder.parent.rmdir()

@@ -122,6 +122,7 @@ class CampaignLoop:
         """A candidate was built: it failed, or its twin has been or is being measured, or it goes to the device."""
         twin = (slot.candidate.workload, built.binary)
         if built.outcome is not Outcome.OK:
+            self._around.workshop.require_files()
             self._count_failed_build(built)
             self._record(slot, built, Reply(built.outcome, error_class=built.error_class, error=built.error))
         elif twin in self._binaries:
@@ -158,6 +159,9 @@ class CampaignLoop:
             self._around.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
 
     def _finish(self, purpose: Purpose, reply: Reply) -> None:
+        if reply.outcome is not Outcome.OK:
+            programs = purpose.programs.values() if isinstance(purpose, Match) else filter(None, [purpose[1].program])
+            self._around.workshop.require_files(*programs)
         if reply.outcome is Outcome.DEVICE_LOST:
             self._requeue(purpose, reply)
             return

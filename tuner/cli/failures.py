@@ -25,6 +25,7 @@ from results.errors import (
     NewerSchemaError,
     ResultsError,
     StoreError,
+    StoreGoneError,
     StoreLockedError,
     StoreWriteError,
 )
@@ -128,6 +129,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),
     ForeignStoreError: Failure(FAILED, "move the file away, or use another folder: add --results DIR"),
     NewerSchemaError: Failure(FAILED, "pip install --upgrade int8tune, or use another folder: add --results DIR"),
+    StoreGoneError: Failure(FAILED, "put it back, or begin anew: run the same command again"),
     StoreWriteError: Failure(FAILED, f"see the room and the permissions: df -h DIR; then {GO_ON}"),
     StoreError: Failure(FAILED, "make records: int8tune tune NETWORK; or say where they are: --results DIR"),
     BestLogError: Failure(FAILED, "write a new one: int8tune tune NETWORK ends with one"),
