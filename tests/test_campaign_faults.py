@@ -19,9 +19,12 @@ from rpc.local import LocalTransport
 from rpc.request import Capabilities, Reply, Request
 from schedules.target import Target
 from schedules.workload import parse_workload
+from tuner.build.pool import BuildPool
 from tuner.campaign.loop import WIND_UP_S, Ending
 from tuner.campaign.plan import Task
 from tuner.campaign.spec import CampaignSpec
+from tuner.cores import measuring_and_build_cores
+from tuner.device_check import build_probes, check_device
 from tuner.errors import DeviceGoneError
 
 pytestmark = pytest.mark.alone
@@ -204,6 +207,15 @@ def test_a_session_killed_twice_is_its_candidates_fault(generic: Target, tmp_pat
     (trial,) = trials_of(store, spec)
     assert (trial.outcome, trial.error_class, trial.attempts) == (Outcome.RUN_FAILED, "Killed", 2)
     assert "killed by SIGKILL" in trial.error
+
+
+def test_a_device_is_checked_again_where_a_session_was_killed(generic: Target, tmp_path: Path) -> None:
+    measuring, building = measuring_and_build_cores()
+    transport = KillingTransport(kills=1)
+    with transport, BuildPool(building, measuring[-1], tmp_path / "log") as pool:
+        probes = build_probes(pool, generic, tmp_path, {})
+        assert check_device(transport, probes, "local", generic, {}).peak_ops_per_s > 0
+    assert not transport.kills
 
 
 def test_a_killed_build_server_costs_no_trial(generic: Target, tmp_path: Path, faulty_server: str) -> None:

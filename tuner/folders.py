@@ -12,7 +12,7 @@ from pathlib import Path
 from results.atomic import sync_folder
 from results.errors import StoreError
 from results.held import Held
-from tuner.errors import ResultsFolderError
+from tuner.errors import NoRoomError, ResultsFolderError
 
 STORE_FILE = "records.db"
 WORK_FOLDER = ".work"
@@ -24,6 +24,7 @@ def make_folder(path: Path) -> Path:
     Raises:
         ResultsFolderError: it can't be made.
     """
+    _require_utf8(path)
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -35,6 +36,21 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def _require_utf8(path: Path) -> None:
+    """Compilers and libraries are given paths as UTF-8.
+
+    Raises:
+        ResultsFolderError: the path's bytes are something else, or this process takes them for something else.
+    """
+    whole = str(path.absolute())
+    try:
+        is_utf8 = os.fsencode(whole) == whole.encode()
+    except UnicodeEncodeError:
+        is_utf8 = False
+    if not is_utf8:
+        raise ResultsFolderError(f"a results folder's path must be UTF-8, in a locale of UTF-8: {os.fsencode(whole)!r}")
+
+
 def journal_path(results: Path, campaign: str) -> Path:
     """Where a campaign on boards keeps what it must know of them should it be killed; gone once it has finished."""
     return results / f"{campaign}.journal"
@@ -43,6 +59,18 @@ def journal_path(results: Path, campaign: str) -> Path:
 def bundles_path(results: Path, campaign: str) -> Path:
     """Where a campaign on a device that can't be reached keeps what it must know of its bundles."""
     return results / f"{campaign}.bundles"
+
+
+def require_room(folder: Path, needed_bytes: int, purpose: str) -> None:
+    """Look at the disk before anything is begun there.
+
+    Raises:
+        NoRoomError: it has less room.
+    """
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        free, needed = (f"{count / 2**20:,.0f} MiB" for count in (free_bytes, needed_bytes))
+        raise NoRoomError(f"no space left on device: {purpose} needs {needed}, there are {free} at {folder}")
 
 
 class HeldFolder:

@@ -19,6 +19,7 @@ from typing import NoReturn
 from results.record import Outcome
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, ProtocolError
+from rpc.limits import lower
 from rpc.request import KILLED
 from tuner.build.job import RESULT_FILE, Built, Job, built_from_json, job_from_json, job_to_json
 
@@ -163,8 +164,8 @@ def _live(
             os.close(armed)
             tuner.close()
             os.sched_setaffinity(0, cores)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+            lower(resource.RLIMIT_CORE, 0)
+            lower(resource.RLIMIT_AS, MOST_MEMORY_BYTES)
             gc.disable()
             while True:
                 message = framing.receive(sock, time.monotonic() + IDLE_LIMIT_S)
