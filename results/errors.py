@@ -6,6 +6,7 @@ ResultsError
 │   ├── NewerSchemaError     it was written by a newer version of this program
 │   ├── StoreLockedError     another process is writing to it
 │   └── StoreWriteError      a record could not be written (full disk, read-only folder)
+│       └── StoreGoneError       the file was removed, or replaced, while it was written
 ├── BestLogError         a best log that can't be used; lists every fault in it
 ├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
 └── ExportError          a report or best log could not be written
@@ -38,6 +39,10 @@ class StoreLockedError(StoreError):
 
 class StoreWriteError(StoreError):
     """A record could not be written."""
+
+
+class StoreGoneError(StoreWriteError):
+    """The results file was removed, or replaced by another one, while it was written."""
 
 
 class BestLogError(ResultsError):

@@ -11,17 +11,18 @@ import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.errors import StoreLockedError, StoreWriteError
+from results.errors import StoreGoneError, StoreLockedError, StoreWriteError
+from results.held import Held
 
 # A process that just took the lock needs a moment to write its name into it.
 NAME_LIMIT_S = 0.5
 
 
 class WriterLock:
-    """An exclusive `flock` on `<path>.lock`, which the kernel releases when its holder dies, however it dies.
+    """Two exclusive `flock`s, on `<path>.lock` and on the file itself; the kernel releases them when their holder dies.
 
-    The file holds `host`, `pid` and `since` of the holder as JSON. It is emptied on release and stays: removing it
-    would let two processes lock two files of one name.
+    The lock file says who the holder is, by `host`, `pid` and `since` as JSON. It is emptied on release and stays. Who
+    removes it lets nobody in: the results file is locked, too, and one that is removed takes its records with it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,6 +32,8 @@ class WriterLock:
             StoreLockedError: another process holds it; the message has its host, its pid and since when.
             StoreWriteError: the lock file can't be made.
         """
+        self._path = path
+        self._file: Held | None = None
         self._descriptor = _open(path.with_name(f"{path.name}.lock"))
         try:
             _acquire(self._descriptor, path)
@@ -42,13 +45,35 @@ class WriterLock:
         itself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(itself))
 
+    def take_file(self) -> None:
+        """Lock the results file itself, which is there by now and which SQLite has not opened yet.
+
+        Raises:
+            StoreLockedError, StoreWriteError: as when it is made.
+        """
+        try:
+            self._file = Held(self._path, os.O_RDWR)
+        except OSError as error:
+            raise StoreWriteError(f"the results file can't be written ({error.strerror}): {self._path}") from error
+        _acquire(self._file.descriptor, self._path)
+        if not _leaves_sqlite_alone(self._file.descriptor):
+            fcntl.flock(self._file.descriptor, fcntl.LOCK_UN)
+        self.require_file()
+
+    def require_file(self) -> None:
+        """Raises: StoreGoneError: the file that was locked is not the one at its path."""
+        if self._file and (fault := self._file.fault()):
+            raise StoreGoneError(f"the results file was {fault} while it was being written: {self._path}")
+
     def release(self) -> None:
-        """Give the lock back. Releasing twice is allowed."""
+        """Give the lock back, once SQLite has closed the file. Releasing twice is allowed."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
             self._close()
 
     def _close(self) -> None:
+        if self._file:
+            self._file.close()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -75,13 +100,23 @@ def _acquire(descriptor: int, path: Path) -> None:
         except BlockingIOError:
             holder = _read_holder(descriptor)
             if holder or time.monotonic() > limit:
-                holder = holder or "which did not give its name"
+                holder = holder or _process_that_locked(descriptor) or "which did not give its name"
                 raise StoreLockedError(f"another process is writing to this file ({holder}): {path}") from None
             time.sleep(0.02)
         except OSError as error:
             raise StoreWriteError(f"the file can't be locked ({error.strerror}): {path}") from error
         else:
             return
+
+
+def _leaves_sqlite_alone(descriptor: int) -> bool:
+    """Whether a file that has a `flock` can still have the locks of fcntl(2), which SQLite takes. On NFS it can't."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+    except OSError:
+        return False
+    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1)
+    return True
 
 
 def _write_holder(descriptor: int, path: Path) -> None:
@@ -107,6 +142,18 @@ def _read_holder(descriptor: int) -> str:
     if host == socket.gethostname() and not _is_alive(pid):
         return ""
     return f"host {host}, pid {pid}, since {since}"
+
+
+def _process_that_locked(descriptor: int) -> str:
+    """Who has the `flock` of a file, by Linux's own list; empty where that is not known."""
+    locked = os.fstat(descriptor)
+    place = f"{os.major(locked.st_dev):02x}:{os.minor(locked.st_dev):02x}:{locked.st_ino}"
+    try:
+        rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return ""
+    # proc(5): number, kind, ADVISORY, READ or WRITE, process, MAJOR:MINOR:INODE
+    return next((f"pid {row[4]}" for row in rows if row[1] == "FLOCK" and place in row), "")
 
 
 def _is_alive(pid: int) -> bool:

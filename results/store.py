@@ -35,7 +35,8 @@ ROWS_AT_ONCE = 500
 class SqliteStore:
     """A `Store` in one SQLite file.
 
-    One process at a time writes it; it holds `<path>.lock` while the store is open. Readers need no lock.
+    One process at a time writes it; it holds `<path>.lock` and the file itself while the store is open. Readers need no
+    lock.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
@@ -63,6 +64,7 @@ class SqliteStore:
         try:
             if not self._path.exists() or not self._path.stat().st_size:
                 create(self._path)
+            self._lock.take_file()
             self._writer = writer_engine(self._path)
             with translated(self._path), self._writer.begin() as connection:
                 upgrade(connection)
@@ -81,10 +83,20 @@ class SqliteStore:
             with translated(self._path), self._writer.begin() as connection:
                 for entry in entries:
                     self._insert(connection, entry)
+            self._require_file()
         except BaseException:
             # Ids learned in a transaction that was rolled back are void.
             self._references = _References()
             raise
+
+    def _require_file(self) -> None:
+        """What is acknowledged must be in the file that others find; it costs a look at the folder, not a sync.
+
+        Raises:
+            StoreGoneError: the file was removed or replaced.
+        """
+        if self._lock:
+            self._lock.require_file()
 
     def query(
         self,

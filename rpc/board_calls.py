@@ -13,6 +13,7 @@ from rpc import processes
 from rpc.agent_link import AgentLink
 from rpc.errors import DeviceLostError, ProtocolError, SessionEndedError
 from rpc.judging import FailedError
+from rpc.request import KILLED
 from rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
 
 _FUNCTIONS = ("load", "add_case", "run", "output", "calls", "time", "state", "set_cold")
@@ -136,12 +137,16 @@ class BoardCalls:
         if how == "signal" and number.isdigit() and int(number) == signal.SIGXCPU:
             return FailedError(Outcome.RUN_TIMEOUT, "Timeout", f"used all of its time: stopped {place}")
         words = {"signal": -1, "exited": 1}
+        error_class = "Crash"
         if how in words and number.isdigit():
-            ended = processes.how_it_ended(words[how] * int(number))
+            code = words[how] * int(number)
+            # Where the agent itself kills a session, it gives its reason instead.
+            error_class = KILLED if processes.was_killed(code) else "Crash"
+            ended = processes.how_it_ended(code)
             ended += " before it answered" if how == "exited" else ""
         else:
             ended = f"{end.how} before it answered"
-        return FailedError(Outcome.RUN_FAILED, "Crash", ": ".join(filter(None, [f"{place}: {ended}", end.errors])))
+        return FailedError(Outcome.RUN_FAILED, error_class, ": ".join(filter(None, [f"{place}: {ended}", end.errors])))
 
 
 def _unpacked(form: struct.Struct, answer: bytes, place: str) -> tuple[Any, ...]:

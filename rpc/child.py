@@ -22,6 +22,11 @@ _LONGEST_TAIL = 300
 class ChildEndedError(Exception):
     """The child ended, or closed its connection, before it answered; the text says how."""
 
+    def __init__(self, how: str, *, was_killed: bool) -> None:
+        """`was_killed`: by a SIGKILL that is not the server's."""
+        super().__init__(how)
+        self.was_killed = was_killed
+
 
 class Child:
     """A forked process that leads a session of its own, and serves the other end of a socket.
@@ -59,7 +64,7 @@ class Child:
                 return framing.receive(self._sock, deadline)
         if tuner in ready:
             raise DeviceLostError("the tuner closed the connection")
-        raise ChildEndedError(self._how_it_ended())
+        raise self._end()
 
     def close(self) -> None:
         """Kill and reap the child and everything it started.
@@ -78,14 +83,14 @@ class Child:
         if self._status is None and framing.wait_readable([self._pidfd], time.monotonic() + limit_s):
             _, self._status = os.waitpid(self._pid, os.WNOHANG)
 
-    def _how_it_ended(self) -> str:
+    def _end(self) -> ChildEndedError:
         self._reap(limit_s=1.0)
         if self._status is None:
-            return "closed its connection before it answered"
+            return ChildEndedError("closed its connection before it answered", was_killed=False)
         code = os.waitstatus_to_exitcode(self._status)
         how = processes.how_it_ended(code) + (" before it answered" if code >= 0 else "")
         tail = processes.tail(self._stderr, _LONGEST_TAIL)
-        return f"{how}: {tail}" if tail else how
+        return ChildEndedError(f"{how}: {tail}" if tail else how, was_killed=processes.was_killed(code))
 
 
 def _live(

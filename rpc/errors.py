@@ -13,6 +13,7 @@ RpcError
 ├── DeviceLostError      the server ended, or stopped answering
 │   ├── SilentError          the board says nothing and takes nothing any more: it is frozen, or its link is dead
 │   └── LeftoverError        a process that a session started could not be ended
+├── MachineLimitError    this process may have too few files open, or too few addresses
 ├── SessionEndedError    a board's session ended before it answered
 ├── ProvisionError       a board can't be provisioned or released
 │   └── DownloadError        a library that boards need is not here, and can't be downloaded
@@ -77,6 +78,10 @@ class SilentError(DeviceLostError):
 
 class LeftoverError(DeviceLostError):
     """A process that a session started could not be ended."""
+
+
+class MachineLimitError(RpcError):
+    """This process may have too few files open, or too few addresses, for a device to be measured."""
 
 
 class SessionEndedError(RpcError):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rpc.errors import LeftoverError
+from rpc.limits import lower
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -37,9 +38,7 @@ def limit_resources(memory_bytes: int) -> None:
         (resource.RLIMIT_FSIZE, _MOST_FILE_BYTES),
         (resource.RLIMIT_AS, ceiling),
     ):
-        _, hard = resource.getrlimit(limit)
-        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(limit, (lower, lower))
+        lower(limit, value)
     with contextlib.suppress(OSError):  # /proc is read-only in some containers
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
@@ -61,6 +60,11 @@ def reap(pid: int, limit_s: float) -> int | None:
         if time.monotonic() > deadline:
             return None
         time.sleep(0.001)
+
+
+def was_killed(code: int | None) -> bool:
+    """Whether it was ended by SIGKILL, which Linux sends where memory runs out, from a code as `how_it_ended` takes."""
+    return code == -signal.SIGKILL
 
 
 def how_it_ended(code: int | None) -> str:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from results.record import Outcome
 
+KILLED = "Killed"
+"""The error class of what was ended by a SIGKILL that came from outside: Linux sends it where memory runs out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -106,6 +109,11 @@ class Reply:
     error: str = ""
     run_s: float = 0.0
     boot: str = ""
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether its session was killed from outside, which may be the machine's fault: it is to be run once more."""
+        return self.error_class == KILLED
 
     @classmethod
     def lost(cls, error: Exception, run_s: float) -> Reply:

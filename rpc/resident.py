@@ -19,6 +19,7 @@ from typing import IO, Self
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
 from rpc.fields import Fields, integer, text
+from rpc.limits import require_limits
 from rpc.protocol import capabilities_from_json, reply_from_json, request_to_json
 from rpc.request import Capabilities, Reply, Request
 from rpc.server import VERSION
@@ -67,8 +68,10 @@ class ResidentTransport(ABC):
 
         Raises:
             DeviceStartError: it ended or did not greet in time, or may not use the cores.
+            MachineLimitError: this process may have too few files open, or addresses.
         """
         if self._server is None:
+            require_limits()
             if sys.platform != "linux":
                 raise DeviceStartError(f"{self._device} needs Linux: {sys.platform}")
             self._server = self._start(time.monotonic() + self._start_limit_s)

@@ -18,7 +18,7 @@ from rpc.fields import Fields, line, text
 from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
 from rpc.npy import CaseError
 from rpc.protocol import Timed, timed_from_json
-from rpc.request import Reply, Request
+from rpc.request import KILLED, Reply, Request
 from rpc.worker import Job, Worker
 
 
@@ -40,7 +40,8 @@ def measure(request: Request, bench: Bench, arrived_at: float) -> Reply:
     """Run one request in a child of its own, which is gone with all it started when this returns.
 
     The error classes are `CaseUnreadable` and `ProbeFailed` (the device's or the tuner's fault: `device_lost`),
-    `HashMismatch`, `WrongValues`, `OutOfBounds`, `Crash`, `Timeout`, `BadAnswer`, and the name of a Python exception.
+    `HashMismatch`, `WrongValues`, `OutOfBounds`, `Crash`, `Killed` (a SIGKILL from outside), `Timeout`, `BadAnswer`,
+    and the name of a Python exception.
 
     Raises:
         DeviceLostError: the tuner closed the connection.
@@ -113,7 +114,8 @@ class _Session:
             limit = f"not done within {self._request.run_limit_s:g} s: stopped {place}"
             raise FailedError(Outcome.RUN_TIMEOUT, "Timeout", limit) from error
         except ChildEndedError as error:
-            raise FailedError(Outcome.RUN_FAILED, "Crash", f"{place}: {error}") from error
+            error_class = KILLED if error.was_killed else "Crash"
+            raise FailedError(Outcome.RUN_FAILED, error_class, f"{place}: {error}") from error
         except ProtocolError as error:
             raise FailedError(Outcome.RUN_FAILED, "BadAnswer", f"{place}: {error}") from error
         raise FailedError(Outcome.RUN_FAILED, error_class, f"{place}: {error_text}")

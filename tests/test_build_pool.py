@@ -125,6 +125,20 @@ def test_a_builder_is_replaced_after_some_jobs(pool: BuildPool, generic: Target,
     assert not seen[-1] & seen[0]
 
 
+def test_a_build_killed_from_outside_is_tried_again_once(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
+    pool.hush(True)
+    pool.submit(hanging_job(generic, tmp_path, 1))
+    wait_until(lambda: len(builds()) == 1)
+    (first,) = builds()
+    first.kill()
+    wait_until(lambda: pool.collect(0.1) == [] and bool(builds()) and first not in builds())
+    (second,) = builds()
+    second.kill()
+    (built,) = pool.collect(10.0)
+    assert (built.outcome, built.error_class) == (Outcome.BUILD_FAILED, "Killed")
+    assert "killed by SIGKILL" in built.error
+
+
 def test_a_stopped_build_leaves_its_linker_alone(generic: Target, tmp_path: Path) -> None:
     """A linker that was stopped between its fork and its first instructions would outlive all others."""
     ours, theirs = socket.socketpair()

@@ -104,6 +104,37 @@ def test_what_is_right_is_timed_and_what_is_not_is_named(kernels: Kernels, pytho
     assert bundle.path.with_suffix(".results").read_bytes() == before
 
 
+def test_a_session_killed_from_outside_is_measured_again(kernels: Kernels, python: Path, tmp_path: Path) -> None:
+    """Once: what is killed each time is recorded so. The first session, the canary's, is left alone."""
+    bundle = pack(tmp_path / "b.pyz", kernels, {"killed": ["hangs"], "good": ["good"]})
+    process = start(python, bundle.path)
+    agent_folder, killed = str(tmp_path / ".b.work" / "agent"), set[int]()
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        for session in marked(agent_folder):
+            # Only the kernel that hangs lasts so long.
+            if session.pid not in killed and _has_used_s(session, 0.2):
+                session.kill()
+                killed.add(session.pid)
+        time.sleep(0.02)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 0, err
+    assert len(killed) == 2
+    assert b"a session was killed from outside, it is repeated: in case 0: killed by SIGKILL" in err
+    ((bad,), (good,)) = (replies(bundle)[item] for item in ("killed", "good"))
+    assert (bad["outcome"], bad["error_class"], good["outcome"]) == ("run_failed", "Killed", "ok")
+
+
+def _has_used_s(session: psutil.Process, seconds: float) -> bool:
+    """Whether a process, which may end meanwhile, is an agent's session that has computed for so long."""
+    try:
+        parent = session.parent()
+        is_session = parent is not None and parent.cmdline() == session.cmdline()
+        return is_session and session.cpu_times().user > seconds
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_killed_at_any_moment_it_goes_on(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     """Each result is written once; what was written stays."""
     items = {f"item {number}": ["takes_a_while"] for number in range(60)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,7 @@ import psutil
 import pytest
 from campaigns import SMALL, campaign_loop, network_of, trials_of
 from faulty_templates import FAULTS, FaultyTemplate
+from rpc_processes import server_of
 
 from results.memory import MemoryStore
 from results.record import Outcome, Trial
@@ -17,9 +19,12 @@ from rpc.local import LocalTransport
 from rpc.request import Capabilities, Reply, Request
 from schedules.target import Target
 from schedules.workload import parse_workload
+from tuner.build.pool import BuildPool
 from tuner.campaign.loop import WIND_UP_S, Ending
 from tuner.campaign.plan import Task
 from tuner.campaign.spec import CampaignSpec
+from tuner.cores import measuring_and_build_cores
+from tuner.device_check import build_probes, check_device
 from tuner.errors import DeviceGoneError
 
 pytestmark = pytest.mark.alone
@@ -153,6 +158,64 @@ def test_a_device_that_is_gone_ends_the_campaign(generic: Target, tmp_path: Path
     ):
         loop.run()
     assert trials_of(store, spec) == []
+
+
+class KillingTransport(LocalTransport):
+    """The local device, some of whose sessions are killed, as Linux does where memory runs out."""
+
+    def __init__(self, kills: int) -> None:
+        super().__init__()
+        self.kills = kills
+
+    def run(self, request: Request) -> Reply:
+        ended = threading.Event()
+        killer = threading.Thread(target=self._kill_session, args=(ended,))
+        killer.start()
+        try:
+            return super().run(request)
+        finally:
+            ended.set()
+            killer.join()
+
+    def _kill_session(self, ended: threading.Event) -> None:
+        server = server_of(psutil.Process())
+        while self.kills and not ended.wait(0.0005):
+            for session in server.children():
+                session.kill()
+                self.kills -= 1
+                return
+
+
+def test_a_session_killed_from_outside_is_measured_again(generic: Target, tmp_path: Path, faulty_server: str) -> None:
+    store, spec, transport = MemoryStore(), spec_for(2), KillingTransport(kills=1)
+    task = faulty_task(generic, ("none", "none_again"))
+    with campaign_loop(spec, [task], store, tmp_path, server=faulty_server, transport=transport) as loop:
+        assert loop.run() is Ending.FINISHED
+    assert not transport.kills
+    trials = trials_of(store, spec)
+    assert [trial.outcome for trial in trials] == [Outcome.OK] * 2, [trial.error for trial in trials]
+    assert sorted(trial.attempts for trial in trials) == [1, 2]
+
+
+def test_a_session_killed_twice_is_its_candidates_fault(generic: Target, tmp_path: Path, faulty_server: str) -> None:
+    """A candidate that kills itself looks the same, and must not be measured for ever."""
+    store, spec, transport = MemoryStore(), spec_for(1), KillingTransport(kills=2)
+    with campaign_loop(
+        spec, [faulty_task(generic)], store, tmp_path, server=faulty_server, transport=transport
+    ) as loop:
+        assert loop.run() is Ending.FINISHED
+    (trial,) = trials_of(store, spec)
+    assert (trial.outcome, trial.error_class, trial.attempts) == (Outcome.RUN_FAILED, "Killed", 2)
+    assert "killed by SIGKILL" in trial.error
+
+
+def test_a_device_is_checked_again_where_a_session_was_killed(generic: Target, tmp_path: Path) -> None:
+    measuring, building = measuring_and_build_cores()
+    transport = KillingTransport(kills=1)
+    with transport, BuildPool(building, measuring[-1], tmp_path / "log") as pool:
+        probes = build_probes(pool, generic, tmp_path, {})
+        assert check_device(transport, probes, "local", generic, {}).peak_ops_per_s > 0
+    assert not transport.kills
 
 
 def test_a_killed_build_server_costs_no_trial(generic: Target, tmp_path: Path, faulty_server: str) -> None:

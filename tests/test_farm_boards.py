@@ -143,6 +143,27 @@ def test_bad_kernel_costs_its_session_only(ready: Ready, entry: str) -> None:
     assert ready.run("good").outcome is Outcome.OK
 
 
+def test_a_session_killed_from_outside_is_told_from_one_that_crashed(ready: Ready) -> None:
+    """As Linux does where the board's memory runs out; the campaign measures it once more."""
+    agent, killed = ready.agent, threading.Event()
+
+    def kill_session() -> None:
+        while not killed.is_set():
+            for session in agent.children():
+                if session.cpu_times().user > 1.0:  # it has begun, and hangs
+                    session.kill()
+                    killed.set()
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill_session)
+    killer.start()
+    reply = ready.run("hangs", run_limit_s=20.0)
+    killer.join(10)
+    assert killed.is_set()
+    assert (reply.outcome, reply.error_class, reply.was_killed) == (Outcome.RUN_FAILED, "Killed", True), reply.error
+    assert ready.run("good").outcome is Outcome.OK
+
+
 @pytest.mark.parametrize("entry", ["good", "prints", "daemonizes"])
 def test_good_kernel_may_print_and_leave_processes(ready: Ready, entry: str) -> None:
     agent = ready.agent

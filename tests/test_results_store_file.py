@@ -20,7 +20,14 @@ import pytest
 from mounts import fill_up, mounted
 from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candidate, check, estimated, failed, ok
 
-from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreLockedError, StoreWriteError
+from results.errors import (
+    ForeignStoreError,
+    NewerSchemaError,
+    StoreError,
+    StoreGoneError,
+    StoreLockedError,
+    StoreWriteError,
+)
 from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from results.schema import APPLICATION_ID, SCHEMA_VERSION
 from results.store import SqliteStore
@@ -133,6 +140,49 @@ def test_one_file_with_two_names_has_one_lock(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "r.db")
     with SqliteStore(tmp_path / "r.db"), pytest.raises(StoreLockedError):
         SqliteStore(tmp_path / "link.db")
+
+
+def test_a_removed_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    with SqliteStore(path) as store:
+        (tmp_path / "r.db.lock").unlink()
+        with pytest.raises(StoreLockedError, match=rf"\(pid {os.getpid()}\): {path}"):
+            SqliteStore(path)
+        store.append([campaign(), ok(0)])
+    with SqliteStore(path) as store:
+        assert len(list(store.query(Trial))) == 1
+
+
+def _move_away(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.db"))
+
+
+def _replace(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy.db"))
+    path.with_name("copy.db").replace(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (Path.unlink, "removed"),
+        (_move_away, "removed"),
+        (_replace, "replaced"),
+        (lambda path: shutil.rmtree(path.parent), "removed"),
+    ],
+    ids=["file removed", "file moved", "file replaced", "folder removed"],
+)
+def test_a_file_that_is_not_at_its_place_takes_no_more(
+    tmp_path: Path, change: Callable[[Path], object], word: str
+) -> None:
+    """What was acknowledged before is in the file; what is refused now is found out now, and not at the end."""
+    path = tmp_path / "results" / "r.db"
+    path.parent.mkdir()
+    with SqliteStore(path) as store:
+        store.append([campaign(), ok(0)])
+        change(path)
+        with pytest.raises(StoreGoneError, match=f"the results file was {word} while it was being written: {path}"):
+            store.append([ok(1)])
 
 
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:

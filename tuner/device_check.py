@@ -20,6 +20,7 @@ from tuner.build.base import Pool
 from tuner.build.job import Built, Job
 from tuner.build.pool import BuildPool
 from tuner.errors import CampaignError
+from tuner.folders import require_room
 
 BUILD_LIMIT_S = 60.0
 RUN_LIMIT_S = 30.0
@@ -33,6 +34,11 @@ USUAL_CACHE_BYTES = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
 MEMORY_OVER_CACHE, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 4, 64 << 20, 512 << 20
 # A session has what it reads in memory twice.
 LIMIT_OVER_READ = 4
+# What is read comes from files; the probes' own code is much less.
+CODE_BYTES = 8 << 20
+# What happened once may have been the machine's fault, such as little memory.
+RUN_ATTEMPTS = 2
+REPEATED = frozenset({Outcome.RUN_FAILED, Outcome.DEVICE_LOST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,9 @@ def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, i
 
     Raises:
         CampaignError: one of them does not build on this target.
+        NoRoomError: the disk has too little room for them.
     """
+    require_room(folder, sum(sizes.values()) + CODE_BYTES, "the check of a device")
     wanted: dict[str, str | int] = {"peak": loop, **sizes}
     for name, probe in wanted.items():
         pool.submit(Job(f"probe {name}", target, str(folder / f"probe-{name}"), BUILD_LIMIT_S, probe=probe))
@@ -122,7 +130,10 @@ def _quiet_times_s(transport: Transport, peak: Built) -> tuple[float, ...]:
 
 def _times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float, ...]:
     assert probe.program is not None
-    reply = transport.run(Request((probe.program,), timing, RUN_LIMIT_S))
+    for _ in range(RUN_ATTEMPTS):
+        reply = transport.run(Request((probe.program,), timing, RUN_LIMIT_S))
+        if reply.outcome not in REPEATED:
+            break
     if reply.outcome is not Outcome.OK:
         raise CampaignError(f"the device's {probe.id} ended with {reply.outcome.value}: {reply.error}")
     return reply.times_s[0]

@@ -5,6 +5,7 @@ TunerError
 ├── CampaignError              a campaign that can't start, or can't go on
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
 │   ├── ResultsFolderError     the folder for its files can't be made
+│   ├── NoRoomError            the disk has too little room for its files
 │   ├── TooManyThreadsError    this process may not use so many cores
 │   ├── ForeignResultsError    results of a bundle that was not made here
 │   └── DeviceGoneError        no device is left to measure on
@@ -41,6 +42,10 @@ class CampaignDiffersError(CampaignError):
 
 class ResultsFolderError(CampaignError):
     """The folder for a campaign's files can't be made."""
+
+
+class NoRoomError(CampaignError):
+    """The disk has too little room for a campaign's files, or for those of a device's check."""
 
 
 class TooManyThreadsError(CampaignError):

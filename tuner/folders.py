@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from results.atomic import sync_folder
-from tuner.errors import ResultsFolderError
+from results.errors import StoreError
+from results.held import Held
+from tuner.errors import NoRoomError, ResultsFolderError
 
 STORE_FILE = "records.db"
 WORK_FOLDER = ".work"
@@ -20,6 +24,7 @@ def make_folder(path: Path) -> Path:
     Raises:
         ResultsFolderError: it can't be made.
     """
+    _require_utf8(path)
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -29,6 +34,21 @@ def make_folder(path: Path) -> Path:
         why = "there is a file of this name" if path.is_file() else error.strerror
         raise ResultsFolderError(f"the results folder can't be made ({why}): {path}") from error
     return path
+
+
+def _require_utf8(path: Path) -> None:
+    """Compilers and libraries are given paths as UTF-8.
+
+    Raises:
+        ResultsFolderError: the path's bytes are something else, or this process takes them for something else.
+    """
+    whole = str(path.absolute())
+    try:
+        is_utf8 = os.fsencode(whole) == whole.encode()
+    except UnicodeEncodeError:
+        is_utf8 = False
+    if not is_utf8:
+        raise ResultsFolderError(f"a results folder's path must be UTF-8, in a locale of UTF-8: {os.fsencode(whole)!r}")
 
 
 def journal_path(results: Path, campaign: str) -> Path:
@@ -41,12 +61,38 @@ def bundles_path(results: Path, campaign: str) -> Path:
     return results / f"{campaign}.bundles"
 
 
+def require_room(folder: Path, needed_bytes: int, purpose: str) -> None:
+    """Look at the disk before anything is begun there.
+
+    Raises:
+        NoRoomError: it has less room.
+    """
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        free, needed = (f"{count / 2**20:,.0f} MiB" for count in (free_bytes, needed_bytes))
+        raise NoRoomError(f"no space left on device: {purpose} needs {needed}, there are {free} at {folder}")
+
+
+class HeldFolder:
+    """A folder for builds that is noticed when somebody removes it, such as with the results folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held = Held(path, os.O_RDONLY | os.O_DIRECTORY)
+        weakref.finalize(self, self._held.close)
+
+    def require(self) -> None:
+        """Raises: ResultsFolderError: it is not there any more."""
+        if fault := self._held.fault():
+            raise ResultsFolderError(f"a folder of the results was {fault} while it was in use: {self._path}")
+
+
 @contextmanager
 def work_folder(results: Path, name: str) -> Iterator[Path]:
     """A folder for builds, empty at the start even after a crash, and gone at the end.
 
     Raises:
-        ResultsFolderError: it can't be made.
+        ResultsFolderError: it can't be made; or it was removed, whatever came of that.
     """
     folder = results / WORK_FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -54,9 +100,15 @@ def work_folder(results: Path, name: str) -> Iterator[Path]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {folder}") from error
+    held = HeldFolder(folder.resolve())
     try:
         yield folder.resolve()
+    except (StoreError, ResultsFolderError):
+        raise
+    except Exception:
+        held.require()
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if not any(folder.parent.iterdir()):
+        with suppress(OSError):  # another campaign's is there as well, or nothing is
             folder.parent.rmdir()

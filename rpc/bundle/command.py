@@ -28,6 +28,7 @@ from rpc.errors import (
 )
 from rpc.farm.driver import RULES
 from rpc.inventory import CANARY_TOLERANCES
+from rpc.standard_streams import make_usable
 
 Value = TypeVar("Value")
 
@@ -48,9 +49,9 @@ HINTS: dict[type[Exception], tuple[int, str]] = {
 
 def main(bundle: Path, arguments: Sequence[str]) -> int:
     """Run the bundle; the exit code."""
+    make_usable()
     settings = _settings(bundle, arguments)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    _handle_signals(_interrupt)
     try:
         return run(bundle, settings)
     except KeyboardInterrupt:
@@ -165,6 +166,11 @@ def _words(error: Exception) -> str:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     """The first signal ends what was started; the second one ends the program at once."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    _handle_signals(lambda *_: os._exit(INTERRUPTED))
     raise KeyboardInterrupt
+
+
+def _handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup has it ignored
+            signal.signal(number, handler)

@@ -37,6 +37,7 @@ _QUEUE = "bundle"
 _MONTH_S = 30 * 86_400.0
 _LOOK_EVERY_S = 0.5
 _SAY_EVERY_S = 5.0
+_AGAIN = ", again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +138,23 @@ class _Measuring:
     def run(self, todo: Sequence[Item]) -> tuple[int, str]:
         """How many could not be measured, and why the last of them was not."""
         driver = self._driver()
+        items = {item.id: item for item in todo}
         try:
             driver.tell(Open(Campaign(_QUEUE)))
             driver.submit(*map(self._work, todo))
-            failed, cause, left = 0, "", len(todo)
-            while left:
+            failed, cause = 0, ""
+            while items:
                 for ending in driver.take(_LOOK_EVERY_S):
-                    left -= 1
+                    item = items[ending.trial.removesuffix(_AGAIN)]
+                    if ending.reply and ending.reply.was_killed and ending.trial == item.id:
+                        self._say(f"a session was killed from outside, it is repeated: {ending.reply.error}")
+                        driver.submit(self._work(item, _AGAIN))
+                        continue
+                    del items[item.id]
                     if ending.reply is None:
                         failed, cause = failed + 1, ending.cause
                     else:
-                        self._results.add(ending.trial, ending.reply)
+                        self._results.add(item.id, ending.reply)
                 self._tell(driver)
             return failed, cause
         finally:
@@ -165,9 +172,9 @@ class _Measuring:
         canary = Request((located(self._bundle.manifest.canary, self._folder),), CANARY_TIMING, CANARY_LIMIT_S)
         return FarmDriver({board.name: self._transport}, scheduler, canary)
 
-    def _work(self, item: Item) -> tuple[Trial, Request]:
+    def _work(self, item: Item, attempt: str = "") -> tuple[Trial, Request]:
         request = located_request(item.request, self._folder)
-        return Trial(item.id, _QUEUE, _QUEUE, run_limit_s=request.run_limit_s), request
+        return Trial(item.id + attempt, _QUEUE, _QUEUE, run_limit_s=request.run_limit_s), request
 
     def _tell(self, driver: FarmDriver) -> None:
         """How far it is, now and then; and that the device is off, once."""

@@ -19,6 +19,8 @@ from typing import NoReturn
 from results.record import Outcome
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, ProtocolError
+from rpc.limits import lower
+from rpc.request import KILLED
 from tuner.build.job import RESULT_FILE, Built, Job, built_from_json, job_from_json, job_to_json
 
 ARM_LIMIT_S = 3.0
@@ -118,9 +120,12 @@ class Child:
         if is_late and not ended:
             text = f"the build was killed after {job.limit_s:g} s"
             return Built(job.id, Outcome.BUILD_TIMEOUT, error_class="Timeout", error=text, build_s=took_s)
-        how = processes.how_it_ended(os.waitstatus_to_exitcode(status))
+        code = os.waitstatus_to_exitcode(status)
+        # It is gone of itself, or close() had to kill what had only closed its connection.
+        error_class = KILLED if ended and processes.was_killed(code) else "Crash"
+        how = processes.how_it_ended(code)
         text = " ".join([f"the compiler's process {how}", _tail(Path(job.folder) / LOG_FILE)]).strip()
-        return Built(job.id, Outcome.BUILD_FAILED, error_class="Crash", error=text, build_s=took_s)
+        return Built(job.id, Outcome.BUILD_FAILED, error_class=error_class, error=text, build_s=took_s)
 
     def close(self) -> int:
         """Kill what is left of its group, and reap it; its exit status. Closing twice is allowed."""
@@ -159,8 +164,8 @@ def _live(
             os.close(armed)
             tuner.close()
             os.sched_setaffinity(0, cores)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+            lower(resource.RLIMIT_CORE, 0)
+            lower(resource.RLIMIT_AS, MOST_MEMORY_BYTES)
             gc.disable()
             while True:
                 message = framing.receive(sock, time.monotonic() + IDLE_LIMIT_S)

@@ -15,6 +15,7 @@ from typing import Self
 from results.record import Outcome
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, ProtocolError
+from rpc.request import KILLED
 from tuner.build.job import Built, Job, built_from_json, job_to_json
 from tuner.errors import BuildPoolError
 
@@ -27,7 +28,8 @@ MOST_ATTEMPTS = 2
 class BuildPool:
     """Builds as many jobs at once as it has cores. Not thread-safe.
 
-    The server process is restarted when it is lost; its jobs are tried once more, then they have failed.
+    The server process is restarted when it is lost; its jobs are tried once more, then they have failed. So is a job
+    whose own process was killed from outside, as Linux does where memory runs out.
 
     Attributes:
         cores: those that build.
@@ -122,10 +124,19 @@ class BuildPool:
             self._restart()
             return {"hushed": False}
         if "built" in message:
-            built = built_from_json(message["built"])  # type: ignore[arg-type]
-            if self._jobs.pop(built.id, None):
-                self._done.append(built)
+            self._take(built_from_json(message["built"]))  # type: ignore[arg-type]
         return message
+
+    def _take(self, built: Built) -> None:
+        if built.id not in self._jobs:
+            return
+        job, attempts = self._jobs[built.id]
+        if built.error_class == KILLED and attempts < MOST_ATTEMPTS:
+            self._jobs[job.id] = (job, attempts + 1)
+            self._send({"job": job_to_json(job)})
+            return
+        del self._jobs[built.id]
+        self._done.append(built)
 
     def _restart(self) -> None:
         """Start again with the jobs that were lost; those that were lost before have failed."""

@@ -63,6 +63,7 @@ class CampaignLoop:
         self._binaries = {(t.candidate.workload, t.binary): t for t in search.recorded.values() if t.binary}
         self._twins: dict[tuple[str, str], list[tuple[Slot, Built]]] = {}
         self._attempts: dict[str, int] = {}
+        self._killed: set[str] = set()
         self._failed_builds = 0
 
     def run(self) -> Ending:
@@ -121,6 +122,7 @@ class CampaignLoop:
         """A candidate was built: it failed, or its twin has been or is being measured, or it goes to the device."""
         twin = (slot.candidate.workload, built.binary)
         if built.outcome is not Outcome.OK:
+            self._around.workshop.require_files()
             self._count_failed_build(built)
             self._record(slot, built, Reply(built.outcome, error_class=built.error_class, error=built.error))
         elif twin in self._binaries:
@@ -157,10 +159,15 @@ class CampaignLoop:
             self._around.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
 
     def _finish(self, purpose: Purpose, reply: Reply) -> None:
+        if reply.outcome is not Outcome.OK:
+            programs = purpose.programs.values() if isinstance(purpose, Match) else filter(None, [purpose[1].program])
+            self._around.workshop.require_files(*programs)
         if reply.outcome is Outcome.DEVICE_LOST:
             self._requeue(purpose, reply)
             return
         self._losses = 0
+        if reply.was_killed and self._repeat_killed(purpose, reply):
+            return
         if isinstance(purpose, Match):
             self._duels.finish(purpose, reply)
             return
@@ -175,6 +182,21 @@ class CampaignLoop:
         self._around.listener.notice(f"the device was lost, its trial is repeated: {reply.error}")
         if self._losses >= MOST_LOSSES:
             raise DeviceGoneError(f"the device was lost {self._losses} times in a row, the last time: {reply.error}")
+        self._measure_again(purpose)
+
+    def _repeat_killed(self, purpose: Purpose, reply: Reply) -> bool:
+        """A session that was killed from outside is repeated, once: a candidate that kills itself looks the same."""
+        name = f"duels {purpose.run.task.index}" if isinstance(purpose, Match) else purpose[0].candidate.id
+        if name in self._killed:
+            return False
+        self._killed.add(name)
+        self._around.listener.notice(
+            f"a session was killed from outside, it is repeated (is there memory left? see dmesg): {reply.error}"
+        )
+        self._measure_again(purpose)
+        return True
+
+    def _measure_again(self, purpose: Purpose) -> None:
         if not isinstance(purpose, Match):
             candidate = purpose[0].candidate.id
             self._attempts[candidate] = self._attempts.get(candidate, 1) + 1

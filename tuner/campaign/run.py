@@ -30,10 +30,12 @@ from tuner.campaign.workshop import Workshop
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
 from tuner.errors import CampaignDiffersError, SpecError
-from tuner.folders import STORE_FILE, journal_path, make_folder, work_folder
+from tuner.folders import STORE_FILE, journal_path, make_folder, require_room, work_folder
 from tuner.verify import SUITE_NAME
 
 DEVICE_NAME = "local"
+# Records, the suites of three open tasks and the programs of their contenders, of layers of a usual size.
+LEAST_ROOM_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ def run_on(
             journal_path(results, spec.name).unlink(missing_ok=True)
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
+        require_room(folder, LEAST_ROOM_BYTES, "a campaign")
         log = folder / "build-server.log"
         pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
         stack.enter_context(pool)

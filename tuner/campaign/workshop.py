@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections import defaultdict
 from pathlib import Path
 
 from results.record import Candidate, Outcome
+from rpc.request import Program
 from tuner.build.base import Pool
 from tuner.build.job import Built, Job
+from tuner.build.parcel import files_of
 from tuner.campaign.plan import Task
-from tuner.errors import CampaignError
+from tuner.errors import CampaignError, ResultsFolderError
+from tuner.folders import HeldFolder
 
 BUILD_LIMIT_S = 30.0
 SUITE_LIMIT_S = 300.0
@@ -23,9 +27,10 @@ class Workshop:
         """`estimate_cpu`: as `tuner.build.job.Job` has it, of all candidates."""
         self._pool = pool
         self._folder = folder
+        self._held = HeldFolder(folder)
         self._build_limit_s = build_limit_s
         self._estimate_cpu = estimate_cpu
-        self._suites: set[str] = set()
+        self._suites: dict[str, tuple[Path, ...]] = {}
         self._waiting: dict[str, list[Job]] = defaultdict(list)
         self._kept: dict[str, Built] = {}
         self._ready: list[Built] = []
@@ -40,6 +45,18 @@ class Workshop:
     def idle(self) -> bool:
         """Whether nothing is being built, or waits to be collected."""
         return not (self._pool.pending or self._waiting or self._ready)
+
+    def require_files(self, *programs: Program) -> None:
+        """What fails without its files says nothing about a candidate, or a device.
+
+        Raises:
+            ResultsFolderError: what was built for these programs, or for the open tasks, is not there any more.
+        """
+        self._held.require()
+        built = [Path(file) for program in programs for file in files_of(program)]
+        for file in [*itertools.chain(*self._suites.values()), *built]:
+            if not file.exists():
+                raise ResultsFolderError(f"a file of the results was removed while it was in use: {file}")
 
     def hush(self, wanted: bool) -> None:
         """Keep builds off the core that measures, or no longer."""
@@ -93,13 +110,15 @@ class Workshop:
 
     def drop_suite(self, task: Task) -> None:
         """Remove what a finished task's candidates share."""
-        self._suites.discard(task.workload.key)
+        self._suites.pop(task.workload.key, None)
         for name in (f"suite-{task.index}", f"suite-{task.index}.job"):
             shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _finish_suite(self, key: str, built: Built) -> None:
         if built.outcome is not Outcome.OK:
+            self.require_files()
             raise CampaignError(f"the reference outputs of {key} could not be computed: {built.error}")
-        self._suites.add(key)
-        for job in self._waiting.pop(key):
+        jobs = self._waiting.pop(key)
+        self._suites[key] = tuple(Path(jobs[0].suite).glob("*"))  # none where a cluster keeps it
+        for job in jobs:
             self._pool.submit(job)

@@ -6,18 +6,20 @@ import contextlib
 import os
 import sys
 
+from rpc.standard_streams import make_usable, write_last_words
 from tuner.cli.stopping import INTERRUPTED, Interruption, end_at_signals, ignore_signals, interrupt_at_signals
 
 
 def main() -> None:
     end_at_signals()
+    make_usable()
     from tuner.cli.program import run
 
     try:
         interrupt_at_signals()
         code = run(sys.argv[1:])
     except Interruption:
-        os.write(2, b"interrupted\n")
+        write_last_words(b"interrupted\n")
         code = INTERRUPTED
     if code == INTERRUPTED:  # at once: on its way out, Python would let another signal kill it
         with contextlib.suppress(OSError):

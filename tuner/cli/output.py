@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -17,7 +19,9 @@ LONGEST_LINE = 1000
 
 
 def emit(text: str) -> None:
-    """Write lines of data to stdout. A reader that went away, such as `head`, is no error: the rest is dropped.
+    """Write lines of data to stdout.
+
+    A reader that went away, such as `head`, or a terminal that was closed, is no error: the rest is dropped.
 
     Raises:
         OSError: the data can't be written.
@@ -25,12 +29,19 @@ def emit(text: str) -> None:
     try:
         _write(sys.stdout, safe(text))
     except OSError as error:
+        is_reader_gone = _is_reader_gone(error)
         # What is left in the buffer must not fail once more at the end of the program.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-        if not isinstance(error, BrokenPipeError):
+        if not is_reader_gone:
             raise
+
+
+def _is_reader_gone(error: OSError) -> bool:
+    """Whether stdout was a pipe that nobody reads any more, or a terminal that was closed."""
+    is_terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+    return isinstance(error, BrokenPipeError) or (error.errno == errno.EIO and is_terminal)
 
 
 def emit_json(value: object) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which mean the same.
+"""Ctrl-C, SIGTERM and SIGHUP (the terminal is gone), which mean the same.
 
 Until its command begins, a signal ends the program at once: nothing was begun. Then the first one is an exception,
 which takes down what was started. Commands that record what they do enter a `StopRequest`, which asks them for a clean
@@ -14,10 +14,13 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
+from rpc.standard_streams import write_last_words
+
 INTERRUPTED = 130
 STOPPING = "stopping after the measurement under way, Ctrl-C again stops at once"
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP = (signal.SIGHUP,) if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else ()  # nohup has it ignored
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, *_HANGUP)
 _INSIST_EVERY_S = 0.2
 _SHOW_CURSOR = b"\r\x1b[?25h\n"
 _Handler = Callable[[int, FrameType | None], Any] | int | None
@@ -52,7 +55,7 @@ def _handle(handler: _Handler) -> None:
 
 
 def _say_and_exit(_number: int, _frame: FrameType | None) -> NoReturn:
-    os.write(2, b"interrupted\n")
+    write_last_words(b"interrupted\n")
     os._exit(INTERRUPTED)
 
 
@@ -70,7 +73,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
     """Without any further step: the program's children die with it."""
     if os.isatty(2):
-        os.write(2, _SHOW_CURSOR)
+        write_last_words(_SHOW_CURSOR)
     os._exit(INTERRUPTED)
 
 
@@ -118,6 +121,8 @@ class StopRequest:
             signal.signal(number, _exit if self.requested and not is_alarm else handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGHUP:
+            return  # a terminal that is closed sends it twice, by the shell and by the kernel
         if self.requested:
             _exit(number, frame)
         self.requested = True

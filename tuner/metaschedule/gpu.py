@@ -175,7 +175,7 @@ class BoardRunner(ms.runner.PyRunner):  # type: ignore[misc]
         program = Program(library, hashlib.sha256(Path(library).read_bytes()).hexdigest(), TASK, self._cases)
         request = trial_request(self._sessions, self._workload, program, self._best_s)
         reply = self._transport.run(request)
-        if reply.outcome is Outcome.DEVICE_LOST:
+        if reply.outcome is Outcome.DEVICE_LOST or reply.was_killed:
             reply = self._transport.run(request)
         if reply.outcome is Outcome.DEVICE_LOST:
             raise RuntimeError(f"the device was lost: {reply.error}")
