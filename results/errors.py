@@ -8,7 +8,8 @@ ResultsError
 │   └── StoreWriteError      a record could not be written (full disk, read-only folder)
 ├── BestLogError         a best log that can't be used; lists every fault in it
 ├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
-└── ExportError          a report or best log could not be written
+├── ExportError          a report or best log could not be written
+└── NotOwnFileError      what lies under a name of this program is not its own, such as a link; an `OSError`, too
 """
 
 from __future__ import annotations
@@ -58,3 +59,7 @@ class RecordError(ResultsError):
 
 class ExportError(ResultsError):
     """A report or best log could not be written."""
+
+
+class NotOwnFileError(ResultsError, OSError):
+    """What lies under a name of this program is not its own: a link, something else than a file, another user's."""

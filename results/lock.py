@@ -11,10 +11,40 @@ import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.errors import StoreLockedError, StoreWriteError
+from results.errors import ForeignStoreError, NotOwnFileError, StoreLockedError, StoreWriteError
+from results.own_files import open_own
 
 # A process that just took the lock needs a moment to write its name into it.
 NAME_LIMIT_S = 0.5
+
+
+class HeldFile:
+    """A file of the program's own that this process holds, from `take` until it closes it or ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            NotOwnFileError: a link, or what is no file, is there.
+            OSError: it can't be opened or made.
+        """
+        self.descriptor = open_own(path, os.O_RDWR)
+        # A forked child shares the lock and would hold it beyond this process's death.
+        itself = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forget(itself))
+
+    def take(self) -> None:
+        """
+        Raises:
+            BlockingIOError: another process holds it.
+            OSError: it can't be locked.
+        """
+        fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Give it back. Closing twice is allowed."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
 class WriterLock:
@@ -29,51 +59,46 @@ class WriterLock:
 
         Raises:
             StoreLockedError: another process holds it; the message has its host, its pid and since when.
+            ForeignStoreError: what is there is no file of this program's, such as a link.
             StoreWriteError: the lock file can't be made.
         """
-        self._descriptor = _open(path.with_name(f"{path.name}.lock"))
+        self._file = _open(path.with_name(f"{path.name}.lock"))
         try:
-            _acquire(self._descriptor, path)
-            _write_holder(self._descriptor, path)
+            _acquire(self._file, path)
+            _write_holder(self._file.descriptor, path)
         except BaseException:
-            self._close()
+            self._file.close()
             raise
-        # A forked child shares the lock and would hold it beyond this process's death.
-        itself = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _forget(itself))
 
     def release(self) -> None:
         """Give the lock back. Releasing twice is allowed."""
-        if self._descriptor >= 0:
-            os.ftruncate(self._descriptor, 0)
-            self._close()
-
-    def _close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._file.descriptor >= 0:
+            os.ftruncate(self._file.descriptor, 0)
+            self._file.close()
 
 
-def _forget(reference: weakref.ref[WriterLock]) -> None:
-    lock = reference()
-    if lock is not None:
-        lock._close()
+def _forget(reference: weakref.ref[HeldFile]) -> None:
+    held = reference()
+    if held is not None:
+        held.close()
 
 
-def _open(path: Path) -> int:
+def _open(path: Path) -> HeldFile:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return HeldFile(path)
+    except NotOwnFileError as error:
+        raise ForeignStoreError(f"{error.strerror}: {path}") from error
     except OSError as error:
         raise StoreWriteError(f"the lock file can't be opened ({error.strerror}): {path}") from error
 
 
-def _acquire(descriptor: int, path: Path) -> None:
+def _acquire(file: HeldFile, path: Path) -> None:
     limit = time.monotonic() + NAME_LIMIT_S
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.take()
         except BlockingIOError:
-            holder = _read_holder(descriptor)
+            holder = _read_holder(file.descriptor)
             if holder or time.monotonic() > limit:
                 holder = holder or "which did not give its name"
                 raise StoreLockedError(f"another process is writing to this file ({holder}): {path}") from None
