@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from results.atomic import sync_folder, write_own
-from results.own_files import make_own_folder
+from results.own_files import make_own_folder, require_own_folder
 from results.record import Candidate
 from rpc.bundle.manifest import Manifest, id_of, manifest_from_json
 from rpc.errors import BundleError, ProtocolError
@@ -83,7 +83,9 @@ class BundleMemory:
     """The files of one campaign. Those of a bundle are named by it."""
 
     def __init__(self, results: Path, campaign: str) -> None:
+        """Raises: NotOwnFileError: a link is in the place of their folder."""
         self.folder = bundles_path(results, campaign)
+        require_own_folder(self.folder)
 
     def known(self) -> Known:
         """Raises: CampaignError: the file is damaged."""
