@@ -5,29 +5,58 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from results.errors import ExportError
+from results.own_files import require_own
+
+
+@contextmanager
+def replacement(path: Path, *, waits_for_disk: bool = True) -> Iterator[IO[bytes]]:
+    """A new file, which takes a path's place when all is written; a link that is there is replaced, not followed.
+
+    A reader sees the old content or the new; so does a crash at any moment, where this waits for the disk.
+
+    Raises:
+        OSError: it can't be written; the old one is as it was.
+    """
+    partial = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            if waits_for_disk:
+                os.fsync(file.fileno())
+        partial.replace(path)
+        if waits_for_disk:
+            sync_folder(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Replace a file by one with this text; a reader, or a crash at any moment, sees the old content or the new.
+    """Replace a file that a person named by one with this text; where that is a link, the file that it leads to.
 
     Raises:
         ExportError: the file can't be written; the old one is as it was.
     """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        _write_durably(temporary, text.encode())
-        temporary.replace(target)
-        sync_folder(target.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if not isinstance(error, OSError):
-            raise
-        raise ExportError(f"the file can't be written ({error.strerror}): {path}") from error
+    _replace(Path(os.path.realpath(path)), path, text)
+
+
+def write_own(path: Path, text: str) -> None:
+    """The same of a file under a name that is the program's.
+
+    Raises:
+        ExportError: the file can't be written; the old one is as it was.
+        NotOwnFileError: a link, or what is no file, is there.
+    """
+    require_own(path)
+    _replace(path, path, text)
 
 
 def sync_folder(folder: Path) -> None:
@@ -39,8 +68,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _replace(target: Path, named: Path, text: str) -> None:
+    try:
+        with replacement(target) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise ExportError(f"the file can't be written ({error.strerror}): {named}") from error

@@ -9,7 +9,8 @@ ResultsError
 │       └── StoreGoneError       the file was removed, or replaced, while it was written
 ├── BestLogError         a best log that can't be used; lists every fault in it
 ├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
-└── ExportError          a report or best log could not be written
+├── ExportError          a report or best log could not be written
+└── NotOwnFileError      what lies under a name of this program is not its own, such as a link; an `OSError`, too
 """
 
 from __future__ import annotations
@@ -63,3 +64,7 @@ class RecordError(ResultsError):
 
 class ExportError(ResultsError):
     """A report or best log could not be written."""
+
+
+class NotOwnFileError(ResultsError, OSError):
+    """What lies under a name of this program is not its own: a link, something else than a file, another user's."""

@@ -7,12 +7,11 @@ import json
 import os
 import socket
 import time
-import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.errors import StoreGoneError, StoreLockedError, StoreWriteError
-from results.held import Held
+from results.errors import ForeignStoreError, NotOwnFileError, StoreGoneError, StoreLockedError, StoreWriteError
+from results.held import Held, hold, hold_own
 
 # A process that just took the lock needs a moment to write its name into it.
 NAME_LIMIT_S = 0.5
@@ -30,20 +29,18 @@ class WriterLock:
 
         Raises:
             StoreLockedError: another process holds it; the message has its host, its pid and since when.
+            ForeignStoreError: what is there is no file of this program's, such as a link.
             StoreWriteError: the lock file can't be made.
         """
         self._path = path
         self._file: Held | None = None
-        self._descriptor = _open(path.with_name(f"{path.name}.lock"))
+        self._lock = _open(path.with_name(f"{path.name}.lock"))
         try:
-            _acquire(self._descriptor, path)
-            _write_holder(self._descriptor, path)
+            _acquire(self._lock, path)
+            _write_holder(self._lock.descriptor, path)
         except BaseException:
             self._close()
             raise
-        # A forked child shares the lock and would hold it beyond this process's death.
-        itself = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _forget(itself))
 
     def take_file(self) -> None:
         """Lock the results file itself, which is there by now and which SQLite has not opened yet.
@@ -52,12 +49,12 @@ class WriterLock:
             StoreLockedError, StoreWriteError: as when it is made.
         """
         try:
-            self._file = Held(self._path, os.O_RDWR)
+            self._file = hold(self._path, os.O_RDWR)
         except OSError as error:
             raise StoreWriteError(f"the results file can't be written ({error.strerror}): {self._path}") from error
-        _acquire(self._file.descriptor, self._path)
+        _acquire(self._file, self._path)
         if not _leaves_sqlite_alone(self._file.descriptor):
-            fcntl.flock(self._file.descriptor, fcntl.LOCK_UN)
+            self._file.unlock()
         self.require_file()
 
     def require_file(self) -> None:
@@ -67,40 +64,34 @@ class WriterLock:
 
     def release(self) -> None:
         """Give the lock back, once SQLite has closed the file. Releasing twice is allowed."""
-        if self._descriptor >= 0:
-            os.ftruncate(self._descriptor, 0)
+        if self._lock.descriptor >= 0:
+            os.ftruncate(self._lock.descriptor, 0)
             self._close()
 
     def _close(self) -> None:
         if self._file:
             self._file.close()
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._lock.close()
 
 
-def _forget(reference: weakref.ref[WriterLock]) -> None:
-    lock = reference()
-    if lock is not None:
-        lock._close()
-
-
-def _open(path: Path) -> int:
+def _open(path: Path) -> Held:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return hold_own(path)
+    except NotOwnFileError as error:
+        raise ForeignStoreError(f"{error.strerror}: {path}") from error
     except OSError as error:
         raise StoreWriteError(f"the lock file can't be opened ({error.strerror}): {path}") from error
 
 
-def _acquire(descriptor: int, path: Path) -> None:
+def _acquire(file: Held, path: Path) -> None:
     limit = time.monotonic() + NAME_LIMIT_S
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.lock()
         except BlockingIOError:
-            holder = _read_holder(descriptor)
+            holder = _read_holder(file.descriptor)
             if holder or time.monotonic() > limit:
-                holder = holder or _process_that_locked(descriptor) or "which did not give its name"
+                holder = holder or _process_that_locked(file.descriptor) or "which did not give its name"
                 raise StoreLockedError(f"another process is writing to this file ({holder}): {path}") from None
             time.sleep(0.02)
         except OSError as error:

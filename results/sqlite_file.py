@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event, exc
 from sqlalchemy.pool import NullPool, StaticPool
 
 from results.atomic import sync_folder
-from results.errors import ForeignStoreError, NewerSchemaError, StoreError, StoreWriteError
+from results.errors import ForeignStoreError, NewerSchemaError, NotOwnFileError, StoreError, StoreWriteError
+from results.own_files import require_own
 from results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
 
 # How long a statement waits for another process, such as a reader that repairs the log after a crash.
@@ -20,6 +21,8 @@ BUSY_LIMIT_S = 10.0
 
 MAGIC = b"SQLite format 3\x00"
 DAMAGE_SHOWN = 120
+# What SQLite keeps beside a file; it follows links of these names, and empties and removes what it finds.
+_BESIDE = ("-journal", "-wal", "-shm")
 
 # Primary result codes, https://www.sqlite.org/rescode.html; the low byte of every extended code.
 _FOREIGN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
@@ -37,8 +40,9 @@ def require_file(path: Path, *, readonly: bool) -> bool:
 
     Raises:
         StoreError: a folder, a device, an unreadable file; a missing one, or nowhere to make it.
-        ForeignStoreError: a file of another format.
+        ForeignStoreError: a file of another format; a link where SQLite has a file of its own beside it.
     """
+    _require_own_beside(path)
     if not path.exists():
         if readonly:
             raise StoreError(f"no such results file: {path}")
@@ -59,6 +63,18 @@ def require_file(path: Path, *, readonly: bool) -> bool:
     if not head and readonly:
         raise ForeignStoreError(f"not a results file (it is empty): {path}")
     return bool(head)
+
+
+def resolved(path: Path, *, readonly: bool) -> Path:
+    """The file that a path leads to: a results file may have several names, and has one lock.
+
+    Raises:
+        ForeignStoreError: the path is a link to a file that is empty or not there, and one would be made.
+    """
+    target = path.resolve()
+    if path.is_symlink() and not readonly and not (target.exists() and target.stat().st_size):
+        raise ForeignStoreError(f"a symbolic link that leads to no results file: {path}")
+    return target
 
 
 def writer_engine(path: Path) -> Engine:
@@ -153,8 +169,17 @@ def _create_tables(path: Path) -> None:
         engine.dispose()
 
 
+def _require_own_beside(path: Path) -> None:
+    for suffix in _BESIDE:
+        beside = path.with_name(f"{path.name}{suffix}")
+        try:
+            require_own(beside)
+        except NotOwnFileError as error:
+            raise ForeignStoreError(f"{error.strerror}: {beside}") from error
+
+
 def _remove(path: Path) -> None:
-    for suffix in ("", "-journal", "-wal", "-shm"):
+    for suffix in ("", *_BESIDE):
         path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 

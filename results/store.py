@@ -24,6 +24,7 @@ from results.sqlite_file import (
     has_table,
     reader_engine,
     require_file,
+    resolved,
     translated,
     upgrade,
     writer_engine,
@@ -49,7 +50,7 @@ class SqliteStore:
             StoreWriteError: the file or its folder can't be written.
             StoreError: it is missing, a folder, or unreadable.
         """
-        self._path = Path(path).resolve()
+        self._path = resolved(Path(path), readonly=readonly)
         self._writer: Engine | None = None
         self._lock: WriterLock | None = None
         self._references = _References()

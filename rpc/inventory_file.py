@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from results.atomic import write_atomic
 from rpc.errors import InventoryError
 from rpc.inventory import (
     ARCHITECTURES,
@@ -278,9 +279,7 @@ def replace_host_key(inventory: Inventory, board: Board, host_key: str) -> None:
     if not is_public_key(board.host_key) or text.count(board.host_key) != 1:
         where = board.host_key if not is_public_key(board.host_key) else str(inventory.source)
         raise InventoryError(f"the host key of `{board.name}` is not replaced, do it by hand in {where}: {host_key}")
-    partial = inventory.source.with_name(f"{inventory.source.name}.partial")
-    partial.write_text(text.replace(board.host_key, host_key), encoding="utf-8")
-    partial.replace(inventory.source)
+    write_atomic(inventory.source, text.replace(board.host_key, host_key))
 
 
 def _path(written: str, home: Path) -> Path:

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from results.atomic import replacement
+from results.own_files import make_own_folder, require_own_folder
 from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle
 from rpc.board_way import LAUNCHER
 from rpc.errors import ProvisionError
@@ -23,12 +25,15 @@ def agent_here(board: Board) -> tuple[str, ...]:
 
     Raises:
         ProvisionError: its emulator is not installed, or the agent can't be made.
+        NotOwnFileError: a link is where the agent would be.
     """
     if board.emulator and not shutil.which(board.emulator[0]):
         raise ProvisionError(f"the emulator of `{board.name}` is not installed: {board.emulator[0]}")
     cache = default_cache()
     bundle = make_bundle(board.architecture or platform.machine(), cache, has_gpu=board.gpu is not None)
     folder = cache / _FOLDER / f"{board.name}-{bundle.name}"
+    make_own_folder(folder.parent)
+    require_own_folder(folder)
     if not _is_whole(folder, bundle):
         shutil.rmtree(folder, ignore_errors=True)
         make_once(folder, lambda made: _fill(made, bundle))
@@ -59,7 +64,8 @@ def _is_whole(folder: Path, bundle: Bundle) -> bool:
 
 def write_launcher(folder: Path, emulator: Sequence[str]) -> Path:
     """Write what starts the agent of a folder, whole or not at all: another process may be starting it."""
-    partial = folder / f"{LAUNCHER}.{os.getpid()}"
-    partial.write_text(launcher(emulator))
-    partial.chmod(0o700)
-    return partial.replace(folder / LAUNCHER)
+    path = folder / LAUNCHER
+    with replacement(path, waits_for_disk=False) as file:
+        os.fchmod(file.fileno(), 0o700)
+        file.write(launcher(emulator).encode())
+    return path

@@ -103,7 +103,9 @@ def test_workers_of_other_versions_are_refused(
     monkeypatch.setattr("tuner.build.remote.versions", lambda: {"int8tune": "0.0.1"})
     with ClusterPool(cluster.address) as pool:
         pool.submit(Job("suite", generic, str(tmp_path / "job"), LIMIT_S, SMALL, suite=str(tmp_path / "suite")))
-        with pytest.raises(BuildClusterError, match=r"other versions than this machine: tcp://.* has int8tune \d"):
+        with pytest.raises(
+            BuildClusterError, match=r"worker .* can't be used: tcp://.* other versions than this machine, int8tune \d"
+        ):
             collect(pool, 1)
 
 

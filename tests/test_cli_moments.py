@@ -26,7 +26,7 @@ from sshd import farm_toml, running_sshd
 from storm import trials_of
 
 from rpc.provision import provision
-from tuner.folders import WORK_FOLDER
+from tuner.work_folder import WORK_FOLDER
 
 pytestmark = pytest.mark.alone
 

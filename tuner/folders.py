@@ -1,21 +1,17 @@
-"""The results folder: the records, and a place for builds while something runs."""
+"""The results folder, and where in it things are kept."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from results.atomic import sync_folder
-from results.errors import StoreError
-from results.held import Held
+from results.held import hold
 from tuner.errors import NoRoomError, ResultsFolderError
 
 STORE_FILE = "records.db"
-WORK_FOLDER = ".work"
 
 
 def make_folder(path: Path) -> Path:
@@ -78,37 +74,10 @@ class HeldFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._held = Held(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._held = hold(path, os.O_RDONLY | os.O_DIRECTORY)
         weakref.finalize(self, self._held.close)
 
     def require(self) -> None:
         """Raises: ResultsFolderError: it is not there any more."""
         if fault := self._held.fault():
             raise ResultsFolderError(f"a folder of the results was {fault} while it was in use: {self._path}")
-
-
-@contextmanager
-def work_folder(results: Path, name: str) -> Iterator[Path]:
-    """A folder for builds, empty at the start even after a crash, and gone at the end.
-
-    Raises:
-        ResultsFolderError: it can't be made; or it was removed, whatever came of that.
-    """
-    folder = results / WORK_FOLDER / name
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {folder}") from error
-    held = HeldFolder(folder.resolve())
-    try:
-        yield folder.resolve()
-    except (StoreError, ResultsFolderError):
-        raise
-    except Exception:
-        held.require()
-        raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # another campaign's is there as well, or nothing is
-            folder.parent.rmdir()

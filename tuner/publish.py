@@ -8,6 +8,7 @@ from pathlib import Path
 
 from results.base import Store
 from results.best import best_schedules, write_best_log
+from results.own_files import require_own
 from results.progress import search_progress
 from results.record import Campaign
 from results.report.html import write_html
@@ -43,8 +44,11 @@ def publish(results: Path, campaign: str) -> Publication:
     Raises:
         StoreError: no such campaign, or the records can't be read.
         ExportError: a file can't be written.
+        NotOwnFileError: a link, or what is no file, is in the place of one.
     """
     page, best_log = results / f"{campaign}.html", results / f"{campaign}.best.jsonl"
+    for path in (page, best_log):
+        require_own(path)
     with open_records(results) as store:
         summary = write_page(store, campaign, page)
         write_best_log(best_log, best_schedules(store, campaign=campaign))

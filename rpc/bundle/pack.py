@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from results.atomic import replacement
 from rpc.agent_bundle import Bundle as AgentBundle
 from rpc.bundle.archive import AGENT_FOLDER, FILES_FOLDER
 from rpc.bundle.carried import carried_code
@@ -70,16 +71,9 @@ class Packer:
         """
         contents: dict[str, bytes | Path] = {**carried_code(), MANIFEST: manifest, **self._agent_files()}
         contents |= {name: self._folder / name for name in self._files}
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with partial.open("wb") as file:
-                _write_archive(file, manifest, contents)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.chmod(0o755)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacement(path) as file:
+            _write_archive(file, manifest, contents)
+            os.fchmod(file.fileno(), 0o755)
 
     def _agent_files(self) -> dict[str, Path]:
         return {f"{AGENT_FOLDER}/{name}": self._agent.folder / name for name in KINDS[self._kind]}

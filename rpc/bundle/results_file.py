@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from results.atomic import sync_folder
+from results.own_files import open_own
 from rpc.bundle.archive import Bundle, require_file
 from rpc.bundle.manifest import is_id
 from rpc.errors import BundleResultsError, ProtocolError
@@ -79,13 +80,13 @@ class ResultsFile:
         """
         Raises:
             BundleResultsError: another process has it open, or it is another bundle's or another device's.
-            OSError: it can't be read or written.
+            OSError: it can't be read or written, or is a link.
         """
         self.replies: dict[str, Reply] = {}
         self._path = path
         self._bundle = bundle
         self._device: Capabilities | None = None
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, 0o644)
+        self._file = open_own(path, os.O_RDWR | os.O_APPEND, 0o644)
         try:
             self._lock()
             self._cut_torn_line()

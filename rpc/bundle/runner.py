@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from results.own_files import require_own_folder
 from rpc.bundle.archive import AGENT_FOLDER, Bundle, extract
 from rpc.bundle.manifest import Item, located, located_request
 from rpc.bundle.results_file import ResultsFile
@@ -213,7 +214,8 @@ def _prepare_agent(bundle: Bundle, folder: Path, settings: Settings) -> str:
 
 @contextmanager
 def _work_folder(folder: Path) -> Iterator[Path]:
-    """A folder that is empty at the start, even after a kill, and gone at the end."""
+    """A folder that is empty at the start, even after a kill, and gone at the end; who has the results' lock has it."""
+    require_own_folder(folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from results.atomic import sync_folder
+from results.own_files import open_own
 from rpc.errors import JournalError, ProtocolError
 from rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
 from rpc.protocol import reply_from_json, reply_to_json
@@ -32,16 +33,16 @@ class JournalFile:
         """
         Raises:
             JournalError: the file is damaged elsewhere than at its end.
-            OSError: it can't be read or written.
+            OSError: it can't be read or written, or is a link.
         """
         self.entries: list[Entry] = []
         self.replies: dict[str, dict[int, Reply]] = {}
         self._waits_for_disk = waits_for_disk
         whole_bytes = 0
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, 0o600)
+        self._file = open_own(path, os.O_RDWR | os.O_APPEND, 0o600)
         try:
-            with path.open("rb") as lines:
+            with os.fdopen(os.dup(self._file), "rb") as lines:
                 for number, line in enumerate(lines, 1):
                     if not self._read(number, line):
                         self._check_last(number, lines.read(1))

@@ -7,7 +7,6 @@ has one writer. Nothing listens: a reader sees what was written last, and whethe
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +14,8 @@ import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from results.atomic import replacement
+from results.own_files import make_own_folder
 from results.text import printable
 from rpc.errors import ProtocolError, StatusFileError
 from rpc.farm.values import State
@@ -95,19 +96,14 @@ def write_report(folder: Path, report: BoardReport) -> None:
     Raises:
         OSError: it can't be written.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for own in (folder.parent, folder):
+        make_own_folder(own)
     value = {"format": FORMAT} | asdict(report)
     for name in ("waits_for", "cause", "canary_fault"):
         value[name] = printable(value[name])[:_LONGEST_TEXT]
-    path = _path(folder, report.board)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(value, allow_nan=False), encoding="ascii")
-        partial.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
+    with replacement(_path(folder, report.board), waits_for_disk=False) as file:
+        file.write(json.dumps(value, allow_nan=False).encode("ascii"))
 
 
 def read_report(folder: Path, board: str) -> BoardReport | None:

@@ -24,7 +24,7 @@ from tuner.bench.peers.base import PeerForm
 from tuner.bench.site import Site, open_site
 from tuner.cores import bound_to
 from tuner.errors import BenchSpecError
-from tuner.folders import work_folder
+from tuner.work_folder import work_folder
 
 # Of what a bench may be asked for: the least and the most.
 THREADS, RUNS, RUN_S = (1, 1024), (MIN_PAIRS, 1000), (0.001, 10.0)

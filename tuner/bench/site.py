@@ -21,7 +21,8 @@ from tuner.build.pool import BuildPool
 from tuner.campaign.run import DEVICE_NAME, environment_of
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import Probes, build_probes
-from tuner.folders import STORE_FILE, make_folder, work_folder
+from tuner.folders import STORE_FILE, make_folder
+from tuner.work_folder import work_folder
 
 
 @dataclass(frozen=True, slots=True)

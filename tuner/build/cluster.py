@@ -1,7 +1,8 @@
 """Builds on the workers of a Dask cluster, for machines that are too small to build beside what they measure.
 
-Dask's scheduler and its workers execute what they are sent, and so does whoever can reach them: an address is taken
-only with TLS, or on this machine. Jobs and results travel as text and bytes, never as pickled objects of ours.
+Dask's scheduler and its workers execute what they are sent, by whoever can reach them: an address is taken only with
+TLS, or on this machine, and none of them may listen beyond loopback without TLS. Jobs and results travel as text and
+bytes, never as pickled objects of ours.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Self
 from results.record import Outcome
 from rpc import framing
 from tuner.build.job import Built, Job, built_from_json, job_to_json
+from tuner.build.listening import scheduler_listens_openly
 from tuner.build.parcel import Places, moved, path_of, unpack
 from tuner.build.pool import MOST_ATTEMPTS
 from tuner.errors import BuildClusterError, ParcelError
@@ -169,9 +171,7 @@ class ClusterPool:
         _, known = self._suites.get(sent.job.suite, (None, {}))
         said, digests = unpack(parcel, places, known)
         if "refused" in said:
-            raise BuildClusterError(
-                f"a worker of the build cluster has other versions than this machine: {said['refused']}"
-            )
+            raise BuildClusterError(f"a worker of the build cluster can't be used: {said['refused']}")
         shared = {name: digest for name, digest in digests.items() if name.startswith("suite/")}
         if sent.job.candidate:
             known.update(shared)
@@ -239,11 +239,30 @@ def _connect(address: str) -> Any:
     except (OSError, ValueError, TypeError) as error:  # out of reach, or TLS is not set up
         raise BuildClusterError(f"the build cluster's scheduler can't be reached: {address}") from error
     try:
+        _check_scheduler(client, address)
         client.wait_for_workers(1, timeout=CONNECT_LIMIT_S)
     except TimeoutError as error:
         client.close(timeout=END_LIMIT_S)
         raise BuildClusterError(f"no worker has joined the build cluster: {address}") from error
+    except BuildClusterError:
+        client.close(timeout=END_LIMIT_S)
+        raise
     return client
+
+
+def _check_scheduler(client: Any, address: str) -> None:
+    """Raises: BuildClusterError: others than the users of its machine reach it. Workers say the same with each job."""
+    try:
+        addresses = client.run_on_scheduler(scheduler_listens_openly)
+    except Exception as error:  # whatever a scheduler without this program raises
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise BuildClusterError(
+            f"the build cluster's scheduler can't say where it listens: {address}: {said}"
+        ) from error
+    if addresses:
+        raise BuildClusterError(
+            f"the build cluster's scheduler listens beyond loopback without TLS, {', '.join(addresses)}: {address}"
+        )
 
 
 def _arrived(job: Job, said: Mapping[str, Any], places: Places, digests: Mapping[str, str]) -> Built:

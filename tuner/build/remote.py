@@ -15,6 +15,7 @@ from pathlib import Path
 from distributed import get_worker
 
 from tuner.build.job import Built, Job, built_to_json, job_from_json
+from tuner.build.listening import worker_listens_openly
 from tuner.build.parcel import Places, files_of, moved, name_of, pack, unpack
 from tuner.build.pool import MOST_ATTEMPTS, BuildPool
 from tuner.errors import BuildPoolError
@@ -39,12 +40,14 @@ def build_remotely(request: str, suite: bytes | None = None) -> bytes:
         suite: what this function gave for the suite of the job's workload.
 
     Returns:
-        A parcel that says `built`, with its files, or `refused`, and why.
+        A parcel that says `built`, with its files, or `refused`, why this worker is not one to build with.
     """
     asked = json.loads(request)
     worker = get_worker()
     if asked["versions"] != versions():
-        return pack({"refused": f"{worker.address} has {_listed(versions())}"}, {}, (), {})
+        return _refusal(f"it has other versions than this machine, {_listed(versions())}")
+    if addresses := worker_listens_openly(worker):
+        return _refusal(f"it listens beyond loopback without TLS, {', '.join(addresses)}")
     job = job_from_json(asked["job"])
     with tempfile.TemporaryDirectory(prefix="build-", dir=worker.local_directory) as root:
         places = {JOB: Path(root) / JOB, SUITE: Path(root) / SUITE}
@@ -53,6 +56,10 @@ def build_remotely(request: str, suite: bytes | None = None) -> bytes:
         here = replace(job, folder=str(places[JOB]), suite=str(places[SUITE]))
         built = _build(here, asked["server"], Path(worker.local_directory))
         return _pack_built(built, places, asked["known"], is_suite=not (job.candidate or job.probe))
+
+
+def _refusal(why: str) -> bytes:
+    return pack({"refused": f"{get_worker().address}: {why}"}, {}, (), {})
 
 
 def _listed(found: dict[str, str]) -> str:

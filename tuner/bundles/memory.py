@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from results.atomic import write_atomic
+from results.atomic import sync_folder, write_own
+from results.own_files import make_own_folder, require_own_folder
 from results.record import Candidate
 from rpc.bundle.manifest import Manifest, id_of, manifest_from_json
 from rpc.errors import BundleError, ProtocolError
@@ -82,7 +83,9 @@ class BundleMemory:
     """The files of one campaign. Those of a bundle are named by it."""
 
     def __init__(self, results: Path, campaign: str) -> None:
+        """Raises: NotOwnFileError: a link is in the place of their folder."""
         self.folder = bundles_path(results, campaign)
+        require_own_folder(self.folder)
 
     def known(self) -> Known:
         """Raises: CampaignError: the file is damaged."""
@@ -97,25 +100,24 @@ class BundleMemory:
             raise _damaged(path) from error
 
     def learn(self, known: Known) -> None:
-        """Raises: ExportError: it can't be written."""
+        """Raises: ExportError, NotOwnFileError: it can't be written."""
         assert known.device is not None
         value = {"device": capabilities_to_json(known.device), "no_duels": sorted(known.no_duels)}
-        write_atomic(self.folder / _DEVICE, json.dumps(value, indent=1) + "\n")
+        self._write(_DEVICE, json.dumps(value, indent=1) + "\n")
 
     def next_number(self) -> int:
         """Raises: OSError: the folder can't be read."""
         return 1 + len(list(self.folder.glob(f"*{_MANIFEST}")))
 
     def remember(self, bundle: str, manifest: bytes, remembered: Remembered) -> None:
-        """Raises: ExportError: it can't be written."""
-        make_folder(self.folder)
+        """Raises: ExportError, NotOwnFileError: it can't be written."""
         values = asdict(remembered)
         values["asked"] = {
             item: {"kind": type(asked).__name__, **asdict(asked)} for item, asked in remembered.asked.items()
         }
-        write_atomic(self.folder / f"{bundle}.json", json.dumps(values) + "\n")
+        self._write(f"{bundle}.json", json.dumps(values) + "\n")
         # The last one: only with its manifest, a bundle is known.
-        write_atomic(self.folder / f"{bundle}{_MANIFEST}", manifest.decode())
+        self._write(f"{bundle}{_MANIFEST}", manifest.decode())
 
     def has(self, bundle: str) -> bool:
         return (self.folder / f"{bundle}{_MANIFEST}").is_file()
@@ -133,6 +135,12 @@ class BundleMemory:
             return Remembered(value["number"], value["command"], value["environment"], asked), manifest
         except (OSError, LookupError, TypeError, ValueError, AttributeError, BundleError) as error:
             raise _damaged(path) from error
+
+    def _write(self, name: str, text: str) -> None:
+        results = make_folder(self.folder.parent)
+        make_own_folder(self.folder)
+        sync_folder(results)
+        write_own(self.folder / name, text)
 
 
 def memory_of(results: Path, bundle: str) -> tuple[str, BundleMemory] | None:

@@ -30,8 +30,9 @@ from tuner.campaign.workshop import Workshop
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes, check_device, read_sizes
 from tuner.errors import CampaignDiffersError, SpecError
-from tuner.folders import STORE_FILE, journal_path, make_folder, require_room, work_folder
+from tuner.folders import STORE_FILE, journal_path, make_folder, require_room
 from tuner.verify import SUITE_NAME
+from tuner.work_folder import work_folder
 
 DEVICE_NAME = "local"
 # Records, the suites of three open tasks and the programs of their contenders, of layers of a usual size.

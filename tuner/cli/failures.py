@@ -23,6 +23,7 @@ from results.errors import (
     ExportError,
     ForeignStoreError,
     NewerSchemaError,
+    NotOwnFileError,
     ResultsError,
     StoreError,
     StoreGoneError,
@@ -96,6 +97,8 @@ class Failure:
     hint: str
 
 
+# Of Dask, which listens on all interfaces of a machine without them.
+_ON_LOOPBACK = "--host 127.0.0.1 --dashboard-address 127.0.0.1:0 --no-dashboard"
 # An exception has the entry of its own class, or of the nearest base that has one.
 FAILURES: dict[type[BaseException], Failure] = {
     UnknownNetworkError: Failure(USAGE, "see the layers of a network: int8tune layers resnet50"),
@@ -126,7 +129,8 @@ FAILURES: dict[type[BaseException], Failure] = {
     SamplesError: Failure(FAILED, "see what samples must be: int8tune accuracy --help"),
     RecordingError: Failure(FAILED, "make one: int8tune results export OUT.parquet; see int8tune lab --help"),
     BuildClusterError: Failure(
-        FAILED, f"dask scheduler --host 127.0.0.1, dask worker tcp://127.0.0.1:8786 --nthreads 1; then {GO_ON}"
+        FAILED,
+        f"dask scheduler {_ON_LOOPBACK}, dask worker tcp://127.0.0.1:8786 {_ON_LOOPBACK} --nthreads 1; then {GO_ON}",
     ),
     BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
     TunerError: Failure(FAILED, "see the commands: int8tune --help"),
@@ -137,6 +141,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     StoreWriteError: Failure(FAILED, f"see the room and the permissions: df -h DIR; then {GO_ON}"),
     StoreError: Failure(FAILED, "make records: int8tune tune NETWORK; or say where they are: --results DIR"),
     BestLogError: Failure(FAILED, "write a new one: int8tune tune NETWORK ends with one"),
+    NotOwnFileError: Failure(
+        FAILED, "see what it is: ls -l PATH; move it away, or use another folder: add --results DIR"
+    ),
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
     EstimateError: Failure(FAILED, "install LLVM's tools (Debian: apt install llvm), then run the same command again"),

@@ -13,10 +13,10 @@ from schedules.target import Target, target_for
 from schedules.x86.amx import PROFILE as AMX_PROFILE
 from tuner.bench.gpu.site import open_gpu_site
 from tuner.bench.site import Site, open_site
-from tuner.folders import work_folder
 from tuner.metaschedule.leg import Track, run_leg
 from tuner.metaschedule.process import require_metaschedule
 from tuner.metaschedule.spec import RaceSpec
+from tuner.work_folder import work_folder
 
 # MetaSchedule has no intrinsic for AMX; every such CPU has the instructions of this profile, too.
 WITHOUT_TILES = "x86-avx512vnni"

@@ -19,13 +19,13 @@ from compiler.program import Array
 from tuner.bench.peers.registry import missing_distributions
 from tuner.cores import measuring_and_build_cores
 from tuner.errors import BenchError, NoPeersError
-from tuner.folders import work_folder
 from tuner.models.accuracy import Difference, differences
 from tuner.models.arrays import random_samples, read_samples
 from tuner.models.compiling import compile_apart
 from tuner.models.race import Entry, Seat, seats
 from tuner.models.runtimes import OWN, REFERENCES
 from tuner.models.schedules import device_target, schedules_for
+from tuner.work_folder import work_folder
 
 REFERENCE_NAME = "this library's reference"
 

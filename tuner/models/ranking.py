@@ -33,12 +33,13 @@ from schedules.workload import Workload, parse_workload
 from tuner.bench.contestant import Contestant, Contestants
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchError
-from tuner.folders import STORE_FILE, work_folder
+from tuner.folders import STORE_FILE
 from tuner.models.arrays import random_samples, read_arrays, write_arrays
 from tuner.models.compiling import compile_apart
 from tuner.models.race import WORKER
 from tuner.models.runtimes import OWN
 from tuner.publish import open_records
+from tuner.work_folder import work_folder
 
 # Beside the default: the fastest schedules of each layer.
 MOST_RIVALS = 3

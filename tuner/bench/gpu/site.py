@@ -17,7 +17,8 @@ from tuner.build.pool import BuildPool
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.device_check import build_probes
 from tuner.errors import BenchSpecError
-from tuner.folders import STORE_FILE, make_folder, work_folder
+from tuner.folders import STORE_FILE, make_folder
+from tuner.work_folder import work_folder
 
 # Templates whose kernels multiply by DP4A.
 _OF_WORDS = ("cuda.dp4a", "cuda.depthwise")

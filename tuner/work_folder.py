@@ -1,0 +1,97 @@
+"""Folders for builds in a results folder: each has one process, and whatever ends that, the next one removes it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from results.errors import StoreError
+from results.held import Held, hold_own
+from results.own_files import make_own_folder
+from tuner.errors import ResultsFolderError
+from tuner.folders import HeldFolder
+
+WORK_FOLDER = ".work"
+_OWNER = ".owner"
+_MOST_ATTEMPTS = 100
+
+
+@contextmanager
+def work_folder(results: Path, name: str) -> Iterator[Path]:
+    """A folder for builds of this process, gone at the end; those of processes that were killed are removed first.
+
+    It is empty but for a file that this process holds: by that, others see that it is in use.
+
+    Raises:
+        ResultsFolderError: it can't be made; or it was removed, whatever came of that.
+    """
+    work = results / WORK_FOLDER
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        folder, owner = _make(work, name)
+    except OSError as error:
+        where = error.filename or work
+        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {where}") from error
+    held = HeldFolder(folder)
+    try:
+        yield folder
+    except (StoreError, ResultsFolderError):
+        raise
+    except Exception:
+        held.require()
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        owner.close()
+        with contextlib.suppress(OSError):  # another process builds there
+            work.rmdir()
+
+
+def _make(work: Path, name: str) -> tuple[Path, Held]:
+    """A new folder in that for all; another process may take either away before this one holds its own."""
+    for _ in range(_MOST_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            make_own_folder(work)
+            _remove_leftovers(work)
+            folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=work)).resolve()
+            if owner := _hold(folder):
+                return folder, owner
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(work))
+
+
+def _remove_leftovers(work: Path) -> None:
+    for folder in [entry for entry in work.iterdir() if entry.is_dir() and not entry.is_symlink()]:
+        with contextlib.suppress(OSError):  # another user's, or just gone
+            if owner := _hold(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                owner.close()
+
+
+def _hold(folder: Path) -> Held | None:
+    """Become the owner of a folder; None where it has one that lives, or is gone.
+
+    Raises:
+        OSError: its file can't be opened, or locked.
+    """
+    path = folder / _OWNER
+    try:
+        owner = hold_own(path)
+    except FileNotFoundError:
+        return None
+    try:
+        owner.lock()
+        if os.path.samestat(path.stat(), os.fstat(owner.descriptor)):
+            return owner
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        owner.close()
+        raise
+    owner.close()
+    return None
