@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from results.errors import StoreError
 from results.held import Held, hold_own
 from results.own_files import make_own_folder
-from tuner.errors import ResultsFolderError
+from rpc.errors import RpcError
+from tuner.errors import ResultsFolderError, TunerError
 from tuner.folders import HeldFolder
 
 WORK_FOLDER = ".work"
@@ -41,10 +41,8 @@ def work_folder(results: Path, name: str) -> Iterator[Path]:
     held = HeldFolder(folder)
     try:
         yield folder
-    except (StoreError, ResultsFolderError):
-        raise
-    except Exception:
-        held.require()
+    except (OSError, TunerError, RpcError):
+        held.require()  # whatever else was said then, this is why
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
