@@ -15,6 +15,7 @@ import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from results.bounded_json import parse_json
 from results.text import printable
 from rpc.errors import ProtocolError, StatusFileError
 from rpc.farm.values import State
@@ -119,8 +120,8 @@ def read_report(folder: Path, board: str) -> BoardReport | None:
     path = _path(folder, board)
     try:
         text = _content(path)
-        report = None if text is None else _report(json.loads(text))
-    except (OSError, ValueError, RecursionError, ProtocolError) as error:
+        report = None if text is None else _report(parse_json(text))
+    except (OSError, ValueError, ProtocolError) as error:
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         raise StatusFileError(f"{path}: {printable(why)[:_LONGEST_TEXT]}") from error
     if report is not None and report.board != board:

@@ -23,6 +23,7 @@ _PER_HOUR = {f"{kind}_per_h": kind for kind in FaultKind}
 _USUAL_FAULT_S = 60.0
 # What a sick board does: how many times slower it is, and how often the others strike.
 _SLOW_FACTOR, _STRIKES = 2.0, 0.3
+MOST_FAULTS = 1_000_000
 # Faults are drawn for so many times what the work takes where nothing happens, and for this long besides.
 _HORIZON, _HORIZON_S = 4.0, 3600.0
 
@@ -59,6 +60,7 @@ def simulate(farm: inventory.Inventory, work: Work, *, boards: int | None = None
     rng = np.random.default_rng(seed)
     campaigns = _campaigns(sorted({board.target for board in described}), work, rng)
     horizon_s = _HORIZON * work.trials * work.session_s / len(specs) + _HORIZON_S
+    _check_faults(farm, described, horizon_s)
     faults = [fault for board in described for fault in _faults(board, horizon_s, rng)]
     accounting = Accounting([board.name for board in described])
     simulated = SimulatedFarm(specs, campaigns, seed=seed, rules=Rules(), faults=faults, watch=accounting)
@@ -105,6 +107,16 @@ def _faults(board: inventory.Board, horizon_s: float, rng: np.random.Generator) 
         while per_h and (at_s := at_s + rng.exponential(3600 / per_h)) < horizon_s:
             strength = _SLOW_FACTOR if kind is FaultKind.SLOW else _STRIKES
             yield Fault(kind, board.name, at_s, float(rng.exponential(lasts_s)), strength)
+
+
+def _check_faults(farm: inventory.Inventory, boards: Sequence[inventory.Board], horizon_s: float) -> None:
+    per_h = sum(board.simulation.get(name, 0.0) for board in boards for name in _PER_HOUR)
+    count = per_h * horizon_s / 3600
+    if count > MOST_FAULTS:
+        lasts = f"in the {horizon_s / 3600:.3g} hours that are simulated"
+        raise InventoryError(
+            f"{farm.source}: the boards must have at most {MOST_FAULTS:,} faults {lasts}: {count:,.0f}"
+        )
 
 
 def _check(farm: inventory.Inventory) -> None:
