@@ -270,6 +270,8 @@ def translated(path: Path) -> Iterator[None]:
         raise _meaning(error.orig, path) from error
     except sqlite3.Error as error:
         raise _meaning(error, path) from error
+    except UnicodeError as error:
+        raise ForeignStoreError(f"the results file is damaged ({_one_line(str(error))}): {path}") from error
 
 
 def _meaning(error: BaseException | None, path: Path) -> StoreError:

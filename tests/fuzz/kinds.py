@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -94,8 +95,9 @@ def _journal(folder: Path) -> None:
     from rpc.farm.journal import JournalFile
     from tuner.campaign.farm_journal import FarmJournal
 
-    FarmJournal(folder / "farm.journal", samples.CANARY, ["a", "b"], lambda _: None).close()
-    JournalFile(folder / "again.journal").close()
+    copied = shutil.copyfile(folder / "farm.journal", folder / "copied.journal")
+    FarmJournal(copied, samples.CANARY, ["a", "b"], lambda _: None).close()
+    JournalFile(folder / "farm.journal").close()
 
 
 def _bundle(folder: Path) -> None:

@@ -147,7 +147,7 @@ def bundle_results(folder: Path) -> None:
     memory.remember(name, manifest, Remembered(1, "int8tune bundle make x", {"cache": "warm"}, asked))
     device = replace(FAKE_CAPABILITIES, environment={"cpu": "fake", "timing": "measured"})
     memory.learn(Known(device, frozenset({("a", "b")})))
-    reply = Reply(Outcome.OK, ((1e-3, 1e-3, 1e-3),), (3,), {"timings": 1.0}, run_s=0.1)
+    reply = Reply(Outcome.OK, ((1e-3,) * 5,), (3,), {"timings": 1.0}, run_s=0.1)
     lines: list[dict[str, Any]] = [{"bundle": name, "campaign": "c1", "device": capabilities_to_json(device)}]
     lines += [{"bundle": name, "item": item, "reply": reply_to_json(reply)} for item in asked]
     texts = [json.dumps(line).encode() for line in lines]

@@ -231,8 +231,9 @@ def _rows(path: Path) -> Iterator[tuple[Any, ...]]:
     if not path.is_file():
         raise RecordingError(f"no recording is there: {path}")
     try:
-        with pyarrow.parquet.ParquetFile(path, read_dictionary=_TEXT_COLUMNS, **_LIMITS) as file:
+        with pyarrow.parquet.ParquetFile(path, **_LIMITS) as file:
             _check_form(file, path)
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=_TEXT_COLUMNS, **_LIMITS) as file:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(COLUMNS)):
                 yield from zip(*(_column(batch.column(name), path) for name in COLUMNS), strict=True)
     except (OSError, ValueError, MemoryError, pyarrow.ArrowException) as error:

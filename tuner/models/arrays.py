@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-import struct
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -22,22 +20,6 @@ from tuner.errors import SamplesError
 
 MOST_BYTES = 1 << 30
 _PIECE_BYTES = 1 << 20
-# What damaged files and archives raise, whatever byte it is.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    ArithmeticError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    RecursionError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 def write_arrays(path: Path, arrays: Sequence[Array]) -> None:
@@ -64,8 +46,8 @@ def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
         arrays = _read_named(path, [value.name for value in inputs])
     except OSError as error:
         raise SamplesError(printable(f"{path}: {error.strerror or 'no array of NumPy'}")) from None
-    except _DAMAGE as error:
-        raise SamplesError(printable(f"{path}: no array of NumPy's: {clipped(str(error))}")) from None
+    except Exception as error:  # the parsers of archives and headers raise whatever the damage leads to
+        raise SamplesError(printable(f"{path}: no array of NumPy's: {clipped(' '.join(str(error).split()))}")) from None
     samples = []
     for value in inputs:
         array, dtype = arrays.get(value.name), np.dtype(DTYPES[value.type])
@@ -83,7 +65,8 @@ def _read_named(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """The arrays of these names that a file has; that of a file with one array has the first name.
 
     Raises:
-        OSError, or one of `_DAMAGE`: it can't be read.
+        OSError: it can't be read.
+        Exception: it is damaged.
     """
     if not path.is_file():
         raise OSError(errno.ENOENT, "no such file" if not path.exists() else "not a file", str(path))
