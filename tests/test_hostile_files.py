@@ -41,7 +41,7 @@ from rpc.farm.simulation.scenario import Work, simulate
 from rpc.inventory_file import read_inventory
 from rpc.npy import read_npy
 from tuner.bundles.merge import MOST_FAULTS, merge
-from tuner.errors import RecordingError, SamplesError
+from tuner.errors import CampaignError, RecordingError, SamplesError
 from tuner.lab.metaschedule import RECORDS, read_database
 from tuner.models.arrays import read_samples
 
@@ -337,6 +337,18 @@ def test_results_of_a_bundle_with_ten_megabytes_of_junk(tmp_path: Path) -> None:
     assert merged.taken + merged.known == 3
     assert len(merged.faults) == MOST_FAULTS
     assert merged.more_faults == (1 << 20) - MOST_FAULTS
+
+
+@pytest.mark.parametrize("candidates", [0, 1, 3])
+def test_a_results_folder_that_remembers_other_duels_than_the_bundle(tmp_path: Path, candidates: int) -> None:
+    name = samples.bundle(tmp_path)
+    samples.bundle_results(tmp_path)
+    path = tmp_path / "c1.bundles" / f"{name}.json"
+    value = json.loads(path.read_text())
+    value["asked"]["duels"]["candidates"] = (value["asked"]["duels"]["candidates"] * 2)[:candidates]
+    path.write_text(json.dumps(value))
+    with pytest.raises(CampaignError, match="can't be read"):
+        merge(tmp_path, tmp_path / "b.results")
 
 
 def test_a_bundle_with_a_directory_of_millions_of_names(tmp_path: Path) -> None:

@@ -121,7 +121,10 @@ def bundle(folder: Path) -> str:
         suite="s",
         canary=PROGRAM,
         agent="a",
-        items=tuple(Item(each, "layer", ({"a": 1},), request) for each in (candidate().id, "peak", "duels")),
+        items=(
+            *(Item(each, "layer", ({"a": 1},), request) for each in (candidate().id, "peak")),
+            Item("duels", "layer", ({"a": 1},), replace(request, programs=(PROGRAM, PROGRAM))),
+        ),
         files={name: File(len(data), hashlib.sha256(data).hexdigest()) for name, data in CONTENTS.items()},
     )
     content = manifest_to_json(manifest)
@@ -147,9 +150,10 @@ def bundle_results(folder: Path) -> None:
     memory.remember(name, manifest, Remembered(1, "int8tune bundle make x", {"cache": "warm"}, asked))
     device = replace(FAKE_CAPABILITIES, environment={"cpu": "fake", "timing": "measured"})
     memory.learn(Known(device, frozenset({("a", "b")})))
-    reply = Reply(Outcome.OK, ((1e-3,) * 5,), (3,), {"timings": 1.0}, run_s=0.1)
+    one = Reply(Outcome.OK, ((1e-3,) * 5,), (3,), {"timings": 1.0}, run_s=0.1)
+    two = replace(one, times_s=one.times_s * 2, calls_per_repeat=(3, 3))
     lines: list[dict[str, Any]] = [{"bundle": name, "campaign": "c1", "device": capabilities_to_json(device)}]
-    lines += [{"bundle": name, "item": item, "reply": reply_to_json(reply)} for item in asked]
+    lines += [{"bundle": name, "item": item, "reply": reply_to_json(two if item == "duels" else one)} for item in asked]
     texts = [json.dumps(line).encode() for line in lines]
     (folder / "b.results").write_bytes(b"".join(b"%08x %s\n" % (zlib.crc32(text), text) for text in texts))
 

@@ -134,6 +134,8 @@ class BundleMemory:
                 raise _damaged(path)
             asked = {item: _asked(of) for item, of in value["asked"].items()}
             manifest = manifest_from_json(content)
+            if not _fits(asked, manifest):
+                raise _damaged(path)
             environment = from_json(dict[str, str], value["environment"])
             number, command = from_json(int, value["number"]), from_json(str, value["command"])
             return Remembered(number, command, environment, asked), manifest
@@ -147,6 +149,14 @@ def memory_of(results: Path, bundle: str) -> tuple[str, BundleMemory] | None:
         campaign = path.parent.name.removesuffix(".bundles")
         return campaign, BundleMemory(results, campaign)
     return None
+
+
+def _fits(asked: Mapping[str, Asked], manifest: Manifest) -> bool:
+    """Whether each of the bundle's items is known, with a candidate for each of its programs."""
+    if asked.keys() != {item.id for item in manifest.items}:
+        return False
+    duels = [(asked[item.id], len(item.request.programs)) for item in manifest.items]
+    return all(1 < len(each.candidates) == count for each, count in duels if isinstance(each, AskedDuels))
 
 
 def _asked(value: Mapping[str, Any]) -> Asked:
