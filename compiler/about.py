@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.graph import Value
 from compiler.program import Call, Program
+from results.bounded_json import parse_json
 from schedules.target import PROFILES, Target
 
 FORMAT = 1
@@ -58,7 +59,7 @@ def read_about(text: str) -> About:
     Raises:
         ValueError: it is no such text, or one of another version.
     """
-    found = json.loads(text)
+    found = parse_json(text)
     if not isinstance(found, dict) or found.get("int8tune_model") != FORMAT:
         raise ValueError("it is of another version")
     return About(

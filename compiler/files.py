@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,8 @@ def read_file(path: Path, kind: str, most_bytes: int, refusal: Callable[[str], C
             what = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
             raise refusal(printable(f"{kind} must be a file, this is {what}: {path}"))
         with path.open("rb") as file:
-            data = file.read(most_bytes + 1)
+            # As much as is asked for is allocated, before it is known how much there is.
+            data = file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
     except OSError as error:
         raise refusal(printable(f"{path}: {error.strerror}")) from None
     if len(data) > most_bytes:

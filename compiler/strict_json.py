@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from compiler.errors import LayerTableError
-from results.text import printable, unknown_field
+from results.bounded_json import Pairs, parse_json, repeated_names
+from results.text import MOST_UNKNOWN, printable, unknown_fields
 
 MAX_SHOWN = 80
+MAX_FAULTS = 100
 
 
 class JsonObject(dict[str, object]):
@@ -32,7 +33,10 @@ class Faults:
 
     def add(self, place: str, what: str) -> None:
         """Note a fault at `place`, such as `layers[3].count`; the whole file where it is empty."""
-        self._lines.append(printable(": ".join(part for part in (self._source, place, what) if part)))
+        if len(self._lines) < MAX_FAULTS:
+            self._lines.append(printable(": ".join(part for part in (self._source, place, what) if part)))
+        elif len(self._lines) == MAX_FAULTS:
+            self._lines.append(printable(f"{self._source}: more than {MAX_FAULTS} faults, the rest is not shown"))
 
     def check(self) -> None:
         """Raise `LayerTableError` if there are any."""
@@ -58,9 +62,8 @@ class Fields:
             return
         for name in value.repeated:
             self.fault(name, "given more than once")
-        for name in value:
-            if name not in required and name not in optional:
-                self.fault(clipped(name), unknown_field(name, [*required, *optional]))
+        for name, what in unknown_fields(value, [*required, *optional]):
+            self.fault(name, what)
         for name in required:
             if name not in value:
                 self.fault(name, "missing")
@@ -136,15 +139,13 @@ def decode_json(data: bytes, source: str) -> object:
         LayerTableError: the text is no UTF-8 or no JSON; the message has the line and column.
     """
     try:
-        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_as_object)
+        return parse_json(data, objects=_as_object, is_finite=False)
     except UnicodeDecodeError as error:
         fault = f"{source}: not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}"
     except json.JSONDecodeError as error:
         fault = f"{source}:{error.lineno}:{error.colno}: not JSON: {error.msg}"
-    except RecursionError:
-        fault = f"{source}: lists and objects are nested too deeply"
-    except ValueError:
-        fault = f"{source}: a number has too many digits"
+    except ValueError as error:
+        fault = f"{source}: {error}"
     raise LayerTableError([printable(fault)])
 
 
@@ -162,8 +163,8 @@ def clipped(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def _as_object(pairs: list[tuple[str, object]]) -> JsonObject:
+def _as_object(pairs: Pairs) -> JsonObject:
     members = JsonObject(pairs)
     if len(members) < len(pairs):
-        members.repeated = tuple(clipped(name) for name, times in Counter(n for n, _ in pairs).items() if times > 1)
+        members.repeated = tuple(map(clipped, repeated_names(pairs)[:MOST_UNKNOWN]))
     return members

@@ -27,6 +27,7 @@ from schedules.numerics import RANGES
 IDENTIFIER = b"TFL3"
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
+MOST_SHARED = 8
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {
     0: "f32",
@@ -80,6 +81,8 @@ class _Reader:
     def __init__(self, schema: Any, data: bytes, name: str) -> None:
         self._schema, self._name = schema, name
         self._model = schema.Model.GetRootAs(data, 0)
+        # Tensors may have the same data, which each of them gets a copy of.
+        self._constant_bytes, self._most_constant_bytes = 0, MOST_SHARED * len(data)
         # Weights of depthwise convolutions, [1, KH, KW, OC] in the file, that have their axes as a graph has them.
         self._moved: set[str] = set()
         self._operators = {code: word for word, code in vars(schema.BuiltinOperator).items() if word.isupper()}
@@ -93,6 +96,7 @@ class _Reader:
         tensors = self._count("tensors", self._subgraph.TensorsLength(), MOST_TENSORS)
         operators = self._count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
         self._names = self._unique_names(tensors)
+        self._indexes = {name: index for index, name in enumerate(self._names)}
         self._values = {name: self._value(index) for index, name in enumerate(self._names)}
         made = tuple(each for index in range(operators) for each in self._operators_of(index))
         inputs, outputs = (
@@ -122,7 +126,7 @@ class _Reader:
 
     def _is_state(self, name: str) -> bool:
         """Whether a tensor keeps its values from one run to the next."""
-        return bool(self._subgraph.Tensors(self._names.index(name)).IsVariable())
+        return bool(self._subgraph.Tensors(self._indexes[name]).IsVariable())
 
     # Values.
 
@@ -179,7 +183,11 @@ class _Reader:
         buffer = self._model.Buffers(tensor.Buffer())
         if buffer is None or not buffer.DataLength():
             return None
-        return np.frombuffer(buffer.DataAsNumpy().tobytes(), DTYPES[TYPES[tensor.Type()]]).reshape(shape)
+        values = buffer.DataAsNumpy()
+        self._constant_bytes += values.nbytes
+        if self._constant_bytes > self._most_constant_bytes:
+            raise self._error(f"its tensors share data until they have over {self._most_constant_bytes} bytes")
+        return np.frombuffer(values.tobytes(), DTYPES[TYPES[tensor.Type()]]).reshape(shape)
 
     # Operators.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +20,8 @@ from results.stats import Speedup, median
 VERSION = 1
 HEADER = "int8tune_best_log"
 MAX_BYTES = 64 << 20
+MAX_LINE_BYTES = 1 << 20
+MAX_SCHEDULES = 50_000
 MAX_FAULTS = 100
 
 
@@ -193,12 +196,13 @@ _ESTIMATED = _RULES | {"estimated_cycles": Rule("cycles, a finite number over 0"
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The numbered lines after the header."""
-    lines = _read(path).split(b"\n")
-    if lines[-1] == b"":
-        lines.pop()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(io.BytesIO(_read(path)), start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise BestLogError([f"{path}:{number}: the line has over {MAX_LINE_BYTES} bytes"])
+        if number > MAX_SCHEDULES + 1:
+            raise BestLogError([f"{path}:{number}: a best log has at most {MAX_SCHEDULES} schedules"])
         try:
-            text = line.decode()
+            text = line.decode().removesuffix("\n")
         except UnicodeDecodeError as error:
             raise BestLogError([f"{path}:{number}: not UTF-8 (byte {error.start + 1} of the line)"]) from error
         if number == 1:

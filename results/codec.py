@@ -12,6 +12,7 @@ from typing import Any, Generic
 from sqlalchemy import ColumnElement, Table
 
 from results.base import E
+from results.columns import config_of, entrant_of, entrants_of, integer_of, layers_of, numbers_of, times_of
 from results.errors import RecordError
 from results.record import (
     BenchResult,
@@ -130,10 +131,6 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _times(text: str) -> tuple[float, ...]:
-    return tuple(json.loads(text))
-
-
 def _encode_campaign(campaign: Campaign) -> Values:
     return {
         "name": campaign.name,
@@ -149,18 +146,18 @@ def _encode_campaign(campaign: Campaign) -> Values:
 
 
 def _decode_campaign(row: Values, _campaign: str, _environment: Environment) -> Campaign:
-    layers = {workload: _count_and_names(value) for workload, value in json.loads(row["layers"]).items()}
+    layers = layers_of(row["layers"])
     return Campaign(
         name=row["name"],
         network=row["network"],
         device=row["device"],
         target=row["target"],
         strategy=row["strategy"],
-        seed=int(row["seed"]),
+        seed=integer_of(row["seed"]),
         trials_per_task=row["trials_per_task"],
         layers={workload: count for workload, (count, _) in layers.items()},
         created_at=row["created_at"],
-        names={workload: tuple(names) for workload, (_, names) in layers.items() if names},
+        names={workload: names for workload, (_, names) in layers.items() if names},
     )
 
 
@@ -170,10 +167,6 @@ def _layers_to_json(campaign: Campaign) -> Values:
         workload: [count, *map(_printable, campaign.names[workload])] if workload in campaign.names else count
         for workload, count in campaign.layers.items()
     }
-
-
-def _count_and_names(value: Any) -> tuple[int, list[str]]:
-    return (value[0], value[1:]) if isinstance(value, list) else (value, [])
 
 
 def _encode_trial(trial: Trial) -> Values:
@@ -228,7 +221,7 @@ def _decode_trial(row: Values, campaign: str, environment: Environment) -> Trial
             target=row["target"],
             template=row["template"],
             template_version=row["template_version"],
-            config=json.loads(row["config"]),
+            config=config_of(row["config"]),
         ),
         outcome=Outcome(row["outcome"]),
         measurement=_decode_measurement(row),
@@ -247,13 +240,13 @@ def _decode_trial(row: Values, campaign: str, environment: Environment) -> Trial
 
 
 def _decode_estimate(row: Values) -> Estimate | None:
-    return Estimate(json.loads(row["observed"])[_CYCLES]) if row["times_s"] == "[]" else None
+    return Estimate(numbers_of(row["observed"])[_CYCLES]) if row["times_s"] == "[]" else None
 
 
 def _decode_measurement(row: Values) -> Measurement | None:
     if row["times_s"] is None or row["times_s"] == "[]":
         return None
-    return Measurement(_times(row["times_s"]), row["calls_per_repeat"], json.loads(row["observed"]))
+    return Measurement(times_of(row["times_s"]), row["calls_per_repeat"], numbers_of(row["observed"]))
 
 
 def _encode_duel(duel: Duel) -> Values:
@@ -277,8 +270,8 @@ def _decode_duel(row: Values, campaign: str, environment: Environment) -> Duel:
         device=row["device"],
         a=row["a"],
         b=row["b"],
-        a_times_s=_times(row["a_times_s"]),
-        b_times_s=_times(row["b_times_s"]),
+        a_times_s=times_of(row["a_times_s"]),
+        b_times_s=times_of(row["b_times_s"]),
         environment=environment,
         started_at=row["started_at"],
     )
@@ -300,7 +293,7 @@ def _decode_check(row: Values, _campaign: str, environment: Environment) -> Devi
         device=row["device"],
         target=row["target"],
         peak_ops_per_s=row["peak_ops_per_s"],
-        bandwidth_bytes_per_s=json.loads(row["bandwidth_bytes_per_s"]),
+        bandwidth_bytes_per_s=numbers_of(row["bandwidth_bytes_per_s"]),
         noise=row["noise"],
         environment=environment,
         started_at=row["started_at"],
@@ -327,16 +320,16 @@ def _encode_bench(result: BenchResult) -> Values:
 
 
 def _decode_bench(row: Values, _campaign: str, environment: Environment) -> BenchResult:
-    config = json.loads(row["config"])
+    config = config_of(row["config"])
     return BenchResult(
         bench=row["bench"],
         candidate=Candidate(row["workload"], row["target"], row["template"], row["template_version"], config),
         is_tuned=bool(row["is_tuned"]),
         device=row["device"],
         threads=row["threads"],
-        ours=_entrant_from_json(json.loads(row["ours"])),
-        peers=tuple(map(_entrant_from_json, json.loads(row["peers"]))),
-        peak_ops_per_s=_times(row["peak_ops_per_s"]),
+        ours=entrant_of(row["ours"]),
+        peers=entrants_of(row["peers"]),
+        peak_ops_per_s=times_of(row["peak_ops_per_s"]),
         environment=environment,
         started_at=row["started_at"],
     )
@@ -344,11 +337,6 @@ def _decode_bench(row: Values, _campaign: str, environment: Environment) -> Benc
 
 def _entrant_to_json(entrant: Entrant) -> Values:
     return asdict(entrant) | {"error": _printable(entrant.error)}
-
-
-def _entrant_from_json(value: Values) -> Entrant:
-    times = {name: tuple(value[name]) for name in ("times_s", "overhead_times_s")}
-    return Entrant(**{**value, **times, "outcome": Outcome(value["outcome"])})
 
 
 def _columns(table: Table, names: Sequence[str]) -> dict[str, ColumnElement[Any]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from results.bounded_json import MOST_BYTES, parse_json
+from results.text import unknown_fields
 
 VALUE_SHOWN = 60
 MAX_NAME = 512
@@ -51,18 +53,16 @@ def matches(pattern: str) -> Callable[[object], bool]:
     return lambda value: isinstance(value, str) and expression.fullmatch(value) is not None
 
 
-def parse_object(text: str) -> dict[str, object]:
+def parse_object(text: str, most_bytes: int = MOST_BYTES) -> dict[str, object]:
     """The JSON object of a line.
 
     Raises:
-        ValueError: no JSON, nested too deeply, a name that is there twice, or a value that is no object.
+        ValueError: no JSON, too long, nested too deeply, a name that is there twice, or a value that is no object.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique_names)
+        value = parse_json(text, most_bytes=most_bytes, is_finite=False)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON (column {error.colno}: {error.msg})") from error
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON object: {text[:VALUE_SHOWN]!a}")
     return value
@@ -70,7 +70,7 @@ def parse_object(text: str) -> dict[str, object]:
 
 def faults_of(found: Mapping[str, object], rules: Mapping[str, Rule]) -> list[str]:
     """Faults as `field: what, allowed: ...`; empty if every field is there and holds what it may."""
-    faults = [f"{_shown(name)}: unknown field, {_nearest(name, rules)}" for name in found if name not in rules]
+    faults = [f"{_shown(name)}: {what}" for name, what in unknown_fields(found, rules)]
     for name, rule in rules.items():
         if name not in found:
             faults.append(f"{name}: missing, allowed: {rule.allowed}")
@@ -81,20 +81,6 @@ def faults_of(found: Mapping[str, object], rules: Mapping[str, Rule]) -> list[st
 
 def _is_int64(value: object) -> bool:
     return isinstance(value, int) and -(2**63) <= value < 2**63
-
-
-def _unique_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"a name is there twice: {_shown(twice)}")
-    return found
-
-
-def _nearest(name: str, rules: Mapping[str, Rule]) -> str:
-    close = difflib.get_close_matches(name[:VALUE_SHOWN], rules, n=1)
-    return f"did you mean `{close[0]}`" if close else f"allowed: {', '.join(rules)}"
 
 
 def _shown(value: object) -> str:

@@ -10,8 +10,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from results.bounded_json import parse_json
 from results.errors import ForeignStoreError, NotOwnFileError, StoreGoneError, StoreLockedError, StoreWriteError
 from results.held import Held, hold, hold_own
+from results.text import printable
+from results.typed_json import from_json
 
 # A process that just took the lock needs a moment to write its name into it.
 NAME_LIMIT_S = 0.5
@@ -126,8 +129,12 @@ def _write_holder(descriptor: int, path: Path) -> None:
 def _read_holder(descriptor: int) -> str:
     """What the lock file says of its holder; empty if it says nothing yet, or still names a dead process."""
     try:
-        holder = json.loads(os.pread(descriptor, 4096, 0))
-        host, pid, since = str(holder["host"]), int(holder["pid"]), str(holder["since"])
+        holder = parse_json(os.pread(descriptor, 4096, 0))
+        host, pid, since = (
+            printable(str(holder["host"])),
+            from_json(int, holder["pid"]),
+            printable(str(holder["since"])),
+        )
     except (ValueError, KeyError, TypeError):
         return ""
     if host == socket.gethostname() and not _is_alive(pid):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, exc
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
 from results.atomic import sync_folder
 from results.errors import ForeignStoreError, NewerSchemaError, NotOwnFileError, StoreError, StoreWriteError
@@ -24,8 +28,27 @@ DAMAGE_SHOWN = 120
 # What SQLite keeps beside a file; it follows links of these names, and empties and removes what it finds.
 _BESIDE = ("-journal", "-wal", "-shm")
 
+# What SQLite itself adds to a file.
+_INTERNAL = "sqlite_"
+# The longest row, or value. An environment and a campaign's name are read with each of their trials.
+LONGEST_BYTES = 16 << 20
+_LONGEST_JOINED = {"environments.content": 1 << 16, "campaigns.name": 1 << 10}
+# Steps of SQLite's machine that a query may take; by far the most of an honest file take less than one a byte.
+_STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 20_000_000, 20, 100_000
+
 # Primary result codes, https://www.sqlite.org/rescode.html; the low byte of every extended code.
-_FOREIGN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_FOREIGN = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_NOMEM,
+}
+_CAUSES = {
+    sqlite3.SQLITE_INTERRUPT: "it takes more steps to read than its size explains",
+    sqlite3.SQLITE_TOOBIG: f"a value has over {LONGEST_BYTES} bytes",
+}
 _UNWRITABLE = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -98,17 +121,35 @@ def reader_engine(path: Path) -> Engine:
     # Without a log there is nothing to replay, and a folder that can't be written has no place for the log's index.
     still = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     mode = "ro&immutable=1" if still else "ro"
-    return create_engine("sqlite://", creator=lambda: _connect(path, mode), poolclass=NullPool)
+
+    def connect() -> sqlite3.Connection:
+        connection = _connect(path, mode)
+        _limit_steps(connection, path)
+        return connection
+
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}",
         uri=True,
         timeout=BUSY_LIMIT_S,
         isolation_level=None,
         check_same_thread=False,
     )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.execute("PRAGMA trusted_schema=OFF")
+    return connection
+
+
+def _limit_steps(connection: sqlite3.Connection, path: Path) -> None:
+    """Interrupt what takes more steps from now on than the file's size explains."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    size_bytes = sum(file.stat().st_size for file in files if file.exists())
+    left = itertools.count((_STEPS + _STEPS_PER_BYTE * size_bytes) // _STEPS_AT_ONCE, -1)
+    connection.set_progress_handler(lambda: next(left) <= 0, _STEPS_AT_ONCE)
 
 
 def check(path: Path) -> None:
@@ -121,9 +162,11 @@ def check(path: Path) -> None:
     """
     with translated(path), reader_engine(path).connect() as connection:
         _require_ours(connection, path)
+        _require_schema(connection, path)
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
-    if found != "ok":
-        raise ForeignStoreError(f"the results file is damaged ({_one_line(found)}): {path}")
+        if found != "ok":
+            raise ForeignStoreError(f"the results file is damaged ({_one_line(found)}): {path}")
+        _require_short(connection, path)
 
 
 def create(path: Path) -> None:
@@ -195,6 +238,44 @@ def _require_ours(connection: Connection, path: Path) -> None:
         raise ForeignStoreError(f"the results file is damaged (schema {version}): {path}")
 
 
+def _require_schema(connection: Connection, path: Path) -> None:
+    """Nothing is asked of a file that has anything else than this program's tables: a view may be endless."""
+    known = _definitions()
+    version = _pragma(connection, "user_version")
+    missing = {table.name for table in metadata.tables.values() if int(table.info.get(SINCE, 1)) <= version}
+    for kind, name, sql in connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_schema"):
+        if str(name).startswith(_INTERNAL) and kind in ("table", "index"):
+            continue
+        if _bare(str(sql)) != known.get(name):
+            raise ForeignStoreError(f"the results file has a {kind} that is not this program's ({name!a:.80}): {path}")
+        missing.discard(name)
+    if missing:
+        raise ForeignStoreError(f"the results file is damaged (it lacks the table {min(missing)}): {path}")
+
+
+@functools.cache
+def _definitions() -> Mapping[str, str]:
+    """How each table and index is made, by name."""
+    made: list[tuple[str, DDLElement]] = [(table.name, CreateTable(table)) for table in metadata.tables.values()]
+    indexes = [index for table in metadata.tables.values() for index in table.indexes]
+    made += [(str(index.name), CreateIndex(index)) for index in indexes]
+    return {name: _bare(str(element.compile(dialect=sqlite.dialect()))) for name, element in made}
+
+
+def _bare(sql: str) -> str:
+    """A definition without what SQLAlchemy's versions may write otherwise."""
+    return "".join(sql.replace('"', "").split())
+
+
+def _require_short(connection: Connection, path: Path) -> None:
+    for column, most in _LONGEST_JOINED.items():
+        table, name = column.split(".")
+        length = f"SELECT max(length(CAST({name} AS BLOB))) FROM {table}"
+        longest = connection.exec_driver_sql(length).scalar() or 0
+        if longest > most:
+            raise ForeignStoreError(f"the results file is damaged ({column} has over {most} bytes: {longest}): {path}")
+
+
 def _pragma(connection: Connection, name: str) -> int:
     return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
 
@@ -214,11 +295,13 @@ def translated(path: Path) -> Iterator[None]:
         raise _meaning(error.orig, path) from error
     except sqlite3.Error as error:
         raise _meaning(error, path) from error
+    except UnicodeError as error:
+        raise ForeignStoreError(f"the results file is damaged ({_one_line(str(error))}): {path}") from error
 
 
 def _meaning(error: BaseException | None, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    cause = _one_line(str(error))
+    cause = _CAUSES.get(code) or _one_line(str(error))
     if code in _UNWRITABLE:
         return StoreWriteError(f"the results file can't be written ({cause}): {path}")
     if code in _FOREIGN:

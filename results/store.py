@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from sqlalchemy import Connection, Engine, Select, exc, insert, select
 
 from results.base import E
 from results.codec import Codec, Values, checksum, codec_of, encode, to_json
+from results.columns import check_types, texts_of
 from results.errors import ForeignStoreError, RecordError, StoreError
 from results.lock import WriterLock
 from results.record import Campaign, Duel, Entry, Trial
@@ -163,14 +163,15 @@ class SqliteStore:
         """The entry of a row. `known` has the environments that were decoded before, as most rows share one."""
         content = row.pop("environment_content", "{}")
         try:
+            check_types(codec.table, row)
             if checksum(codec.table, row) != row["checksum"]:
                 raise RecordError("its checksum does not match")
             if content not in known:
                 if codec.has_environment and _digest(content) != row["environment_digest"]:
                     raise RecordError("the checksum of its environment does not match")
-                known[content] = json.loads(content)
+                known[content] = texts_of(content)
             return codec.decode(row, row.get("campaign_name", ""), known[content])
-        except (RecordError, ValueError, TypeError) as error:
+        except (RecordError, ValueError, LookupError) as error:
             where = f"row {row['id']} of {codec.table.name}"
             raise ForeignStoreError(f"the results file is damaged ({where}: {error}): {self._path}") from error
 

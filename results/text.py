@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
+MOST_UNKNOWN = 20
 _LONGEST_NAME = 80
 
 
@@ -17,3 +18,11 @@ def unknown_field(name: str, known: Collection[str]) -> str:
     """What is wrong with a field that nobody knows, and what may have been meant."""
     near = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)
     return f"unknown field, did you mean `{near[0]}`?" if near else f"unknown field, known: {', '.join(sorted(known))}"
+
+
+def unknown_fields(names: Iterable[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The names that nobody knows, each with what is wrong with it; of very many the first ones, and how many more."""
+    unknown = [name for name in names if name not in known]
+    yield from ((name[:_LONGEST_NAME], unknown_field(name, known)) for name in unknown[:MOST_UNKNOWN])
+    if len(unknown) > MOST_UNKNOWN:
+        yield "...", f"{len(unknown) - MOST_UNKNOWN} more unknown fields"

@@ -36,6 +36,11 @@ class Fields:
         return reader(f"{self._prefix}{name}", self._values[name])
 
 
+def anything(_place: str, value: object) -> object:
+    """The value as it is."""
+    return value
+
+
 def text(place: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT or "\0" in value:
         raise _refusal(place, f"text of at most {_LONGEST_TEXT} characters", value)

@@ -12,8 +12,8 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from typing import NoReturn
 
+from results.bounded_json import parse_json
 from rpc.errors import DeviceLostError, ProtocolError
 
 LONGEST_BYTES = 16 << 20
@@ -68,8 +68,8 @@ def receive(sock: socket.socket, deadline: float) -> dict[str, object]:
     if length > LONGEST_BYTES:
         raise ProtocolError(f"a message may be at most {LONGEST_BYTES} bytes long: {length}")
     try:
-        message = json.loads(receive_bytes(sock, length, deadline), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        message = parse_json(receive_bytes(sock, length, deadline), most_bytes=LONGEST_BYTES)
+    except ValueError as error:
         raise ProtocolError(f"a message must be plain JSON: {error}") from error
     if not isinstance(message, dict):
         raise ProtocolError(f"a message must be a JSON object: {type(message).__name__}")
@@ -121,7 +121,3 @@ def _wait_for(sock: socket.socket, event: int, deadline: float) -> None:
 
 def _left_ms(deadline: float) -> int:
     return max(0, min(math.ceil((deadline - time.monotonic()) * 1000), _LONGEST_POLL_MS))
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")

@@ -16,6 +16,7 @@ UNSIGNED: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000
+_MOST_AXES = 64
 _FIELDS = {"descr", "fortran_order", "shape"}
 # One byte has no order; both architectures of boards have the little end first.
 _NUMBERS = re.compile(r"[|<=]([biuf])([1248])")
@@ -80,10 +81,12 @@ def _parsed(whole: memoryview) -> Values:
     shape = header["shape"]
     if set(header) != _FIELDS or numbers is None or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("no array of numbers")
+    if not isinstance(shape, tuple) or len(shape) > _MOST_AXES:
+        raise ValueError("no shape, or one of too many axes")
     content = whole[start + length :]
     if len(content) != math.prod(shape) * int(numbers[2]):
         raise ValueError("too few bytes, or too many")
-    if header["fortran_order"]:
+    if header["fortran_order"] and len(shape) > 1 and content:
         content = _row_by_row(content, shape, int(numbers[2]))
     return Values(header["descr"], tuple(shape), content)
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import stat
+import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from results.text import printable, unknown_field
+from results.text import printable, unknown_fields
 from rpc.errors import InventoryError
 
 Value = TypeVar("Value")
 
 LARGEST_BYTES = 1 << 20
+MOST_FAULTS = 100
 _LONGEST_SHOWN = 80
+_LARGEST_SHOWN = 10**_LONGEST_SHOWN
 _WHERE = re.compile(r"^(.*) \(at line (\d+), column (\d+)\)$", re.DOTALL)
-_HEADER = re.compile(r"^\s*\[(\[?)\s*([A-Za-z0-9_.\-\s\"']+?)\s*\]")
+_MOST_PARTS = 32
+_LONGEST_HEADER = 1000
+_HEADER = re.compile(r"^\s*\[(\[?)([A-Za-z0-9_.\-\s\"']++)\]")
+# What tomllib takes the square of the parts for.
+_LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}""")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_\-]+|\"[^\"]*\"|'[^']*')\s*(?:=|\.\s*[A-Za-z0-9_\-\"']+\s*=)")
 
 
@@ -33,6 +39,10 @@ class Faults:
     def add(self, line: int, place: str, what: str) -> None:
         """Note a fault of the field `place`, such as `boards[1].port`, that stands on `line`; 0 where there is none."""
         where = f"{self._source}:{line}" if line else str(self._source)
+        if len(self._lines) == MOST_FAULTS:
+            self._lines.append((sys.maxsize, f"{self._source}: more than {MOST_FAULTS} faults, the rest is not shown"))
+        if len(self._lines) > MOST_FAULTS:
+            return
         self._lines.append((line, printable(": ".join(filter(None, [where, place, what])))))
 
     def check(self) -> None:
@@ -48,6 +58,9 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         InventoryError: it can't be read, is too large, or no TOML in UTF-8; the message has the line and column.
     """
     text = _text(path)
+    if long := _LONG_KEY.search(text):
+        line = text.count("\n", 0, long.start()) + 1
+        raise InventoryError(f"{path}:{line}: a name must have at most {_MOST_PARTS} parts with dots between")
     try:
         return tomllib.loads(text), _lines_of(text)
     except tomllib.TOMLDecodeError as error:
@@ -78,9 +91,8 @@ class Table:
         return name in self._values
 
     def check_names(self, known: Collection[str], required: Collection[str] = ()) -> None:
-        for name in self._values:
-            if name not in known:
-                self.fault(name, unknown_field(name, known))
+        for name, what in unknown_fields(self._values, known):
+            self.fault(name, what)
         for name in required:
             if name not in self._values:
                 self.fault(name, "missing")
@@ -127,7 +139,7 @@ class Table:
 
     def number(self, name: str, low: float, high: float, default: float) -> float:
         def read(value: Any) -> float | None:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
             return float(value) if is_number and low <= value <= high else None
 
         return self.take(name, default, read, f"a number from {low:g} to {high:g}")
@@ -159,7 +171,12 @@ def shown(value: object) -> str:
     """A value as it may stand in a message of one line."""
     if isinstance(value, dict):
         return "a table"
-    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    if isinstance(value, int) and abs(value) >= _LARGEST_SHOWN:
+        return "a number with over 80 digits"
+    try:
+        text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    except ValueError:  # a list with such a number in it
+        return f"a {type(value).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
@@ -194,8 +211,8 @@ def _lines_of(text: str) -> dict[str, int]:
         if quote:
             quote = "" if quote in line else quote
             continue
-        if header := _HEADER.match(line):
-            table = _place_of(header[2], bool(header[1]), counts)
+        if len(line) <= _LONGEST_HEADER and (header := _HEADER.match(line)):
+            table = _place_of(header[2].strip(), bool(header[1]), counts)
             lines.setdefault(table, number)
         elif key := _KEY.match(line):
             lines.setdefault(f"{table}.{key[1].strip(chr(34) + chr(39))}".lstrip("."), number)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from results.bounded_json import parse_json
 from rpc import framing
 from rpc.errors import DeviceLostError, ProtocolError, TrackerError
 from rpc.fields import integer, text
@@ -118,10 +119,10 @@ class Tracker:
             raise TrackerError(f"the tracker at {self._where} answers nonsense: {length} bytes")
         body = framing.receive_bytes(self._sock, length, deadline)
         try:
-            match json.loads(body):
+            match parse_json(body):
                 case [int(code), answer] if code == _SUCCESS:
                     return answer
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         raise TrackerError(f"the tracker at {self._where} answers nonsense: {one_line(repr(body), _LONGEST_SHOWN)}")
 

@@ -236,9 +236,9 @@ def test_a_fault_is_named_with_its_place(tmp_path: Path, changes: dict[str, obje
         ("{", "not JSON (column 2: Expecting property name enclosed in double quotes)"),
         ("null", "not a JSON object: 'null'"),
         ('["\x1b"]', "not JSON (column 3: Invalid control character at)"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "lists and objects are nested too deeply"),
         ('{"sequence": 1, "sequence": 2}', 'a name is there twice: "sequence"'),
-        ('{"sequence": ' + "9" * 5000 + "}", "Exceeds the limit"),
+        ('{"sequence": ' + "9" * 5000 + "}", "a number has too many digits, at most 4300: "),
     ],
 )
 def test_a_line_that_is_no_object_is_named(tmp_path: Path, line: str, fault: str) -> None:

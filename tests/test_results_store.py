@@ -195,7 +195,7 @@ campaigns = st.builds(
     text,
     st.integers(0, 2**128),
     st.integers(0, 9),
-    st.dictionaries(text, knobs),
+    st.dictionaries(text, st.integers(0, 10**6)),
     text,
 )
 pairs = st.lists(st.tuples(seconds, seconds), min_size=1, max_size=6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import stat
 import struct
 import zipfile
@@ -20,6 +21,7 @@ AGENT_FOLDER = "agent"
 FILES_FOLDER = "files"
 
 _CHUNK = 1 << 20
+_LARGEST_DIRECTORY = 16 << 20
 # What reading a damaged archive may raise, whatever byte it is.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -136,6 +138,15 @@ def own_bytes(bundle: Bundle) -> int:
         return bundle.path.stat().st_size - sum(taken)
 
 
+class _Bounded(io.BufferedReader):
+    """A file that gives only so much at once: a directory of millions of names would be read whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _LARGEST_DIRECTORY:
+            raise ValueError(f"its directory must have at most {_LARGEST_DIRECTORY} bytes: {size}")
+        return super().read(size)
+
+
 def _content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> Iterator[bytes]:
     """A file in pieces, one byte more than it may have at most."""
     left = most_bytes + 1
@@ -148,7 +159,7 @@ def _content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> Iterator[b
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _Bounded(path.open("rb", buffering=0)) as file, zipfile.ZipFile(file) as archive:
             yield archive
     except _DAMAGE as error:
         why = " ".join(str(error).split())[:120] or type(error).__name__

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from results.bounded_json import parse_json
 from rpc.errors import BundleError, ProtocolError
 from rpc.fields import Fields, Reader, integer, line, many, table, text
 from rpc.inventory import ARCHITECTURES
@@ -20,7 +21,7 @@ from rpc.runtime_files import names_of
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-LONGEST_BYTES = 64 << 20
+LONGEST_BYTES = 32 << 20
 KINDS: Mapping[str, tuple[str, ...]] = {
     "cpu": ("agent", *names_of(has_gpu=False)),
     "gpu": ("agent", *names_of(has_gpu=True)),
@@ -30,6 +31,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,3}")
 _LARGEST_FILE = 1 << 32
+_LARGEST_BUNDLE = 1 << 34
+_MOST_FILES = 100_000
 _MOST_THREADS = 1024
 
 
@@ -109,14 +112,14 @@ def manifest_to_json(manifest: Manifest) -> bytes:
 def manifest_from_json(content: bytes) -> Manifest:
     """Raises: BundleError: it is none, or of another version."""
     try:
-        value = json.loads(content)
+        value = parse_json(content, most_bytes=LONGEST_BYTES)
         if isinstance(value, dict) and value.get("format") != FORMAT:
             raise BundleError(
                 f"a bundle of another version, format {FORMAT} is known here: {value.get('format')!r:.20}"
             )
         manifest = _read(value)
         _check_names(manifest)
-    except (ValueError, RecursionError, ProtocolError) as error:
+    except (ValueError, ProtocolError) as error:
         raise BundleError(f"the bundle's manifest can't be read: {error}") from error
     return manifest
 
@@ -221,6 +224,10 @@ def _one_of(known: Sequence[str]) -> Reader[str]:
 
 def _check_names(manifest: Manifest) -> None:
     """Raises: ProtocolError: a file that is used is not there, or a name leads elsewhere."""
+    size_bytes = sum(file.size_bytes for file in manifest.files.values())
+    if len(manifest.files) > _MOST_FILES or size_bytes > _LARGEST_BUNDLE:
+        most = f"{_MOST_FILES} files with {_LARGEST_BUNDLE} bytes"
+        raise ProtocolError(f"a bundle must have at most {most}: {len(manifest.files)} with {size_bytes}")
     for name in manifest.files:
         if not _NAME.fullmatch(name):
             raise ProtocolError(f"no name of a file: {name!r:.60}")

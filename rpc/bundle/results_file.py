@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from results.atomic import sync_folder
+from results.bounded_json import parse_json
 from results.own_files import open_own
 from rpc.bundle.archive import Bundle, require_file
 from rpc.bundle.manifest import is_id
@@ -20,6 +22,7 @@ from rpc.fields import Fields, line
 from rpc.protocol import capabilities_from_json, capabilities_to_json, reply_from_json, reply_to_json
 from rpc.request import Capabilities, Reply
 
+LARGEST_BYTES = 1 << 28
 _LONGEST_LINE = 1 << 20
 _SHOWN = 120
 
@@ -59,6 +62,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, Line]]:
         OSError: the file can't be read.
     """
     require_file(path)
+    if path.stat().st_size > LARGEST_BYTES:
+        raise OSError(errno.EFBIG, f"results have at most {LARGEST_BYTES} bytes", str(path))
     with path.open("rb") as file:
         number = 0
         while data := file.readline(_LONGEST_LINE):
@@ -124,6 +129,9 @@ class ResultsFile:
 
     def _cut_torn_line(self) -> None:
         """What was being written when the machine stopped."""
+        size_bytes = os.fstat(self._file).st_size
+        if size_bytes > LARGEST_BYTES:
+            raise BundleResultsError(f"results have at most {LARGEST_BYTES} bytes: {size_bytes}: {self._path}")
         os.ftruncate(self._file, self._path.read_bytes().rfind(b"\n") + 1)
         sync_folder(self._path.parent)
 
@@ -160,7 +168,7 @@ def _parsed(data: bytes) -> Line:
     if checksum != b"%08x" % zlib.crc32(text):
         return Damage("its checksum does not match")
     try:
-        value = json.loads(text)
+        value = parse_json(text)
         kind = "item" if isinstance(value, dict) and "item" in value else "campaign"
         fields = Fields("", value, ("bundle", kind, "reply" if kind == "item" else "device"))
         bundle = fields.read("bundle", line)
@@ -170,5 +178,5 @@ def _parsed(data: bytes) -> Line:
             return Result(bundle, fields.read("item", line), fields.read("reply", lambda _, reply: reply))
         capabilities = fields.read("device", lambda _, device: capabilities_from_json(device))
         return Began(bundle, fields.read("campaign", line), capabilities)
-    except (ValueError, RecursionError, ProtocolError) as error:
+    except (ValueError, ProtocolError) as error:
         return Damage(str(error)[:_SHOWN])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from results.typed_json import from_json
 from rpc.farm.values import Campaign, State, Trial, Verdict
 
 
@@ -173,24 +173,15 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
     return {"kind": type(entry).__name__} | fields
 
 
-def entry_from_json(value: Mapping[str, Any]) -> Entry:
+def entry_from_json(value: object) -> Entry:
     """The entry that `entry_to_json` made this of.
 
     Raises:
         ValueError: it is none.
     """
-    fields = dict(value)
     try:
-        kind = _KINDS[fields.pop("kind")]
-        if kind is Submitted:
-            trial = fields["trial"]
-            return Submitted(Trial(**trial | {"tags": frozenset(trial["tags"])}))
-        if kind is Opened:
-            return Opened(Campaign(**fields["campaign"]))
-        if fields.get("verdict") is not None:
-            fields["verdict"] = Verdict(fields["verdict"])
-        if "state" in fields:
-            fields["state"] = State(fields["state"])
-        return kind(**fields)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"no entry of a farm's journal: {str(value)[:200]}") from error
+        fields = from_json(dict[str, Any], value)
+        kind = from_json(str, fields.pop("kind", None))
+        return from_json(_KINDS[kind], fields)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"no entry of a farm's journal: {error}: {str(value)[:200]}") from error

@@ -9,12 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from results.atomic import sync_folder
+from results.bounded_json import parse_json
 from results.own_files import open_own
 from rpc.errors import JournalError, ProtocolError
 from rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
+from rpc.fields import Fields, anything, integer, many
+from rpc.fields import text as any_text
 from rpc.protocol import reply_from_json, reply_to_json
 from rpc.request import Reply
 
+LARGEST_BYTES = 1 << 30
 _LONGEST_LINE = 1 << 24
 
 
@@ -42,8 +46,10 @@ class JournalFile:
         self._path = path
         self._file = open_own(path, os.O_RDWR | os.O_APPEND, 0o600)
         try:
-            with os.fdopen(os.dup(self._file), "rb") as lines:
-                for number, line in enumerate(lines, 1):
+            if os.fstat(self._file).st_size > LARGEST_BYTES:
+                raise JournalError(f"{path}: must have at most {LARGEST_BYTES} bytes")
+            with path.open("rb") as lines:
+                for number, line in enumerate(iter(lambda: lines.readline(_LONGEST_LINE), b""), 1):
                     if not self._read(number, line):
                         self._check_last(number, lines.read(1))
                         break
@@ -89,14 +95,14 @@ class JournalFile:
     def _read(self, number: int, line: bytes) -> bool:
         """Take in a line; whether its end and its checksum are there and right."""
         checksum, _, text = line.rstrip(b"\n").partition(b" ")
-        if not line.endswith(b"\n") or len(line) > _LONGEST_LINE or checksum != b"%08x" % zlib.crc32(text):
+        if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
             return False
         try:
-            value = json.loads(text)
-            entries = [entry_from_json(entry) for entry in value["entries"]]
-            for trial, fence, reply in value["replies"]:
-                self.replies.setdefault(trial, {})[fence] = reply_from_json(reply, None)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ProtocolError) as error:
+            fields = Fields("", parse_json(text), ("entries", "replies"))
+            entries = [entry_from_json(entry) for entry in fields.read("entries", many(anything))]
+            for trial, fence, reply in fields.read("replies", many(_answer)):
+                self.replies.setdefault(trial, {})[fence] = reply
+        except (ValueError, ProtocolError) as error:
             raise JournalError(f"{self._path}:{number}: {error}") from error
         self.entries += entries
         for entry in entries:
@@ -107,3 +113,9 @@ class JournalFile:
     def _check_last(self, number: int, rest: bytes) -> None:
         if rest:
             raise JournalError(f"{self._path}:{number}: damaged, and lines follow it")
+
+
+def _answer(place: str, value: object) -> tuple[str, int, Reply]:
+    """A trial's name, a fence, and what its board replied."""
+    trial, fence, reply = many(anything)(place, value)
+    return any_text(f"{place}[0]", trial), integer(0, 1 << 62)(f"{place}[1]", fence), reply_from_json(reply, None)

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from results.atomic import replacement
+from results.bounded_json import parse_json
 from results.own_files import make_own_folder
 from results.text import printable
 from rpc.errors import ProtocolError, StatusFileError
@@ -115,8 +116,8 @@ def read_report(folder: Path, board: str) -> BoardReport | None:
     path = _path(folder, board)
     try:
         text = _content(path)
-        report = None if text is None else _report(json.loads(text))
-    except (OSError, ValueError, RecursionError, ProtocolError) as error:
+        report = None if text is None else _report(parse_json(text))
+    except (OSError, ValueError, ProtocolError) as error:
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         raise StatusFileError(f"{path}: {printable(why)[:_LONGEST_TEXT]}") from error
     if report is not None and report.board != board:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-import json
 import math
 import os
 import resource
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
+from results.bounded_json import read_json
 from results.record import Outcome
 from rpc import framing, processes
 from rpc.errors import DeviceLostError, ProtocolError
@@ -110,7 +110,7 @@ class Child:
         took_s = time.monotonic() - self._started - self._stopped_s
         result = Path(job.folder) / RESULT_FILE
         if done and result.exists():
-            built = built_from_json(json.loads(result.read_text(encoding="utf-8")))
+            built = built_from_json(read_json(result))
             self._failed = built.outcome is not Outcome.OK
             return dataclasses.replace(built, build_s=took_s)
         self._failed = True

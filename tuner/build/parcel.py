@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from results.bounded_json import parse_json
 from rpc.request import Case, Program
 from tuner.errors import ParcelError
 
@@ -55,7 +56,7 @@ def unpack(parcel: bytes, places: Places, known: Mapping[str, str]) -> tuple[Map
     try:
         (length,) = _LENGTH.unpack_from(parcel)
         start = _LENGTH.size + length
-        header = json.loads(parcel[_LENGTH.size : start])
+        header = parse_json(parcel[_LENGTH.size : start])
         said, files = header["said"], header["files"]
         digests: dict[str, str] = {file["name"]: file["sha256"] for file in files}
         sizes = [file["size_bytes"] for file in files]

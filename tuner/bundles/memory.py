@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from results.atomic import sync_folder, write_own
+from results.bounded_json import read_json
 from results.own_files import make_own_folder, require_own_folder
 from results.record import Candidate
-from rpc.bundle.manifest import Manifest, id_of, manifest_from_json
+from results.typed_json import from_json
+from rpc.bundle.manifest import LONGEST_BYTES, Manifest, id_of, manifest_from_json
 from rpc.errors import BundleError, ProtocolError
 from rpc.protocol import capabilities_from_json, capabilities_to_json
 from rpc.request import Capabilities
@@ -95,7 +97,8 @@ class BundleMemory:
         value = _read(path)
         try:
             device = capabilities_from_json(value["device"])
-            return Known(device, frozenset((default, rival) for default, rival in value["no_duels"]))
+            pairs = from_json(tuple[tuple[str, ...], ...], value["no_duels"])
+            return Known(device, frozenset((default, rival) for default, rival in pairs))
         except (LookupError, TypeError, ValueError, ProtocolError) as error:
             raise _damaged(path) from error
 
@@ -127,12 +130,17 @@ class BundleMemory:
         path = self.folder / f"{bundle}.json"
         value = _read(path)
         try:
-            content = (self.folder / f"{bundle}{_MANIFEST}").read_bytes()
+            with (self.folder / f"{bundle}{_MANIFEST}").open("rb") as file:
+                content = file.read(LONGEST_BYTES + 1)
             if id_of(content) != bundle:
                 raise _damaged(path)
             asked = {item: _asked(of) for item, of in value["asked"].items()}
             manifest = manifest_from_json(content)
-            return Remembered(value["number"], value["command"], value["environment"], asked), manifest
+            if not _fits(asked, manifest):
+                raise _damaged(path)
+            environment = from_json(dict[str, str], value["environment"])
+            number, command = from_json(int, value["number"]), from_json(str, value["command"])
+            return Remembered(number, command, environment, asked), manifest
         except (OSError, LookupError, TypeError, ValueError, AttributeError, BundleError) as error:
             raise _damaged(path) from error
 
@@ -151,20 +159,26 @@ def memory_of(results: Path, bundle: str) -> tuple[str, BundleMemory] | None:
     return None
 
 
+def _fits(asked: Mapping[str, Asked], manifest: Manifest) -> bool:
+    """Whether each of the bundle's items is known, with a candidate for each of its programs."""
+    if asked.keys() != {item.id for item in manifest.items}:
+        return False
+    duels = [(asked[item.id], len(item.request.programs)) for item in manifest.items]
+    return all(1 < len(each.candidates) == count for each, count in duels if isinstance(each, AskedDuels))
+
+
 def _asked(value: Mapping[str, Any]) -> Asked:
     fields = dict(value)
     kind = fields.pop("kind")
     if kind == AskedTrial.__name__:
-        return AskedTrial(**{**fields, "candidate": Candidate(**fields["candidate"])})
-    if kind == AskedDuels.__name__:
-        return AskedDuels(tuple(Candidate(**candidate) for candidate in fields["candidates"]))
-    return AskedPeak(**fields)
+        return from_json(AskedTrial, fields)
+    return from_json(AskedDuels, fields) if kind == AskedDuels.__name__ else from_json(AskedPeak, fields)
 
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return read_json(path, most_bytes=LONGEST_BYTES)
+    except (OSError, ValueError) as error:
         raise _damaged(path) from error
 
 

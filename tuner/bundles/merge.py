@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,8 @@ from tuner.campaign.run import require_same_cpu
 from tuner.errors import CampaignDiffersError, ForeignResultsError
 from tuner.folders import STORE_FILE
 
+MOST_FAULTS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -31,7 +33,8 @@ class Merged:
         items: of its bundle.
         taken: results that are recorded now.
         known: those that were before, and were left out.
-        faults: lines that were not taken, each as `FILE:LINE: why`.
+        faults: lines that were not taken, each as `FILE:LINE: why`; the first ones of very many.
+        more_faults: how many others were not taken.
         command: what makes the campaign's next bundle.
     """
 
@@ -41,6 +44,7 @@ class Merged:
     taken: int
     known: int
     faults: tuple[str, ...]
+    more_faults: int
     command: str
 
 
@@ -54,11 +58,10 @@ def merge(results: Path, file: Path) -> Merged:
         StoreError: the records can't be written.
         OSError: the file can't be read.
     """
-    lines = list(read_lines(file))
-    campaign, memory, bundle = _origin(results, file, [line for _, line in lines])
+    campaign, memory, bundle = _origin(results, file)
     remembered, manifest = memory.recall(bundle)
     reading = _Reading(file, campaign, bundle, manifest, memory.known())
-    for number, line in lines:
+    for number, line in read_lines(file):
         reading.take(number, line)
     with SqliteStore(results / STORE_FILE) as store:
         recording = _Recording(store, campaign, remembered, manifest)
@@ -67,21 +70,33 @@ def merge(results: Path, file: Path) -> Merged:
     if reading.device:
         memory.learn(Known(reading.device, memory.known().no_duels | recording.no_duels))
     taken, count = len(reading.answers) - recording.known, len(manifest.items)
-    faults = tuple(reading.faults)
-    return Merged(campaign, remembered.number, count, taken, recording.known, faults, remembered.command)
+    return Merged(
+        campaign=campaign,
+        number=remembered.number,
+        items=count,
+        taken=taken,
+        known=recording.known,
+        faults=tuple(reading.faults),
+        more_faults=reading.more_faults,
+        command=remembered.command,
+    )
 
 
-def _origin(results: Path, file: Path, lines: Sequence[Line]) -> tuple[str, BundleMemory, str]:
+def _origin(results: Path, file: Path) -> tuple[str, BundleMemory, str]:
     """The campaign whose results these are, what is known of its bundles, and the bundle."""
-    bundle = next((line.bundle for line in lines if not isinstance(line, Damage)), None)
-    if bundle is None:
-        raise ForeignResultsError(f"no line of it can be read, {len(lines)} lines: {file}")
-    found = memory_of(results, bundle)
+    number, first = 0, None
+    for number, line in read_lines(file):  # noqa: B007
+        if not isinstance(line, Damage):
+            first = line
+            break
+    if first is None:
+        raise ForeignResultsError(f"no line of it can be read, {number} lines: {file}")
+    found = memory_of(results, first.bundle)
     if found is None:
-        campaign = next((f" of campaign `{line.campaign[:64]}`" for line in lines if isinstance(line, Began)), "")
-        this = f"bundle {bundle[:16]}{campaign}"
+        campaign = f" of campaign `{first.campaign[:64]}`" if isinstance(first, Began) else ""
+        this = f"bundle {first.bundle[:16]}{campaign}"
         raise ForeignResultsError(f"these are results of {this}, which was not made here: {file}")
-    return *found, bundle
+    return *found, first.bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +111,13 @@ class _Reading:
 
     Attributes:
         device: what the results come from; None as long as that is not known.
+        faults, more_faults: as those of `Merged`.
     """
 
     def __init__(self, file: Path, campaign: str, bundle: str, manifest: Manifest, known: Known) -> None:
         self.device = known.device
         self.faults: list[str] = []
+        self.more_faults = 0
         self._file = file
         self._campaign = campaign
         self._bundle = bundle
@@ -123,7 +140,10 @@ class _Reading:
             self._require_device(line.capabilities)
             self.device = line.capabilities
         elif fault := self._fault(line):
-            self.faults.append(f"{self._file}:{number}: {fault}")
+            if len(self.faults) < MOST_FAULTS:
+                self.faults.append(f"{self._file}:{number}: {fault}")
+            else:
+                self.more_faults += 1
 
     def _fault(self, line: Line) -> str:
         """Take in a result; why it can't be, or nothing."""

@@ -217,5 +217,5 @@ def _say_merged(file: Path, merged: Merged) -> None:
     say(f"{file}: {merged.taken:,} of {merged.items:,} results of bundle {merged.number} are recorded now{known}")
     for fault in merged.faults[:MOST_FAULTS_SHOWN]:
         say(f"not taken: {fault}")
-    if (more := len(merged.faults) - MOST_FAULTS_SHOWN) > 0:
+    if (more := len(merged.faults) + merged.more_faults - MOST_FAULTS_SHOWN) > 0:
         say(f"not taken: {more:,} more lines")

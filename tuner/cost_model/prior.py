@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from results.atomic import write_atomic
+from results.bounded_json import parse_json
 from tuner.cost_model.experience import LayerExperience, Rows, aligned
 from tuner.errors import CostModelError
 
@@ -109,7 +110,7 @@ def load_prior(path: Path) -> Prior:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise CostModelError(f"{path} is larger than a cost model may be: {MAX_BYTES >> 20} MiB")
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_bytes(), most_bytes=MAX_BYTES, most_values=MAX_BYTES >> 2, is_finite=False)
     except OSError as error:
         raise CostModelError(f"cost model can't be read: {path}: {error.strerror}") from error
     except ValueError as error:

@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from results.bounded_json import parse_json
 from results.stats import median
+from results.typed_json import from_json
 from tuner.errors import RecordingError
 from tuner.lab.recording import RecordedLayer, canonical
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 MAX_BYTES = 256 << 20
+LONGEST_LINE = 16 << 20
+LONGEST_KEY = 512
 # What MetaSchedule writes for a candidate that failed.
 FAILED_S = 1e9
 
@@ -27,14 +31,14 @@ def read_database(folder: Path) -> list[RecordedLayer]:
     Raises:
         RecordingError: the files are not there, or hold something else.
     """
-    workloads = [str(line[0]) for line in _lines(folder / WORKLOADS) if isinstance(line, list) and line]
+    workloads = [str(line[0])[:LONGEST_KEY] for line in _lines(folder / WORKLOADS) if isinstance(line, list) and line]
     found: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     for number, line in enumerate(_lines(folder / RECORDS), 1):
         try:
             index, (trace, run_s, target, *_) = line
-            config, times = _config(trace), [float(time) for time in run_s or ()]
-            key = (_kind(target), workloads[index])
-        except (ValueError, TypeError, IndexError, KeyError) as error:
+            config, times = _config(trace), from_json(tuple[float, ...], run_s or [])
+            key = (_kind(target), workloads[from_json(int, index)])
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise RecordingError(f"{folder / RECORDS}, line {number}: not a record of MetaSchedule") from error
         ok = bool(times) and min(times) > 0 and max(times) < FAILED_S
         found[key][canonical(config)] = median(times) if ok else None
@@ -53,7 +57,7 @@ def _config(trace: Any) -> dict[str, str]:
 
 
 def _kind(target: Any) -> str:
-    return str(target.get("mcpu") or target["kind"]) if isinstance(target, dict) else str(target)
+    return str(target.get("mcpu") or target["kind"] if isinstance(target, dict) else target)[:LONGEST_KEY]
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -61,9 +65,9 @@ def _lines(path: Path) -> Iterator[Any]:
         if path.stat().st_size > MAX_BYTES:
             raise RecordingError(f"{path} is larger than a recording may be: {MAX_BYTES >> 20} MiB")
         with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), ""), 1):
                 try:
-                    yield json.loads(line)
+                    yield parse_json(line)
                 except ValueError as error:
                     raise RecordingError(f"{path}, line {number}: not JSON") from error
     except OSError as error:

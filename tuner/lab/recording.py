@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from results.bounded_json import parse_json
 from results.drift import PROBES
 from results.record import Candidate, Config, Duel, Measurement, Outcome, Trial
 from results.stats import median
+from results.text import printable
 from schedules.errors import ScheduleError
 from schedules.registry import template_named
 from schedules.space import ConfigSpace, Constraint, Knob
@@ -32,6 +34,11 @@ COLUMNS = ("target", "workload", "template", "version", "config", "outcome", "ti
 # Trials before and after one, whose probes say how fast the machine was.
 NEIGHBOURS = 25
 MAX_ROWS = 1_000_000
+LONGEST_TEXT = 1 << 16
+_ROWS_AT_ONCE = 1000
+_TEXT_COLUMNS = ["target", "workload", "template", "config", "outcome"]
+# Of the description in a file, in bytes and entries.
+_LIMITS = {"thrift_string_size_limit": 16 << 20, "thrift_container_size_limit": 1 << 20}
 # Name of the campaign and device of trials that are replayed.
 CAMPAIGN = "lab"
 
@@ -209,33 +216,69 @@ def read_recording(path: Path) -> list[RecordedLayer]:
     Raises:
         RecordingError: it can't be read, or holds something else.
     """
-    pandas = _pandas()
-    try:
-        frame = pandas.read_parquet(path, engine="pyarrow")
-    except FileNotFoundError as error:
-        raise RecordingError(f"no recording is there: {path}") from error
-    except (OSError, ValueError, pandas.errors.ParserError) as error:
-        reason = str(error).splitlines()[0][:200]
-        raise RecordingError(f"{path} is no recording: {reason}") from error
-    if missing := [name for name in COLUMNS if name not in frame.columns]:
-        raise RecordingError(f"{path} is no recording: it lacks the columns {', '.join(missing)}")
-    if len(frame) > MAX_ROWS:
-        raise RecordingError(f"{path} has more rows than a recording may have, {MAX_ROWS:,}: {len(frame):,}")
-    layers = []
-    for key, rows in frame.groupby(list(COLUMNS[:4]), sort=False):
-        times = {
-            _checked(text, path): _positive(time, path) for text, time in zip(rows.config, rows.time_s, strict=True)
-        }
-        if any(times.values()):
-            layers.append(RecordedLayer(str(key[0]), str(key[1]), str(key[2]), int(key[3]), times))
-    if not layers:
+    layers: dict[tuple[str, str, str, int], dict[str, float | None]] = defaultdict(dict)
+    for *key, config, _, time_s in _rows(path):
+        layers[_key(key, path)][_checked(config, path)] = _positive(time_s, path)
+    usable = [RecordedLayer(*key, times) for key, times in layers.items() if any(times.values())]
+    if not usable:
         raise RecordingError(f"{path} has no layer with a config that works")
-    return layers
+    return usable
+
+
+def _rows(path: Path) -> Iterator[tuple[Any, ...]]:
+    """The rows of a file, in pieces: texts stay dictionaries, so that a small file can't become a large table."""
+    pyarrow = _pyarrow()
+    if not path.is_file():
+        raise RecordingError(f"no recording is there: {path}")
+    try:
+        with pyarrow.parquet.ParquetFile(path, **_LIMITS) as file:
+            _check_form(file, path)
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=_TEXT_COLUMNS, **_LIMITS) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(COLUMNS)):
+                yield from zip(*(_column(batch.column(name), path) for name in COLUMNS), strict=True)
+    except (OSError, ValueError, MemoryError, pyarrow.ArrowException) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise RecordingError(printable(f"{path} is no recording: {reason}")) from error
+
+
+def _check_form(file: Any, path: Path) -> None:
+    names = file.schema_arrow.names
+    if missing := [name for name in COLUMNS if name not in names]:
+        raise RecordingError(f"{path} is no recording: it lacks the columns {', '.join(missing)}")
+    if file.metadata.num_rows > MAX_ROWS:
+        raise RecordingError(
+            f"{path} has more rows than a recording may have, {MAX_ROWS:,}: {file.metadata.num_rows:,}"
+        )
+    columns = [file.schema_arrow.field(name).type for name in COLUMNS]
+    if nested := [name for name, kind in zip(COLUMNS, columns, strict=True) if kind.num_fields]:
+        raise RecordingError(f"{path} is no recording: its columns must be texts and numbers: {', '.join(nested)}")
+
+
+def _column(column: Any, path: Path) -> Sequence[Any]:
+    """The values of a piece; of texts that are the same there is one in memory."""
+    if not hasattr(column, "dictionary"):
+        return _short(column.to_pylist(), path)
+    known = [*_short(column.dictionary.to_pylist(), path), None]
+    return [known[-1 if index is None else index] for index in column.indices.to_pylist()]
+
+
+def _short(values: list[Any], path: Path) -> list[Any]:
+    for value in values:
+        if isinstance(value, str | bytes) and len(value) > LONGEST_TEXT:
+            raise RecordingError(f"{path} is damaged: a text has at most {LONGEST_TEXT} characters: {len(value)}")
+    return values
+
+
+def _key(values: Sequence[Any], path: Path) -> tuple[str, str, str, int]:
+    target, workload, template, version = values
+    if not isinstance(version, int) or not all(isinstance(text, str) for text in (target, workload, template)):
+        raise RecordingError(printable(f"{path} is damaged: this is no layer: {values!r:.200}"))
+    return target, workload, template, version
 
 
 def _checked(text: object, path: Path) -> str:
     try:
-        config = json.loads(str(text))
+        config = parse_json(str(text))
     except ValueError as error:
         raise RecordingError(f"{path} is damaged: a config is not JSON: {str(text)[:80]}") from error
     if not isinstance(config, dict) or not all(isinstance(value, int | str | bool) for value in config.values()):
@@ -244,17 +287,25 @@ def _checked(text: object, path: Path) -> str:
 
 
 def _positive(time_s: Any, path: Path) -> float | None:
-    if time_s is None or np.isnan(time_s):
+    if time_s is None or (isinstance(time_s, float) and math.isnan(time_s)):
         return None
-    if not (np.isfinite(time_s) and time_s > 0):
-        raise RecordingError(f"{path} is damaged: a time must be positive: {time_s}")
+    if not isinstance(time_s, int | float) or not (math.isfinite(time_s) and time_s > 0):
+        raise RecordingError(f"{path} is damaged: a time must be positive: {time_s!r:.80}")
     return float(time_s)
 
 
 def _pandas() -> Any:
+    _pyarrow()
+    import pandas
+
+    return pandas
+
+
+def _pyarrow() -> Any:
     try:
-        import pandas
-        import pyarrow  # noqa: F401
+        import pandas  # noqa: F401
+        import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise RecordingError(f"recordings need pandas and pyarrow: {error}; pip install 'int8tune[lab]'") from error
-    return pandas
+    return pyarrow

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from results.bounded_json import parse_json
 from rpc.fields import Fields, integer, optional, positive, text
 from rpc.protocol import program_from_json
 from rpc.request import Program
@@ -85,7 +86,7 @@ def found_from_json(document: str) -> Found:
         ProtocolError: a field is missing or has a wrong value.
         ValueError: it is not JSON.
     """
-    fields = Fields("", json.loads(document), tuple(field.name for field in dataclasses.fields(Found)))
+    fields = Fields("", parse_json(document), tuple(field.name for field in dataclasses.fields(Found)))
     return Found(
         trials=fields.read("trials", integer(0, 1 << 30)),
         failed=fields.read("failed", integer(0, 1 << 30)),

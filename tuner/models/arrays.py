@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -14,6 +17,9 @@ from compiler.strict_json import clipped
 from results.text import printable
 from schedules.numerics import RANGES
 from tuner.errors import SamplesError
+
+MOST_BYTES = 1 << 30
+_PIECE_BYTES = 1 << 20
 
 
 def write_arrays(path: Path, arrays: Sequence[Array]) -> None:
@@ -37,14 +43,11 @@ def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
         SamplesError: it can't be read, or does not fit the inputs.
     """
     try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        reason = getattr(error, "strerror", None) or "no array of NumPy's"
-        raise SamplesError(printable(f"{path}: {reason}")) from None
-    if isinstance(found, np.ndarray):
-        arrays = {inputs[0].name: found}
-    else:
-        arrays = {name: found[name] for name in found.files if name in {value.name for value in inputs}}
+        arrays = _read_named(path, [value.name for value in inputs])
+    except OSError as error:
+        raise SamplesError(printable(f"{path}: {error.strerror or 'no array of NumPy'}")) from None
+    except Exception as error:  # the parsers of archives and headers raise whatever the damage leads to
+        raise SamplesError(printable(f"{path}: no array of NumPy's: {clipped(' '.join(str(error).split()))}")) from None
     samples = []
     for value in inputs:
         array, dtype = arrays.get(value.name), np.dtype(DTYPES[value.type])
@@ -56,6 +59,48 @@ def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
     if len({len(array) for array in samples}) > 1:
         raise SamplesError(printable(f"{path}: inputs must have equally many samples: {[len(a) for a in samples]}"))
     return samples
+
+
+def _read_named(path: Path, names: Sequence[str]) -> dict[str, Array]:
+    """The arrays of these names that a file has; that of a file with one array has the first name.
+
+    Raises:
+        OSError: it can't be read.
+        Exception: it is damaged.
+    """
+    if not path.is_file():
+        raise OSError(errno.ENOENT, "no such file" if not path.exists() else "not a file", str(path))
+    with path.open("rb") as file:
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
+            file.seek(0)
+            return {names[0]: _read_array(file)}
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"an archive has at most {MOST_BYTES} bytes")
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in {f"{name}.npy" for name in names} & set(archive.namelist()):
+            with archive.open(name) as member:
+                arrays[name.removesuffix(".npy")] = _read_array(member)
+    return arrays
+
+
+def _read_array(file: IO[bytes]) -> Array:
+    """An array of numbers, of as many bytes as its header says and there are."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    else:
+        shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    size_bytes = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not all(0 <= extent <= MOST_BYTES for extent in shape) or size_bytes > MOST_BYTES:
+        raise ValueError(f"an array has at most {MOST_BYTES} bytes of numbers: {dtype} {shape}")
+    content = bytearray()
+    while len(content) <= size_bytes and (piece := file.read(_PIECE_BYTES)):
+        content += piece
+    if len(content) != size_bytes:
+        raise ValueError(f"its header says {size_bytes} bytes, it has {len(content)} or more")
+    array: Array = np.frombuffer(content, dtype)
+    return array.reshape(shape, order="F" if is_fortran else "C")
 
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[Array]:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
+from results.text import printable
 from rpc import inventory
 from rpc.errors import InventoryError
 from rpc.farm.boards import scheduled
@@ -23,6 +24,8 @@ _PER_HOUR = {f"{kind}_per_h": kind for kind in FaultKind}
 _USUAL_FAULT_S = 60.0
 # What a sick board does: how many times slower it is, and how often the others strike.
 _SLOW_FACTOR, _STRIKES = 2.0, 0.3
+MOST_FAULTS = 1_000_000
+MOST_PROBLEMS = 20
 # Faults are drawn for so many times what the work takes where nothing happens, and for this long besides.
 _HORIZON, _HORIZON_S = 4.0, 3600.0
 
@@ -59,6 +62,7 @@ def simulate(farm: inventory.Inventory, work: Work, *, boards: int | None = None
     rng = np.random.default_rng(seed)
     campaigns = _campaigns(sorted({board.target for board in described}), work, rng)
     horizon_s = _HORIZON * work.trials * work.session_s / len(specs) + _HORIZON_S
+    _check_faults(farm, described, horizon_s)
     faults = [fault for board in described for fault in _faults(board, horizon_s, rng)]
     accounting = Accounting([board.name for board in described])
     simulated = SimulatedFarm(specs, campaigns, seed=seed, rules=Rules(), faults=faults, watch=accounting)
@@ -107,18 +111,30 @@ def _faults(board: inventory.Board, horizon_s: float, rng: np.random.Generator) 
             yield Fault(kind, board.name, at_s, float(rng.exponential(lasts_s)), strength)
 
 
+def _check_faults(farm: inventory.Inventory, boards: Sequence[inventory.Board], horizon_s: float) -> None:
+    per_h = sum(board.simulation.get(name, 0.0) for board in boards for name in _PER_HOUR)
+    count = per_h * horizon_s / 3600
+    if count > MOST_FAULTS:
+        lasts = f"in the {horizon_s / 3600:.3g} hours that are simulated"
+        raise InventoryError(
+            f"{farm.source}: the boards must have at most {MOST_FAULTS:,} faults {lasts}: {count:,.0f}"
+        )
+
+
 def _check(farm: inventory.Inventory) -> None:
     known = (*_BEHAVIOUR, *_PER_HOUR, "fault_s")
     positive = ("speed", "canary_s", "heartbeat_s")
-    problems = []
+    problems: list[str] = []
     for place, board in enumerate(farm.boards):
         for name, value in board.simulation.items():
-            where = f"{farm.source}: boards[{place}].simulation.{name}"
+            where = f"{farm.source}: boards[{place}].simulation.{printable(name[:80])}"
             if name not in known:
-                near = get_close_matches(name, known, 1)
+                near = get_close_matches(name, known, 1) if len(problems) < MOST_PROBLEMS else ()
                 hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
                 problems.append(f"{where}: unknown field, {hint}")
             elif not math.isfinite(value) or (name in positive and value < 1e-3) or value > 1e6:
                 problems.append(f"{where}: must be a number from {0.001 if name in positive else 0:g} to 1e6: {value}")
+    if len(problems) > MOST_PROBLEMS:
+        problems[MOST_PROBLEMS:] = [f"{farm.source}: {len(problems) - MOST_PROBLEMS} more of this kind"]
     if problems:
         raise InventoryError("\n".join(problems))

@@ -1,0 +1,72 @@
+"""What a row's columns hold: each of its type, and JSON texts that are read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Float, Integer, Table
+
+from results.bounded_json import parse_json
+from results.errors import RecordError
+from results.record import Config, Entrant
+from results.typed_json import from_json
+
+Layers = Mapping[str, tuple[int, tuple[str, ...]]]
+_MOST_DIGITS = 1000
+
+
+def check_types(table: Table, row: Mapping[str, Any]) -> None:
+    """Check the values of a table's columns, which SQLite takes whatever their type is.
+
+    Raises:
+        RecordError: one is of another type.
+    """
+    for column in table.columns:
+        value = row[column.name]
+        kind = int if isinstance(column.type, Integer) else float if isinstance(column.type, Float) else str
+        if not isinstance(value, kind) and not (value is None and column.nullable):
+            raise RecordError(f"{column.name} must be {kind.__name__}: {type(value).__name__}")
+
+
+def config_of(text: str) -> Config:
+    return from_json(dict[str, int | str | bool], parse_json(text))
+
+
+def numbers_of(text: str) -> Mapping[str, float]:
+    return from_json(dict[str, float], parse_json(text))
+
+
+def texts_of(text: str) -> Mapping[str, str]:
+    return from_json(dict[str, str], parse_json(text))
+
+
+def times_of(text: str) -> tuple[float, ...]:
+    return from_json(tuple[float, ...], parse_json(text))
+
+
+def entrant_of(text: str) -> Entrant:
+    return from_json(Entrant, parse_json(text))
+
+
+def entrants_of(text: str) -> tuple[Entrant, ...]:
+    return from_json(tuple[Entrant, ...], parse_json(text))
+
+
+def layers_of(text: str) -> Layers:
+    """By workload a count, and names where they are known: an integer, or a list of it and the names."""
+    values = from_json(dict[str, object], parse_json(text))
+    return {workload: _count_and_names(value) for workload, value in values.items()}
+
+
+def integer_of(text: str) -> int:
+    """A decimal text, which may have more digits than a column's number."""
+    if len(text) > _MOST_DIGITS:
+        raise RecordError(f"a number has at most {_MOST_DIGITS} digits: {len(text)}")
+    return int(text)
+
+
+def _count_and_names(value: object) -> tuple[int, tuple[str, ...]]:
+    if isinstance(value, list) and value:
+        return from_json(int, value[0]), from_json(tuple[str, ...], value[1:])
+    return from_json(int, value), ()

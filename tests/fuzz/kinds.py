@@ -1,0 +1,196 @@
+"""The kinds of files that the program reads: samples, what may be done to them, what reads them and may refuse them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from compiler.errors import CompilerError
+from compiler.graph import Value
+from fuzz import files, samples, texts
+from fuzz.texts import Mutation, changed_bytes, many_lines
+from results.errors import ResultsError
+from rpc.errors import RpcError
+from rpc.npy import CaseError
+from schedules.errors import ScheduleError
+from tuner.errors import TunerError
+
+DOCUMENTED = (CompilerError, ResultsError, RpcError, ScheduleError, TunerError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of files.
+
+    Attributes:
+        make: writes valid ones into a folder.
+        mutations: by the names of those that are changed, such as `*.json`.
+        read: reads what is in a folder.
+        refusals: the errors by which it may refuse that.
+        needs: packages without which it can't be read.
+    """
+
+    make: Callable[[Path], object]
+    mutations: Mapping[str, tuple[Mutation, ...]]
+    read: Callable[[Path], object]
+    refusals: tuple[type[Exception], ...] = DOCUMENTED
+    needs: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> str:
+        """The packages that are not here."""
+        return ", ".join(name for name in self.needs if find_spec(name) is None)
+
+
+def _best_log(folder: Path) -> None:
+    from compiler.best_log import schedule_faults
+    from results.best import read_best_log
+
+    read_best_log(folder / "best.jsonl", schedule_faults)
+
+
+def _records(folder: Path) -> None:
+    from results.best import best_schedules
+    from results.record import BenchResult, Campaign, DeviceCheck, Duel, Trial
+    from results.store import SqliteStore
+
+    with SqliteStore(folder / "records.db", readonly=True) as store:
+        for kind in (Campaign, Trial, Duel, DeviceCheck, BenchResult):
+            list(store.query(kind))
+        best_schedules(store)
+    with SqliteStore(folder / "records.db") as store:
+        store.append([samples.campaign("another")])
+
+
+def _layer_table(folder: Path) -> None:
+    from compiler.network_file import load_network
+
+    load_network(str(folder / "table.json"))
+
+
+def _farm(folder: Path) -> None:
+    from rpc.inventory_file import read_inventory
+
+    read_inventory(folder / "farm.toml", ("generic", samples.TARGET))
+
+
+def _simulation(folder: Path) -> None:
+    from rpc.farm.simulation.scenario import Work, simulate
+    from rpc.inventory_file import read_inventory
+
+    simulate(read_inventory(folder / "farm.toml"), Work(trials=20))
+
+
+def _status(folder: Path) -> None:
+    from rpc.farm.status_file import read_report
+
+    read_report(folder, "a")
+
+
+def _journal(folder: Path) -> None:
+    from rpc.farm.journal import JournalFile
+    from tuner.campaign.farm_journal import FarmJournal
+
+    copied = shutil.copyfile(folder / "farm.journal", folder / "copied.journal")
+    FarmJournal(copied, samples.CANARY, ["a", "b"], lambda _: None).close()
+    JournalFile(folder / "farm.journal").close()
+
+
+def _bundle(folder: Path) -> None:
+    from rpc.bundle.archive import extract, open_bundle
+
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        extract(open_bundle(folder / "b.pyz"), Path(made))
+
+
+def _bundle_results(folder: Path) -> None:
+    from tuner.bundles.merge import merge
+
+    merge(folder, folder / "b.results")
+
+
+def _recording(folder: Path) -> None:
+    from tuner.lab.recording import read_recording
+
+    for layer in read_recording(folder / "lab.parquet"):
+        _ = layer.space
+
+
+def _database(folder: Path) -> None:
+    from tuner.lab.metaschedule import read_database
+
+    read_database(folder)
+
+
+def _found(folder: Path) -> None:
+    from tuner.metaschedule.job import found_from_json
+
+    found_from_json((folder / "found.json").read_text(encoding="utf-8"))
+
+
+def _model(folder: Path) -> None:
+    from compiler.model import read_model
+    from compiler.quantized_layers import network_of
+
+    (path,) = folder.glob("m.*")
+    network_of(read_model(path))
+
+
+def _samples(folder: Path) -> None:
+    from tuner.errors import SamplesError
+    from tuner.models.arrays import read_samples
+
+    inputs = [Value("x", (4,), "u8"), Value("y", (4,), "f32")]
+    for name in ("s.npz", "s.npy", "f.npy"):
+        try:
+            read_samples(folder / name, inputs[: 2 if name == "s.npz" else 1])
+        except SamplesError:
+            continue
+
+
+def _case(folder: Path) -> None:
+    from rpc.npy import read_npy
+
+    for name in ("s.npy", "f.npy"):
+        read_npy(str(folder / name))
+
+
+_JSON = (texts.changed_json, changed_bytes)
+_LINES = (texts.json_line, texts.json_line, changed_bytes, many_lines)
+_CHECKED = (texts.checked_line, texts.checked_line, changed_bytes, many_lines)
+_TOML = (texts.changed_toml, texts.changed_toml, changed_bytes)
+_ARRAYS = {"*.np?": (files.changed_array, files.changed_array, changed_bytes)}
+
+KINDS: Mapping[str, Kind] = {
+    "best-log": Kind(samples.best_log, {"best.jsonl": _LINES}, _best_log),
+    "records": Kind(
+        samples.records,
+        {"records.db": (files.changed_row, files.changed_row, files.changed_schema, changed_bytes)},
+        _records,
+    ),
+    "layer-table": Kind(samples.layer_table, {"table.json": _JSON}, _layer_table),
+    "farm": Kind(samples.farm, {"farm.toml": _TOML}, _farm),
+    "simulation": Kind(samples.farm, {"farm.toml": _TOML}, _simulation),
+    "status": Kind(samples.status, {"a.json": _JSON}, _status),
+    "journal": Kind(samples.journal, {"farm.journal": _CHECKED}, _journal),
+    "bundle": Kind(samples.bundle, {"b.pyz": (files.changed_archive, changed_bytes)}, _bundle),
+    "bundle-results": Kind(
+        samples.bundle_results, {"b.results": _CHECKED, "c1.bundles/[!.]*[0-9a-e].json": _JSON}, _bundle_results
+    ),
+    "recording": Kind(
+        samples.recording,
+        {"lab.parquet": (files.changed_parquet, changed_bytes)},
+        _recording,
+        needs=("pyarrow", "pandas"),
+    ),
+    "metaschedule": Kind(samples.database, {"database_*.json": _LINES}, _database),
+    "found": Kind(samples.found, {"found.json": _JSON}, _found, (*DOCUMENTED, ValueError)),
+    "tflite": Kind(samples.tflite, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")),
+    "onnx": Kind(samples.onnx, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
+    "samples": Kind(samples.samples, _ARRAYS, _samples),
+    "case": Kind(samples.samples, {"[sf].npy": _ARRAYS["*.np?"]}, _case, (*DOCUMENTED, CaseError)),
+}

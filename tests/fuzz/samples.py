@@ -1,0 +1,195 @@
+"""Valid files of every kind that the program reads, small, as their own writers write them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from results_samples import campaign, candidate, check, duel, estimated, failed, ok
+
+from results.best import best_schedules, write_best_log
+from results.record import BenchResult, Entrant, Outcome
+from results.store import SqliteStore
+from rpc.bundle.manifest import File, Item, Manifest, id_of, manifest_to_json
+from rpc.fake import FAKE_CAPABILITIES
+from rpc.farm.entries import Began, Booted, Calibrated, Concluded, Entry, Issued, Opened, Returned, Submitted, Turned
+from rpc.farm.journal import JournalFile
+from rpc.farm.status_file import BoardReport, Writer, write_report
+from rpc.farm.values import Campaign, State, Trial, Verdict
+from rpc.protocol import capabilities_to_json, reply_to_json
+from rpc.request import Case, Program, Reply, Request, Timing
+from schedules.registry import template_for
+from schedules.target import named_target
+from schedules.workload import parse_workload
+from tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
+from tuner.lab.metaschedule import RECORDS, WORKLOADS
+from tuner.metaschedule.job import Found, found_to_json
+
+WORKLOAD = "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8"
+TARGET = "x86-avx512vnni"
+CONTENTS = {"files/a.so": b"code" * 100, "files/x.npy": b"x" * 80, "files/y.npy": b"y" * 80}
+PROGRAM = Program(
+    "files/a.so", hashlib.sha256(CONTENTS["files/a.so"]).hexdigest(), "main", (Case(("files/x.npy",), "files/y.npy"),)
+)
+CANARY = "ab" * 32
+
+
+def records(folder: Path) -> None:
+    candidates = [candidate(tile) for tile in (1, 2, 3, 4)]
+    entrants = [Entrant(name, "1", WORKLOAD, Outcome.OK, (1e-3, 2e-3)) for name in ("int8tune", "onednn")]
+    environment = ok(0).environment
+    bench = BenchResult(
+        "b", candidates[0], True, "local", 1, entrants[0], (entrants[1],), (1e9, 2e9), environment, "2026"
+    )
+    with SqliteStore(folder / "records.db") as store:
+        store.append([campaign(), replace(campaign("c2"), names={}), check(), bench])
+        trials = [ok(n, 1e-3 / (n + 1), chosen=each) for n, each in enumerate(candidates[:2])]
+        store.append([*trials, failed(2, chosen=candidates[2]), duel(*candidates[:2], 1.5), estimated(0, name="c2")])
+
+
+def best_log(folder: Path) -> None:
+    records(folder)
+    with SqliteStore(folder / "records.db", readonly=True) as store:
+        found = best_schedules(store)
+    workload, target = parse_workload(WORKLOAD), named_target(TARGET)
+    template = template_for(workload, target)
+    space = template.space(workload, target)
+    chosen = replace(
+        found[0].candidate, workload=WORKLOAD, target=TARGET, template=template.name, template_version=template.version
+    )
+    default = replace(chosen, config=dict(space.default))
+    best = replace(found[0], workload=WORKLOAD, target=TARGET, candidate=default, default_candidate=default.id)
+    write_best_log(folder / "best.jsonl", [best, replace(best, device="other")])
+
+
+def layer_table(folder: Path) -> None:
+    layers = [{"name": f"l{n}", "count": n, "workload": f"dense-u8s8-{n}x64-o64-float.c-u8"} for n in (1, 2, 3)]
+    table = {"format": 1, "name": "tiny", "description": "a table", "input": "1x8x8x3", "layers": layers}
+    (folder / "table.json").write_text(json.dumps(table))
+
+
+def farm(folder: Path) -> None:
+    boards = [
+        f'[[boards]]\nname = "b{n}"\ntransport = "simulated"\ntarget = "generic"\ntags = ["a", "b"]\ncores = [{n}]\n'
+        f'canary_every = 20\ncooldown_s = 0.5\npower_cycle = "switch off"\n\n[boards.limits]\nrun_s = 5.0\n'
+        f'memory = "512 MiB"\n\n[boards.simulation]\nspeed = 1.5\nrestart_per_h = 2\nnoise = 0.01\n'
+        for n in range(2)
+    ]
+    (folder / "farm.toml").write_text("\n".join(boards))
+
+
+def status(folder: Path) -> None:
+    moments = {"since": 1e9, "until": 1e9, "canary_at": 1e9, "canary_s": 1e-5, "per_minute": 4.5, "written_at": 1e9}
+    texts = {"campaign": "c", "target": "t", "waits_for": "trial", "cause": "", "canary_fault": ""}
+    write_report(folder, BoardReport("a", state=State.BUSY, trials=7, writer=Writer.this(), **moments, **texts))  # type: ignore[arg-type]
+
+
+def journal(folder: Path) -> None:
+    reply = Reply(Outcome.OK, ((1e-3, 2e-3),), (3,), {"timings": 1.0}, run_s=0.1)
+    began: list[Entry] = [Began("host", CANARY), Opened(Campaign("c")), Calibrated("a", 1e-3), Booted("a", "x")]
+    lines = [
+        began,
+        [Submitted(Trial("1:k", "c", "t", frozenset({"x"}))), Submitted(Trial("2:k", "c", "t"))],
+        [Issued(1, "a", "1:k", 1), Turned("a", State.BUSY, "")],
+        [Returned(1, "a", "1:k", Verdict.OK, "", False)],
+        [Concluded("2:k", Verdict.OK, 2, "a", ""), Turned("a", State.QUARANTINED, "hot")],
+    ]
+    file = JournalFile(folder / "farm.journal")
+    for entries in lines:
+        file.write(entries, {"1:k": {1: reply}} if isinstance(entries[0], Returned) else None)
+    file.close()
+
+
+def bundle(folder: Path) -> str:
+    request = Request((PROGRAM,), Timing(), 5.0, PROGRAM)
+    manifest = Manifest(
+        kind="cpu",
+        version="1",
+        campaign="c1",
+        started_at="2026",
+        device="local",
+        target="any",
+        architecture="x86_64",
+        needs=frozenset(),
+        threads=1,
+        suite="s",
+        canary=PROGRAM,
+        agent="a",
+        items=(
+            *(Item(each, "layer", ({"a": 1},), request) for each in (candidate().id, "peak")),
+            Item("duels", "layer", ({"a": 1},), replace(request, programs=(PROGRAM, PROGRAM))),
+        ),
+        files={name: File(len(data), hashlib.sha256(data).hexdigest()) for name, data in CONTENTS.items()},
+    )
+    content = manifest_to_json(manifest)
+    with zipfile.ZipFile(folder / "b.pyz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = id_of(content).encode()
+        for name, data in {**CONTENTS, "manifest.json": content}.items():
+            archive.writestr(name, data)
+    return id_of(content)
+
+
+def bundle_results(folder: Path) -> None:
+    """A results folder that made a bundle, and results of it."""
+    name = bundle(folder)
+    records(folder)
+    with zipfile.ZipFile(folder / "b.pyz") as archive:
+        manifest = archive.read("manifest.json")
+    asked: dict[str, Asked] = {
+        candidate().id: AskedTrial(9, candidate(9), 0.5, "0" * 64),
+        "peak": AskedPeak(10**6),
+        "duels": AskedDuels((candidate(1), candidate(2))),
+    }
+    memory = BundleMemory(folder, "c1")
+    memory.remember(name, manifest, Remembered(1, "int8tune bundle make x", {"cache": "warm"}, asked))
+    device = replace(FAKE_CAPABILITIES, environment={"cpu": "fake", "timing": "measured"})
+    memory.learn(Known(device, frozenset({("a", "b")})))
+    one = Reply(Outcome.OK, ((1e-3,) * 5,), (3,), {"timings": 1.0}, run_s=0.1)
+    two = replace(one, times_s=one.times_s * 2, calls_per_repeat=(3, 3))
+    lines: list[dict[str, Any]] = [{"bundle": name, "campaign": "c1", "device": capabilities_to_json(device)}]
+    lines += [{"bundle": name, "item": item, "reply": reply_to_json(two if item == "duels" else one)} for item in asked]
+    texts = [json.dumps(line).encode() for line in lines]
+    (folder / "b.results").write_bytes(b"".join(b"%08x %s\n" % (zlib.crc32(text), text) for text in texts))
+
+
+def recording(folder: Path) -> None:
+    from tuner.lab.recording import RecordedLayer, write_recording
+
+    times: dict[str, float | None] = {f'{{"tile":{n},"unroll":true}}': 1e-3 / n for n in range(1, 20)}
+    layers = [RecordedLayer(TARGET, key, "x86.conv", 1, times | {'{"tile":0}': None}) for key in (WORKLOAD, "other")]
+    write_recording(layers, folder / "lab.parquet")
+
+
+def database(folder: Path) -> None:
+    line = [0, [[[["a", [], [], []]], [[0, 4], [1, [2, 3]]]], [1e-3, 2e-3], {"kind": "llvm", "mcpu": "x"}, []]]
+    (folder / WORKLOADS).write_text('["123", "key"]\n["456", "more"]\n')
+    (folder / RECORDS).write_text("".join(json.dumps([n % 2, line[1]]) + "\n" for n in range(4)))
+
+
+def found(folder: Path) -> None:
+    (folder / "found.json").write_text(found_to_json(Found(3, 1, 2.5, PROGRAM, "0.27")))
+
+
+def tflite(folder: Path) -> None:
+    from tflite_models import network
+
+    (folder / "m.tflite").write_bytes(network())
+
+
+def onnx(folder: Path) -> None:
+    from onnx_models import quantized_layer
+
+    (folder / "m.onnx").write_bytes(quantized_layer(activation="Clip").SerializeToString())
+
+
+def samples(folder: Path) -> None:
+    array = np.zeros((5, 4), np.uint8)
+    np.savez_compressed(folder / "s.npz", allow_pickle=False, x=array, y=array.astype(np.float32))
+    np.save(folder / "s.npy", array)
+    np.save(folder / "f.npy", np.asfortranarray(array))
