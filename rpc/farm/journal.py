@@ -42,7 +42,7 @@ class JournalFile:
         self._path = path
         self._file = open_own(path, os.O_RDWR | os.O_APPEND, 0o600)
         try:
-            with os.fdopen(os.dup(self._file), "rb") as lines:
+            with path.open("rb") as lines:
                 for number, line in enumerate(lines, 1):
                     if not self._read(number, line):
                         self._check_last(number, lines.read(1))
