@@ -34,8 +34,9 @@ from tuner.bench.contestant import Contestant, Contestants
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchError
 from tuner.folders import STORE_FILE, work_folder
-from tuner.models.arrays import random_samples, read_arrays, write_arrays
+from tuner.models.arrays import read_arrays, write_arrays
 from tuner.models.compiling import compile_apart
+from tuner.models.drawn_samples import drawn_samples
 from tuner.models.race import WORKER
 from tuner.models.runtimes import OWN
 from tuner.publish import open_records
@@ -91,7 +92,7 @@ def rank_on_this_machine(graph: Graph, target: Target, results: Path) -> Ranking
         BenchError: a variant failed.
     """
     cores, building = measuring_and_build_cores(target.threads)
-    sample = [array[0] for array in random_samples(with_file_layouts(graph), 1, 0)]
+    sample = [array[0] for array in drawn_samples(with_file_layouts(graph), 1, 0)]
     with ExitStack() as stack:
         store = stack.enter_context(open_records(results)) if (results / STORE_FILE).exists() else None
         folder = stack.enter_context(work_folder(results, "ranking"))
