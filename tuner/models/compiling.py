@@ -32,7 +32,7 @@ def compile_apart(graph: Graph, target: Target, schedules: Chooser, library: Pat
     """Write the compiled model of a graph; what it says of itself.
 
     Raises:
-        ModelError: an operator that nothing computes; the message names it.
+        ModelError: operators that nothing computes; the message names all.
         NoLinkerError: nothing is there to link with.
         ExportError: the file can't be written.
         CompilerDiedError: the compiler ended before it was done, or took longer than `limit_s`.
