@@ -16,13 +16,14 @@ from compiler.operator_kernels.registry import KERNELS
 from compiler.program import Array, Call, Program, Step, steps_of
 from compiler.quantized_layers import ModelLayer
 from compiler.relax_module import build_executable, export
+from compiler.report import Report, ignore
 from compiler.schedule_choice import Choice, Chooser
 from schedules.target import Target
 from schedules.template import Kernel
 from schedules.workload import Workload
 
 
-def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path) -> str:
+def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path, report: Report = ignore) -> str:
     """Write the compiled model of a graph; what it says of itself (`compiler.about`).
 
     Raises:
@@ -30,9 +31,11 @@ def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Pat
         NoLinkerError: nothing is there to link with.
         ExportError: the file can't be written.
     """
-    program = program_of(graph, target, schedules)
+    program = program_of(graph, target, schedules, report)
     about = about_text(program, target)
-    export(build_executable(program, target, about), library)
+    executable = build_executable(program, target, about, lambda done, total: report("building kernels", done, total))
+    report("linking", 0, 1)
+    export(executable, library)
     return about
 
 
@@ -42,7 +45,7 @@ def all_values(graph: Graph) -> Graph:
     return replace(graph, outputs=tuple(dict.fromkeys(made)))
 
 
-def program_of(graph: Graph, target: Target, schedules: Chooser) -> Program:
+def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore) -> Program:
     """The calls and kernels of a graph.
 
     Raises:
@@ -51,8 +54,11 @@ def program_of(graph: Graph, target: Target, schedules: Chooser) -> Program:
     refuse_obstacles(graph)
     graph = with_file_layouts(graph)
     writer = _Writer(graph, target, schedules)
-    calls = tuple(writer.call(step) for step in steps_of(graph))
-    return Program(graph, calls, writer.kernels)
+    steps, calls = steps_of(graph), []
+    for step in steps:
+        report("choosing schedules", len(calls), len(steps))
+        calls.append(writer.call(step))
+    return Program(graph, tuple(calls), writer.kernels)
 
 
 class _Writer:

@@ -240,7 +240,10 @@ def as_float(model: Any) -> None:
         (with_field("operators.0.inputs", [0]), "it must have data, weights and perhaps a bias: 1 inputs"),
         (with_field("operators.0.outputs", []), "operator 0 (CONV_2D) makes nothing"),
         (with_field("tensors.0.quantization.zeroPoint", [1, 2]), "is needed: 2 zero points for 1 scales"),
-        (with_second_subgraph, "a model must have one subgraph, not 2: `main`, `loop`; its first one runs others (WHILE)"),
+        (
+            with_second_subgraph,
+            "a model must have one subgraph, not 2: `main`, `loop`; its first one runs others (WHILE)",
+        ),
         (lambda model: model.subgraphs.clear(), "a model must have one subgraph, not none"),
     ],
 )

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 SamplesOption = Annotated[
     Path | None,
     typer.Option(
-        "--samples", metavar="FILE", help="Inputs, .npy or .npz, whose first axis counts samples; a batch of 1 may be left out."
+        "--samples",
+        metavar="FILE",
+        help="Inputs, .npy or .npz, whose first axis counts samples; a batch of 1 may be left out.",
     ),
 ]
 CountOption = Annotated[
