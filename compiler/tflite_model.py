@@ -146,7 +146,7 @@ class _Reader:
     # Values.
 
     def _used(self, tensors: int, operators: int) -> list[int]:
-        """Tensors that the model or an operator takes or makes; others, such as an LSTM's intermediates, may be anything."""
+        """Tensors that the model or an operator takes or makes; others, as an LSTM's intermediates, may be anything."""
         parts = [self._subgraph, *(self._subgraph.Operators(index) for index in range(operators))]
         vectors = [vector for part in parts for vector in (part.InputsAsNumpy(), part.OutputsAsNumpy())]
         named = {at for vector in vectors for at in self._indices(vector) if at != -1}

@@ -47,7 +47,8 @@ def test_statistics_are_what_they_are_called(type_: ElementType) -> None:
     found = by_statistic(type_)
     assert all(samples.min() == 0 and samples.max() == 255 for samples in found.values())
     lowest, highest, *others = found["constant"]
-    assert (lowest == 0).all() and (highest == 255).all()
+    assert (lowest == 0).all()
+    assert (highest == 255).all()
     assert all(len(np.unique(sample)) == 1 for sample in others)
     assert len({sample.flat[0] for sample in others}) > len(others) // 2
     assert (np.isin(found["extremes"], (0, 255))).all()
@@ -64,16 +65,18 @@ def test_windows_meet_sums_that_noise_does_not_have() -> None:
         name: np.lib.stride_tricks.sliding_window_view(samples, (5, 5), (2, 3)).sum((-1, -2))
         for name, samples in found.items()
     }
-    assert 25 * 255 * 0.2 < windows["noise"].min() and windows["noise"].max() < 25 * 255 * 0.8
+    assert windows["noise"].min() > 25 * 255 * 0.2
+    assert windows["noise"].max() < 25 * 255 * 0.8
     everything = np.concatenate([each.reshape(-1) for each in windows.values()])
-    assert everything.min() == 0 and everything.max() == 25 * 255
+    assert (everything.min(), everything.max()) == (0, 25 * 255)
     assert len(np.unique(everything)) > 25 * 255 * 0.9 > 1.5 * len(np.unique(windows["noise"]))
 
 
 def test_numbers_go_beyond_what_the_input_stands_for() -> None:
     (drawn,) = drawn_samples(graph_of("f32"), 12, 0)
     assert drawn.dtype == np.float32
-    assert drawn.min() < -2.5 and drawn.max() > 12
+    assert drawn.min() < -2.5
+    assert drawn.max() > 12
     assert np.isfinite(drawn).all()
 
 

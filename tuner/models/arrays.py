@@ -30,8 +30,8 @@ def read_arrays(path: Path) -> list[Array]:
 def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
     """A user's samples for a model's inputs, whose first axis counts them.
 
-    The file is one array (`.npy`), or an archive (`.npz`) with an array for each input, called like it. Where an input's
-    own first axis, its batch, is 1, samples may lack it.
+    The file is one array (`.npy`), or an archive (`.npz`) with an array for each input, called like it. Where the
+    first axis of an input, its batch, is 1, samples may lack it.
 
     Raises:
         SamplesError: it can't be read, or does not fit the inputs.

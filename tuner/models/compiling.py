@@ -101,7 +101,8 @@ def _answer_of(sock: socket.socket, deadline: float, report: Report) -> dict[str
         if "doing" not in message:
             return message
         done, total = message["done"], message["total"]
-        assert isinstance(done, int) and isinstance(total, int)
+        assert isinstance(done, int)
+        assert isinstance(total, int)
         state = str(message["doing"]), done, total
 
 

@@ -1,8 +1,8 @@
 """Samples that are drawn where a user gives none: several statistics, because each one misses faults that others show.
 
-Of noise, a deep layer sees little but averages. In smooth samples, as in pictures, the values of a window are alike, and
-interpolations meet near ties. Constant and saturated ones take sums to their ends. Of extremes, the two summands of an
-addition make the most different pairs.
+Of noise, a deep layer sees little but averages. In smooth samples, as in pictures, the values of a window are alike.
+Constant and saturated ones take sums to their ends. Of extremes, the two summands of an addition make the most
+different pairs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _constant(rng: np.random.Generator, shape: Sequence[int], round_: int) -> Fl
 
 
 def _extremes(rng: np.random.Generator, shape: Sequence[int], round_: int) -> FloatArray:
-    """Lowest and highest values, alone, then in blocks of 2, 4, 8 on every axis: most pairs of an addition's summands."""
+    """Lowest and highest values, alone, then in blocks of 2, 4 and 8 on every axis."""
     block = 1 << round_ % 4
     made: FloatArray = rng.integers(0, 2, [-(-extent // block) for extent in shape]).astype(np.float64)
     for axis, extent in enumerate(shape):
