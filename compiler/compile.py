@@ -54,7 +54,8 @@ def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report 
     refuse_obstacles(graph)
     graph = with_file_layouts(graph)
     writer = _Writer(graph, target, schedules)
-    steps, calls = steps_of(graph), []
+    steps = steps_of(graph)
+    calls: list[Call] = []
     for step in steps:
         report("choosing schedules", len(calls), len(steps))
         calls.append(writer.call(step))

@@ -119,7 +119,7 @@ class _Reader:
     def _word(self, operator: Any) -> str:
         """What the schema calls an operator."""
         code = self._model.OperatorCodes(operator.OpcodeIndex())
-        return self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM")
+        return str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM"))
 
     def _check_order(self, operators: Iterable[Operator], inputs: Iterable[str], outputs: Iterable[str]) -> None:
         """Raise where something is read before it is made, or never made, or made twice."""
