@@ -10,32 +10,34 @@ from typing import Any
 import numpy as np
 
 from compiler.about import about_text
-from compiler.errors import ModelError
 from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph, Kind, Operator
 from compiler.layer_call import layer_arguments, schedule_of
+from compiler.obstacles import refuse_obstacles
 from compiler.operator_kernels.registry import KERNELS
 from compiler.program import Array, Call, Program, Step, steps_of
 from compiler.quantized_layers import ModelLayer
 from compiler.relax_module import build_executable, export
+from compiler.report import Report, ignore
 from compiler.schedule_choice import Choice, Chooser
-from compiler.strict_json import clipped
 from schedules.target import Target
 from schedules.template import Kernel
 from schedules.workload import Workload
 
 
-def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path) -> str:
+def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path, report: Report = ignore) -> str:
     """Write the compiled model of a graph; what it says of itself (`compiler.about`).
 
     Raises:
-        ModelError: an operator that nothing computes; the message names it.
+        ModelError: operators that nothing computes; the message names all.
         NoLinkerError: nothing is there to link with.
         ExportError: the file can't be written.
     """
-    program = program_of(graph, target, schedules)
+    program = program_of(graph, target, schedules, report)
     about = about_text(program, target)
-    export(build_executable(program, target, about), library)
+    executable = build_executable(program, target, about, lambda done, total: report("building kernels", done, total))
+    report("linking", 0, 1)
+    export(executable, library)
     return about
 
 
@@ -46,16 +48,21 @@ def all_values(graph: Graph) -> Graph:
 
 
 @np.errstate(all="ignore")  # scales of a file may be anything
-def program_of(graph: Graph, target: Target, schedules: Chooser) -> Program:
+def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore) -> Program:
     """The calls and kernels of a graph.
 
     Raises:
-        ModelError: an operator that nothing computes; the message names it.
+        ModelError: operators that nothing computes; the message names all.
     """
+    refuse_obstacles(graph)
     graph = with_file_layouts(graph)
     writer = _Writer(graph, target, schedules)
-    calls = tuple(writer.call(step) for step in steps_of(graph))
-    return Program(graph, calls, writer.kernels)
+    steps = steps_of(graph)
+    calls: list[Call] = []
+    for step in steps:
+        report("choosing schedules", len(calls), len(steps))
+        calls.append(writer.call(step))
+    return Program(graph, tuple(calls), writer.kernels)
 
 
 class _Writer:
@@ -89,11 +96,7 @@ class _Writer:
     def _operator(self, operator: Operator) -> Call:
         name, arguments = "", tuple[str | Array, ...](operator.inputs[:1])
         if operator.kind is not Kind.RESHAPE:
-            write = KERNELS.get(operator.kind)
-            if write is None:
-                what = f"layer `{clipped(operator.layers[0])}` ({operator.operator})"
-                raise ModelError(f"{self._graph.name}: {what} can't be compiled: {operator.attributes['reason']}")
-            kernel = write(self._graph, operator, self._target)
+            kernel = KERNELS[operator.kind](self._graph, operator, self._target)
             name = self._add(str(operator.kind), kernel.function)
             arguments = (*kernel.inputs, *kernel.constants)
         computes = operator.operator or str(operator.kind)

@@ -5,7 +5,7 @@ Kernels are compiled one by one, as `schedules.lowering` has them compiled when 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,17 @@ from schedules.target import Target
 MAIN, ABOUT = "main", "about"
 
 
-def build_executable(program: Program, target: Target, about: str) -> Any:
-    """The Relax executable: `main` takes the model's inputs, `about` gives a text as u8 values."""
-    kernels = [compile_function(function, target).mod for function in program.kernels.values()]
+def build_executable(program: Program, target: Target, about: str, report: Callable[[int, int], None]) -> Any:
+    """The Relax executable: `main` takes the model's inputs, `about` gives a text as u8 values.
+
+    Args:
+        report: told how many kernels are compiled, of how many.
+    """
+    kernels: list[Any] = []
+    for function in program.kernels.values():
+        report(len(kernels), len(program.kernels))
+        kernels.append(compile_function(function, target).mod)
+    report(len(kernels), len(kernels))
     module = _module(program, about).with_attr("external_mods", kernels)
     host = tvm.target.Target(dict(target.tvm))
     return relax.build(module, target=host)

@@ -28,6 +28,9 @@ IDENTIFIER = b"TFL3"
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
 MOST_SHARED = 8
+MOST_SHOWN = 4
+# Operators that run another subgraph.
+CALLERS = ("CALL", "CALL_ONCE", "IF", "WHILE")
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {
     0: "f32",
@@ -91,13 +94,13 @@ class _Reader:
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
         if self._model.SubgraphsLength() != 1:
-            raise ModelError(f"{self._name}: a model must have one subgraph: {self._model.SubgraphsLength()}")
+            raise self._error(f"a model must have one subgraph, not {self._subgraphs()}")
         self._subgraph = self._model.Subgraphs(0)
         tensors = self._count("tensors", self._subgraph.TensorsLength(), MOST_TENSORS)
         operators = self._count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
         self._names = self._unique_names(tensors)
         self._indexes = {name: index for index, name in enumerate(self._names)}
-        self._values = {name: self._value(index) for index, name in enumerate(self._names)}
+        self._values = {self._names[index]: self._value(index) for index in self._used(tensors, operators)}
         made = tuple(each for index in range(operators) for each in self._operators_of(index))
         inputs, outputs = (
             tuple(self._names[self._tensor(index, tensors)] for index in self._indices(vector))
@@ -105,6 +108,22 @@ class _Reader:
         )
         self._check_order(made, inputs, outputs)
         return without_unused(Graph(self._name, self._values, made, inputs, outputs))
+
+    def _subgraphs(self) -> str:
+        """How many subgraphs there are, what they are called, and which operators run the others."""
+        found = [self._model.Subgraphs(index) for index in range(self._model.SubgraphsLength())]
+        if not found:
+            return "none"
+        called = [f"`{clipped((graph.Name() or b'').decode('utf-8', 'replace'))}`" for graph in found[:MOST_SHOWN]]
+        words = {self._word(found[0].Operators(index)) for index in range(found[0].OperatorsLength())}
+        callers = ", ".join(sorted(words.intersection(CALLERS)))
+        shown = ", ".join([*called, *(["..."] if len(found) > MOST_SHOWN else [])])
+        return f"{len(found)}: {shown}" + (f"; its first one runs others ({callers})" if callers else "")
+
+    def _word(self, operator: Any) -> str:
+        """What the schema calls an operator."""
+        code = self._model.OperatorCodes(operator.OpcodeIndex())
+        return str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM"))
 
     def _check_order(self, operators: Iterable[Operator], inputs: Iterable[str], outputs: Iterable[str]) -> None:
         """Raise where something is read before it is made, or never made, or made twice."""
@@ -129,6 +148,13 @@ class _Reader:
         return bool(self._subgraph.Tensors(self._indexes[name]).IsVariable())
 
     # Values.
+
+    def _used(self, tensors: int, operators: int) -> list[int]:
+        """Tensors that the model or an operator takes or makes; others, as an LSTM's intermediates, may be anything."""
+        parts = [self._subgraph, *(self._subgraph.Operators(index) for index in range(operators))]
+        vectors = [vector for part in parts for vector in (part.InputsAsNumpy(), part.OutputsAsNumpy())]
+        named = {at for vector in vectors for at in self._indices(vector) if at != -1}
+        return sorted(self._tensor(at, tensors) for at in named)
 
     def _unique_names(self, count: int) -> list[str]:
         """The file's names; one that is empty or there already has a number, and none that is there."""
@@ -174,9 +200,12 @@ class _Reader:
         if zero_point.min() < low or zero_point.max() > high:
             raise self._error(f"tensor `{clipped(name)}`: zero points must be within {low} and {high}: {zero_point[0]}")
         axis = parameters.QuantizedDimension() if len(scale) > 1 else None
-        extent = 1 if axis is None else shape[axis] if 0 <= axis < len(shape) else -1
-        if len(scale) != extent or len(zero_point) not in (1, extent):
-            raise self._error(f"tensor `{clipped(name)}`: {len(scale)} scales don't fit its shape: {shape}")
+        if axis is not None and (not 0 <= axis < len(shape) or shape[axis] != len(scale)):
+            has = f"has {shape[axis]} channels" if 0 <= axis < len(shape) else "it does not have"
+            raise self._error(f"tensor `{clipped(name)}`: {len(scale)} scales for axis {axis}, which {has}: {shape}")
+        if len(zero_point) not in (1, len(scale)):
+            counts = f"{len(zero_point)} zero points for {len(scale)} scales"
+            raise self._error(f"tensor `{clipped(name)}`: one zero point or one for each scale is needed: {counts}")
         return Quantization(scale, np.broadcast_to(zero_point, scale.shape), axis)
 
     def _constant(self, tensor: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
@@ -193,8 +222,7 @@ class _Reader:
 
     def _operators_of(self, index: int) -> tuple[Operator, ...]:
         operator = self._subgraph.Operators(index)
-        code = self._model.OperatorCodes(operator.OpcodeIndex())
-        word = self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM")
+        word = self._word(operator)
         count = len(self._names)
         inputs = tuple(
             self._names[self._tensor(at, count)] for at in self._indices(operator.InputsAsNumpy()) if at != -1
@@ -220,11 +248,14 @@ class _Reader:
         return (read(plain, operator),)
 
     def _refuse_half_quantized(self, operator: Operator) -> None:
-        """Float data with 8-bit weights: the weights alone are quantized."""
+        """8-bit weights for data that is not: numbers of a model whose weights alone are quantized, or int16."""
         types = [self._values[name].type for name in operator.inputs[:2]]
-        if operator.operator in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED") and types[1:] == ["s8"]:
-            why = f"8-bit weights for {types[0]} data (dynamic-range quantization): quantize the activations, too"
-            raise self._place(operator, why)
+        if operator.operator not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED") or types[1:] != ["s8"]:
+            return
+        if types[0] == "s16":
+            raise self._place(operator, "its activations are int16 (int16x8 quantization): quantize them to 8 bits")
+        why = f"8-bit weights for {types[0]} data (dynamic-range quantization): quantize the activations, too"
+        raise self._place(operator, why)
 
     def _conv(self, plain: Operator, operator: Any) -> Operator:
         options = self._options(operator, "Conv2DOptions")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from rpc.errors import DeviceLostError, SessionEndedError, SilentError
+from rpc.errors import DeviceLostError, LateError, SessionEndedError, SilentError
 from rpc.foreign_text import one_line
 
 AGENT_VERSION = 1
@@ -166,7 +166,7 @@ class AgentLink:
         try:
             return self._next(deadline, kind)[1]
         except TimeoutError as error:
-            raise DeviceLostError("the board's agent did not answer in time") from error
+            raise LateError("the board's agent did not answer in time") from error
 
     def _next(self, deadline: float, kinds: bytes) -> tuple[bytes, bytes]:
         """The next message of one of these kinds. Silence counts from now on: before, nobody listened."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 from rpc.agent_bundle import is_of_this_version
 from rpc.agent_link import AgentLink, Stream
 from rpc.board_way import Way
-from rpc.errors import DeviceLostError, DeviceStartError, NotProvisionedError, TrackerError
+from rpc.errors import (
+    DeviceLostError,
+    DeviceStartError,
+    LateError,
+    NoAnswerError,
+    NotProvisionedError,
+    SilentError,
+    TrackerError,
+)
 from rpc.pipe_stream import PipeStream
 from rpc.take_over import agent_by_tracker
 
@@ -46,6 +54,10 @@ def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
 def _no_agent(way: Way, error: Exception) -> DeviceStartError:
     if way.files:
         return TrackerError(f"the agent that was sent to `{way.board.name}` does not answer: {error}")
+    if isinstance(error, LateError | SilentError | TimeoutError):
+        limit_s = way.board.limits.connect_s
+        what = f"it lets `{way.board.user}` in, and its agent said nothing for {limit_s:g} s (limit: connect_s)"
+        return NoAnswerError(f"`{way.board.name}` did not answer in time: {what}")
     return NotProvisionedError(f"no agent answers on `{way.board.name}`: {error}")
 
 

@@ -3,6 +3,7 @@
 RpcError
 ├── DeviceStartError     the device's server did not start or did not greet in time
 │   ├── UnreachableError     nobody answers at the board's address, or no sshd does
+│   ├── NoAnswerError        the board lets the user in, and what it starts there says nothing
 │   ├── NoSshError           paramiko is not installed
 │   ├── HostKeyError         the board shows another host key than the one that is known, or none is known
 │   ├── LoginError           the board does not take the user's key, or the key can't be used
@@ -11,6 +12,7 @@ RpcError
 │   ├── TrackerError         no tracker answers, or it has no free server of the board's key, or that can't be used
 │   └── WrongDeviceError     a bundle is for another device than this one
 ├── DeviceLostError      the server ended, or stopped answering
+│   ├── LateError            the board did not answer before its deadline
 │   ├── SilentError          the board says nothing and takes nothing any more: it is frozen, or its link is dead
 │   └── LeftoverError        a process that a session started could not be ended
 ├── MachineLimitError    this process may have too few files open, or too few addresses
@@ -38,6 +40,10 @@ class DeviceStartError(RpcError):
 
 class UnreachableError(DeviceStartError):
     """Nobody answers at the board's address, or no sshd does."""
+
+
+class NoAnswerError(DeviceStartError):
+    """The board lets the user in, and what it starts there says nothing."""
 
 
 class NoSshError(DeviceStartError):
@@ -70,6 +76,10 @@ class WrongDeviceError(DeviceStartError):
 
 class DeviceLostError(RpcError):
     """The server ended, or stopped answering."""
+
+
+class LateError(DeviceLostError):
+    """The board did not answer before its deadline."""
 
 
 class SilentError(DeviceLostError):

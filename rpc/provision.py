@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rpc.agent_bundle import AGENT, MARK, Bundle, compilers, is_of_this_version, launcher, make_bundle
 from rpc.board_way import LAUNCHER
-from rpc.errors import DeviceLostError, ProvisionError
+from rpc.errors import ProvisionError
 from rpc.inventory import ARCHITECTURES, Board
 from rpc.ssh_connection import SshConnection, public_key_of
 
@@ -222,10 +222,7 @@ def _shell(connection: SshConnection, script: str, given: bytes = b"", limit_s: 
     Raises:
         ProvisionError: it failed; with the last line that it wrote to its standard error.
     """
-    try:
-        ended = connection.run(f"LC_ALL=C exec sh -c {shlex.quote(script)}", time.monotonic() + limit_s, given)
-    except TimeoutError as error:
-        raise DeviceLostError("the board did not answer in time") from error
+    ended = connection.run(f"LC_ALL=C exec sh -c {shlex.quote(script)}", time.monotonic() + limit_s, given)
     if ended.status != 0:
         lines = ended.errors.strip().splitlines() or [f"status {ended.status}"]
         raise ProvisionError(f"a command failed on the board: {lines[-1][:_LONGEST_WORDS]}")

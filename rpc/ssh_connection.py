@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rpc.errors import DeviceLostError, HostKeyError, LoginError, NoSshError, UnreachableError
+from rpc.errors import DeviceLostError, HostKeyError, LateError, LoginError, NoSshError, UnreachableError
 from rpc.foreign_text import last_line, one_line
 from rpc.inventory import Board, is_public_key, public_key_blob
 
@@ -79,24 +79,31 @@ class SshConnection:
         """Run a command to its end.
 
         Raises:
-            DeviceLostError: it took too long, or the connection broke.
+            LateError: it took too long.
+            DeviceLostError: the connection broke.
         """
+        began = time.monotonic()
         out, errors, rest = bytearray(), bytearray(), memoryview(given)
         with self._limited(deadline):
             channel = self._channel(command, deadline)
             channel.setblocking(False)
-            while not channel.exit_status_ready() and not channel.closed:
+            while not channel.exit_status_ready() and not channel.closed and time.monotonic() < deadline:
                 # What it is given may be more than anybody buffers: what it says must be read meanwhile.
                 _drain(channel, out, errors)
-                if rest and channel.send_ready():
-                    rest = rest[channel.send(rest[:_CHUNK]) :]
-                elif time.monotonic() > deadline:
-                    raise DeviceLostError(f"`{self._board.name}` did not finish in time")
-                else:
-                    time.sleep(_LOOK_EVERY_S)
-                if not rest and not channel.eof_sent:
-                    channel.shutdown_write()
+                try:
+                    if rest and channel.send_ready():
+                        rest = rest[channel.send(rest[:_CHUNK]) :]
+                    else:
+                        time.sleep(_LOOK_EVERY_S)
+                    if not rest and not channel.eof_sent:
+                        channel.shutdown_write()
+                except OSError:  # it was closed meanwhile
+                    break
             _drain(channel, out, errors)
+            # Whoever is first ends the wait: this loop, or the limit, which closes the connection.
+            # A closed channel counts as ready, with -1.
+            if channel.exit_status < 0 and time.monotonic() >= deadline:
+                raise self._late(deadline - began)
             status = channel.exit_status if channel.exit_status_ready() else -1
             channel.close()
         return Ended(status, out.decode(errors="replace"), errors.decode(errors="replace"))
@@ -104,14 +111,21 @@ class SshConnection:
     def close(self) -> None:
         self._transport.close()
 
+    def _late(self, limit_s: float) -> LateError:
+        what = f"it lets `{self._board.user}` in, and a command there took over {limit_s:.3g} s"
+        return LateError(f"`{self._board.name}` did not answer in time: {what}")
+
     def _channel(self, command: str, deadline: float) -> paramiko.Channel:
         import paramiko
 
+        began = time.monotonic()
         with self._limited(deadline):
             try:
                 channel = self._transport.open_session(timeout=max(0.1, deadline - time.monotonic()))
                 channel.exec_command(command)
             except (paramiko.SSHException, EOFError, OSError) as error:
+                if time.monotonic() >= deadline:
+                    raise self._late(deadline - began) from error
                 raise DeviceLostError(f"`{self._board.name}` ran no command: {_words(error)}") from error
         return channel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_program import end, int8tune, start
-from onnx_models import MODELS, quantized
+from onnx_models import MODELS, quantized, quantized_layer
 from test_cli_errors import assert_failed
 
 from compiler.compiled_model import CompiledModel
@@ -90,6 +90,22 @@ def test_samples_must_fit(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "small.npy", np.zeros((2, 4, 9, 10), np.float32))
     ended = int8tune("accuracy", model, "--samples", tmp_path / "small.npy", cwd=tmp_path)
     assert_failed(ended, 1, r".*input `x` needs float32 \(samples, 3, 4, 6, 6\): float32 \(2, 4, 9, 10\)")
+
+
+def test_samples_are_described_and_may_lack_a_batch_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "one.onnx"
+    path.write_bytes(quantized_layer(shape=(1, 4, 5, 6)).SerializeToString())
+    told = json.loads(int8tune("accuracy", path, "--seed", "3", "--format", "json", cwd=tmp_path).out)
+    assert told["drawn"]["seed"] == 3
+    assert sum(told["drawn"]["samples"].values()) == told["outputs"][0]["samples"] == 10
+    assert "6 samples drawn with seed 0: 1 noise" in int8tune("accuracy", path, "--count", "6", cwd=tmp_path).err
+    samples = np.random.default_rng(1).standard_normal((3, 1, 4, 5, 6), np.float32)
+    for name, array in (("whole", samples), ("short", samples[:, 0])):
+        np.save(tmp_path / f"{name}.npy", array)
+        ended = int8tune("accuracy", path, "--samples", tmp_path / f"{name}.npy", "--format", "json", cwd=tmp_path)
+        assert ended.code == 0, ended.err
+        told = json.loads(ended.out)
+        assert (told["drawn"], told["outputs"][0]["samples"], told["outputs"][0]["differing"]) == (None, 3, 0)
 
 
 @pytest.mark.parametrize("command", ["compile {model} -o {folder}/model.so", "accuracy {model}", "bench {model}"])

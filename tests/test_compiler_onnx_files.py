@@ -173,7 +173,7 @@ def renamed(model: Any) -> None:
         (constant("x.scale", 1, np.int32), "its scale must be one f32, or one per channel: s32 []"),
         (
             constant("w.scale", [1.0] * 5),
-            "`wd node` (DequantizeLinear): 5 scales don't fit shape [6, 4, 3, 3] on axis 1",
+            "`wd node` (DequantizeLinear): 5 scales for axis 1, which has 4 channels: [6, 4, 3, 3]",
         ),
         (zero_points_of_channels, "layer `conv` (Conv): its weights have 6 zero points, a kernel takes one"),
         (constant("w.scale", [0.01] * 4), "node `conv` (Conv): scales of weights must be those of output channels"),

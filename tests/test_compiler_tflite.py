@@ -149,6 +149,7 @@ def changed(change: Callable[[Any], None]) -> bytes:
 
 
 FLOAT, INT16, INT32, INT4 = 0, 7, 2, 17
+WHILE = 119
 
 
 def set_types(*types: int | None) -> Callable[[Any], None]:
@@ -186,6 +187,17 @@ def with_field(path: str, value: object) -> Callable[[Any], None]:
     return change
 
 
+def with_second_subgraph(model: Any) -> None:
+    """A loop, and the operator that runs it."""
+    first = model.subgraphs[0]
+    model.subgraphs.append(type(first)())
+    first.name, model.subgraphs[1].name = "main", "loop"
+    model.operatorCodes.append(type(model.operatorCodes[0])())
+    model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = WHILE
+    first.operators.append(type(first.operators[0])())
+    first.operators[1].opcodeIndex = 1
+
+
 def as_float(model: Any) -> None:
     set_types(FLOAT, None, None, FLOAT)(model)
 
@@ -198,14 +210,15 @@ def as_float(model: Any) -> None:
             set_types(INT16, None, None, None),
             "(CONV_2D): its data must be 8-bit and quantized, `tensor0` is s16",
         ),
+        (set_types(INT16, None, None, INT16), "(CONV_2D): its activations are int16 (int16x8 quantization)"),
         (as_float, "layer `tensor3` (CONV_2D): 8-bit weights for f32 data (dynamic-range quantization)"),
         (with_field("tensors.0.quantization", None), "`tensor0` is s8 without a scale"),
         (with_field("tensors.1.quantization", None), "`tensor1` is s8 without a scale"),
         (with_field("tensors.3.quantization", None), "its output must have one scale"),
         (with_scale(0, [0.0]), "tensor `tensor0`: scales must be positive and finite: 0"),
         (with_scale(0, [float("nan")]), "tensor `tensor0`: scales must be positive and finite: nan"),
-        (with_scale(1, [1.0, 2.0]), "tensor `tensor1`: 2 scales don't fit its shape: (6, 3, 3, 4)"),
-        (with_scale(1, [1.0] * 6, axis=9), "tensor `tensor1`: 6 scales don't fit its shape"),
+        (with_scale(1, [1.0, 2.0]), "tensor `tensor1`: 2 scales for axis 0, which has 6 channels: (6, 3, 3, 4)"),
+        (with_scale(1, [1.0] * 6, axis=9), "tensor `tensor1`: 6 scales for axis 9, which it does not have: (6,"),
         (with_field("tensors.0.quantization.zeroPoint", [300]), "zero points must be within -128 and 127: 300"),
         (
             with_field("tensors.0.shape", [1, 8, 0, 4]),
@@ -226,7 +239,12 @@ def as_float(model: Any) -> None:
         (with_field("operators.0.inputs", [0, 99, 2]), "an operator names tensor 99 of 4"),
         (with_field("operators.0.inputs", [0]), "it must have data, weights and perhaps a bias: 1 inputs"),
         (with_field("operators.0.outputs", []), "operator 0 (CONV_2D) makes nothing"),
-        (lambda model: model.subgraphs.append(model.subgraphs[0]), "a model must have one subgraph: 2"),
+        (with_field("tensors.0.quantization.zeroPoint", [1, 2]), "is needed: 2 zero points for 1 scales"),
+        (
+            with_second_subgraph,
+            "a model must have one subgraph, not 2: `main`, `loop`; its first one runs others (WHILE)",
+        ),
+        (lambda model: model.subgraphs.clear(), "a model must have one subgraph, not none"),
     ],
 )
 def test_what_is_not_supported_is_named_in_one_line(change: Callable[[Any], None], message: str) -> None:

@@ -358,7 +358,8 @@ def test_tensors_of_other_types_do_no_harm() -> None:
     writer = Writer()
     data, made = writer.input("x", "s8", (2, 6), 0.1, 0), writer.tensor("y", "s8", (3, 4), 0.1, 0)
     for kind in ("f16", "f64", "bool", "s16", "s64"):
-        writer.constant(kind, kind, [1, 0, 1])
+        read = writer.constant(kind, kind, [1, 0, 1])
+        writer.operator("CAST", [read], [writer.tensor(f"{kind} as f32", "f32", (3,))], "Cast", 1)
     writer.operator("RESHAPE", [data], [made], "Reshape", 1)
     graph = read_tflite(writer.model(made), "types")
     assert {graph.values[kind].type for kind in ("f16", "f64", "bool")} == {"f16", "f64", "bool"}

@@ -19,7 +19,7 @@ from boards import CACHE, board_behind, listeners, marked
 from cli_program import int8tune
 from faulty_link import FaultyLink
 from rpc_kernels import Kernels, build_kernels
-from sshd import Sshd, make_key, running_sshd
+from sshd import Sshd, farm_toml, make_key, running_sshd
 
 from results.record import Outcome
 from rpc.board_connection import connect
@@ -27,7 +27,9 @@ from rpc.board_way import Way
 from rpc.errors import (
     DeviceLostError,
     HostKeyError,
+    LateError,
     LoginError,
+    NoAnswerError,
     NotProvisionedError,
     ProvisionError,
     SessionEndedError,
@@ -184,6 +186,32 @@ def test_a_silent_port_is_given_up(board: Board) -> None:
         with pytest.raises(UnreachableError):
             AgentTransport(slow).start()
         assert time.monotonic() - began < 4
+
+
+def test_a_shell_that_says_nothing_is_given_up(board: Board, sshd: Sshd) -> None:
+    """Who logs in is let in, and whatever is started there is never heard of."""
+    sshd.set_authorized('command="sleep 600" KEY')
+    slow = replace(board, limits=replace(board.limits, connect_s=3.0))
+    with pytest.raises(NoAnswerError, match=r"`x86` did not answer in time: .* its agent said nothing for 3 s"):
+        AgentTransport(slow).start()
+    for given in (b"", bytes(8 << 20)):  # more than anybody buffers
+        connection = SshConnection.open(slow, time.monotonic() + 10)
+        with pytest.raises(LateError, match=r"`x86` did not answer in time: .* took over 1 s"):
+            connection.run("true", time.monotonic() + 1, given)
+        connection.close()
+
+
+@pytest.mark.parametrize("command", ["check", pytest.param("provision", marks=pytest.mark.slow)])
+def test_the_program_says_of_a_silent_shell_what_to_try(sshd: Sshd, tmp_path: Path, command: str) -> None:
+    sshd.set_authorized('command="sleep 600" KEY')
+    farm = tmp_path / "farm.toml"
+    farm.write_text(farm_toml(sshd, "limits = { connect_s = 3 }"))
+    ended = int8tune("devices", command, "here", "--inventory", str(farm))
+    sshd.set_authorized("KEY")
+    assert ended.code == 4
+    assert "error: `here` did not answer in time: it lets" in ended.err
+    assert "hint: try it by hand: ssh -i KEY" in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_the_restricted_key_starts_the_agent_and_nothing_else(provisioned: Board, sshd: Sshd, kernels: Kernels) -> None:

@@ -161,6 +161,19 @@ class _Reader:
         self._finish(form.kind, node, ending, inputs, form)
         return True
 
+    def _kernel_reason(self, node: Node) -> str:
+        """Why a convolution or product is none that `_read_kernel` takes."""
+        weight = self._quantizations.constants.get(node.input(1))
+        if weight is None:
+            return "it multiplies two computed values, a kernel takes constant weights"
+        if self._values.activation(node.input(0)) is None:
+            return "its data is not quantized"
+        if weight.quantization is None:
+            return "its weights are not quantized"
+        if node.computes == "MatMul" and weight.array.ndim != 2:
+            return f"its weights must have two axes, these have {weight.array.ndim}: {list(weight.array.shape)}"
+        return "its output is not quantized"
+
     def _bias(self, node: Node, form: KernelForm, data: Quantization) -> str:
         bias = self._quantizations.constants.get(node.input(2))
         assert form.weight.quantization is not None
@@ -232,6 +245,8 @@ class _Reader:
         inputs, output = tuple(self._values.operand(each) for each in node.inputs), self._values.by_name[name]
         if node.computes == "Add":
             return "its summands must be quantized, and of the sum's shape"
+        if node.computes in KERNELS:
+            return self._kernel_reason(node)
         if node.computes not in READ:
             return "no kernel computes it"
         numbers, constants = self._moved_numbers(node), self._quantizations.constants

@@ -171,8 +171,11 @@ def _parameter(file: OnnxFile, node: Node, index: int, what: str, constants: Map
 
 def _axis(file: OnnxFile, node: Node, shape: tuple[int, ...], scales: int) -> int:
     axis = node.attributes.get("axis", 1)
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape) or shape[axis] != scales:
-        raise node_fault(file.name, node, f"{scales} scales don't fit shape {list(shape)} on axis {axis}")
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        raise node_fault(file.name, node, f"{scales} scales for axis {axis}, which it does not have: {list(shape)}")
+    if shape[axis] != scales:
+        what = f"{scales} scales for axis {axis}, which has {shape[axis]} channels: {list(shape)}"
+        raise node_fault(file.name, node, what)
     return axis % len(shape)
 
 

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 SamplesOption = Annotated[
     Path | None,
-    typer.Option("--samples", metavar="FILE", help="Inputs, .npy or .npz, whose first axis counts samples."),
+    typer.Option(
+        "--samples",
+        metavar="FILE",
+        help="Inputs, .npy or .npz, whose first axis counts samples; a batch of 1 may be left out.",
+    ),
 ]
 CountOption = Annotated[
-    int, typer.Option("--count", metavar="N", parser=whole_number, help="Random samples, where no file has any.")
+    int, typer.Option("--count", metavar="N", parser=whole_number, help="Samples to draw, where no file has any.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of random samples.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Seed of drawn samples.")]
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare every layer's output with this library's own reference.")
 ]
@@ -55,19 +59,31 @@ def accuracy(
 
     That is LiteRT with its reference kernels, or ONNX Runtime. Differences are in quantization steps of each output.
 
+    Without --samples, inputs are drawn, in turn: noise, spread evenly over what an input stands for; smooth, as
+    pictures are; constant, at first the lowest, then the highest value; extremes, which are lowest and highest values
+    at random; speckled, which is smooth with some of these; saturated, which is smooth and beyond both ends. Your own
+    samples find more than any of them.
+
     Example: int8tune accuracy mobilenet_v2.tflite --count 100
     """
     from tuner.models.checks import Check, compare_layers, compare_outputs
+    from tuner.models.drawn_samples import statistics_of
 
     if not 1 <= count <= MOST_SAMPLES:
         raise typer.BadParameter(f"--count must be 1 to {MOST_SAMPLES}: {count}")
     check = Check(model, results, log, target, threads, samples, count, seed)
     against, found = compare_layers(check) if layers else compare_outputs(check)
+    statistics = {} if samples else statistics_of(count)
     if form is Format.JSON:
-        emit_json({"model": str(model), "against": against, "outputs": [asdict(each) for each in found]})
+        drawn = {"seed": seed, "samples": statistics} if statistics else None
+        outputs = [asdict(each) for each in found]
+        emit_json({"model": str(model), "against": against, "drawn": drawn, "outputs": outputs})
         return
     emit(aligned([("differ", "of", "largest", "mean", "same first", "output"), *map(_cells, found)], numbers=range(5)))
     differing = sum(each.differing > 0 for each in found)
+    if statistics:
+        kinds = ", ".join(f"{number:,} {name}" for name, number in statistics.items())
+        say(f"{count:,} samples drawn with seed {seed}: {kinds}")
     say(f"{differing} of {len(found)} outputs differ from {against}" if differing else f"all equal to {against}")
 
 

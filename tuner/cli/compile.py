@@ -18,7 +18,7 @@ from tuner.cli.options import (
     TargetOption,
     ThreadsOption,
 )
-from tuner.cli.output import aligned, emit, emit_json, say
+from tuner.cli.output import aligned, emit, emit_json, say, size
 
 if TYPE_CHECKING:
     from compiler.about import About
@@ -60,6 +60,7 @@ def compile_(
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
     from compiler.model import read_model
+    from tuner.cli.waiting import waiting
     from tuner.models.compiling import compile_apart
     from tuner.models.schedules import device_target, schedules_for
 
@@ -68,7 +69,8 @@ def compile_(
     graph = read_model(model)
     chosen = device_target(target, threads)
     schedules = _ranked(graph, chosen, results) if ranked else schedules_for(chosen, results, log)
-    about = compile_apart(graph, chosen, schedules, output)
+    with waiting("starting") as report:
+        about = compile_apart(graph, chosen, schedules, output, report=report)
     if form is Format.JSON:
         calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
         emit_json({"model": about.model, "target": about.target, "library": str(output), "calls": calls})
@@ -80,9 +82,11 @@ def compile_(
 
 def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
     from results.report.format import milliseconds
+    from tuner.cli.waiting import waiting
     from tuner.models.ranking import MIXTURE, rank_on_this_machine
 
-    ranking = rank_on_this_machine(graph, target, results)
+    with waiting("starting") as report:
+        ranking = rank_on_this_machine(graph, target, results, report)
     for name, time_s in ranking.times_s.items():
         predicted = f", predicted {milliseconds(ranking.predicted_s)} ms" if name == MIXTURE else ""
         say(f"{milliseconds(time_s):>8} ms  {name}{predicted}{', which stays' if name == ranking.best.name else ''}")
@@ -95,7 +99,7 @@ def _say_summary(about: About, output: Path) -> None:
     sources = ", ".join(f"{count} by {source}" for source, count in sorted(counts.items()))
     layers = f"{sum(counts.values())} layers ({sources})" if sources else "no layers"
     say(f"{about.model}: {layers}, {others} other operators, for {about.target}")
-    say(f"written  {output} ({output.stat().st_size / 2**20:.1f} MiB)")
+    say(f"written  {output} ({size(output.stat().st_size)})")
 
 
 def _cells(call: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -41,8 +41,10 @@ from rpc.errors import (
     HostKeyError,
     InventoryError,
     JournalError,
+    LateError,
     LoginError,
     MachineLimitError,
+    NoAnswerError,
     NoGpuError,
     NoSshError,
     NotProvisionedError,
@@ -99,6 +101,8 @@ class Failure:
 
 # Of Dask, which listens on all interfaces of a machine without them.
 _ON_LOOPBACK = "--host 127.0.0.1 --dashboard-address 127.0.0.1:0 --no-dashboard"
+_BY_HAND = "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"
+
 # An exception has the entry of its own class, or of the nearest base that has one.
 FAILURES: dict[type[BaseException], Failure] = {
     UnknownNetworkError: Failure(USAGE, "see the layers of a network: int8tune layers resnet50"),
@@ -153,7 +157,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     ),
     NoSshError: Failure(NO_DEVICE, "install it: pip install 'int8tune[farm]'"),
     HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
-    LoginError: Failure(NO_DEVICE, "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"),
+    NoAnswerError: Failure(NO_DEVICE, _BY_HAND),
+    LateError: Failure(NO_DEVICE, _BY_HAND),
+    LoginError: Failure(NO_DEVICE, _BY_HAND),
     NoGpuError: Failure(NO_DEVICE, "see the driver and its GPUs: nvidia-smi"),
     NotProvisionedError: Failure(NO_DEVICE, "make it ready: int8tune devices provision BOARD --upgrade"),
     TrackerError: Failure(

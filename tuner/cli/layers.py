@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +12,8 @@ from tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument
 from tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from compiler.graph import Graph
+    from compiler.network import Network
     from schedules.target import Target
     from schedules.workload import Workload
 
@@ -26,14 +30,14 @@ def layers(
 ) -> None:
     """Show a network's int8 layers and their templates.
 
-    Of a model, those are the layers that it computes on 8-bit integers.
+    Of a model, those are the layers that it computes on 8-bit integers; what keeps it from being compiled is said, too.
 
     Example: int8tune layers mobilenet_v2.tflite --target generic
     """
-    from compiler.network_file import load_network
+    from compiler.obstacles import obstacle_lines
     from tuner.local_target import target_to_look_at
 
-    found = load_network(network)
+    found, graph = _loaded(network)
     chosen = target_to_look_at(target)
     rows = [
         {
@@ -46,13 +50,37 @@ def layers(
         for layer in found.layers
     ]
     if form is Format.JSON:
-        emit_json({"network": found.name, "target": chosen.profile, "macs": found.macs, "layers": rows})
+        obstacles = {} if graph is None else _obstacles(graph)
+        emit_json({"network": found.name, "target": chosen.profile, "macs": found.macs, "layers": rows, **obstacles})
         return
     emit(aligned([("runs", "MACs", "template", "workload"), *map(_cells, rows)], numbers=(0, 1)))
     if verbose:
         emit("\n" + "\n".join(line for row in rows for line in _reasons(row)))
     runs = sum(layer.count for layer in found.layers)
     say(f"{found.name} on {chosen.profile}: {runs:,} layers, {len(rows)} distinct, {short(found.macs)} multiply-adds")
+    if graph is not None:
+        for line in obstacle_lines(graph):
+            say(line)
+
+
+def _loaded(network: str) -> tuple[Network, Graph | None]:
+    """A network; with the graph that it was read from, if it is a model."""
+    from compiler.network_file import is_model, load_network
+
+    if not is_model(network):
+        return load_network(network), None
+    from compiler.model import read_model
+    from compiler.quantized_layers import network_of
+
+    graph = read_model(Path(network))
+    return network_of(graph), graph
+
+
+def _obstacles(graph: Graph) -> dict[str, Any]:
+    """What keeps a model from being compiled, as `--format json` has it."""
+    from compiler.obstacles import int8_share, obstacles
+
+    return {"int8_share": int8_share(graph), "obstacles": [asdict(each) for each in obstacles(graph)]}
 
 
 def short(count: int) -> str:

@@ -64,6 +64,11 @@ def stdout_columns() -> int:
     return shutil.get_terminal_size((PAGE_COLUMNS, 24)).columns if sys.stdout.isatty() else PAGE_COLUMNS
 
 
+def size(count: int) -> str:
+    """A number of bytes, such as `2.4 MiB`; in KiB below a tenth of a MiB."""
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 / 10 else f"{count / 2**10:.1f} KiB"
+
+
 def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
     """Rows in columns two spaces apart, the columns at positions `numbers` aligned right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Samples and outputs of models: files of arrays, and random samples."""
+"""Samples and outputs of models: files of arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import IO
 
 import numpy as np
 
-from compiler.graph import DTYPES, Graph, Kind, Value
+from compiler.graph import DTYPES, Value
 from compiler.program import Array
 from compiler.strict_json import clipped
 from results.text import printable
-from schedules.numerics import RANGES
 from tuner.errors import SamplesError
 
 MOST_BYTES = 1 << 30
@@ -37,28 +36,26 @@ def read_arrays(path: Path) -> list[Array]:
 def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
     """A user's samples for a model's inputs, whose first axis counts them.
 
-    The file is one array (`.npy`), or an archive (`.npz`) with an array for each input, called like it.
+    The file is one array (`.npy`), or an archive (`.npz`) with an array for each input, called like it. Where the
+    first axis of an input, its batch, is 1, samples may lack it.
 
     Raises:
         SamplesError: it can't be read, or does not fit the inputs.
     """
+    arrays = _arrays_of(path, inputs)
+    samples = [_fitted(path, value, arrays.get(value.name)) for value in inputs]
+    if len({len(array) for array in samples}) > 1:
+        raise SamplesError(printable(f"{path}: inputs must have equally many samples: {[len(a) for a in samples]}"))
+    return samples
+
+
+def _arrays_of(path: Path, inputs: Sequence[Value]) -> dict[str, Array]:
     try:
-        arrays = _read_named(path, [value.name for value in inputs])
+        return _read_named(path, [value.name for value in inputs])
     except OSError as error:
         raise SamplesError(printable(f"{path}: {error.strerror or 'no array of NumPy'}")) from None
     except Exception as error:  # the parsers of archives and headers raise whatever the damage leads to
         raise SamplesError(printable(f"{path}: no array of NumPy's: {clipped(' '.join(str(error).split()))}")) from None
-    samples = []
-    for value in inputs:
-        array, dtype = arrays.get(value.name), np.dtype(DTYPES[value.type])
-        if array is None or array.dtype != dtype or array.shape[1:] != value.shape or not len(array):
-            have = "none" if array is None else f"{array.dtype} {array.shape}"
-            want = f"{dtype} (samples, {', '.join(map(str, value.shape))})"
-            raise SamplesError(printable(f"{path}: input `{clipped(value.name)}` needs {want}: {have}"))
-        samples.append(array)
-    if len({len(array) for array in samples}) > 1:
-        raise SamplesError(printable(f"{path}: inputs must have equally many samples: {[len(a) for a in samples]}"))
-    return samples
 
 
 def _read_named(path: Path, names: Sequence[str]) -> dict[str, Array]:
@@ -103,28 +100,12 @@ def _read_array(file: IO[bytes]) -> Array:
     return array.reshape(shape, order="F" if is_fortran else "C")
 
 
-def random_samples(graph: Graph, count: int, seed: int) -> list[Array]:
-    """Samples whose values are spread evenly over what each input can stand for."""
-    rng = np.random.default_rng(seed)
-    return [_random(graph, graph.values[name], count, rng) for name in graph.inputs]
-
-
-def _random(graph: Graph, value: Value, count: int, rng: np.random.Generator) -> Array:
-    dtype, shape = DTYPES[value.type], (count, *value.shape)
-    if value.type in RANGES:
-        low, high = RANGES[value.type]
-        return rng.integers(low, high + 1, shape).astype(dtype)
-    low_real, high_real = _range(graph, value)
-    return rng.uniform(low_real, high_real, shape).astype(dtype)
-
-
-def _range(graph: Graph, value: Value) -> tuple[float, float]:
-    """The range of numbers that the model keeps apart: that of what it quantizes the input to."""
-    for operator in graph.operators:
-        if operator.kind is Kind.QUANTIZE and value.name in operator.inputs:
-            made = graph.values[operator.outputs[0]]
-            assert made.quantization is not None
-            scale, zero_point = float(made.quantization.scale[0]), int(made.quantization.zero_point[0])
-            low, high = RANGES[made.type]
-            return scale * (low - zero_point), scale * (high - zero_point)
-    return -1.0, 1.0
+def _fitted(path: Path, value: Value, array: Array | None) -> Array:
+    """The samples of one input, with its batch."""
+    dtype = np.dtype(DTYPES[value.type])
+    shapes = [value.shape, value.shape[1:]] if value.shape[:1] == (1,) else [value.shape]
+    if array is None or array.dtype != dtype or not array.ndim or array.shape[1:] not in shapes or not len(array):
+        have = "none" if array is None else f"{array.dtype} {array.shape}"
+        want = " or ".join(f"({', '.join(map(str, ('samples', *shape)))})" for shape in shapes)
+        raise SamplesError(printable(f"{path}: input `{clipped(value.name)}` needs {dtype} {want}: {have}"))
+    return array.reshape(len(array), *value.shape)

@@ -20,8 +20,9 @@ from tuner.bench.peers.registry import missing_distributions
 from tuner.cores import measuring_and_build_cores
 from tuner.errors import BenchError, NoPeersError
 from tuner.models.accuracy import Difference, differences
-from tuner.models.arrays import random_samples, read_samples
+from tuner.models.arrays import read_samples
 from tuner.models.compiling import compile_apart
+from tuner.models.drawn_samples import drawn_samples
 from tuner.models.race import Entry, Seat, seats
 from tuner.models.runtimes import OWN, REFERENCES
 from tuner.models.schedules import device_target, schedules_for
@@ -37,7 +38,7 @@ class Check:
     Attributes:
         log: a best log, or None for the records in `results`.
         profile: of the target; the best for this CPU if None.
-        samples: a file of them, or None for `count` random ones.
+        samples: a file of them, or None for `count` that are drawn.
     """
 
     model: Path
@@ -106,7 +107,7 @@ def samples_of(check: Check, graph: Graph) -> list[Array]:
         SamplesError: the file of samples can't be read, or does not fit the model.
     """
     if check.samples is None:
-        return random_samples(graph, check.count, check.seed)
+        return drawn_samples(graph, check.count, check.seed)
     return read_samples(check.samples, [graph.values[name] for name in graph.inputs])
 
 

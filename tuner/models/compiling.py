@@ -14,6 +14,7 @@ from compiler.about import About, read_about
 from compiler.errors import CompilerDiedError, ModelError, NoLinkerError
 from compiler.graph import Graph
 from compiler.replacing import replaced
+from compiler.report import Report, ignore
 from compiler.schedule_choice import Chooser
 from results.errors import ExportError
 from rpc import framing, processes
@@ -24,34 +25,45 @@ from schedules.target import Target
 LIMIT_S = 1800.0
 END_LIMIT_S = 2.0
 SEND_LIMIT_S = 10.0
+REPORT_EVERY_S = 0.25
 _LONGEST_TAIL = 300
 _EXPECTED = {kind.__name__: kind for kind in (ModelError, NoLinkerError, ExportError, WorkloadError)}
 
 
-def compile_apart(graph: Graph, target: Target, schedules: Chooser, library: Path, limit_s: float = LIMIT_S) -> About:
+def compile_apart(
+    graph: Graph,
+    target: Target,
+    schedules: Chooser,
+    library: Path,
+    limit_s: float = LIMIT_S,
+    report: Report = ignore,
+) -> About:
     """Write the compiled model of a graph; what it says of itself.
 
     Raises:
-        ModelError: an operator that nothing computes; the message names it.
+        ModelError: operators that nothing computes; the message names all.
         NoLinkerError: nothing is there to link with.
         ExportError: the file can't be written.
         CompilerDiedError: the compiler ended before it was done, or took longer than `limit_s`.
+
+    Args:
+        report: told how far it is, every `REPORT_EVERY_S` at least, in this process.
     """
 
-    def compile_to(made: Path) -> str:
+    def compile_to(made: Path, tell: Report) -> str:
         from compiler.compile import compile_model
 
-        return compile_model(graph, target, schedules, made)
+        return compile_model(graph, target, schedules, made, tell)
 
     with replaced(library) as made:
-        answer = _ask_child(lambda: compile_to(made), limit_s)
+        answer = _ask_child(lambda tell: compile_to(made, tell), limit_s, report)
         if "error" in answer:
             text = str(answer["text"]).replace(str(made), str(library))
             raise _EXPECTED[str(answer["error"])](text)
     return read_about(str(answer["about"]))
 
 
-def _ask_child(work: Callable[[], str], limit_s: float) -> dict[str, object]:
+def _ask_child(work: Callable[[Report], str], limit_s: float, report: Report) -> dict[str, object]:
     """The answer of a forked process, which is gone at the end with everything it started."""
     ours, theirs = socket.socketpair()
     stderr, parent = os.memfd_create("stderr"), os.getpid()
@@ -60,7 +72,7 @@ def _ask_child(work: Callable[[], str], limit_s: float) -> dict[str, object]:
         _live(work, theirs, stderr, parent)
     theirs.close()
     try:
-        return framing.receive(ours, time.monotonic() + limit_s)
+        return _answer_of(ours, time.monotonic() + limit_s, report)
     except TimeoutError:
         raise CompilerDiedError(f"the compiler was not done after {limit_s:g} s") from None
     except DeviceLostError:
@@ -77,7 +89,24 @@ def _ask_child(work: Callable[[], str], limit_s: float) -> dict[str, object]:
         os.close(stderr)
 
 
-def _live(work: Callable[[], str], sock: socket.socket, stderr: int, parent: int) -> NoReturn:
+def _answer_of(sock: socket.socket, deadline: float, report: Report) -> dict[str, object]:
+    """The child's last message; those before say how far it is, which is reported again and again until the next."""
+    state: tuple[str, int, int] = ("starting", 0, 1)
+    while True:
+        report(*state)
+        until = min(deadline, time.monotonic() + REPORT_EVERY_S)
+        if not framing.wait_readable([sock.fileno()], until) and until < deadline:
+            continue
+        message = framing.receive(sock, deadline)
+        if "doing" not in message:
+            return message
+        done, total = message["done"], message["total"]
+        assert isinstance(done, int)
+        assert isinstance(total, int)
+        state = str(message["doing"]), done, total
+
+
+def _live(work: Callable[[Report], str], sock: socket.socket, stderr: int, parent: int) -> NoReturn:
     """The child's whole life: out of reach of the terminal's signals, and gone when its parent is."""
     try:
         os.setsid()
@@ -85,15 +114,19 @@ def _live(work: Callable[[], str], sock: socket.socket, stderr: int, parent: int
         processes.signal_when_parent_ends(signal.SIGKILL)
         if os.getppid() == parent:
             os.dup2(stderr, 2)
-            framing.send(sock, _answer(work), time.monotonic() + SEND_LIMIT_S)
+            framing.send(sock, _answer(work, sock), time.monotonic() + SEND_LIMIT_S)
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}".encode())
     finally:
         os._exit(1)
 
 
-def _answer(work: Callable[[], str]) -> dict[str, object]:
+def _answer(work: Callable[[Report], str], sock: socket.socket) -> dict[str, object]:
+    def tell(doing: str, done: int, total: int) -> None:
+        message = {"doing": doing, "done": done, "total": total}
+        framing.send(sock, message, time.monotonic() + SEND_LIMIT_S)
+
     try:
-        return {"about": work()}
+        return {"about": work(tell)}
     except tuple(_EXPECTED.values()) as error:
         return {"error": type(error).__name__, "text": str(error)}

@@ -21,6 +21,7 @@ from compiler.file_layout import with_file_layouts
 from compiler.graph import Graph
 from compiler.program import Array
 from compiler.quantized_layers import quantized_layers
+from compiler.report import Report, ignore
 from compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
 from results.base import Store
 from results.drift import fastest_first
@@ -34,8 +35,9 @@ from tuner.bench.contestant import Contestant, Contestants
 from tuner.cores import bound_to, measuring_and_build_cores
 from tuner.errors import BenchError
 from tuner.folders import STORE_FILE
-from tuner.models.arrays import random_samples, read_arrays, write_arrays
+from tuner.models.arrays import read_arrays, write_arrays
 from tuner.models.compiling import compile_apart
+from tuner.models.drawn_samples import drawn_samples
 from tuner.models.race import WORKER
 from tuner.models.runtimes import OWN
 from tuner.publish import open_records
@@ -84,7 +86,7 @@ def candidates(store: Store | None, graph: Graph, target: Target) -> dict[Worklo
     return found
 
 
-def rank_on_this_machine(graph: Graph, target: Target, results: Path) -> Ranking:
+def rank_on_this_machine(graph: Graph, target: Target, results: Path, report: Report = ignore) -> Ranking:
     """Rank the schedules in the records of a folder, on the cores that measure.
 
     Raises:
@@ -92,12 +94,12 @@ def rank_on_this_machine(graph: Graph, target: Target, results: Path) -> Ranking
         BenchError: a variant failed.
     """
     cores, building = measuring_and_build_cores(target.threads)
-    sample = [array[0] for array in random_samples(with_file_layouts(graph), 1, 0)]
+    sample = [array[0] for array in drawn_samples(with_file_layouts(graph), 1, 0)]
     with ExitStack() as stack:
         store = stack.enter_context(open_records(results)) if (results / STORE_FILE).exists() else None
         folder = stack.enter_context(work_folder(results, "ranking"))
         stack.enter_context(bound_to(building))
-        return rank(graph, target, candidates(store, graph, target), cores, sample, folder)
+        return rank(graph, target, candidates(store, graph, target), cores, sample, folder, report)
 
 
 def rank(
@@ -107,6 +109,7 @@ def rank(
     cores: Sequence[int],
     sample: Sequence[Array],
     folder: Path,
+    report: Report = ignore,
 ) -> Ranking:
     """Compile the variants into the folder, profile them, and race the best mixture with them.
 
@@ -122,10 +125,11 @@ def rank(
     variants = []
     for place in range(depth):
         chosen = Chosen({workload: each[min(place, len(each) - 1)] for workload, each in choices.items()})
-        variants.append(_variant(graph, target, chosen, f"choice {place}" if place else DEFAULTS, folder))
+        variants.append(_variant(graph, target, chosen, f"choice {place}" if place else DEFAULTS, folder, report))
     write_arrays(folder / "samples.npz", [array[None] for array in sample])
     with Contestants(WORKER) as contestants:
         seats = [contestants.add(cores, OWN.name) for _ in variants]
+        report("profiling", 0, 1)
         times_s = [
             _profile(seat, variant, folder)
             for _ in range(ROUNDS)
@@ -134,9 +138,10 @@ def rank(
         totals_s = _totals(variants, [times_s[index :: len(variants)] for index in range(len(variants))])
         best = {workload: min(by_variant, key=by_variant.__getitem__) for workload, by_variant in totals_s.items()}
         mixture = Chosen({workload: variants[index].chosen.choose(workload) for workload, index in best.items()})
-        variants.append(_variant(graph, target, mixture, MIXTURE, folder))
+        variants.append(_variant(graph, target, mixture, MIXTURE, folder, report))
         seats.append(contestants.add(cores, OWN.name))
         _load(seats[-1], variants[-1], folder, {})
+        report("timing", 0, 1)
         raced, _ = time_in_turn(seats, TIMING)
     medians = {variant.name: median(values) for variant, values in zip(variants, raced, strict=True)}
     fastest = min(variants, key=lambda variant: medians[variant.name])
@@ -158,9 +163,12 @@ def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
     return [choice for choice in choices if choice is not None]
 
 
-def _variant(graph: Graph, target: Target, chosen: Chosen, name: str, folder: Path) -> Variant:
+def _variant(graph: Graph, target: Target, chosen: Chosen, name: str, folder: Path, report: Report) -> Variant:
+    def report_of_it(doing: str, done: int, total: int) -> None:
+        report(f"{name}: {doing}", done, total)
+
     library = folder / f"{name.replace(' ', '-')}.so"
-    return Variant(name, chosen, compile_apart(graph, target, chosen, library), library)
+    return Variant(name, chosen, compile_apart(graph, target, chosen, library, report=report_of_it), library)
 
 
 def _profile(seat: Contestant, variant: Variant, folder: Path) -> Array:

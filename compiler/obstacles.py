@@ -1,0 +1,126 @@
+"""What keeps a model from being compiled: its operators that nothing computes, and how much of its work they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from compiler.errors import MAX_FAULTS_SHOWN, ModelError
+from compiler.graph import Graph, Kind, Operator, Value
+from compiler.quantized_layers import quantized_layers
+from compiler.strict_json import clipped
+from results.text import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Operators of one kind that nothing computes, for one reason.
+
+    Attributes:
+        operator: what the file calls it, such as `LayerNormalization`.
+        layers: names of them, in the order in which they run.
+    """
+
+    operator: str
+    reason: str
+    layers: tuple[str, ...]
+
+
+def obstacles(graph: Graph) -> tuple[Obstacle, ...]:
+    """Every kind of obstacle, the most frequent first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for operator in graph.operators:
+        if operator.kind is Kind.OTHER:
+            layers = found.setdefault((operator.operator, str(operator.attributes["reason"])), [])
+            layers.append(operator.layers[0] if operator.layers else operator.outputs[0])
+    made = [Obstacle(*key, tuple(layers)) for key, layers in found.items()]
+    return tuple(sorted(made, key=lambda obstacle: -len(obstacle.layers)))
+
+
+def obstacle_lines(graph: Graph) -> list[str]:
+    """A line that says how many operators can't be compiled and how much that leaves, then one for each kind."""
+    found = obstacles(graph)
+    count = sum(len(obstacle.layers) for obstacle in found)
+    if not count:
+        return []
+    first = f"{graph.name}: {count:,} of {len(graph.operators):,} operators can't be compiled"
+    share = int8_share(graph)
+    if share is not None:
+        first += f"; int8 layers are {share:.1%} of its multiply-adds"
+    lines = [first, *map(_line, found[:MAX_FAULTS_SHOWN])]
+    if len(found) > MAX_FAULTS_SHOWN:
+        lines.append(f"and {len(found) - MAX_FAULTS_SHOWN:,} more kinds")
+    return [printable(line) for line in lines]
+
+
+def refuse_obstacles(graph: Graph) -> None:
+    """Raise where something keeps the model from being compiled.
+
+    Raises:
+        ModelError: with all that keeps it, in several lines.
+    """
+    if lines := obstacle_lines(graph):
+        raise ModelError("\n".join(lines))
+
+
+def int8_share(graph: Graph) -> float | None:
+    """The share of a model's multiply-adds that int8 layers have; None where it has none at all.
+
+    Counted besides are products and convolutions that nothing computes; of recurrent ones, one step.
+    """
+    layers = sum(layer.workload.macs for layer in quantized_layers(graph))
+    others = sum(_macs(graph.values, operator) for operator in graph.operators if operator.kind is Kind.OTHER)
+    return layers / (layers + others) if layers + others else None
+
+
+def _line(obstacle: Obstacle) -> str:
+    first = f"`{clipped(obstacle.layers[0])}`"
+    where = first if len(obstacle.layers) == 1 else f"the first is {first}"
+    return f"{len(obstacle.layers):,} {clipped(obstacle.operator)}: {obstacle.reason}; {where}"
+
+
+def _macs(values: Mapping[str, Value], operator: Operator) -> int:
+    count = _COUNTS.get(operator.operator)
+    inputs = [values[name] for name in operator.inputs if name in values]
+    if count is None or len(inputs) < 2 or operator.outputs[0] not in values:
+        return 0
+    return count(inputs, values[operator.outputs[0]])
+
+
+def _size(value: Value) -> int:
+    return math.prod(value.shape)
+
+
+def _product(inputs: list[Value], output: Value) -> int:
+    return _size(output) * (inputs[0].shape[-1] if inputs[0].shape else 1)
+
+
+def _convolution(inputs: list[Value], output: Value) -> int:
+    return _size(output) * _size(inputs[1]) // max(inputs[1].shape[:1] or (1,))
+
+
+def _depthwise(inputs: list[Value], output: Value) -> int:
+    return _size(output) * math.prod(inputs[1].shape[1:3])
+
+
+def _transposed_of_onnx(inputs: list[Value], _output: Value) -> int:
+    return _size(inputs[0]) * _size(inputs[1]) // max(inputs[1].shape[:1] or (1,))
+
+
+def _transposed_of_tflite(inputs: list[Value], _output: Value) -> int:
+    return _size(inputs[-1]) * _size(inputs[1]) // max(inputs[1].shape[-1:] or (1,))
+
+
+def _recurrent(inputs: list[Value], _output: Value) -> int:
+    return sum(_size(value) for value in inputs if value.constant is not None and len(value.shape) > 1)
+
+
+_COUNTS: dict[str, Callable[[list[Value], Value], int]] = {
+    **dict.fromkeys(("MatMul", "Gemm", "QLinearMatMul", "QGemm", "BATCH_MATMUL", "FULLY_CONNECTED"), _product),
+    **dict.fromkeys(("Conv", "QLinearConv", "CONV_2D", "CONV_3D"), _convolution),
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "ConvTranspose": _transposed_of_onnx,
+    "TRANSPOSE_CONV": _transposed_of_tflite,
+    **dict.fromkeys(("LSTM", "GRU", "RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF"), _recurrent),
+}

@@ -1,0 +1,126 @@
+"""Samples that are drawn where a user gives none: several statistics, because each one misses faults that others show.
+
+Of noise, a deep layer sees little but averages. In smooth samples, as in pictures, the values of a window are alike.
+Constant and saturated ones take sums to their ends. Of extremes, the two summands of an addition make the most
+different pairs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.graph import DTYPES, Graph, Kind, Value
+from compiler.program import Array
+from schedules.numerics import RANGES
+
+FloatArray = npt.NDArray[np.float64]
+# Contrast of saturated samples: a quarter of what they vary by is within the range.
+CONTRAST = 4.0
+SPECKLED_SHARE = 0.1
+
+
+def drawn_samples(graph: Graph, count: int, seed: int) -> list[Array]:
+    """One array for each input, whose first axis counts samples; the first few are those of any larger count."""
+    return [
+        np.stack([_sample(graph, graph.values[name], seed, place, index) for index in range(count)])
+        for place, name in enumerate(graph.inputs)
+    ]
+
+
+def statistics_of(count: int) -> dict[str, int]:
+    """How many of so many samples have each statistic."""
+    return dict(Counter(list(STATISTICS)[index % len(STATISTICS)] for index in range(count)))
+
+
+def _sample(graph: Graph, value: Value, seed: int, place: int, index: int) -> Array:
+    draw = list(STATISTICS.values())[index % len(STATISTICS)]
+    levels = draw(np.random.default_rng([seed, place, index]), value.shape, index // len(STATISTICS))
+    dtype = DTYPES[value.type]
+    if value.type in RANGES:
+        low, high = RANGES[value.type]
+        return np.clip(np.floor(low + levels * (high - low + 1)), low, high).astype(dtype)
+    least, most = _range(graph, value)
+    return (least + levels * (most - least)).astype(dtype)
+
+
+# Statistics: levels from 0, which is the lowest value that an input stands for, to 1; numbers may be beyond, integers
+# stay within their type.
+
+
+def _noise(rng: np.random.Generator, shape: Sequence[int], _round: int) -> FloatArray:
+    return rng.uniform(size=shape)
+
+
+def _smooth(rng: np.random.Generator, shape: Sequence[int], _round: int) -> FloatArray:
+    """Noise of low frequency on every axis, half as much of each frequency as of half of it, from end to end."""
+    made: FloatArray = np.zeros(tuple(shape))
+    knots = 2
+    while True:
+        made = made + _interpolated(rng, shape, knots) / knots
+        if knots >= max(shape, default=1):
+            break
+        knots *= 2
+    least, most = made.min(), made.max()
+    return (made - least) / (most - least) if most > least else np.full(tuple(shape), 0.5)
+
+
+def _constant(rng: np.random.Generator, shape: Sequence[int], round_: int) -> FloatArray:
+    """The lowest, then the highest value, then any."""
+    return np.full(tuple(shape), (0.0, 1.0)[round_] if round_ < 2 else rng.uniform())
+
+
+def _extremes(rng: np.random.Generator, shape: Sequence[int], round_: int) -> FloatArray:
+    """Lowest and highest values, alone, then in blocks of 2, 4 and 8 on every axis."""
+    block = 1 << round_ % 4
+    made: FloatArray = rng.integers(0, 2, [-(-extent // block) for extent in shape]).astype(np.float64)
+    for axis, extent in enumerate(shape):
+        made = np.take(made, np.arange(extent) // block, axis)
+    return made
+
+
+def _speckled(rng: np.random.Generator, shape: Sequence[int], round_: int) -> FloatArray:
+    """Smooth, with lowest and highest values in between."""
+    ends = rng.integers(0, 2, shape).astype(np.float64)
+    return np.where(rng.uniform(size=shape) < SPECKLED_SHARE, ends, _smooth(rng, shape, round_))
+
+
+def _saturated(rng: np.random.Generator, shape: Sequence[int], round_: int) -> FloatArray:
+    return 0.5 + CONTRAST * (_smooth(rng, shape, round_) - 0.5)
+
+
+STATISTICS: dict[str, Callable[[np.random.Generator, Sequence[int], int], FloatArray]] = {
+    "noise": _noise,
+    "smooth": _smooth,
+    "constant": _constant,
+    "extremes": _extremes,
+    "speckled": _speckled,
+    "saturated": _saturated,
+}
+
+
+def _interpolated(rng: np.random.Generator, shape: Sequence[int], knots: int) -> FloatArray:
+    """Normal noise at so many places of each axis, linear in between."""
+    made: FloatArray = rng.standard_normal([min(extent, knots) for extent in shape])
+    for axis, extent in enumerate(shape):
+        if made.shape[axis] < extent:
+            places = np.linspace(0.0, made.shape[axis] - 1, extent)
+            before = np.minimum(places.astype(np.int64), made.shape[axis] - 2)
+            part = (places - before).reshape([-1 if each == axis else 1 for each in range(made.ndim)])
+            made = np.take(made, before, axis) * (1 - part) + np.take(made, before + 1, axis) * part
+    return made
+
+
+def _range(graph: Graph, value: Value) -> tuple[float, float]:
+    """The range of numbers that the model keeps apart: that of what it quantizes the input to."""
+    for operator in graph.operators:
+        if operator.kind is Kind.QUANTIZE and value.name in operator.inputs:
+            made = graph.values[operator.outputs[0]]
+            assert made.quantization is not None
+            scale, zero_point = float(made.quantization.scale[0]), int(made.quantization.zero_point[0])
+            low, high = RANGES[made.type]
+            return scale * (low - zero_point), scale * (high - zero_point)
+    return -1.0, 1.0
