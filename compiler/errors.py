@@ -2,6 +2,7 @@
 
 CompilerError
 ├── UnknownNetworkError  a name that no network of this package has
+├── BatchError           a batch of more inputs than anybody needs, or of none
 ├── LayerTableError      a layer table that can't be read, or has faults
 ├── ModelError           a model that can't be read, or has something that is not supported
 ├── CompiledModelError   a compiled model that can't be loaded, or can't run here or on these values
@@ -24,6 +25,10 @@ class CompilerError(Exception):
 
 class UnknownNetworkError(CompilerError):
     """A name that no network of this package has."""
+
+
+class BatchError(CompilerError):
+    """A batch of more inputs than anybody needs, or of none."""
 
 
 class ModelError(CompilerError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from compiler.errors import CudaCompileError, NoCudaCompilerError
@@ -22,6 +22,8 @@ OPTIONS = ("--std=c++17", "--fmad=false", "--ptxas-options=--register-usage-leve
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 # Where matrices begin that are read from shared memory with the widest swizzle.
 ALIGNMENT = 1024
+# How ptxas, the part that makes machine code, tells what it did to a kernel that its author may not have wanted.
+_ADVICE = re.compile(r"^ptxas \w+ *: *(\(C\d+\).*?)\s*$", re.MULTILINE)
 _SHARED = re.compile(r"extern __shared__ __align__\(\d+\)")
 # What TVM includes of NVIDIA's headers is some names of types; NVRTC knows the instructions without a header.
 _HEADERS = {
@@ -42,8 +44,12 @@ template <bool, class A, class B> struct conditional;
 }
 
 
-def compile_cubin(source: str, arch: str) -> bytes:
+def compile_cubin(source: str, arch: str, advise: Callable[[str], None] = lambda _: None) -> bytes:
     """The machine code of CUDA C++ for an architecture, such as `sm_80`.
+
+    Args:
+        advise: told what the compiler says of code that will be slow, line by line, such as `(C7515) Potential
+            Performance Loss: wgmma.mma_async instructions are serialized due to ...`.
 
     Raises:
         NoCudaCompilerError: NVRTC is not installed.
@@ -58,8 +64,11 @@ def compile_cubin(source: str, arch: str) -> bytes:
     try:
         options = [f"--gpu-architecture={arch}".encode(), *(option.encode() for option in OPTIONS)]
         result = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        log = _text(library, program, "ProgramLog").decode(errors="replace")
         if result:
-            raise CudaCompileError(_first_error(_text(library, program, "ProgramLog").decode(), arch))
+            raise CudaCompileError(_first_error(log, arch))
+        for line in _ADVICE.findall(log):
+            advise(line)
         return _text(library, program, "CUBIN")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))

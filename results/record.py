@@ -34,6 +34,11 @@ ESTIMATED_BY = "estimated_by"
 """In the environment of a record, the model that an estimate comes from."""
 
 
+ADVICE = "advice_"
+"""Among what was observed of a trial, the beginning of names such as `advice_C7515`: how often a GPU's compiler said
+by this code that it makes the kernel slow."""
+
+
 class CacheMode(StrEnum):
     """Where a kernel finds its data and weights when it is timed. Times of one mode say nothing about the other's.
 

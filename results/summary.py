@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from results.base import Store
@@ -12,7 +12,7 @@ from results.contest import Contest, contests
 from results.drift import cost
 from results.errors import StoreError
 from results.label import layer_label
-from results.record import ESTIMATED_BY, Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
+from results.record import ADVICE, ESTIMATED_BY, Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
 from results.stats import Speedup, median, spread
 
 
@@ -140,6 +140,7 @@ class CampaignSummary:
         environments: the different ones that trials ran in, in the order they appeared.
         layers: in the order of the network.
         failures: most frequent first.
+        advised: how many kernels NVIDIA's compiler says of that they are slow, by the code of what it says.
     """
 
     campaign: Campaign
@@ -148,6 +149,7 @@ class CampaignSummary:
     layers: tuple[LayerRow, ...]
     failures: tuple[FailureGroup, ...]
     totals: Totals
+    advised: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cache(self) -> str:
@@ -191,7 +193,13 @@ def summarize(
     ]
     failures = sorted(counts.failures.values(), key=lambda group: -group.count)
     return CampaignSummary(
-        campaign, check, tuple(counts.environments), tuple(rows), tuple(failures), _totals(rows, counts)
+        campaign,
+        check,
+        tuple(counts.environments),
+        tuple(rows),
+        tuple(failures),
+        _totals(rows, counts),
+        dict(counts.advised),
     )
 
 
@@ -230,12 +238,15 @@ class _Counts:
         self.environments: list[Mapping[str, str]] = []
         self.failures: dict[tuple[Outcome, str], FailureGroup] = {}
         self.work_s = 0.0
+        self.advised: Counter[str] = Counter()
 
     def add(self, trial: Trial) -> None:
         self.by_workload.setdefault(trial.candidate.workload, Counter())[trial.outcome] += 1
         self.work_s += trial.build_s + trial.run_s
         if trial.environment not in self.environments:
             self.environments.append(trial.environment)
+        observed = trial.measurement.observed if trial.measurement else {}
+        self.advised.update(name.removeprefix(ADVICE) for name in observed if name.startswith(ADVICE))
         if trial.outcome is not Outcome.OK:
             key = (trial.outcome, trial.error_class)
             before = self.failures.get(key)

@@ -37,6 +37,7 @@ class Gpu:
         has_async_copy: whether copies to shared memory go around registers (`cp.async`).
         multiprocessors: of the board that code is for, or of a usual one with this architecture.
         board: that usual one.
+        memory_bytes: of its memory, that each multiprocessor can read or write in a cycle.
     """
 
     profile: str
@@ -49,6 +50,7 @@ class Gpu:
     has_async_copy: bool
     multiprocessors: int
     board: str
+    memory_bytes: float
 
     @property
     def feature(self) -> str:
@@ -78,13 +80,15 @@ class Gpu:
 
 
 _KIB = 1024
+# Bandwidths are those of NVIDIA's data sheets, over multiprocessors and boost clock: T4 300 GB/s, 40 at 1.59 GHz; A100
+# 1,555, 108 at 1.41; A10 600, 72 at 1.695; L4 300, 58 at 2.04; H100 SXM 3,350, 132 at 1.83.
 GPUS: Sequence[Gpu] = (
-    Gpu("cuda-sm75", "sm_75", 1024, 16, 64 * _KIB, 64 * _KIB, 0, False, 40, "T4"),
-    Gpu("cuda-sm80", "sm_80", 2048, 32, 164 * _KIB, 163 * _KIB, _KIB, True, 108, "A100"),
-    Gpu("cuda-sm86", "sm_86", 1536, 16, 100 * _KIB, 99 * _KIB, _KIB, True, 72, "A10"),
-    Gpu("cuda-sm89", "sm_89", 1536, 24, 100 * _KIB, 99 * _KIB, _KIB, True, 58, "L4"),
+    Gpu("cuda-sm75", "sm_75", 1024, 16, 64 * _KIB, 64 * _KIB, 0, False, 40, "T4", 4.7),
+    Gpu("cuda-sm80", "sm_80", 2048, 32, 164 * _KIB, 163 * _KIB, _KIB, True, 108, "A100", 10.2),
+    Gpu("cuda-sm86", "sm_86", 1536, 16, 100 * _KIB, 99 * _KIB, _KIB, True, 72, "A10", 4.9),
+    Gpu("cuda-sm89", "sm_89", 1536, 24, 100 * _KIB, 99 * _KIB, _KIB, True, 58, "L4", 2.5),
     # The `a`: with what later architectures don't have.
-    Gpu("cuda-sm90", "sm_90a", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100"),
+    Gpu("cuda-sm90", "sm_90a", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100", 13.9),
 )
 GPU_PROFILES = {gpu.profile: gpu for gpu in GPUS}
 

@@ -3,6 +3,8 @@
 Kernels become code for this machine in place of NVIDIA's, and the loops that measure a GPU are short.
 """
 
+from collections.abc import Callable
+
 from emulated_gpus import compile_emulated
 
 import schedules.probes
@@ -10,7 +12,7 @@ import tuner.build.compile
 from tuner.build.server import main
 
 
-def compile_for_this_machine(source: str, arch: str) -> bytes:
+def compile_for_this_machine(source: str, arch: str, advise: Callable[[str], None]) -> bytes:  # noqa: ARG001
     assert arch.startswith("sm_")
     return compile_emulated(source)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import gpu_binaries
@@ -21,7 +23,7 @@ from schedules.lowering import compile_function
 from schedules.registry import template_for
 from schedules.workload import parse_workload
 from tuner.build.compile import build
-from tuner.build.job import RESULT_FILE, Built, Job, built_from_json
+from tuner.build.job import RESULT_FILE, Built, Job, advice_code, built_from_json
 
 KEY = "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-float.c-u8"
 GPU = "cuda-sm80"
@@ -99,6 +101,49 @@ def test_the_first_error_of_a_source_is_told() -> None:
         nvrtc.compile_cubin("__global__ void f() { x = 1; }", "sm_80")
     with pytest.raises(CudaCompileError, match="the kernel does not compile for sm_20: "):
         nvrtc.compile_cubin("__global__ void f() {}", "sm_20")
+
+
+# The products of four warps, with an instruction of another kind between them that writes to their sums.
+SLOW = """extern "C" __global__ void f(int* out) {
+  int a = out[0], b = out[1], c = out[2], d = out[3];
+  for (int i = 0; i < out[9]; ++i) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 "
+                 "{%0, %1, %2, %3}, %4, %5, p; }" : "+r"(a), "+r"(b), "+r"(c), "+r"(d) : "l"(1ll), "l"(2ll));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    a += i;
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  out[threadIdx.x] = a + b + c + d;
+}"""
+
+
+@needs_nvrtc
+def test_what_the_compiler_says_of_slow_code_is_told() -> None:
+    told: list[str] = []
+    nvrtc.compile_cubin(SLOW, "sm_90a", told.append)
+    assert told
+    assert all(re.fullmatch(r"C75\d\d", advice_code(line)) and "\n" not in line for line in told)
+    quiet: list[str] = []
+    nvrtc.compile_cubin(
+        'extern "C" __global__ void f(int* out) { int unused = 1; out[0] = 1; }', "sm_90a", quiet.append
+    )
+    assert quiet == []
+
+
+@needs_nvrtc
+def test_builds_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "(C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+
+    def compile_slow(source: str, arch: str, advise: Callable[[str], None]) -> bytes:
+        for _ in range(2):
+            advise(line)
+        return nvrtc.compile_cubin(source, arch)
+
+    monkeypatch.setattr("tuner.build.compile.compile_cubin", compile_slow)
+    made = built(tmp_path)
+    assert made.advice == (line, line)
+    assert made.advised == {"advice_C7515": 2.0}
 
 
 class TestWithMachineCode:

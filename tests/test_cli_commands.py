@@ -189,3 +189,27 @@ def test_what_the_device_can_do() -> None:
     assert found["noise"] >= 0
     assert found["environment"]["tvm"]
     assert not set(found["building_cores"]) - os.sched_getaffinity(0)
+
+
+def test_a_plan_of_a_batch_says_so_and_has_larger_layers(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "small.json")
+    found = json.loads(int8tune("plan", table, "--batch", "16", "--trials", "5", "--format", "json").out)
+    assert found["network"] == "small-batch16"
+    assert [task["workload"].split("-")[2].split("x")[0] for task in found["tasks"]] == ["16", "16"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan",),
+        ("tune",),
+        ("bundle", "make", "--device", "there", "--target", "generic"),
+        ("bench",),
+    ],
+)
+@pytest.mark.parametrize("batch", ["0", "1025"])
+def test_a_batch_of_nothing_or_of_too_much_is_refused_in_a_line(command: tuple[str, ...], batch: str) -> None:
+    refused = int8tune(*command, "resnet18", "--batch", batch)
+    assert refused.code == 2
+    assert refused.err.splitlines()[0] == f"error: a batch must be 1 to 1024: {batch}"
+    assert refused.err.splitlines()[1].startswith("hint: ")

@@ -174,3 +174,19 @@ def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -
     found = json.loads(int8tune(*best, "--cache", "cold").out)
     assert found == json.loads(int8tune(*best, "--campaign", "small").out)
     assert len(found) == len((tmp_path / "r" / "small.best.jsonl").read_text().splitlines()) - 1 == 2
+
+
+def test_a_batch_is_a_campaign_of_its_own(table: Path, tmp_path: Path) -> None:
+    """Its table, report and best log say so; under the name of another batch's campaign it does not go on."""
+    options = ("--results", tmp_path, "--trials", "1", "--target", "generic")
+    tuned = int8tune("tune", table, "--batch", "3", *options)
+    assert tuned.code == 0, tuned.err
+    assert tuned.out.startswith("small-batch3 on local (")
+    assert "small-batch3" in (tmp_path / "small-batch3.html").read_text()
+    assert "conv2d 1x1 3x8x8x16->32" in tuned.out
+    best = (tmp_path / "small-batch3.best.jsonl").read_text().splitlines()
+    assert len(best) == 3
+    assert all("-3x" in line for line in best[1:])
+    other = int8tune("tune", table, "--name", "small-batch3", *options)
+    assert other.code == 1
+    assert "was started with network small-batch3, now it is: small" in other.err

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from compiler.batches import network_with_batch
 from compiler.network import Network
 from compiler.network_file import load_network, network_names
 from schedules.numerics import Numerics
@@ -214,3 +215,14 @@ def _same_padding(workload: Conv2d | DepthwiseConv2d) -> tuple[int, int, int, in
         margins.append((total // 2, total - total // 2))
     (top, bottom), (left, right) = margins
     return top, left, bottom, right
+
+
+@pytest.mark.parametrize("name", network_names())
+def test_a_batch_is_another_network_of_as_many_layers(name: str) -> None:
+    one, many = load_network(name), network_with_batch(load_network(name), 16)
+    assert network_with_batch(one, 1) == one
+    assert many.name == f"{name}-batch16"
+    assert many.macs == 16 * one.macs
+    assert [(layer.names, layer.count) for layer in many.layers] == [(layer.names, layer.count) for layer in one.layers]
+    assert len({layer.workload.key for layer in many.layers}) == len(many.layers)
+    assert many.published is None

@@ -154,6 +154,19 @@ def test_failures_are_grouped_with_the_first_as_example(store: Store) -> None:
     assert found == [("run_failed", 2, 1), ("build_failed", 1, 0), ("run_timeout", 1, 4)]
 
 
+def test_kernels_that_the_compiler_calls_slow_are_counted(store: Store) -> None:
+    slow = [ok(place) for place in range(3)]
+    for place in (0, 2):
+        assert slow[place].measurement
+        measurement = replace(slow[place].measurement, observed={"advice_C7515": 2.0, "load_1min": 0.5})
+        slow[place] = replace(slow[place], measurement=measurement)
+    store.append([campaign(), *slow])
+    summary = summarize(store, "c1", {})
+    assert summary.advised == {"C7515": 2}
+    assert as_dict(summary)["advised"] == {"C7515": 2}
+    assert "\ncompiler NVIDIA's says that kernels are slow: 2 with C7515\n" in render_table(summary)
+
+
 def test_a_changed_environment_is_noticed(store: Store) -> None:
     store.append([campaign(), ok(0), ok(1), replace(ok(2), environment=ENVIRONMENT | {"governor": "powersave"})])
     summary = summarize(store, "c1", MACS)
@@ -188,6 +201,7 @@ def test_progress_keeps_the_best_so_far(store: Store) -> None:
     ("key", "label"),
     [
         ("conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-float.c-u8", "conv2d 3x3 56x56x64->128"),
+        ("conv2d-u8s8-16x56x56x64-k3x3x128-s1-p1-float.c-u8", "conv2d 3x3 16x56x56x64->128"),
         ("conv2d-u8s8-1x17x17x768-k1x7x192-s2x1-p0.3.0.3-g2-float.c-u8", "conv2d 1x7 s2x1 17x17x768->192"),
         ("dwconv2d-u8u8-1x112x112x32-k3x3x1-s2-p0.0.1.1-wz-fixed.t-clamp-u8", "dwconv2d 3x3 s2 112x112x32"),
         ("dense-s8s8-128x768-o3072-s32", "dense 128x768->3072"),

@@ -82,6 +82,7 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
         "environments": [dict(environment) for environment in summary.environments],
         "layers": [_layer(row) for row in summary.layers],
         "failures": [_failure(group) for group in summary.failures],
+        "advised": dict(summary.advised),
         "totals": {
             **asdict(summary.totals),
             "outcomes": _outcomes(summary.totals.outcomes),
@@ -124,8 +125,15 @@ def _foot(summary: CampaignSummary) -> list[str]:
         f"network  {_sums(summary)}: {factor(totals.speedup)} times faster ({compared})",
         f"trials   {totals.trials}, {rate} per second of build and run time",
         f"         {outcomes or 'none'}",
+        *_advised(summary),
         *(f"{verdict.value:<10} {meaning}" for verdict, meaning in meanings(summary).items() if verdict in verdicts),
     ]
+
+
+def _advised(summary: CampaignSummary) -> list[str]:
+    """How many kernels are slow by what NVIDIA's compiler did to them."""
+    told = ", ".join(f"{count} with {code}" for code, count in sorted(summary.advised.items()))
+    return [f"compiler NVIDIA's says that kernels are slow: {told}"] if told else []
 
 
 def _sums(summary: CampaignSummary) -> str:

@@ -70,7 +70,7 @@ class GroupsCuda(_Gemm):
     """Hopper's tensor cores (`wgmma`): four warps multiply matrices of 64 x 32 bytes and up to 256 columns at once."""
 
     name = "cuda.wgmma"
-    version = 2
+    version = 3
     products = "wgmma"
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:

@@ -181,6 +181,12 @@ class GemmForm:
         return self.row_tiles * self.image.groups * self.channel_tiles * self.splits
 
     @property
+    def partial_sums(self) -> int:
+        """Sums of splits, which go through memory: each is written once, and read once by the second kernel."""
+        positions = self.image.groups * self.channel_tiles * self.block_channels
+        return self.splits * self.rows * positions if self.splits > 1 else 0
+
+    @property
     def has_window_sum(self) -> bool:
         return self.image.numerics.weight_zero_point
 

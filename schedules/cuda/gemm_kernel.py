@@ -94,7 +94,7 @@ class _GemmWriter:
             T.evaluate(T.tvm_storage_sync("shared"))
             if not form.is_grouped:
                 copy(step + ahead, T.truncmod(step + ahead, form.stages))
-            self.products.add(T.Bind(T.truncmod(step, form.stages) * form.stage_bytes))
+            self.products.add(step, T.Bind(T.truncmod(step, form.stages) * form.stage_bytes))
             if form.is_grouped:
                 copy(step + ahead, T.truncmod(step + ahead, form.stages))
             self.products.wait(form.steps_behind)

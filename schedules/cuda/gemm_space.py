@@ -16,7 +16,7 @@ from schedules.gpus import (
     Gpu,
 )
 from schedules.image import Image
-from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 
 _SIZES = (16, 32, 64, 128, 256)
 BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 256)}
@@ -31,9 +31,9 @@ THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 32, 6
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
 PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}
-SHARED_BYTES, CACHE_BYTES = 128, 32
-# Cycles from a copy's beginning to its end, of a step's waits and barrier, and of a launch: guesses, of the order of
-# what is published.
+SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
+# Cycles from a copy's beginning to its first bytes, of a step's waits and barrier, and of a launch: guesses, of the
+# order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
 MOST_PARTIAL_SUMS = 1 << 28
 Rule = tuple[str, Callable[[GemmForm], bool]]
@@ -65,14 +65,40 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
         return Constraint(text, lambda config: holds(form(config)))
 
     constraints = tuple(constraint(*rule) for rule in _rules(products, gpu))
-    usual_stages = STAGES[products][1]
-    choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("weights",), "stages": (usual_stages,)}
+    choices = {knob.name: knob.choices for knob in knobs} | {"outer": ("weights",)}
     return ConfigSpace(
         knobs=knobs,
         constraints=constraints,
-        default=cheapest(choices, constraints, lambda config: expected_cycles(form(config), gpu)),
+        default=_default(choices, constraints, form, gpu),
         features=lambda config: _features(form(config), gpu),
     )
+
+
+def _default(
+    choices: Mapping[str, tuple[Value, ...]],
+    constraints: tuple[Constraint, ...],
+    form: Callable[[Mapping[str, Value]], GemmForm],
+    gpu: Gpu,
+) -> Config:
+    """The config that is expected to be fastest: a tile, with the usual stages; then its splits and stages.
+
+    Where a multiprocessor has one block at most, no other one works while that waits for its copies, and none needs the
+    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late.
+    """
+    usual = choices["stages"][1]
+
+    def cost(config: Mapping[str, Value]) -> float:
+        return expected_cycles(form(config), gpu)
+
+    def is_deep_alone(config: Mapping[str, Value]) -> bool:
+        own = form(config)
+        return own.stages == usual or (own.blocks <= gpu.multiprocessors and own.ahead <= own.split_steps)
+
+    tile = cheapest({**choices, "stages": (usual,)}, constraints, cost)
+    own = {name: (value,) for name, value in tile.items()}
+    deeper = {"stages": choices["stages"][:0:-1], "splits": choices["splits"]}
+    alone = Constraint("more stages than usual are for a multiprocessor's only block, and all are used", is_deep_alone)
+    return cheapest({**own, **deeper}, (*constraints, alone), cost)
 
 
 def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
@@ -123,8 +149,8 @@ def _splits_help(gpu: Gpu) -> Callable[[GemmForm], bool]:
         if form.splits == 1:
             return True
         idle = form.blocks // form.splits < 2 * gpu.multiprocessors
-        sums = form.splits * form.rows * len(form.channels)
-        return idle and (form.splits - 1) * form.split_steps < form.steps and sums <= MOST_PARTIAL_SUMS
+        is_used = (form.splits - 1) * form.split_steps < form.steps
+        return idle and is_used and form.partial_sums <= MOST_PARTIAL_SUMS
 
     return holds
 
@@ -141,13 +167,20 @@ def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
         return math.inf
     products = form.block_rows * form.block_channels * form.block_depth / PRODUCTS[form.products]
     read = form.warps * form.block_depth * _bytes_of_a_warp(form) / SHARED_BYTES
-    step = max(products, read + form.stage_bytes / SHARED_BYTES, form.stage_bytes / CACHE_BYTES)
-    waiting = COPY_CYCLES / form.ahead
+    copied = form.stage_bytes / CACHE_BYTES
+    step = max(products, read + form.stage_bytes / SHARED_BYTES, copied)
+    # So many copies are on their way at once; stages beyond the steps stay empty.
+    waiting = (COPY_CYCLES + copied) / min(form.ahead, form.split_steps)
     waves = math.ceil(form.blocks / (resident * gpu.multiprocessors))
     together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
     outputs = form.block_rows * form.block_channels / SHARED_BYTES
     block = form.split_steps * (max(together * step, waiting) + STEP_CYCLES) + COPY_CYCLES + together * outputs
-    return waves * block + (LAUNCH_CYCLES if form.splits > 1 else 0)
+    return waves * block + (LAUNCH_CYCLES + partial_cycles(form, gpu) if form.splits > 1 else 0)
+
+
+def partial_cycles(form: GemmForm, gpu: Gpu) -> float:
+    """How long partial sums are written to memory and read again, which the whole board does together."""
+    return 2 * SUM_BYTES * form.partial_sums / (gpu.memory_bytes * gpu.multiprocessors)
 
 
 def _bytes_of_a_warp(form: GemmForm) -> int:
@@ -177,4 +210,6 @@ def _features(form: GemmForm, gpu: Gpu) -> dict[str, float]:
         "products_per_copied_byte": form.block_rows * form.block_channels / (form.block_rows + form.block_channels),
         "unit": form.unit,
         "splits": form.splits,
+        "partial_bytes": 2 * SUM_BYTES * form.partial_sums,
+        "ahead": min(form.ahead, form.split_steps),
     }

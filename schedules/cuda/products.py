@@ -33,10 +33,10 @@ class Products(Protocol):
     """A thread's sums, in registers."""
 
     def begin(self) -> None:
-        """Set the sums to zero."""
+        """Have sums, of nothing yet."""
 
-    def add(self, stage_at: Any) -> None:
-        """Add the products of the step whose stage begins there, or begin to."""
+    def add(self, step: Any, stage_at: Any) -> None:
+        """Add the products of the step, the first is 0, whose stage begins there, or begin to."""
 
     def wait(self, steps: int) -> None:
         """Wait until products of no more than so many of the latest steps are still being added."""
@@ -98,7 +98,7 @@ class WordProducts(_Products):
         )
         self.data, self.weight = (self._registers(WORD_BYTES * count) for count in (form.thread_rows, 1))
 
-    def add(self, stage_at: Any) -> None:
+    def add(self, step: Any, stage_at: Any) -> None:  # noqa: ARG002
         form = self.form
         weights_at = stage_at + form.block_rows * form.block_depth
         # Where a chunk has many products, one after the other is code enough for the instruction cache.
@@ -161,7 +161,7 @@ class MatrixProducts(_Products):
             for index in range(2):
                 T.buffer_store(self.ones, T.int32(ONES), [index])
 
-    def add(self, stage_at: Any) -> None:
+    def add(self, step: Any, stage_at: Any) -> None:  # noqa: ARG002
         form = self.form
         weights_at = T.Bind(stage_at + form.block_rows * form.block_depth)
         half, other = T.Bind(T.truncmod(self.matrix, 2)), T.Bind(T.truncdiv(self.matrix, 2))
@@ -220,9 +220,9 @@ class GroupProducts(_Products):
         y, x = divided(group, form.block_channels // self.columns)
         self.first_row, self.first_column = T.Bind(y * GROUP_ROWS * form.thread_rows), T.Bind(x * self.columns)
         self.bands = form.thread_rows // 2
-        self.sums = self._cleared(form.thread_rows * form.thread_channels)
+        self.sums = self._registers(form.thread_rows * form.thread_channels)
 
-    def add(self, stage_at: Any) -> None:
+    def add(self, step: Any, stage_at: Any) -> None:
         form, instructions = self.form, self.instructions
         data_at = T.Bind(stage_at + self.first_row * form.block_depth)
         weight_at = T.Bind(stage_at + (form.block_rows + self.first_column) * form.block_depth)
@@ -233,7 +233,8 @@ class GroupProducts(_Products):
                 at = data_at + band * GROUP_MATRIX_ROWS * form.block_depth + part * MATRIX_BYTES
                 sums = T.address_of(self.sums[band * 2 * form.thread_channels])
                 data = T.address_of(self.shared[at])
-                instructions.multiply_group(sums, data, weight, self.columns, form.block_depth, self.types)
+                is_added = step > 0 if part == 0 else T.bool(True)
+                instructions.multiply_group(sums, data, weight, self.columns, form.block_depth, self.types, is_added)
         instructions.end_group()
 
     def wait(self, steps: int) -> None:

@@ -120,9 +120,12 @@ class Instructions:
         T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
 
     def multiply_group(
-        self, sums: Any, data: Any, weight: Any, columns: int, row_bytes: int, types: tuple[str, str]
+        self, sums: Any, data: Any, weight: Any, columns: int, row_bytes: int, types: tuple[str, str], is_added: Any
     ) -> None:
         """Begin to add a product of 64 rows x 32 bytes and 32 bytes x columns, in shared memory, to four warps' sums.
+
+        A product that is not added takes the place of the sums: no other instruction may write to their registers while
+        products are on their way, or NVIDIA's compiler lets each product wait for the one before (its advisory C7515).
 
         Rows of data, and columns of weights, lie `row_bytes` (32, 64 or 128) apart, from an address that is a multiple
         of 8 such rows but for the first bytes to be multiplied. Where they lie, bits 4 and on of each address are
@@ -137,14 +140,17 @@ class Instructions:
             f"| (unsigned long long)({8 * row_bytes} >> 4) << 32 | {swizzle}ull << 62"
         )
         count = columns // 2
+        left, right, added = (f"%{count + index}" for index in range(3))
         places, operands = (", ".join(text.format(i) for i in range(count)) for text in ("%{}", '"+r"(sums[{}])'))
         body = (
             f"unsigned long long left = {descriptor.format('data')}, right = {descriptor.format('weight')}; "
-            f'asm volatile("{{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n{columns}k32.s32.'
-            f'{".".join(types)} {{{places}}}, %{count}, %{count + 1}, p; }}" : {operands} : "l"(left), "l"(right));'
+            f'asm volatile("{{ .reg .pred p; setp.ne.u32 p, {added}, 0; wgmma.mma_async.sync.aligned.m64n{columns}k32.'
+            f's32.{".".join(types)} {{{places}}}, {left}, {right}, p; }}" : {operands} '
+            ': "l"(left), "l"(right), "r"(added));'
         )
-        source = f"{_HEAD} void {name}_{row_bytes}(int* sums, const void* data, const void* weight) {{ {body} }}\n"
-        T.evaluate(T.cuda.func_call(f"{name}_{row_bytes}", sums, data, weight, source_code=source))
+        name = f"{name}_{row_bytes}"
+        source = f"{_HEAD} void {name}(int* sums, const void* data, const void* weight, int added) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, sums, data, weight, T.Select(is_added, 1, 0), source_code=source))
 
 
 def fused(left: Any, right: Any, addend: Any) -> Any:

@@ -25,7 +25,7 @@
 namespace {
 
 constexpr int kWarp = 32;
-constexpr size_t kStack = 64 << 10, kPage = 4096;
+constexpr size_t kStack = 64 << 10, kLocals = 2 << 10, kPage = 4096;
 // Rounds in which no thread comes any further: in random order a warp may have no turn.
 constexpr size_t kPatience = 100;
 constexpr int kGroup = 4 * kWarp;
@@ -39,7 +39,7 @@ struct Copy { char* to; const char* from; int bytes, width; };
 struct GroupProduct {
   int* sums;
   const char *data, *weight;
-  int columns, row_bytes, kinds;
+  int columns, row_bytes, kinds, added;
 };
 
 struct Thread {
@@ -165,7 +165,8 @@ void multiply_group(Thread* group, size_t index) {
       weight[column * 32 + k] = swizzled_byte(of.weight, column, k, of.row_bytes, of.kinds & 2);
   for (int lane = 0; lane < kGroup; ++lane) {
     const GroupProduct& own = group[lane].products[index];
-    if (own.data != of.data || own.weight != of.weight || own.kinds != of.kinds || own.columns != of.columns)
+    if (own.data != of.data || own.weight != of.weight || own.kinds != of.kinds || own.columns != of.columns ||
+        own.added != of.added)
       fail("threads of four warps multiply different matrices");
     for (int half = 0; half < 2; ++half) {
       int row = lane / kWarp * 16 + half * 8 + lane % kWarp / 4, data[32];
@@ -173,7 +174,7 @@ void multiply_group(Thread* group, size_t index) {
       for (int eight = 0; eight < of.columns / 8; ++eight)
         for (int i = 0; i < 2; ++i) {
           const int* column = &weight[(eight * 8 + lane % 4 * 2 + i) * 32];
-          unsigned sum = (unsigned)own.sums[eight * 4 + half * 2 + i];
+          unsigned sum = own.added ? (unsigned)own.sums[eight * 4 + half * 2 + i] : 0;
           for (int k = 0; k < 32; ++k) sum += (unsigned)(data[k] * column[k]);
           own.sums[eight * 4 + half * 2 + i] = (int)sum;
         }
@@ -285,6 +286,8 @@ void run_block(size_t shared_bytes) {
     thread.groups.clear();
     thread.products.clear();
     thread.product_groups.clear();
+    // What registers have that nobody wrote.
+    memset(stacks[i] + kStack - kLocals, 0x5a, kLocals);
     getcontext(&thread.start);
     thread.start.uc_stack.ss_sp = stacks[i];
     thread.start.uc_stack.ss_size = kStack;
@@ -390,8 +393,9 @@ void int8tune_together(void* brought, void (*act)(void**)) {
   suspend(kTogether);
 }
 
-void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds) {
-  current->products.push_back({sums, (const char*)data, (const char*)weight, columns, row_bytes, kinds});
+void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds,
+                             int added) {
+  current->products.push_back({sums, (const char*)data, (const char*)weight, columns, row_bytes, kinds, added});
   if (copies_are_late) return;
   current->awaited = 1;
   suspend(kGroupProducts);

@@ -44,7 +44,8 @@ void int8tune_load_matrices(int* registers, const void* row);
 void int8tune_multiply(int* sums, const int* data, const int* weight, int is_data_signed, int is_weight_signed);
 void int8tune_together(void* brought, void (*act)(void**));
 [[noreturn]] void int8tune_fail(const char* what);
-void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds);
+void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds,
+                             int added);
 void int8tune_end_products();
 void int8tune_wait_products(int groups);
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*call)(void*), void* context);
@@ -95,9 +96,10 @@ static inline void int8tune_end_group() { int8tune_end_products(); }
 static inline void int8tune_wait_group_0() { int8tune_wait_products(0); }
 static inline void int8tune_wait_group_1() { int8tune_wait_products(1); }
 static inline void int8tune_wait_group_2() { int8tune_wait_products(2); }
-#define INT8TUNE_GROUP(letters, kinds, columns, row_bytes)                                                           \
-  static inline void int8tune_multiply_group_##letters##_##columns##_##row_bytes(int* s, const void* a, const void* b) { \
-    int8tune_multiply_group(s, a, b, columns, row_bytes, kinds);                                                     \
+#define INT8TUNE_GROUP(letters, kinds, columns, row_bytes)                                                          \
+  static inline void int8tune_multiply_group_##letters##_##columns##_##row_bytes(int* s, const void* a, const void* b, \
+                                                                                 int added) {                       \
+    int8tune_multiply_group(s, a, b, columns, row_bytes, kinds, added);                                             \
   }
 #define INT8TUNE_DEPTHS(letters, kinds, columns) \
   INT8TUNE_GROUP(letters, kinds, columns, 32)    \

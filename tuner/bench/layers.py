@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
+from compiler.batches import with_batch
 from compiler.network_file import load_network
 from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 from tuner.errors import BenchSpecError
@@ -18,7 +18,6 @@ _KEY = re.compile(r"(?:conv2d|dwconv2d|dense)-")
 # With less, a tap of the window is less than one step of the dot-product instruction deep: another kind of kernel.
 _FEWEST_CHANNELS = 16
 _SMALL_PIXELS = 64
-MOST_BATCH = 1024
 _SHOWN = 60
 
 
@@ -93,6 +92,7 @@ def choose_layers(
         UnknownNetworkError: no network has this name.
         LayerTableError: a table can't be read, or has faults.
         WorkloadError: a text that looks like a key is none.
+        BatchError: as `compiler.batches.with_batch`.
         BenchSpecError: no layer is of the class.
     """
     found: dict[str, Workload] = {}
@@ -104,17 +104,3 @@ def choose_layers(
     if not chosen:
         raise BenchSpecError(f"none of the layers is of this class: {only}")
     return chosen
-
-
-def with_batch(workload: Workload, batch: int) -> Workload:
-    """The layer on so many times as many inputs.
-
-    Raises:
-        BenchSpecError: nobody needs so many, or none.
-        WorkloadError: its tensors would be too large.
-    """
-    if not 1 <= batch <= MOST_BATCH:
-        raise BenchSpecError(f"a batch must be 1 to {MOST_BATCH}: {batch}")
-    if isinstance(workload, Dense):
-        return replace(workload, rows=batch * workload.rows)
-    return replace(workload, batch=batch * workload.batch)

@@ -67,17 +67,19 @@ def build(job: Job) -> None:
     os.replace(partial, folder / RESULT_FILE)  # noqa: PTH105
 
 
-def link(function: Any, target: Target, library: Path) -> None:
-    """Generate code for the target and link it into a shared library.
+def link(function: Any, target: Target, library: Path) -> tuple[str, ...]:
+    """Generate code for the target and link it into a shared library; what a GPU's compiler says of slow code.
 
     Raises:
         NoCudaCompilerError, CudaCompileError: from `compiler.nvrtc.compile_cubin`, where the target is a GPU.
     """
     module = compile_function(function, target).mod
+    advice: list[str] = []
     if target.gpu is None:
         link_module(module, library)
     else:
-        link_gpu_module(module, library, partial(compile_cubin, arch=target.gpu.arch))
+        link_gpu_module(module, library, partial(compile_cubin, arch=target.gpu.arch, advise=advice.append))
+    return tuple(advice)
 
 
 def _build_probe(job: Job, folder: Path) -> Built:
@@ -100,12 +102,12 @@ def _build_candidate(job: Job, candidate: Candidate, folder: Path) -> Built:
         raise ConfigError(rejection.reason)
     kernel = template.apply(workload, job.target, candidate.config)
     library = folder / "kernel.so"
-    link(kernel.function, job.target, library)
+    advice = link(kernel.function, job.target, library)
     cycles = estimate_cycles(library, job.estimate_cpu, limit_s=job.limit_s).cycles if job.estimate_cpu else None
     cases = write_cases(workload, kernel, Path(job.suite), folder)
     digest = hashlib.sha256(library.read_bytes()).hexdigest()
     program = Program(str(library), digest, ENTRY, cases)
-    return Built(job.id, Outcome.OK, program, binary=_binary(digest, cases), estimated_cycles=cycles)
+    return Built(job.id, Outcome.OK, program, _binary(digest, cases), estimated_cycles=cycles, advice=advice)
 
 
 def _binary(library_digest: str, cases: tuple[Case, ...]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.record import Candidate, Outcome
+from results.record import ADVICE, Candidate, Outcome
 from rpc.request import Case, Program
 from schedules.target import Target
 
@@ -48,6 +49,7 @@ class Built:
         binary: sha256 over the library and its packed weights: equal ones behave alike.
         work: operations or bytes of one call of a probe.
         estimated_cycles: of one call of a candidate, where they were asked for.
+        advice: what a GPU's compiler says of code that will be slow, as `compiler.nvrtc.compile_cubin` tells it.
     """
 
     id: str
@@ -59,6 +61,18 @@ class Built:
     build_s: float = 0.0
     work: int = 0
     estimated_cycles: float | None = None
+    advice: tuple[str, ...] = ()
+
+    @property
+    def advised(self) -> dict[str, float]:
+        """How often each code is in the advice, as records have it among what was observed."""
+        counts = Counter(map(advice_code, self.advice))
+        return {f"{ADVICE}{code}": float(count) for code, count in sorted(counts.items())}
+
+
+def advice_code(line: str) -> str:
+    """The code that a line of advice begins with, such as `C7515` of `(C7515) Potential Performance Loss: ...`."""
+    return line.partition(")")[0].removeprefix("(")
 
 
 def job_to_json(job: Job) -> dict[str, Any]:
@@ -79,4 +93,5 @@ def built_from_json(value: Mapping[str, Any]) -> Built:
     if program is not None:
         cases = tuple(Case(tuple(case["inputs"]), case["expected"]) for case in program["cases"])
         program = Program(**{**program, "cases": cases})
-    return Built(**{**value, "outcome": Outcome(value["outcome"]), "program": program})
+    read = {"outcome": Outcome(value["outcome"]), "program": program, "advice": tuple(value["advice"])}
+    return Built(**{**value, **read})

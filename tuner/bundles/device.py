@@ -98,7 +98,7 @@ class Packing:
     def start_trial(self, purpose: Purpose, workload: Workload, program: Program, best_s: float | None) -> None:
         assert not isinstance(purpose, Match)
         slot, built = purpose
-        asked = AskedTrial(slot.sequence, slot.candidate, built.build_s, built.binary)
+        asked = AskedTrial(slot.sequence, slot.candidate, built.build_s, built.binary, built.advised)
         request = trial_request(self, workload, program, best_s)
         place = 1 + slot.task.task.index, slot.sequence, slot.candidate.id
         self._add(place, layer_label(workload.key), (slot.candidate,), request, asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,17 @@ _MANIFEST = ".manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class AskedTrial:
-    """A candidate that was built, and its place in the campaign."""
+    """A candidate that was built, and its place in the campaign.
+
+    Attributes:
+        advised: as `tuner.build.job.Built` has it.
+    """
 
     sequence: int
     candidate: Candidate
     build_s: float
     binary: str
+    advised: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

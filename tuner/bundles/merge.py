@@ -230,7 +230,8 @@ class _Recording:
             return []
         measurement = None
         if reply.outcome is Outcome.OK:
-            measurement = Measurement(reply.times_s[0], reply.calls_per_repeat[0], reply.observed)
+            observed = {**reply.observed, **asked.advised}
+            measurement = Measurement(reply.times_s[0], reply.calls_per_repeat[0], observed)
         self._trials.add(asked.candidate.id)
         trial = Trial(
             campaign=self._campaign,

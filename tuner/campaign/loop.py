@@ -11,7 +11,7 @@ from enum import StrEnum
 from results.progress import rate_of
 from results.record import Estimate, Measurement, Outcome, Trial
 from rpc.request import Reply
-from tuner.build.job import Built
+from tuner.build.job import Built, advice_code
 from tuner.campaign.duels import Duels
 from tuner.campaign.events import Progress
 from tuner.campaign.plan import Task
@@ -65,6 +65,7 @@ class CampaignLoop:
         self._attempts: dict[str, int] = {}
         self._killed: set[str] = set()
         self._failed_builds = 0
+        self._advised: set[str] = set()
 
     def run(self) -> Ending:
         """Work until every task is done, the time is up or a stop is requested.
@@ -121,6 +122,7 @@ class CampaignLoop:
     def _receive(self, slot: Slot, built: Built) -> None:
         """A candidate was built: it failed, or its twin has been or is being measured, or it goes to the device."""
         twin = (slot.candidate.workload, built.binary)
+        self._tell_advice(slot, built)
         if built.outcome is not Outcome.OK:
             self._around.workshop.require_files()
             self._count_failed_build(built)
@@ -132,6 +134,13 @@ class CampaignLoop:
         else:
             self._twins[twin] = []
             self._for_device.append((slot, built))
+
+    def _tell_advice(self, slot: Slot, built: Built) -> None:
+        """What the compiler says of slow code, of each kind once; records count it."""
+        for line in built.advice:
+            if (code := advice_code(line)) not in self._advised:
+                self._advised.add(code)
+                self._around.listener.notice(f"{slot.task.task.name}: NVIDIA's compiler says of a candidate: {line}")
 
     def _count_failed_build(self, built: Built) -> None:
         self._failed_builds += 1
@@ -209,7 +218,8 @@ class CampaignLoop:
         if reply.outcome is Outcome.OK and built.estimated_cycles is not None:
             found = Estimate(built.estimated_cycles)
         elif reply.outcome is Outcome.OK:
-            found = Measurement(reply.times_s[0], reply.calls_per_repeat[0], reply.observed)
+            observed = {**reply.observed, **built.advised}
+            found = Measurement(reply.times_s[0], reply.calls_per_repeat[0], observed)
         around = self._around
         environment = around.environment_now if built.outcome is Outcome.OK else around.environment
         return self._append(slot, built, reply, found, environment)

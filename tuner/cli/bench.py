@@ -10,6 +10,7 @@ import typer
 from tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
+    BatchOption,
     DebugOption,
     Format,
     FormatOption,
@@ -74,9 +75,6 @@ DeviceOption = Annotated[
 TemplateOption = Annotated[
     str | None,
     typer.Option("--template", metavar="NAME", help="Run this template's fastest trial or default, not the best one."),
-]
-BatchOption = Annotated[
-    int, typer.Option("--batch", metavar="N", parser=whole_number, help="Inputs that a layer is given at once.")
 ]
 
 

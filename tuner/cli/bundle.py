@@ -11,6 +11,7 @@ import typer
 
 from tuner.cli.options import (
     DEFAULT_RESULTS,
+    BatchOption,
     DebugOption,
     Format,
     FormatOption,
@@ -74,6 +75,7 @@ def make(
     network: NetworkArgument,
     device: AwayOption,
     target: ProfileOption,
+    batch: BatchOption = 1,
     output: OutOption = None,
     results: ResultsOption = DEFAULT_RESULTS,
     name: NameOption = None,
@@ -93,11 +95,12 @@ def make(
 
     Example: int8tune bundle make mobilenet_v2 --device node7 --target x86-avx512vnni
     """
+    from compiler.batches import network_with_batch
     from compiler.network_file import load_network
     from tuner.bundles.make import AwayDevice
     from tuner.campaign.spec import CampaignSpec
 
-    layers = load_network(network)
+    layers = network_with_batch(load_network(network), batch)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, min_gain=min_gain)
     command = typed_command(context)
     with StopRequest() as stop:

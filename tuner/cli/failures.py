@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import typer
 
 from compiler.errors import (
+    BatchError,
     CompiledModelError,
     CompilerDiedError,
     CompilerError,
@@ -106,6 +107,7 @@ _BY_HAND = "try it by hand: ssh -i KEY -o IdentitiesOnly=yes USER@ADDRESS true"
 # An exception has the entry of its own class, or of the nearest base that has one.
 FAILURES: dict[type[BaseException], Failure] = {
     UnknownNetworkError: Failure(USAGE, "see the layers of a network: int8tune layers resnet50"),
+    BatchError: Failure(USAGE, "say how many inputs layers are given at once, such as: --batch 16"),
     LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
     ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),

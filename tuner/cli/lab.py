@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.bench import BatchOption, DeviceOption, gpu_of
+from tuner.cli.bench import DeviceOption, gpu_of
 from tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
+    BatchOption,
     CampaignOption,
     DebugOption,
     Format,

@@ -99,6 +99,12 @@ def _remember_debug(context: typer.Context, debug: bool) -> None:
 NetworkArgument = Annotated[
     str, typer.Argument(metavar="NETWORK", help="A network's name, a model (.tflite, .onnx), or a layer table (.json).")
 ]
+BatchOption = Annotated[
+    int,
+    typer.Option(
+        "--batch", metavar="N", parser=whole_number, help="Inputs that layers are given at once, for each of the table."
+    ),
+]
 ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the records.")]
 CampaignOption = Annotated[
     str | None, typer.Option("--campaign", metavar="NAME", help="A campaign in the records, where there are several.")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption, ThreadsOption
+from tuner.cli.options import (
+    BatchOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    NetworkArgument,
+    TargetOption,
+    ThreadsOption,
+)
 from tuner.cli.output import aligned, emit, emit_json
 from tuner.cli.tune import TrialsOption
 
@@ -20,6 +28,7 @@ TYPICAL_TRIAL_S = 0.2
 
 def plan(
     network: NetworkArgument,
+    batch: BatchOption = 1,
     target: TargetOption = None,
     trials: TrialsOption = 32,
     threads: ThreadsOption = 1,
@@ -32,6 +41,7 @@ def plan(
 
     Example: int8tune plan resnet50 --trials 64
     """
+    from compiler.batches import network_with_batch
     from compiler.network_file import load_network
     from rpc.local import LocalTransport
     from schedules.target import target_for
@@ -39,7 +49,7 @@ def plan(
     from tuner.campaign.spec import CampaignSpec
     from tuner.cores import measuring_and_build_cores
 
-    spec = CampaignSpec("plan", load_network(network), trials_per_task=trials)
+    spec = CampaignSpec("plan", network_with_batch(load_network(network), batch), trials_per_task=trials)
     measuring, building = measuring_and_build_cores(threads)
     with LocalTransport(measuring) as transport:
         device = transport.start()

@@ -12,6 +12,7 @@ from results.record import CacheMode
 from tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
+    BatchOption,
     DebugOption,
     Format,
     FormatOption,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from tuner.publish import Publication
 
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Name of the campaign; the network's if left out.")
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name of the campaign; the network's if left out, with the batch."),
 ]
 StrategyOption = Annotated[
     str,
@@ -91,6 +93,7 @@ DevicesOption = Annotated[
 def tune(
     context: typer.Context,
     network: NetworkArgument,
+    batch: BatchOption = 1,
     results: ResultsOption = DEFAULT_RESULTS,
     name: NameOption = None,
     target: TargetOption = None,
@@ -109,14 +112,18 @@ def tune(
 ) -> int:
     """Tune the layers of a network on this machine, or on boards.
 
+    A network with `--batch 16` is another one, with campaigns and a best log of its own. A model's layers have their
+    batch times that; a model is compiled with the schedules of its own batch.
+
     Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
+    from compiler.batches import network_with_batch
     from compiler.network_file import load_network
     from tuner.campaign.spec import CampaignSpec
 
-    layers = load_network(network)
+    layers = network_with_batch(load_network(network), batch)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
     command = typed_command(context)
     if devices is not None and threads != 1:
