@@ -266,5 +266,6 @@ def _sums(workload: Workload, terms: Terms) -> LongArray:
 def _median(sums: LongArray) -> LongArray:
     """The lower median of each column, which is one of its values."""
     middle = (len(sums) - 1) // 2
-    median: LongArray = np.partition(sums, middle, axis=0)[middle]
-    return median
+    columns = np.ascontiguousarray(sums.T, np.int32)
+    columns.partition(middle, axis=1)
+    return columns[:, middle].astype(np.int64)
