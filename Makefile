@@ -4,12 +4,14 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV ?= .venv
 NETWORK ?= mobilenet_v2
 KERNEL_S ?= 0.6
+GPU_KIT ?= gpu-kit
+GPU_PYTHON ?= 3.12
 BIN = $(VENV)/bin
 # Tests that nothing disturbs run beside each other, one more than there are cores, as some of them wait for boards; those
 # marked `alone` follow.
 BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak clean
+.PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak gpu-kit clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -24,6 +26,7 @@ help:
 	@echo "make farm-nemesis                 100,000 random farms in which everything goes wrong (ten minutes)"
 	@echo "make farm-storm                   campaigns on boards while agents, links and the campaign are killed (six minutes)"
 	@echo "make farm-soak [KERNEL_S=4.4]     64 boards with 20,000 trials through scheduler and store (four minutes; half an hour)"
+	@echo "make gpu-kit [GPU_KIT=gpu-kit]    everything for a machine with a GPU and no network, in pieces (ten minutes)"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
@@ -67,6 +70,9 @@ farm-storm: $(VENV)/installed-test
 
 farm-soak: $(VENV)/installed-test
 	$(BIN)/python -m tests.soak --boards 64 --trials 20000 --kernel-s $(KERNEL_S)
+
+gpu-kit: $(VENV)/installed-test
+	$(BIN)/python -m tests.gpu_kit $(GPU_KIT) --python $(GPU_PYTHON)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
