@@ -26,8 +26,9 @@ from schedules.adversarial_terms import (
     rule_of,
 )
 from schedules.adversarial_ties import cases_of_ties
+from schedules.exact_products import LongArray
 from schedules.operands import DTYPES, Operands
-from schedules.reference import LongArray, accumulate, requantize
+from schedules.reference import accumulate, requantize
 from schedules.workload import Dense, Workload
 
 # Output steps from the smallest to the largest sum of a channel. Many random sums crowd in the middle, so that few of

@@ -89,7 +89,9 @@ def gpu_group_probe(gpu: Gpu) -> Probe:
 
     rng = np.random.default_rng(0)
     peak = Peak(GPU_BLOCKS * gpu.multiprocessors, GROUP, 1, GPU_STEPS)
-    data, weight = (rng.integers(-128, 128, (rows, GROUP_DEPTH)).astype(np.int8) for rows in (GROUP_ROWS, GROUP_COLUMNS))
+    data, weight = (
+        rng.integers(-128, 128, (rows, GROUP_DEPTH)).astype(np.int8) for rows in (GROUP_ROWS, GROUP_COLUMNS)
+    )
     products = data.astype(np.int32) @ weight.T.astype(np.int32) * np.int32(peak.steps)
     # Rows by warp, half of 16 and lane; columns by eight, lane and pair.
     of_lanes = products.reshape(4, 2, 8, GROUP_COLUMNS // 8, 4, 2).sum(axis=3, dtype=np.int32).transpose(0, 2, 3, 1, 4)

@@ -18,8 +18,8 @@ from schedules.row_blocks import for_row_blocks
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-# Values of a block of rows: for a product of matrices, where BLAS is as fast as it gets, and for steps that work on each
-# value, whose results stay in a core's own cache.
+# Values of a block of rows: for a product of matrices, where BLAS is as fast as it gets, and for steps that work on
+# each value, whose results stay in a core's own cache.
 _VALUES, _STEP_VALUES = 1 << 20, 1 << 15
 # All values of an addition are multiples of 2^-83, the last bit of the smallest ratio in binary32; so are the products
 # and offsets of the fused rule, of which an int64 has the part above 2^-30 and another one the rest.
@@ -108,7 +108,8 @@ def scale_rounded(total: LongArray, scale: FloatArray) -> LongArray:
     if not _rounds_to_nearest():
         return scale_binary32(total, scale)
     scaled = np.rint(total.astype(np.float32) * scale).astype(np.float64)
-    return np.clip(scaled, _INT32_MIN, _INT32_MAX).astype(np.int64)
+    rounded: LongArray = np.clip(scaled, _INT32_MIN, _INT32_MAX).astype(np.int64)
+    return rounded
 
 
 def _rounds_to_nearest() -> bool:
@@ -116,7 +117,7 @@ def _rounds_to_nearest() -> bool:
     converted = np.array([(1 << 24) + 1, (1 << 24) + 3, -(1 << 24) - 3]).astype(np.float32)
     above = np.array([1 + 2.0**-23, -1 - 2.0**-23], np.float32)
     below = np.array([1 - 2.0**-24], np.float32)
-    return (
+    return bool(
         converted.tolist() == [1 << 24, (1 << 24) + 4, -(1 << 24) - 4]
         and (above * above[0]).tolist() == [1 + 2.0**-22, -1 - 2.0**-22]
         and (below * below).tolist() == [1 - 2.0**-23]

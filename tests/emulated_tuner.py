@@ -12,6 +12,7 @@ import emulated_gpus
 import tuner.bench.gpu.site
 import tuner.board_check
 import tuner.campaign.run
+import tuner.metaschedule.spec
 from rpc.inventory import Board, TransportKind
 from rpc.local_agent import agent_here
 from rpc.ssh import AgentTransport
@@ -31,4 +32,7 @@ if __name__ == "__main__":
         table[TransportKind.GPU] = transport  # type: ignore[index]
     for module in (tuner.campaign.run, tuner.board_check, tuner.bench.gpu.site):
         module.BuildPool = partial(BuildPool, server="emulated_build_server")  # type: ignore[attr-defined]
+    tuner.metaschedule.spec.RaceSpec = partial(  # type: ignore[assignment, misc]
+        tuner.metaschedule.spec.RaceSpec, worker="emulated_metaschedule"
+    )
     sys.exit(run(sys.argv[1:]))

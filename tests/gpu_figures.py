@@ -4,8 +4,8 @@ Each figure is a comparison (`int8tune bench --device`) of a few layers, of reco
 else of defaults. The table has the geometric mean of each one's layers, the lowest, and the goal; the exit code is 1 if
 one is missed. Before it begins it says how long all take; figures that would end after `--limit-s` are left out.
 
-Where there is no TVM, `--bundle` makes a bundle of the same layers, small enough to be sent, and `--merge RESULTS` prints
-what came of it: how fast each kernel was, and which share of the peak loop's speed that is.
+Where there is no TVM, `--bundle` makes a bundle of those layers that are small enough to be sent, and `--merge RESULTS`
+prints what came of it: how fast each kernel was, and which share of the peak loop's speed that is.
 """
 
 from __future__ import annotations

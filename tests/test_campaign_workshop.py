@@ -9,8 +9,8 @@ from typing import Self
 import pytest
 from campaigns import campaign_loop, network_of
 
-from results.record import Outcome
 from results.memory import MemoryStore
+from results.record import Outcome
 from schedules.target import named_target
 from tuner.build.job import Built, Job
 from tuner.campaign.events import Silence

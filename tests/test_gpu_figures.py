@@ -9,7 +9,19 @@ import emulated_gpus
 import gpu_figures
 import pytest
 from cli_program import write_table
-from gpu_figures import CUBES, HOPPER, LIMIT_S, MOST_LAYERS, Figure, figures, measured, predicted_s, reached, row, spread
+from gpu_figures import (
+    CUBES,
+    HOPPER,
+    LIMIT_S,
+    MOST_LAYERS,
+    Figure,
+    figures,
+    measured,
+    predicted_s,
+    reached,
+    row,
+    spread,
+)
 from gpu_machine import FARM, Machine, no_gpu
 
 from compiler import nvrtc

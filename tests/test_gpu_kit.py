@@ -19,6 +19,7 @@ from typing import Any
 import emulated_gpus
 import pytest
 from gpu_kit import plan
+from gpu_kit.__main__ import Making, make_kit
 from gpu_kit.packages import require_fit, requirements
 from gpu_kit.pieces import Archive, pieces_of_step, write_archive, write_pieces
 from gpu_kit.tiles import CHECKED, TARGET, TILES, TIMED, Tile, hopper_cubin, write_tiles
@@ -34,7 +35,7 @@ LIMIT_S = 100.0
 needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
 needs_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
-WRITES = "open('results/records.json', 'w').write('[1]')"
+WRITES = "open('records/records.json', 'w').write('[1]')"
 
 
 class Day:
@@ -43,7 +44,7 @@ class Day:
     def __init__(self, folder: Path, commands: Sequence[dict[str, Any]], room: int = 1 << 20) -> None:
         self.folder = folder
         content, other = folder / "content", folder / "other"
-        (content / "results").mkdir(parents=True)
+        (content / "records").mkdir(parents=True)
         (content / "noise").write_bytes(os.urandom(300_000))
         other.mkdir()
         (other / "late").write_text("of steps 2 and on")
@@ -129,7 +130,7 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
             command("writes and fails", f"{WRITES}; raise SystemExit(7)"),
             command("hangs", "import time; print('begun'); time.sleep(1000)", limit_s=6.0),
             command("absent", "print('never')", if_found="no-such-program"),
-            command("last", "print(open('results/records.json').read())"),
+            command("last", "print(open('records/records.json').read())"),
         ],
     )
     done = day.send(day.pieces[0], 1)
@@ -156,7 +157,7 @@ def test_a_step_ends_before_the_machine_ends_it(tmp_path: Path) -> None:
 def test_records_in_use_come_home_while_a_step_goes_on(tmp_path: Path) -> None:
     """It is killed as from outside: what it had written by then is in $OUT."""
     code = (
-        "import sqlite3, time; c = sqlite3.connect('results/records.db'); c.execute('pragma journal_mode=wal');"
+        "import sqlite3, time; c = sqlite3.connect('records/records.db'); c.execute('pragma journal_mode=wal');"
         "c.execute('create table t (x)'); c.execute('insert into t values (5)'); c.commit(); time.sleep(1000)"
     )
     day = Day(tmp_path, [command("campaign", code, limit_s=500)])
@@ -194,7 +195,7 @@ def _rows(records: Path) -> list[tuple[int]]:
 
 
 def test_no_more_comes_home_than_may(tmp_path: Path) -> None:
-    code = "[open('results/%02d.json' % n, 'w').write('[]') for n in range(20)]; open('results/a.db', 'wb').close()"
+    code = "[open('records/%02d.json' % n, 'w').write('[]') for n in range(20)]; open('records/a.db', 'wb').close()"
     day = Day(tmp_path, [command("many", code)])
     assert day.send(day.pieces[0], 1).returncode == 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -230,7 +231,7 @@ def test_wheels_are_for_the_python_there(name: str, fits: bool) -> None:
     if fits:
         require_fit(name, "3.12")
         return
-    with pytest.raises(ValueError, match="not a wheel for Python 3.12 on x86-64 Linux"):
+    with pytest.raises(ValueError, match=r"not a wheel for Python 3\.12 on x86-64 Linux"):
         require_fit(name, "3.12")
 
 
@@ -273,7 +274,7 @@ def test_there_are_tiles_enough() -> None:
 def run_tiles(folder: Path, out: Path, libraries: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """By a Python that has its standard library alone."""
     program = folder / "run_tiles.py"
-    for name in ("run_tiles.py", "cuda.py"):
+    for name in ("run_tiles.py", "cuda_driver.py"):
         shutil.copyfile(THERE / name, folder / name)
     environment = {"LD_LIBRARY_PATH": str(libraries), "PATH": os.environ["PATH"]}
     words = [sys.executable, "-S", str(program), str(folder / "tiles"), str(out), *options]
@@ -288,7 +289,11 @@ def test_tiles_are_checked_without_tvm(tmp_path: Path) -> None:
     libraries.mkdir()
     emulated_gpus.install(libraries, driver_api=1)
     left_out = write_tiles(
-        tmp_path / "tiles", emulated_gpus.compile_emulated, few, checked=keys, timed=("dense-u8s8-64x64-o64-float.c-u8",)
+        tmp_path / "tiles",
+        emulated_gpus.compile_emulated,
+        few,
+        checked=keys,
+        timed=("dense-u8s8-64x64-o64-float.c-u8",),
     )
     assert left_out == []
     done = run_tiles(tmp_path, tmp_path / "tiles.json", libraries)
@@ -330,3 +335,110 @@ def test_a_tile_becomes_machine_code(tmp_path: Path) -> None:
         assert sorted(spec["order"]) == sorted(["data", "weight", "bias", "rescale", "params", "out"])
         assert spec["shared_bytes"] <= 227 << 10
     assert gpu_target(TARGET).gpu is not None
+
+
+def python_of(version: str) -> Path | None:
+    """A Python of this version, or None; pyenv keeps those that are not on the path."""
+    names = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python3")]
+    for found in filter(None, names):
+        said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        if said.stdout.startswith(f"Python {version}."):
+            return Path(found)
+    return None
+
+
+def without_network() -> list[str]:
+    """What runs a command where there is no network; empty where no such thing may be made."""
+    words = ["unshare", "--map-root-user", "--net"]
+    if not shutil.which(words[0]):
+        return []
+    made = subprocess.run([*words, "true"], timeout=LIMIT_S, check=False, capture_output=True)
+    return words if made.returncode == 0 else []
+
+
+DENSE = "dense-s8s8-32x32-o32-float.c-s8"
+SMALL_WORK = plan.Work(
+    adversarial=("dense-u8s8-33x64-o24-float.c-u8", "dwconv2d-u8s8-1x6x6x16-k3x3x1-s1-p1-float.c-u8"),
+    campaign=("conv2d-u8s8-1x5x5x16-k3x3x16-s1-p1-float.c-u8",),
+    searched=(DENSE,),
+    bundled=("dense-u8s8-33x64-o24-float.c-u8",),
+    trials=2,
+    checked_trials=2,
+    figures_limit_s=1,
+)
+
+
+@needs_emulated
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("version", ["3.12"])
+def test_the_day_is_rehearsed_without_a_network(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole kit for the Python there, on an emulated GPU: its packages, pieces and all four steps."""
+    python, alone = python_of(version), without_network()
+    if python is None or not alone:
+        pytest.skip(f"needs Python {version} and `unshare`: {python}, {alone}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    tiles = (Tile("cuda.wgmma", 64, 32, 128, 2, 8, 6), Tile("cuda.mma", 64, 64, 64, 4, 8, 3))
+    making = Making(
+        python=version,
+        program="emulated_tuner",
+        preset=0,
+        compile_source=emulated_gpus.compile_emulated,
+        work=SMALL_WORK,
+        tiles=tiles,
+        checked=("dense-u8s8-70x130-o40-float.c-u8",),
+        timed=("dense-u8s8-64x64-o64-float.c-u8",),
+    )
+    pieces = make_kit(tmp_path / "gpu-kit", making)
+    for piece in pieces:
+        assert sum(path.stat().st_size for path in piece.iterdir()) <= 58 << 20
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    emulated_gpus.install(libraries, driver_api=1)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "python3").symlink_to(python)
+    lines = [line for line in (tmp_path / "gpu-kit" / "day.txt").read_text().splitlines() if line[0] != "#"]
+    day = Rehearsal(tmp_path, alone, programs, libraries)
+    for line in lines:
+        piece, _, given = line.partition(": ")
+        said = day.give(tmp_path / "gpu-kit" / piece, given)
+        step = int(given.rsplit(" ", 1)[1])
+        assert f"step {step}: 0 of" in said or step in (0, 1), said
+        if step == 1:
+            assert "4 tiles checked, all exact" in said
+            # The bundle's agent finds no driver: it looks in its own folder alone.
+            assert "can't be used: this machine has no driver of NVIDIA's" in said
+            assert f"step 1: 1 of {len(plan.plan()['steps']['1'])} commands failed" in said
+        if step == 3:
+            assert "8 figures, about" in said
+            assert {"records.db", "step-3.log"} <= {path.name for path in day.out.iterdir()}
+
+
+class Rehearsal:
+    """A machine without a network that keeps its files, and gets one piece with each command."""
+
+    def __init__(self, folder: Path, alone: list[str], programs: Path, libraries: Path) -> None:
+        self.folder, self.alone, self.out = folder, alone, folder / "out"
+        self.environment = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder / "home-there"),
+            "PYTHONPATH": str(Path(__file__).parent),
+            "LD_LIBRARY_PATH": str(libraries),
+            "OUT": str(self.out),
+            "INT8TUNE_DAY": str(folder / "kept"),
+        }
+
+    def give(self, piece: Path, line: str) -> str:
+        there = self.folder / "there"
+        shutil.rmtree(there, ignore_errors=True)
+        shutil.rmtree(self.out, ignore_errors=True)
+        (there / piece.parent.name).mkdir(parents=True)
+        shutil.copytree(piece, there / piece.parent.name / piece.name)
+        words = [*self.alone, "bash", "-c", line]
+        done = subprocess.run(
+            words, cwd=there, env=self.environment, capture_output=True, text=True, timeout=700, check=False
+        )
+        print(line, done.stdout, done.stderr, sep="\n")
+        return done.stdout

@@ -1,4 +1,4 @@
-"""Folders of limited size: archives cut into parts, a table with the sha256 of each, and the programs that join them."""
+"""Folders of limited size: archives cut into parts, a table with the sha256 of each, and programs that join them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 MOST_BYTES = 58 << 20
 TABLE = "kit.json"
-# Instructions of x86 in a form in which they repeat: a library is a tenth smaller.
-_FILTERS = ({"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 6})
+# xz's own: how hard it tries. Six takes minutes of a core for TVM's compiler, and saves a piece.
+PRESETS = range(10)
+USUAL_PRESET = 6
 _CHUNK = 1 << 20
 
 
@@ -30,9 +32,11 @@ class Archive:
     steps: tuple[int, ...]
 
 
-def write_archive(folder: Path, path: Path) -> None:
+def write_archive(folder: Path, path: Path, preset: int = USUAL_PRESET) -> None:
     """Pack a folder's content, always the same for the same content."""
-    with lzma.open(path, "wb", format=lzma.FORMAT_XZ, filters=_FILTERS) as stream:  # noqa: SIM117
+    # Instructions of x86 in a form in which they repeat: a library is a tenth smaller.
+    filters = ({"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": preset})
+    with lzma.open(path, "wb", format=lzma.FORMAT_XZ, filters=filters) as stream:  # noqa: SIM117
         with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
             for file in sorted(folder.rglob("*")):
                 archive.add(file, str(file.relative_to(folder)), recursive=False, filter=_plain)
@@ -52,7 +56,7 @@ def write_pieces(
     Raises:
         ValueError: the programs alone are as large as a piece may be.
     """
-    table: dict[str, dict[str, object]] = {}
+    table: dict[str, dict[str, Any]] = {}
     # Beside the programs, room for the table, which is known in the end.
     room = most_bytes - sum(path.stat().st_size for path in programs) - (64 << 10)
     if room <= 0:
@@ -77,10 +81,10 @@ def write_pieces(
     return pieces
 
 
-def pieces_of_step(table: Mapping[str, Mapping[str, object]], step: int) -> list[int]:
+def pieces_of_step(table: Mapping[str, Mapping[str, Any]], step: int) -> list[int]:
     """The numbers of the pieces that a step needs."""
-    needed = [archive for archive in table.values() if step in archive["steps"]]  # type: ignore[operator]
-    return sorted({part["piece"] for archive in needed for part in archive["parts"]})  # type: ignore[attr-defined]
+    needed = [archive for archive in table.values() if step in archive["steps"]]
+    return sorted({part["piece"] for archive in needed for part in archive["parts"]})
 
 
 def _new_piece(folder: Path, number: int) -> Path:
@@ -90,11 +94,11 @@ def _new_piece(folder: Path, number: int) -> Path:
     return piece
 
 
-def _copy(stream: object, to: Path, most_bytes: int) -> tuple[int, str]:
+def _copy(stream: BinaryIO, to: Path, most_bytes: int) -> tuple[int, str]:
     """Copy so many bytes at most: how many, and their sha256."""
     digest, size = hashlib.sha256(), 0
     with to.open("wb") as written:
-        while chunk := stream.read(min(_CHUNK, most_bytes - size)):  # type: ignore[attr-defined]
+        while chunk := stream.read(min(_CHUNK, most_bytes - size)):
             digest.update(chunk)
             size += written.write(chunk)
     return size, digest.hexdigest()

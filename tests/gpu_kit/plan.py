@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 DEVICE, TARGET = "h100", "cuda-sm90"
@@ -47,21 +48,43 @@ SEARCHED = ("dense-s8s8-2048x768-o768-float.c-s8", "conv2d-s8s8-16x14x14x256-k3x
 BUNDLED = ("dense-u8s8-256x512-o512-float.c-u8", "conv2d-u8s8-4x14x14x64-k3x3x128-s1-p1-float.c-u8")
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the steps measure.
+
+    Attributes:
+        searched: layers that MetaSchedule searches, too.
+        trials: of each layer of the campaign and of MetaSchedule; `checked_trials`: of the adversarial layers.
+        figures_limit_s: after which no comparison begins.
+    """
+
+    adversarial: Sequence[str] = ADVERSARIAL
+    campaign: Sequence[str] = CAMPAIGN
+    searched: Sequence[str] = SEARCHED
+    bundled: Sequence[str] = BUNDLED
+    trials: int = 16
+    checked_trials: int = 8
+    figures_limit_s: float = 255
+
+
 def table(name: str, keys: Sequence[str]) -> dict[str, Any]:
     """A layer table of workloads, named by their keys."""
     layers = [{"name": key, "count": 1, "workload": key} for key in keys]
     return {"format": 1, "name": name, "description": f"layers of the kit: {name}", "layers": layers}
 
 
-def plan(program: str = PROGRAM) -> dict[str, Any]:
+def plan(program: str = PROGRAM, work: Work = Work()) -> dict[str, Any]:
     """Limits and commands of all steps; `program` is the module that is run as int8tune."""
-    own = ["{python}", "-m", program]
-    farm = ["--inventory", "{all}/farm.toml", "--results", "{all}/results"]
+    # Without this folder before the packages, some of whose names are in it, too.
+    own = ["{python}", "-P", "-m", program]
+    farm = ["--inventory", "{all}/farm.toml", "--results", "{all}/records"]
     steps: dict[str, list[dict[str, Any]]] = {
         "0": [],
         "1": [
             _command("the machine", 20, ["{python}", "{all}/about.py"]),
-            _command("tiles, exact and timed", 240, ["{python}", "{all}/run_tiles.py", "{all}/tiles", "{out}/tiles.json"]),
+            _command(
+                "tiles, exact and timed", 240, ["{python}", "{all}/run_tiles.py", "{all}/tiles", "{out}/tiles.json"]
+            ),
             _command("PyTorch beside them", 70, ["{python}", "{all}/run_torch.py", "{all}/tiles", "{out}/torch.json"]),
             _command(
                 "memcheck",
@@ -75,28 +98,33 @@ def plan(program: str = PROGRAM) -> dict[str, Any]:
             _command(
                 "a bundle through the agent",
                 120,
-                ["{python}", "-I", "-S", "{all}/first.pyz", "--folder", "{all}/results"],
+                ["{python}", "-I", "-S", "{all}/first.pyz", "--folder", "{all}/records"],
             ),
         ],
         "2": [
             _command("devices check", 150, [*own, "devices", "check", DEVICE, "--inventory", "{all}/farm.toml"]),
-            _tune(own, farm, "adversarial", 400, trials=8),
+            _tune(own, farm, "adversarial", 400, work.checked_trials),
         ],
         "3": [
             _command(
                 "figures by defaults",
                 270,
-                ["{python}", "{all}/gpu_figures.py", "--device", DEVICE, "--limit-s", "250", "--json", "{out}/figures.json"]
-                + ["--", *farm],
+                [
+                    *("{python}", "{all}/gpu_figures.py", "--device", DEVICE, "--layers", "2"),
+                    *("--limit-s", f"{work.figures_limit_s:g}", "--json", "{out}/figures.json", "--", *farm),
+                ],
                 good_codes=[0, 1],
             ),
-            _tune(own, farm, "campaign", 290, trials=16),
+            _tune(own, farm, "campaign", 290, work.trials),
         ],
         "4": [
             _command(
                 "MetaSchedule on two layers",
                 560,
-                [*own, "lab", "--against", "metaschedule", "--device", DEVICE, *SEARCHED, "--trials", "16", *farm],
+                [
+                    *(*own, "lab", "--against", "metaschedule", "--device", DEVICE, *work.searched),
+                    *("--trials", str(work.trials), *farm),
+                ],
             )
         ],
     }

@@ -18,7 +18,7 @@ import sys
 import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         failed = 0
         for command in plan["steps"][str(step)]:
             left_s = limit_s - (time.monotonic() - begun) - GRACE_S
-            failed += run(command, left_s, out, step, log)
+            failed += run(command, left_s, out, log)
             collect(out)
         tell(log, f"step {step}: {failed} of {len(plan['steps'][str(step)])} commands failed, "
              f"{time.monotonic() - begun:.0f} s")  # fmt: skip
@@ -70,7 +70,7 @@ def prepare(step: int, log: Any) -> set[int]:
         if sent.exists() and not kept.exists():
             require_sha256(sent, part["sha256"])
             shutil.copyfile(sent, f"{kept}.partial")
-            os.replace(f"{kept}.partial", kept)
+            Path(f"{kept}.partial").replace(kept)
     tell(log, f"kept the parts of this piece, {time.monotonic() - begun:.1f} s")
     here = {name: all((parts / part["name"]).exists() for part in one["parts"]) for name, one in table.items()}
     with ThreadPoolExecutor() as pool:
@@ -90,9 +90,9 @@ def unpack(name: str, archive: dict[str, Any]) -> tuple[str, float]:
     """Unpack an archive into the folder of all, once; its seconds."""
     begun, done = time.monotonic(), KEPT / f"{name}.{archive['sha256'][:16]}"
     if not done.exists():
-        with Joined([KEPT / "parts" / part["name"] for part in archive["parts"]]) as stream:
-            with tarfile.open(fileobj=stream, mode="r|xz") as members:
-                members.extractall(KEPT / "all", filter="data")
+        paths = [KEPT / "parts" / part["name"] for part in archive["parts"]]
+        with Joined(paths) as stream, tarfile.open(fileobj=stream, mode="r|xz") as members:
+            members.extractall(KEPT / "all", filter="data")
         done.touch()
     return name, time.monotonic() - begun
 
@@ -121,13 +121,15 @@ class Joined:
             self._file = self._paths.pop(0).open("rb")
 
 
-def run(command: dict[str, Any], left_s: float, out: Path, step: int, log: Any) -> bool:
+def run(command: dict[str, Any], left_s: float, out: Path, log: Any) -> bool:
     """Run a command to its end or limit, its output to both; whether it failed."""
     limit_s = min(command["limit_s"], left_s)
     if limit_s < 5:
         tell(log, f"--- left out, there is no time: {command['name']}")
         return True
-    words = [word.format(python=sys.executable, all=KEPT / "all", out=out.resolve(), here=HERE) for word in command["words"]]
+    words = [
+        word.format(python=sys.executable, all=KEPT / "all", out=out.resolve(), here=HERE) for word in command["words"]
+    ]
     if command.get("if_found") and not shutil.which(command["if_found"]):
         tell(log, f"--- left out, {command['if_found']} is not installed here: {command['name']}")
         return False
@@ -169,17 +171,15 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
 def environment() -> dict[str, str]:
     """Packages, caches and settings of the kit before those of the machine, which stay in reach."""
-    site = KEPT / "all" / "site"
-    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
+    packages = KEPT / "all" / "packages"
+    paths = [str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
@@ -191,8 +191,10 @@ def environment() -> dict[str, str]:
 
 def collect(out: Path) -> None:
     """Copy the results so far, those first that matter most: records, best logs, tables."""
-    results = KEPT / "all" / "results"
-    found = [path for pattern in ("*.db", "*.best.jsonl", "*.results", "*.json") for path in sorted(results.glob(pattern))]
+    results = KEPT / "all" / "records"
+    found = [
+        path for pattern in ("*.db", "*.best.jsonl", "*.results", "*.json") for path in sorted(results.glob(pattern))
+    ]
     there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
     for path in found:
         if path.stat().st_size <= MOST_FILE_BYTES and (path.name in there or len(there) < MOST_FILES):
@@ -204,11 +206,14 @@ def copy(path: Path, to: Path) -> None:
     """Whole at any moment, records that are being written, too."""
     partial = to.with_name(f".{to.name}")
     if path.suffix == ".db":
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as records, closing(sqlite3.connect(partial)) as copied:
+        with (
+            closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as records,
+            closing(sqlite3.connect(partial)) as copied,
+        ):
             records.backup(copied)
     else:
         shutil.copyfile(path, partial)
-    os.replace(partial, to)
+    partial.replace(to)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cuda import CudaError, Gpu
+from cuda_driver import CudaError, Gpu
 
 TURNS = 5
 # Of a large product: how long it is timed at least, and how often.
@@ -62,7 +62,9 @@ def _line(said: dict[str, Any]) -> str:
 def _check(gpu: Gpu, folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
     """How many values are wrong, with the output's memory filled otherwise each time."""
     expected = (folder / spec["case"] / "expected").read_bytes()
-    inputs = {name: gpu.allocate((folder / spec["case"] / name).read_bytes()) for name in spec["order"] if name != "out"}
+    inputs = {
+        name: gpu.allocate((folder / spec["case"] / name).read_bytes()) for name in spec["order"] if name != "out"
+    }
     out, wrong = gpu.allocate(bytes(len(expected))), 0
     with gpu.function((folder / spec["cubin"]).read_bytes(), spec["kernel"], spec["shared_bytes"]) as function:
         for turn in range(TURNS):
@@ -79,9 +81,7 @@ def _check(gpu: Gpu, folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
 def _time(gpu: Gpu, folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
     """Median seconds of a launch between two events, over arrays in turn."""
     draw = random.Random(spec["tile"])
-    arrays = [
-        {name: gpu.allocate(draw.randbytes(spec["bytes"][name])) for name in spec["order"]} for _ in range(SETS)
-    ]
+    arrays = [{name: gpu.allocate(draw.randbytes(spec["bytes"][name])) for name in spec["order"]} for _ in range(SETS)]
     for one in arrays:  # scales as of a layer, of which random bits would be anything
         gpu.write(one["rescale"], (folder / spec["rescale"]).read_bytes())
         gpu.write(one["params"], (folder / spec["params"]).read_bytes())
