@@ -84,7 +84,7 @@ def make_kit(folder: Path, making: Making) -> list[Path]:
             )
         archives = [Archive(path, steps[name]) for path, name in zip(paths, names, strict=True)]
         (staged / "plan.json").write_text(json.dumps(plan.plan(making.program, making.work), indent=1))
-        pieces = write_pieces(archives, [THERE / "day.py", staged / "plan.json"], folder)
+        pieces = write_pieces(archives, [THERE / "day.py", THERE / "cuda_driver.py", staged / "plan.json"], folder)
     lines = day_lines(folder, pieces)
     (folder / "day.txt").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -1,8 +1,12 @@
-"""CUDA's driver by ctypes: memory, machine code, launches and events, with nothing but Python's standard library."""
+"""CUDA's driver by ctypes: memory, machine code, launches and events, with nothing but Python's standard library.
+
+Run as a program it holds a context until its standard input ends: without one the driver begins anew for each process.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -100,3 +104,11 @@ def _load() -> ctypes.CDLL:
         except OSError as error:
             failed = str(error)
     raise CudaError(f"no driver of NVIDIA's: {failed}")
+
+
+if __name__ == "__main__":
+    try:
+        print(f"a context is held on {Gpu().name}", flush=True)
+    except CudaError as error:
+        print(f"no context is held: {error}", flush=True)
+    sys.stdin.read()
