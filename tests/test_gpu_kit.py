@@ -18,6 +18,7 @@ from typing import Any
 
 import emulated_gpus
 import pytest
+from boards import AT_ANY_SPEED
 from gpu_kit import plan
 from gpu_kit.__main__ import Making, make_kit
 from gpu_kit.packages import require_fit, requirements
@@ -366,6 +367,7 @@ SMALL_WORK = plan.Work(
     trials=2,
     checked_trials=2,
     figures_limit_s=1,
+    inventory=plan.INVENTORY + AT_ANY_SPEED,
 )
 
 

@@ -150,7 +150,7 @@ def write_rest(folder: Path, work: plan.Work) -> None:
     (folder / "tables").mkdir(parents=True)
     for name, keys in (("adversarial", work.adversarial), ("campaign", work.campaign)):
         (folder / "tables" / f"{name}.json").write_text(json.dumps(plan.table(name, keys)))
-    (folder / "farm.toml").write_text(plan.INVENTORY)
+    (folder / "farm.toml").write_text(work.inventory)
     shutil.copyfile(THERE.parents[1] / "gpu_figures.py", folder / "gpu_figures.py")
     cache = folder / "cache" / "int8tune"
     cache.mkdir(parents=True)

@@ -65,6 +65,7 @@ class Work:
     trials: int = 16
     checked_trials: int = 8
     figures_limit_s: float = 255
+    inventory: str = INVENTORY
 
 
 def table(name: str, keys: Sequence[str]) -> dict[str, Any]:
