@@ -5,12 +5,14 @@ VENV ?= .venv
 NETWORK ?= mobilenet_v2
 KERNEL_S ?= 0.6
 MINUTES ?= 10
+GPU_KIT ?= gpu-kit
+GPU_PYTHON ?= 3.12
 BIN = $(VENV)/bin
 # Tests that nothing disturbs run beside each other, one more than there are cores, as some of them wait for boards; those
 # marked `alone` follow.
 BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz clean
+.PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -26,6 +28,7 @@ help:
 	@echo "make farm-storm                   campaigns on boards while agents, links and the campaign are killed (six minutes)"
 	@echo "make farm-soak [KERNEL_S=4.4]     64 boards with 20,000 trials through scheduler and store (four minutes; half an hour)"
 	@echo "make fuzz [MINUTES=10]            hostile files of every kind, each read or refused in one line"
+	@echo "make gpu-kit [GPU_KIT=gpu-kit]    everything for a machine with a GPU and no network, in pieces (ten minutes)"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
@@ -72,6 +75,9 @@ farm-soak: $(VENV)/installed-test
 
 fuzz: $(VENV)/installed-test
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+gpu-kit: $(VENV)/installed-test
+	$(BIN)/python -m tests.gpu_kit $(GPU_KIT) --python $(GPU_PYTHON)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -26,8 +26,9 @@ from schedules.adversarial_terms import (
     rule_of,
 )
 from schedules.adversarial_ties import cases_of_ties
+from schedules.exact_products import LongArray
 from schedules.operands import DTYPES, Operands
-from schedules.reference import LongArray, accumulate, requantize
+from schedules.reference import accumulate, requantize
 from schedules.workload import Dense, Workload
 
 # Output steps from the smallest to the largest sum of a channel. Many random sums crowd in the middle, so that few of
@@ -266,5 +267,6 @@ def _sums(workload: Workload, terms: Terms) -> LongArray:
 def _median(sums: LongArray) -> LongArray:
     """The lower median of each column, which is one of its values."""
     middle = (len(sums) - 1) // 2
-    median: LongArray = np.partition(sums, middle, axis=0)[middle]
-    return median
+    columns = np.ascontiguousarray(sums.T, np.int32)
+    columns.partition(middle, axis=1)
+    return columns[:, middle].astype(np.int64)

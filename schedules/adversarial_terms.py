@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from schedules.adversarial_addition import narrowed_range
 from schedules.adversarial_drills import EXCEPTIONS
+from schedules.exact_products import LongArray
 from schedules.numerics import RANGES, Requantize, RoundingRule
 from schedules.operands import (
     DTYPES,
@@ -20,7 +21,6 @@ from schedules.operands import (
     Operands,
     quantize_multiplier,
 )
-from schedules.reference import LongArray
 from schedules.workload import Workload
 
 RealArray = npt.NDArray[np.float64]

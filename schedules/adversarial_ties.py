@@ -23,8 +23,9 @@ from schedules.adversarial_terms import (
     ranges_of,
     rule_of,
 )
+from schedules.exact_products import LongArray
 from schedules.operands import Operands
-from schedules.reference import LongArray, requantize
+from schedules.reference import requantize
 from schedules.workload import Workload
 
 # Ends of a range.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.arm.conv import PROFILES as ARM_PROFILES
-from schedules.gpus import WARP, Gpu
+from schedules.gpus import GROUP, WARP, Gpu
 from schedules.target import Target
 from schedules.x86.amx import PROFILE as AMX_PROFILE
 from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES
@@ -63,7 +63,8 @@ def peak_probe(target: Target) -> Probe:
     if target.profile in ARM_PROFILES:
         return _arm_probe(ARM_PROFILES[target.profile], target.threads)
     if target.gpu is not None:
-        return gpu_peak_probe(target.gpu, by_matrices=True)
+        by_groups = target.gpu.has_group_products
+        return gpu_group_probe(target.gpu) if by_groups else gpu_peak_probe(target.gpu, by_matrices=True)
     return _multiply_add_probe(target.vector_lanes, target.threads)
 
 
@@ -80,6 +81,35 @@ def _arm_probe(has_dot: bool, threads: int) -> Probe:
         shape = (4, 4) if has_dot else (2, 4, 2)
         total += products.reshape(*total.shape[:2], *shape).sum(axis=-1 if has_dot else (-3, -1), dtype=np.int32)
     return Probe(write_peak(has_dot, threads, PEAK_STEPS), (start, weight), total, 2 * 4 * start.size * PEAK_STEPS)
+
+
+def gpu_group_probe(gpu: Gpu) -> Probe:
+    """Products of s8 by four warps, which read both matrices from shared memory (`wgmma`)."""
+    from schedules.cuda.probe_kernels import GROUP_COLUMNS, GROUP_DEPTH, GROUP_ROWS, SUMS, Peak, write_group_peak
+
+    rng = np.random.default_rng(0)
+    peak = Peak(GPU_BLOCKS * gpu.multiprocessors, GROUP, 1, GPU_STEPS)
+    data, weight = (
+        rng.integers(-128, 128, (rows, GROUP_DEPTH)).astype(np.int8) for rows in (GROUP_ROWS, GROUP_COLUMNS)
+    )
+    products = data.astype(np.int32) @ weight.T.astype(np.int32) * np.int32(peak.steps)
+    # Rows by warp, half of 16 and lane; columns by eight, lane and pair.
+    of_lanes = products.reshape(4, 2, 8, GROUP_COLUMNS // 8, 4, 2).sum(axis=3, dtype=np.int32).transpose(0, 2, 3, 1, 4)
+    of_block = of_lanes.reshape(GROUP // WARP, WARP, SUMS)
+    expected = np.ascontiguousarray(np.tile(of_block, (peak.blocks, 1, 1)))
+    work = 2 * GROUP_ROWS * GROUP_COLUMNS * GROUP_DEPTH * peak.steps * peak.blocks
+    return Probe(write_group_peak(gpu, peak), (_in_shared(data), _in_shared(weight)), expected, work)
+
+
+def _in_shared(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+    """Rows of 128 bytes as they are to lie in shared memory: each eight have their chunks in eight orders."""
+    from schedules.cuda.gemm_form import CHUNK_BYTES, swizzled
+
+    chunks = matrix.reshape(len(matrix), -1, CHUNK_BYTES)
+    lies = np.empty_like(chunks)
+    for row, chunk in np.ndindex(*chunks.shape[:2]):
+        lies[row, swizzled(row, chunk, chunks.shape[1])] = chunks[row, chunk]
+    return lies.reshape(-1).view(np.int32)
 
 
 def gpu_peak_probe(gpu: Gpu, *, by_matrices: bool) -> Probe:

@@ -11,14 +11,16 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from schedules.exact_products import Columns, LongArray, SingleArray, largest_magnitude
+from schedules.numerics import Requantize
 from schedules.operands import ADDITION_SHIFT, DTYPES, Addend, ByteArray, FloatArray, Operands
+from schedules.row_blocks import for_row_blocks
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
-LongArray = npt.NDArray[np.int64]
-
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-# Values gathered at a time for a matrix product: 64 MiB of binary64.
-_PATCH_VALUES = 1 << 23
+# Values of a block of rows: for a product of matrices, where BLAS is as fast as it gets, and for steps that work on
+# each value, whose results stay in a core's own cache.
+_VALUES, _STEP_VALUES = 1 << 20, 1 << 15
 # All values of an addition are multiples of 2^-83, the last bit of the smallest ratio in binary32; so are the products
 # and offsets of the fused rule, of which an int64 has the part above 2^-30 and another one the rest.
 _UNIT_BITS = 83
@@ -41,19 +43,17 @@ def accumulate(
 ) -> LongArray:
     """sum((a - za) * (w - zw)) for every output value, without bias; the border contributes nothing.
 
-    BLAS multiplies in binary64 and still sums exactly: all terms and partial sums are integers, and a workload's
-    longest sum, 33025 products of at most 255 * 255, is below 2^31, where binary64 is exact up to 2^53.
+    BLAS multiplies, and still sums exactly (`schedules.exact_products`).
     """
-    centred = data.astype(np.float64) - data_zero_point
-    weights = weight.astype(np.float64) - weight_zero_point
+    centred = data.astype(np.float32) - np.float32(data_zero_point)
+    weights = weight.astype(np.float32) - np.float32(weight_zero_point)
     match workload:
         case Dense():
-            sums = centred @ weights.T
+            return _dense(centred, weights)
         case Conv2d():
-            sums = _conv(workload, centred, weights)
+            return _conv(workload, centred, weights)
         case DepthwiseConv2d():
-            sums = _depthwise(workload, centred, weights)
-    return sums.astype(np.int64)
+            return _depthwise(workload, centred, weights)
 
 
 def requantize(workload: Workload, operands: Operands, sums: LongArray) -> npt.NDArray[np.uint8 | np.int8 | np.int32]:
@@ -61,22 +61,35 @@ def requantize(workload: Workload, operands: Operands, sums: LongArray) -> npt.N
 
     Where the workload has a residual, the sums are those of all outputs.
     """
-    total = sums.astype(np.int32).astype(np.int64)
     numerics = workload.numerics
-    if numerics.requantize is None:
-        return total.astype(np.int32)
-    match numerics.requantize.rule:
+    step = numerics.requantize
+    if step is None:
+        return sums.astype(np.int32)
+    flat = sums.reshape(-1, workload.out_channels)
+    own = np.empty(flat.shape, np.int64)
+
+    def fill(rows: slice) -> None:
+        own[rows] = _own_outputs(step, operands, flat[rows])
+
+    for_row_blocks(fill, len(flat), max(1, _STEP_VALUES // workload.out_channels))
+    return add_residual(workload, operands, own.reshape(sums.shape)).astype(DTYPES[numerics.output])
+
+
+def _own_outputs(requantize: Requantize, operands: Operands, sums: LongArray) -> LongArray:
+    """Output values of sums [rows, OC], before a residual is added."""
+    total = sums.astype(np.int32).astype(np.int64)
+    match requantize.rule:
         case "float":
-            scaled = scale_binary32(total, operands.scale)
+            scaled = scale_rounded(total, operands.scale)
         case "fixed":
             scaled = scale_fixed_point(total, operands.multiplier.astype(np.int64), operands.shift.astype(np.int64))
         case "fused":
             offset = operands.offset
-            if numerics.requantize.exceptions:
+            if requantize.exceptions:
                 offset = np.where(np.abs(total) == operands.exception, operands.exception_offset, offset)
             scaled = scale_fused(total, operands.scale, offset)
-    own = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
-    return add_residual(workload, operands, own).astype(DTYPES[numerics.output])
+    bounded: LongArray = np.clip(scaled + operands.output_zero_point, operands.clamp_low, operands.clamp_high)
+    return bounded
 
 
 def add_residual(workload: Workload, operands: Operands, own: LongArray) -> LongArray:
@@ -88,6 +101,28 @@ def add_residual(workload: Workload, operands: Operands, own: LongArray) -> Long
     sums = add(own, addend.data.astype(np.int64), operands.output_zero_point, addend)
     bounded: LongArray = np.clip(sums, addend.clamp_low, addend.clamp_high)
     return bounded
+
+
+def scale_rounded(total: LongArray, scale: FloatArray) -> LongArray:
+    """`scale_binary32`, by the processor's own binary32 where that rounds as IEEE 754 says: it is asked each time."""
+    if not _rounds_to_nearest():
+        return scale_binary32(total, scale)
+    scaled = np.rint(total.astype(np.float32) * scale).astype(np.float64)
+    rounded: LongArray = np.clip(scaled, _INT32_MIN, _INT32_MAX).astype(np.int64)
+    return rounded
+
+
+def _rounds_to_nearest() -> bool:
+    """Whether conversions, products and roundings to integers go to the nearest value here, halves to the even one."""
+    converted = np.array([(1 << 24) + 1, (1 << 24) + 3, -(1 << 24) - 3]).astype(np.float32)
+    above = np.array([1 + 2.0**-23, -1 - 2.0**-23], np.float32)
+    below = np.array([1 - 2.0**-24], np.float32)
+    return bool(
+        converted.tolist() == [1 << 24, (1 << 24) + 4, -(1 << 24) - 4]
+        and (above * above[0]).tolist() == [1 + 2.0**-22, -1 - 2.0**-22]
+        and (below * below).tolist() == [1 - 2.0**-23]
+        and np.rint(np.array([0.5, 1.5, -1.5], np.float32)).tolist() == [0, 2, -2]
+    )
 
 
 def scale_binary32(total: LongArray, scale: FloatArray) -> LongArray:
@@ -231,42 +266,57 @@ def _shift_right_half_even(magnitude: LongArray, count: LongArray) -> LongArray:
     return rounded
 
 
-def _conv(
-    workload: Conv2d, centred: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    groups, out_channels = workload.groups, workload.out_channels
-    sums = np.empty(workload.output_shape)
-    image = _with_border(centred)
-    rows, columns = _taps(workload.window, workload.height, workload.width)
-    filters = weights.reshape(groups, out_channels // groups, workload.reduction).transpose(0, 2, 1)
-    step = max(1, _PATCH_VALUES // (len(columns) * workload.reduction * groups))
-    for n in range(workload.batch):
-        for start in range(0, len(rows), step):
-            block = rows[start : start + step]
-            patches = image[n][block[:, None, :, None], columns[None, :, None, :]]
-            pixels = len(block) * len(columns)
-            grouped = patches.reshape(pixels, -1, groups, workload.in_channels // groups).transpose(2, 0, 1, 3)
-            product = grouped.reshape(groups, pixels, workload.reduction) @ filters
-            sums[n, start : start + step] = product.transpose(1, 0, 2).reshape(len(block), len(columns), out_channels)
+def _dense(centred: SingleArray, weights: SingleArray) -> LongArray:
+    columns = Columns(weights, largest_magnitude(centred))
+    sums = np.empty((len(centred), len(weights)), np.int64)
+
+    def fill(rows: slice) -> None:
+        sums[rows] = columns.product(centred[rows])
+
+    for_row_blocks(fill, len(centred), max(1, _VALUES // max(centred.shape[1], len(weights))))
     return sums
 
 
-def _depthwise(
-    workload: DepthwiseConv2d, centred: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _conv(workload: Conv2d, centred: SingleArray, weights: SingleArray) -> LongArray:
+    groups, channels = workload.groups, workload.in_channels // workload.groups
+    largest = largest_magnitude(centred)
+    filters = [Columns(own, largest) for own in weights.reshape(groups, -1, workload.reduction)]
+    image = _with_border(centred)
+    rows, columns = _taps(workload.window, workload.height, workload.width)
+    sums = np.empty((workload.batch * len(rows), len(columns), groups, workload.out_channels // groups), np.int64)
+
+    def fill(chosen: slice) -> None:
+        """Rows of outputs, counted through all images."""
+        n, row = np.divmod(np.arange(chosen.start, chosen.stop), len(rows))
+        patches = image[n[:, None, None, None], rows[row][:, None, :, None], columns[None, :, None, :]]
+        grouped = patches.reshape(-1, workload.reduction // channels, groups, channels)
+        for group, own in enumerate(filters):
+            product = own.product(grouped[:, :, group].reshape(len(grouped), -1))
+            sums[chosen, :, group] = product.reshape(len(n), len(columns), -1)
+
+    values = len(columns) * max(workload.reduction * groups, workload.out_channels)
+    for_row_blocks(fill, len(sums), max(1, _VALUES // values))
+    return sums.reshape(workload.output_shape)
+
+
+def _depthwise(workload: DepthwiseConv2d, centred: SingleArray, weights: SingleArray) -> LongArray:
     batch, height, width, out_channels = workload.output_shape
-    sums = np.zeros((batch, height, width, workload.channels, workload.multiplier))
+    sums = np.zeros((batch, height, width, workload.channels, workload.multiplier), np.int64)
     image = _with_border(centred)
     rows, columns = _taps(workload.window, workload.height, workload.width)
     filters = weights.reshape(workload.channels, workload.multiplier, *workload.window.kernel)
-    for kh in range(workload.window.kernel[0]):
-        for kw in range(workload.window.kernel[1]):
-            taps = image[:, rows[:, kh]][:, :, columns[:, kw]]
-            sums += taps[..., None] * filters[:, :, kh, kw]
+
+    def fill(chosen: slice) -> None:
+        for kh in range(workload.window.kernel[0]):
+            for kw in range(workload.window.kernel[1]):
+                taps = image[:, rows[chosen, kh]][:, :, columns[:, kw]]
+                np.add(sums[:, chosen], taps[..., None] * filters[:, :, kh, kw], out=sums[:, chosen], casting="unsafe")
+
+    for_row_blocks(fill, height, max(1, _VALUES // (batch * width * out_channels)))
     return sums.reshape(batch, height, width, out_channels)
 
 
-def _with_border(centred: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _with_border(centred: SingleArray) -> SingleArray:
     """The image with one more row and column of zeros, where every position outside it is read."""
     return np.pad(centred, ((0, 0), (0, 1), (0, 1), (0, 0)))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from emulated_gpus import compile_emulated
 
+import schedules.cuda.probe_kernels
 import schedules.probes
 import tuner.build.compile
 from tuner.build.server import main
@@ -20,4 +21,5 @@ def compile_for_this_machine(source: str, arch: str, advise: Callable[[str], Non
 if __name__ == "__main__":
     tuner.build.compile.compile_cubin = compile_for_this_machine  # type: ignore[assignment]
     schedules.probes.GPU_BLOCKS, schedules.probes.GPU_THREADS, schedules.probes.GPU_STEPS = 1, 32, 2
+    schedules.cuda.probe_kernels.GROUP_COLUMNS = schedules.cuda.probe_kernels.GROUP_DEPTH = 32
     main()

@@ -15,7 +15,7 @@ from compiler.gpu_library import cuda_source
 from schedules import probes
 from schedules.gpus import GPUS, Gpu
 from schedules.lowering import compile_function
-from schedules.probes import Probe, bandwidth_probe, gpu_peak_probe, peak_probe
+from schedules.probes import Probe, bandwidth_probe, gpu_group_probe, gpu_peak_probe, peak_probe
 from schedules.target import Target, gpu_target
 
 TARGETS = [gpu_target(gpu.profile) for gpu in GPUS]
@@ -70,11 +70,44 @@ def test_loops_of_peaks_only_multiply(
     assert code.memory_bytes == 0
 
 
-def test_a_gpu_s_peak_is_that_of_its_tensor_cores() -> None:
+@needs_emulated
+@pytest.mark.parametrize("mode", emulated_gpus.MODES, ids=["late", "at-once", "random"])
+def test_the_peak_of_four_warps_is_exact(mode: emulated_gpus.Mode, monkeypatch: pytest.MonkeyPatch) -> None:
     target = gpu_target("cuda-sm90")
     assert target.gpu is not None
-    assert (
-        peak_probe(target).work
-        == gpu_peak_probe(target.gpu, by_matrices=True).work
-        == 2 * 132 * 2 * 8 * 8 * 1000 * 4096
+    emulated_gpus.set_mode(mode)
+    try:
+        assert is_exact(gpu_group_probe(small(monkeypatch, target.gpu)), target)
+    finally:
+        emulated_gpus.set_mode(emulated_gpus.MODES[0])
+
+
+@needs_binaries
+def test_the_loop_of_the_peak_of_four_warps_only_multiplies(tmp_path: Path) -> None:
+    """Four products of 64 x 256 x 32 in a step, no value in memory, none moved, and no wait between the products."""
+    target = gpu_target("cuda-sm90")
+    assert target.gpu is not None
+    source = cuda_source(compile_function(gpu_group_probe(target.gpu).function, target).mod)
+    cubin = tmp_path / "peak.cubin"
+    cubin.write_bytes(nvrtc.compile_cubin(source, target.gpu.arch))
+    (code,) = gpu_binaries.codes_of(cubin).values()
+    order = code.order_in_loop_with_most("IGMMA")
+    products = [at for at, name in enumerate(order) if name == "IGMMA"]
+    assert products, code.names
+    assert len(products) % 4 == 0
+    assert "64x256x32" in next(what for _, name, what in code.instructions if name.startswith("IGMMA")) or any(
+        "64x256x32" in name for name in code.names
     )
+    assert code.memory_bytes == 0
+    assert not {"LDS", "LDG", "STS", "BAR", "LDL", "STL"} & set(order)
+    # A product takes 128 cycles, in which four schedulers issue one instruction each.
+    assert len(order) <= 16 * len(products), order
+
+
+@pytest.mark.parametrize("profile", ["cuda-sm80", "cuda-sm90"])
+def test_a_gpu_s_peak_is_that_of_its_fastest_tensor_cores(profile: str) -> None:
+    gpu = gpu_target(profile).gpu
+    assert gpu is not None
+    by_warps, by_groups = 8 * 8 * 1000 * 4096, 1000 * 64 * 256 * 128
+    products = by_groups if profile == "cuda-sm90" else by_warps
+    assert peak_probe(gpu_target(profile)).work == 2 * gpu.multiprocessors * 2 * products

@@ -339,7 +339,7 @@ def test_blocks_of_rows_sum_like_a_whole_image(monkeypatch: pytest.MonkeyPatch) 
     workload = parse_workload("conv2d-u8s8-2x9x7x6-k3x2x4-s2x1-p1.0.2.1-g2-s32")
     operands = adversarial_operands(workload, 5)[0][1]
     whole = accumulate(workload, operands.data, operands.weight, 3, 0)
-    monkeypatch.setattr("schedules.reference._PATCH_VALUES", 500)
+    monkeypatch.setattr("schedules.reference._VALUES", 500)
     np.testing.assert_array_equal(accumulate(workload, operands.data, operands.weight, 3, 0), whole)
 
 

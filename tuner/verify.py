@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import uuid
 from dataclasses import fields
@@ -33,6 +34,12 @@ def write_suite(workload: Workload, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for index, (_, operands) in enumerate(adversarial_operands(workload, SUITE_SEED)):
         write_case(folder / f"{index}.npz", workload, operands)
+
+
+def suite_memory_bytes(workload: Workload) -> int:
+    """About what it takes to compute a suite: operands of ten cases and, of one, outputs as int64 a few times over."""
+    operands = math.prod(workload.data_shape) + math.prod(workload.weight_shape)
+    return 10 * operands + 40 * math.prod(workload.output_shape)
 
 
 def write_case(path: Path, workload: Workload, operands: Operands) -> None:

@@ -9,13 +9,15 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from schedules.cuda.launch import grid, threads_of
-from schedules.gpus import WARP, Gpu
+from schedules.gpus import GROUP, WARP, Gpu
 from schedules.intrinsics.cuda import Instructions
 
 # Sums of a lane that one product of matrices adds to, and its words of weights.
 SUMS, WEIGHTS = 4, 2
 TYPES = ("s8", "s8")
 READ_BYTES = 16
+# What four warps multiply: rows by columns, both of so many bytes, of which an instruction takes `GROUP_BYTES`.
+GROUP_ROWS, GROUP_COLUMNS, GROUP_DEPTH, GROUP_BYTES = 64, 256, 128, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,55 @@ def _add(instructions: Instructions, sums: Any, at: int, factors: Any, by_matric
         return
     for index in range(at, at + SUMS):
         T.buffer_store(sums, instructions.dot(sums[index], factors[0], sums[index], TYPES), [index])
+
+
+def write_group_peak(gpu: Gpu, peak: Peak) -> Any:
+    """`sums += data * weight.T` by four warps of each block, `steps` times: (data, weight, out).
+
+    Both matrices lie in shared memory, where Hopper's tensor cores read them (`wgmma`). `data` is int8 of 64 rows,
+    `weight` of 256, each of 128 bytes, whose chunks of 16 are in the order of shared memory (`swizzled`). `out` is
+    int32 [warps, 32, 4]: a lane's sums of rows `g` and `g + 8` and their columns `2 (lane % 4)` and the next, with
+    `g = lane / 4`, each added up over the 32 products of 8 columns.
+    """
+    instructions, bytes_of = Instructions(gpu), (GROUP_ROWS * GROUP_DEPTH, GROUP_COLUMNS * GROUP_DEPTH)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        data, weight = (
+            T.arg(name, T.buffer((length // 4,), "int32"))
+            for name, length in zip(("data", "weight"), bytes_of, strict=True)
+        )
+        out = T.arg("out", T.buffer((peak.warps, WARP, SUMS), "int32"))
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        with grid(peak.blocks) as (block,), threads_of(GROUP) as thread:
+            shared = T.alloc_buffer((sum(bytes_of),), "int8", scope="shared.dyn")
+            words = T.decl_buffer((sum(bytes_of) // 4,), "int32", data=shared.data, scope="shared.dyn")
+            _copy_to_shared(words, 0, data, bytes_of[0] // 4, thread)
+            _copy_to_shared(words, bytes_of[0] // 4, weight, bytes_of[1] // 4, thread)
+            sums = T.alloc_buffer((GROUP_COLUMNS // 2,), "int32", scope="local")
+            with T.unroll(0, GROUP_COLUMNS // 2) as index:
+                T.buffer_store(sums, T.int32(0), [index])
+            instructions.publish()
+            T.evaluate(T.tvm_storage_sync("shared"))
+            with T.serial(0, peak.steps):
+                instructions.begin_group()
+                for at in range(0, GROUP_DEPTH, GROUP_BYTES):
+                    places = (T.address_of(shared[at]), T.address_of(shared[bytes_of[0] + at]))
+                    instructions.multiply_group(T.address_of(sums[0]), *places, GROUP_COLUMNS, GROUP_DEPTH, TYPES)
+                instructions.end_group()
+                instructions.wait_group(1)
+            instructions.wait_group(0)
+            warp = T.Bind(block * (GROUP // WARP) + T.truncdiv(thread, WARP))
+            for index in range(SUMS):
+                total = sums[index]
+                for column in range(SUMS, GROUP_COLUMNS // 2, SUMS):
+                    total = total + sums[column + index]
+                T.buffer_store(out, total, [warp, T.truncmod(thread, WARP), index])
+    return builder.get()
+
+
+def _copy_to_shared(words: Any, at: int, source: Any, count: int, thread: Any) -> None:
+    with T.serial(0, count // GROUP) as index:
+        T.buffer_store(words, source[index * GROUP + thread], [at + index * GROUP + thread])
 
 
 def write_read(blocks: int, threads: int, rounds: int) -> Any:

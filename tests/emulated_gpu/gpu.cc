@@ -325,6 +325,27 @@ int cuLaunchKernelEx(const Launch* launch, void* launched, void** arguments, voi
   return before;  // what this launch does wrong is seen where somebody waits for it
 }
 
+int cuLaunchKernel(
+    void* launched, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
+    void* stream, void** arguments, void**) {
+  Launch launch{{x, y, z}, {bx, by, bz}, shared_bytes, stream};
+  return cuLaunchKernelEx(&launch, launched, arguments, nullptr);
+}
+// NVRTC looks for it in its own process, and then asks the driver for more than there is here.
+int cuInit(unsigned) { return Setting("driver_api", 0) ? Begun() : kNoDevice; }
+int cuDeviceGet(int* device, int number) { return *device = number, number < Setting("gpus", 1) ? 0 : kNoSuchDevice; }
+int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &mode, 0; }
+int cuCtxSetCurrent(void*) { return 0; }
+int cuCtxSynchronize() { return Error(sticky); }
+int cuMemAlloc_v2(void** pointer, size_t bytes) { return cudaMalloc(pointer, bytes); }
+int cuMemFree_v2(void* pointer) { return cudaFree(pointer); }
+int cuMemcpyHtoD_v2(void* to, const void* from, size_t bytes) { return cudaMemcpyAsync(to, from, bytes, 1, nullptr); }
+int cuMemcpyDtoH_v2(void* to, const void* from, size_t bytes) { return cudaMemcpyAsync(to, from, bytes, 2, nullptr); }
+int cuEventCreate(void** event, unsigned) { return cudaEventCreate(event); }
+int cuEventRecord(void* event, void* stream) { return cudaEventRecord(event, stream); }
+int cuEventSynchronize(void* event) { return cudaEventSynchronize(event); }
+int cuEventElapsedTime(float* taken_ms, void* begun, void* done) { return cudaEventElapsedTime(taken_ms, begun, done); }
+
 // libnvidia-ml
 int nvmlInit_v2() { return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* place, void** handle) {

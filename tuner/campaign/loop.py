@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from results.label import layer_label
 from results.progress import rate_of
 from results.record import Estimate, Measurement, Outcome, Trial
 from rpc.request import Reply
@@ -26,6 +27,8 @@ POLL_S = 0.2
 # Programs that wait for the device: enough to bridge a slow build, few enough to keep few files.
 MOST_BUILT = 8
 MOST_LOSSES = 5
+# Kernels of a layer that wait so long for its reference outputs are worth a word.
+LATE_SUITE_S = 5.0
 # When a campaign is stopped, a measurement that takes longer than this is given up.
 WIND_UP_S = 2.0
 # As many failed builds before the first one that succeeds mean that building itself is broken here.
@@ -66,6 +69,8 @@ class CampaignLoop:
         self._killed: set[str] = set()
         self._failed_builds = 0
         self._advised: set[str] = set()
+        self._known_layers = {trial.candidate.workload for trial in search.recorded.values()}
+        self._told: set[int] = set()
 
     def run(self) -> Ending:
         """Work until every task is done, the time is up or a stop is requested.
@@ -107,10 +112,25 @@ class CampaignLoop:
             slot = self._queue.popleft()
             self._building[slot.candidate.id] = slot
             self._around.workshop.start(slot.task.task, slot.candidate)
+        self._around.workshop.prepare(run.task for run in self._search.runs if self._is_to_come(run))
+
+    def _is_to_come(self, run: TaskRun) -> bool:
+        """Whether nothing of a layer was tried, now or before."""
+        return not run.proposed and run.task.workload.key not in self._known_layers
+
+    def _tell_late_suites(self) -> None:
+        """Say once of each layer that its candidates wait for the oracle, which has one suite to compute for all."""
+        for task in self._around.workshop.late_suites(LATE_SUITE_S):
+            if task.index not in self._told:
+                self._told.add(task.index)
+                self._around.listener.notice(
+                    f"computing the reference outputs of {layer_label(task.workload.key)}, which its kernels wait for"
+                )
 
     def _collect(self, limit_s: float) -> None:
         """Take what builds and the device have finished, waiting a little where nothing has."""
         builds = self._around.workshop.collect(limit_s, self._around.device.done)
+        self._tell_late_suites()
         if taken := self._around.device.take(0.0):
             self._finish(*taken)
         for built in builds:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
+import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from results.record import Candidate, Outcome
@@ -15,9 +18,12 @@ from tuner.build.parcel import files_of
 from tuner.campaign.plan import Task
 from tuner.errors import CampaignError, ResultsFolderError
 from tuner.folders import HeldFolder
+from tuner.verify import suite_memory_bytes
 
 BUILD_LIMIT_S = 30.0
 SUITE_LIMIT_S = 300.0
+# Of this machine's memory, what suites that nobody waits for yet may take while they are computed.
+SHARE_OF_MEMORY = 0.25
 
 
 class Workshop:
@@ -31,6 +37,7 @@ class Workshop:
         self._build_limit_s = build_limit_s
         self._estimate_cpu = estimate_cpu
         self._suites: dict[str, tuple[Path, ...]] = {}
+        self._begun: dict[str, tuple[Task, float]] = {}
         self._waiting: dict[str, list[Job]] = defaultdict(list)
         self._kept: dict[str, Built] = {}
         self._ready: list[Built] = []
@@ -62,13 +69,28 @@ class Workshop:
         """Keep builds off the core that measures, or no longer."""
         self._pool.hush(wanted)
 
+    def prepare(self, coming: Iterable[Task]) -> None:
+        """Compute the suites of tasks whose turns are still to come, on cores that would have nothing to do."""
+        for task in coming:
+            if self._pool.pending >= self._pool.width:
+                return
+            if task.workload.key not in self._suites and task.workload.key not in self._begun:
+                if not self._has_memory_for(task):
+                    return
+                self._begin_suite(task)
+
+    def late_suites(self, after_s: float) -> list[Task]:
+        """Tasks with candidates that wait for a suite which has been computed for so long."""
+        now = time.monotonic()
+        return [task for key, (task, at) in self._begun.items() if key in self._waiting and now - at >= after_s]
+
     def start(self, task: Task, candidate: Candidate) -> None:
         """Build a candidate; it comes out of `collect` under its id."""
         if candidate.id in self._kept:
             self._ready.append(self._kept[candidate.id])
             return
         key = task.workload.key
-        suite = self._folder / f"suite-{task.index}"
+        suite = self._suite(task)
         folder = str(self._folder / candidate.id)
         job = Job(
             candidate.id,
@@ -83,8 +105,8 @@ class Workshop:
         if key in self._suites:
             self._pool.submit(job)
             return
-        if key not in self._waiting:
-            self._pool.submit(Job(f"suite {key}", task.target, f"{suite}.job", SUITE_LIMIT_S, key, suite=str(suite)))
+        if key not in self._begun:
+            self._begin_suite(task)
         self._waiting[key].append(job)
 
     def collect(self, limit_s: float, wake: int) -> list[Built]:
@@ -114,11 +136,24 @@ class Workshop:
         for name in (f"suite-{task.index}", f"suite-{task.index}.job"):
             shutil.rmtree(self._folder / name, ignore_errors=True)
 
+    def _suite(self, task: Task) -> Path:
+        return self._folder / f"suite-{task.index}"
+
+    def _begin_suite(self, task: Task) -> None:
+        key, suite = task.workload.key, str(self._suite(task))
+        self._begun[key] = task, time.monotonic()
+        self._pool.submit(Job(f"suite {key}", task.target, f"{suite}.job", SUITE_LIMIT_S, key, suite=suite))
+
+    def _has_memory_for(self, task: Task) -> bool:
+        tasks = [*(begun for begun, _ in self._begun.values()), task]
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return sum(suite_memory_bytes(one.workload) for one in tasks) <= SHARE_OF_MEMORY * memory_bytes
+
     def _finish_suite(self, key: str, built: Built) -> None:
         if built.outcome is not Outcome.OK:
             self.require_files()
             raise CampaignError(f"the reference outputs of {key} could not be computed: {built.error}")
-        jobs = self._waiting.pop(key)
-        self._suites[key] = tuple(Path(jobs[0].suite).glob("*"))  # none where a cluster keeps it
-        for job in jobs:
+        task, _ = self._begun.pop(key)
+        self._suites[key] = tuple(self._suite(task).glob("*"))  # none where a cluster keeps it
+        for job in self._waiting.pop(key, ()):
             self._pool.submit(job)

@@ -1,0 +1,38 @@
+"""int8tune on a machine whose GPU is emulated: run as `python -m emulated_tuner` in place of `tuner.cli.main`.
+
+The agent of a GPU gets the emulated libraries beside it, and builds are for them.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import emulated_gpus
+
+import tuner.bench.gpu.site
+import tuner.board_check
+import tuner.campaign.run
+import tuner.metaschedule.spec
+from rpc.inventory import Board, TransportKind
+from rpc.local_agent import agent_here
+from rpc.ssh import AgentTransport
+from tuner.board_transports import AGENTS, TRANSPORTS
+from tuner.build.pool import BuildPool
+from tuner.cli.program import run
+
+
+def transport(board: Board) -> AgentTransport:
+    (launcher,) = agent_here(board)
+    emulated_gpus.install(Path(launcher).parent, l2=1 << 20)
+    return AgentTransport(board, (launcher,))
+
+
+if __name__ == "__main__":
+    for table in (AGENTS, TRANSPORTS):
+        table[TransportKind.GPU] = transport  # type: ignore[index]
+    for module in (tuner.campaign.run, tuner.board_check, tuner.bench.gpu.site):
+        module.BuildPool = partial(BuildPool, server="emulated_build_server")  # type: ignore[attr-defined]
+    tuner.metaschedule.spec.RaceSpec = partial(  # type: ignore[assignment, misc]
+        tuner.metaschedule.spec.RaceSpec, worker="emulated_metaschedule"
+    )
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""Tiles of kernels as machine code, with what it takes to check and to time them without TVM (`there/run_tiles.py`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.gpu_library import cuda_source
+from compiler.nvrtc import compile_cubin
+from schedules.adversarial import adversarial_operands
+from schedules.arguments import kernel_inputs
+from schedules.cuda.gemm_form import GemmForm, gemm_form
+from schedules.image import image_of
+from schedules.lowering import compile_function
+from schedules.reference import reference
+from schedules.registry import template_named
+from schedules.space import Value
+from schedules.target import gpu_target
+from schedules.workload import Conv2d, Dense, parse_workload
+
+TARGET = "cuda-sm90"
+ARGUMENTS = ("data", "weight", "bias", "rescale", "params")
+# Rows and channels that fill no tile, and a window with a border.
+CHECKED = ("dense-u8s8-300x640-o288-float.c-u8", "conv2d-u8s8-2x9x9x96-k3x3x160-s1-p1-float.c-u8")
+TIMED = (
+    "dense-u8s8-4096x4096-o4096-float.c-u8",
+    "dense-u8s8-8192x8192-o8192-float.c-u8",
+    "dense-u8s8-2048x768-o3072-float.c-u8",
+    "dense-u8s8-2048x3072-o768-float.c-u8",
+)
+# Of the adversarial suite, the cases by their names.
+CASES = ("random", "min-max")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A template's tile."""
+
+    template: str
+    rows: int
+    channels: int
+    depth: int
+    thread_rows: int
+    thread_channels: int
+    stages: int
+    outer: str = "weights"
+
+    @property
+    def name(self) -> str:
+        product = self.template.partition(".")[2]
+        return f"{product}-{self.rows}x{self.channels}x{self.depth}s{self.stages}{'i' * (self.outer == 'image')}"
+
+    @property
+    def config(self) -> dict[str, Value]:
+        return {
+            "block_rows": self.rows,
+            "block_channels": self.channels,
+            "block_depth": self.depth,
+            "thread_rows": self.thread_rows,
+            "thread_channels": self.thread_channels,
+            "stages": self.stages,
+            "splits": 1,
+            "outer": self.outer,
+        }
+
+
+# The default of a large product, what else may win, each swizzle, and each width of `wgmma`.
+TILES = (
+    Tile("cuda.wgmma", 128, 256, 128, 2, 64, 4),
+    Tile("cuda.wgmma", 128, 256, 64, 2, 64, 6),
+    Tile("cuda.wgmma", 128, 256, 64, 2, 64, 4),
+    Tile("cuda.wgmma", 256, 128, 128, 4, 32, 4),
+    Tile("cuda.wgmma", 128, 128, 128, 2, 32, 3),
+    Tile("cuda.wgmma", 128, 128, 128, 2, 32, 6),
+    Tile("cuda.wgmma", 128, 128, 64, 2, 32, 4),
+    Tile("cuda.wgmma", 64, 256, 128, 2, 64, 5),
+    Tile("cuda.wgmma", 128, 64, 32, 2, 16, 6),
+    Tile("cuda.wgmma", 64, 32, 128, 2, 8, 6),
+    Tile("cuda.wgmma", 128, 256, 128, 2, 64, 4, "image"),
+    Tile("cuda.mma", 128, 128, 64, 8, 16, 4),
+    Tile("cuda.mma", 64, 64, 64, 4, 8, 3),
+    Tile("cuda.dp4a", 64, 64, 64, 8, 8, 4),
+)
+Compile = Callable[[str], bytes]
+
+
+def hopper_cubin(source: str) -> bytes:
+    """Raises: NoCudaCompilerError, CudaCompileError: as `compiler.nvrtc.compile_cubin`."""
+    gpu = gpu_target(TARGET).gpu
+    assert gpu is not None
+    return compile_cubin(source, gpu.arch)
+
+
+def write_tiles(
+    folder: Path,
+    compile_source: Compile = hopper_cubin,
+    tiles: Sequence[Tile] = TILES,
+    checked: Sequence[str] = CHECKED,
+    timed: Sequence[str] = TIMED,
+) -> list[str]:
+    """Write `tiles.json`, machine code, cases and scales; the tiles that a workload does not take."""
+    folder.mkdir(parents=True)
+    specs: list[dict[str, Any]] = []
+    left_out = []
+    for key in (*checked, *timed):
+        for tile in tiles:
+            if fault := _fault(tile, key):
+                left_out.append(f"{tile.name} of {key}: {fault}")
+                continue
+            specs += _specs(folder, compile_source, tile, key, key in checked)
+    (folder / "tiles.json").write_text(json.dumps(specs, indent=1))
+    return left_out
+
+
+def _fault(tile: Tile, key: str) -> str | None:
+    space = template_named(tile.template).space(parse_workload(key), gpu_target(TARGET))
+    return space.fault(tile.config)
+
+
+def _specs(folder: Path, compile_source: Compile, tile: Tile, key: str, is_checked: bool) -> list[dict[str, Any]]:
+    """Of a kernel: one for each case, or the one that times it."""
+    workload, target = parse_workload(key), gpu_target(TARGET)
+    assert isinstance(workload, Conv2d | Dense)
+    kernel = template_named(tile.template).apply(workload, target, tile.config)
+    source = cuda_source(compile_function(kernel.function, target).mod)
+    form = gemm_form(image_of(workload), tile.template.partition(".")[2], tile.config)
+    name = f"{tile.name}-{abs(hash_of(key)):08x}"
+    (folder / f"{name}.cubin").write_bytes(compile_source(source))
+    spec = {"tile": tile.name, "workload": key, "cubin": f"{name}.cubin", "kernel": "main_kernel", "case": ""}
+    spec |= _launch(form, source)
+    if not is_checked:
+        return [{**spec, **_timed(folder, name, workload, form), "ops": 2 * workload.macs}]
+    specs = []
+    for case, operands in adversarial_operands(workload, 0):
+        if case in CASES:
+            inputs = dict(zip(ARGUMENTS, kernel_inputs(workload, kernel, operands), strict=True))
+            _write_arrays(folder / f"{name}.{case}", {**inputs, "expected": reference(workload, operands)})
+            specs.append({**spec, "case": f"{name}.{case}"})
+    return specs
+
+
+def hash_of(key: str) -> int:
+    """A number for a workload's key, the same everywhere."""
+    import zlib
+
+    return zlib.crc32(key.encode())
+
+
+def _launch(form: GemmForm, source: str) -> dict[str, Any]:
+    declared = re.search(r"\bmain_kernel\(([^)]*)\)", source)
+    assert declared is not None
+    named = [re.search(r"(\w+)_ptr$", part.strip()) for part in declared[1].split(",")]
+    sizes = (form.row_tiles, form.image.groups * form.channel_tiles)
+    return {
+        "order": [match[1] for match in named if match],
+        "grid": sizes if form.outer == "weights" else sizes[::-1],
+        "threads": form.threads,
+        "shared_bytes": form.shared_bytes,
+    }
+
+
+def _timed(folder: Path, name: str, workload: Conv2d | Dense, form: GemmForm) -> dict[str, Any]:
+    """How long arrays are, and scales and bounds as of a layer: about a quarter of the outputs at a bound."""
+    positions = len(form.channels)
+    sizes = {
+        "data": int(np.prod(workload.data_shape)),
+        "weight": form.weight_length,
+        "bias": 4 * positions,
+        "rescale": 4 * positions,
+        "params": 20,
+        "out": int(np.prod(workload.output_shape)),
+    }
+    (folder / f"{name}.rescale").write_bytes(np.full(positions, 1e-4, np.float32).tobytes())
+    (folder / f"{name}.params").write_bytes(np.array([0, 0, 0, 0, 255], np.int32).tobytes())
+    return {"bytes": sizes, "rescale": f"{name}.rescale", "params": f"{name}.params"}
+
+
+def _write_arrays(folder: Path, arrays: Mapping[str, Any]) -> None:
+    folder.mkdir()
+    for name, array in arrays.items():
+        (folder / name).write_bytes(np.ascontiguousarray(array).tobytes())
