@@ -16,7 +16,7 @@ from tvm import relax
 from compiler.graph import Value
 from compiler.linker import link_objects
 from compiler.operator_kernels.kernel import TYPES
-from compiler.program import Call, Program
+from compiler.program import Array, Call, Program
 from compiler.replacing import replaced
 from schedules.lowering import compile_function
 from schedules.target import Target
@@ -67,7 +67,9 @@ def _module(program: Program, about: str) -> Any:
         with builder.dataflow():
             for call in program.calls:
                 known[call.output] = builder.emit(_call(call, known, values[call.output]))
-            outputs = [known[name] if name in known else _constant(values[name]) for name in program.graph.outputs]
+            outputs = [
+                known[name] if name in known else _constant(values[name].constant) for name in program.graph.outputs
+            ]
             made = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
         builder.emit_func_output(made)
     with builder.function(ABOUT, []):
@@ -76,16 +78,16 @@ def _module(program: Program, about: str) -> Any:
 
 
 def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
-    arguments = [known[each] if isinstance(each, str) else relax.const(each) for each in call.arguments]
+    arguments = [known[each] if isinstance(each, str) else _constant(each) for each in call.arguments]
     if not call.kernel:
         return relax.op.reshape(arguments[0], output.shape)
     return relax.op.call_dps_packed(call.kernel, arguments, _type(output))
 
 
-def _constant(value: Value) -> Any:
-    """An output of the model that nothing computes."""
-    assert value.constant is not None
-    return relax.const(np.ascontiguousarray(value.constant))
+def _constant(array: Array | None) -> Any:
+    """A constant of the array's own type: Relax takes 64-bit numbers for 32-bit ones, where it is not told."""
+    assert array is not None
+    return relax.const(np.ascontiguousarray(array), str(array.dtype))
 
 
 def _type(value: Value) -> Any:

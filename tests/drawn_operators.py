@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from compiler.graph import DTYPES, Graph, Kind, Operator, Quantization, Value
 from compiler.operators import FAMILIES
-from schedules.numerics import RANGES
+from schedules.numerics import RANGES, RoundingRule
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -83,11 +83,10 @@ def graph_of(drawn: Sequence[Drawn]) -> Graph:
 
 
 @st.composite
-def operators(draw: Draw, kind: Kind) -> Drawn:
-    """An operator of a kind, on values of all types, scales and zero points that it may have."""
+def operators(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Drawn:
+    """An operator of a kind and rule; most of its values have one type, with any scales and zero points."""
     form: Form = draw(FORMS[kind]())
-    rule = draw(st.sampled_from(["float", "fixed"]))
-    inputs, output = _values(draw, kind, form)
+    inputs, output = _values(draw, kind, form, element)
     attributes = dict(form.attributes)
     if kind is Kind.LOOKUP:
         attributes["table"] = _table(draw, output)
@@ -156,9 +155,9 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
 # Values.
 
 
-def _values(draw: Draw, kind: Kind, form: Form) -> tuple[tuple[Value, ...], Value]:
+def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Value, ...], Value]:
     """The operator's values: one type and one quantization for all as often as others."""
-    element, quantization = draw(TYPES), draw(quantizations())
+    quantization = draw(quantizations())
     is_one = draw(st.booleans())
 
     def value(name: str, shape: Shape) -> Value:
@@ -266,7 +265,7 @@ def pools(draw: Draw) -> Form:
 @st.composite
 def _window(draw: Draw, extent: int) -> tuple[int, int, int, int]:
     """Extent, stride, and border before and behind."""
-    kernel = draw(st.integers(1, min(extent, 9)))
+    kernel = draw(st.one_of(st.integers(1, min(extent, 9)), st.just(extent)))
     border = st.integers(0, kernel - 1)
     return kernel, draw(st.integers(1, 3)), draw(border), draw(border)
 

@@ -78,7 +78,7 @@ def _nodes(tree: ast.Module) -> Iterator[tuple[str, int, ast.expr]]:
             for statement in function.body:
                 for node in ast.walk(statement):
                     number += 1
-                    if isinstance(node, ast.expr) and not _is_annotation(node, statement):
+                    if isinstance(node, ast.expr) and not _is_left_alone(node, statement):
                         yield function.name, number, node
 
 
@@ -89,9 +89,11 @@ def _shown(tree: ast.Module, node: ast.expr) -> str:
     return text if isinstance(parent, ast.expr) and "\n" not in text else ast.unparse(node)
 
 
-def _is_annotation(node: ast.expr, statement: ast.stmt) -> bool:
-    """Whether an expression is part of a type, which nothing computes."""
+def _is_left_alone(node: ast.expr, statement: ast.stmt) -> bool:
+    """Whether an expression is part of a type, which nothing computes, or says that `zip` is to check its lengths."""
     for each in ast.walk(statement):
+        if isinstance(each, ast.keyword) and each.arg == "strict" and each.value is node:
+            return True
         kept = [getattr(each, "annotation", None), getattr(each, "returns", None)]
         if any(part is not None and any(node is inner for inner in ast.walk(part)) for part in kept):
             return True

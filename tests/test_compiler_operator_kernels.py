@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from pathlib import Path
 
@@ -14,12 +15,15 @@ from probes import host_target
 
 from compiler.graph import Kind
 from compiler.operator_kernels.registry import KERNELS
+from schedules.numerics import RoundingRule
 from schedules.target import Target
 
 # Of one library: linking costs more than a kernel.
-MOST_OPERATORS = 6
+LEAST_OPERATORS, MOST_OPERATORS = 4, 6
+RULES: tuple[RoundingRule, ...] = ("float", "fixed")
+TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
-QUICK, LONG = 10, 30
+QUICK, LONG = 3, 10
 
 
 def test_every_kind_is_drawn() -> None:
@@ -33,20 +37,23 @@ def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
 
 
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
-    @settings(
-        max_examples=examples,
-        derandomize=derandomize,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
-        phases=[Phase.generate],
-    )
-    @given(st.lists(operators(kind), min_size=1, max_size=MOST_OPERATORS), SEEDS)
-    def check(drawn: list[Drawn], seed: int) -> None:
-        assert_kernels_exact(drawn, target, seed)
+    """Draw libraries of a kind's operators for each rule and type."""
+    for rule, element in itertools.product(RULES, TYPES):
 
-    check()
+        @settings(
+            max_examples=examples,
+            derandomize=derandomize,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
+            phases=[Phase.generate],
+        )
+        @given(st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS), SEEDS)
+        def check(drawn: list[Drawn], seed: int) -> None:
+            assert_kernels_exact(drawn, target, seed)
+
+        check()
 
 
 @pytest.mark.parametrize("kind", FORMS)
