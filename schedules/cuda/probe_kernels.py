@@ -109,15 +109,16 @@ def write_group_peak(gpu: Gpu, peak: Peak) -> Any:
             _copy_to_shared(words, 0, data, bytes_of[0] // 4, thread)
             _copy_to_shared(words, bytes_of[0] // 4, weight, bytes_of[1] // 4, thread)
             sums = T.alloc_buffer((GROUP_COLUMNS // 2,), "int32", scope="local")
-            with T.unroll(0, GROUP_COLUMNS // 2) as index:
-                T.buffer_store(sums, T.int32(0), [index])
             instructions.publish()
             T.evaluate(T.tvm_storage_sync("shared"))
-            with T.serial(0, peak.steps):
+            with T.serial(0, peak.steps) as step:
                 instructions.begin_group()
                 for at in range(0, GROUP_DEPTH, GROUP_BYTES):
                     places = (T.address_of(shared[at]), T.address_of(shared[bytes_of[0] + at]))
-                    instructions.multiply_group(T.address_of(sums[0]), *places, GROUP_COLUMNS, GROUP_DEPTH, TYPES)
+                    is_added = T.bool(True) if at else step > 0
+                    instructions.multiply_group(
+                        T.address_of(sums[0]), *places, GROUP_COLUMNS, GROUP_DEPTH, TYPES, is_added
+                    )
                 instructions.end_group()
                 instructions.wait_group(1)
             instructions.wait_group(0)
