@@ -30,6 +30,7 @@ class PlayedCampaign:
 
     Attributes:
         requests: what the device was asked, in all runs.
+        left: files that the last run left, without its log.
     """
 
     def __init__(self, target: Target, folder: Path) -> None:
@@ -50,7 +51,7 @@ class PlayedCampaign:
             ending = loop.run()
             self.requests += transport.requests
             self.last: CampaignLoop = loop
-        self.left = sorted(path.name for path in folder.rglob("*.so"))
+        self.left = sorted({path.name for path in folder.rglob("*") if path.is_file()} - {"build-server.log"})
         return ending
 
     def plan(self) -> list[Task]:
@@ -127,6 +128,7 @@ def test_duels_that_were_not_made_are_made_by_the_next_start(campaign: PlayedCam
     assert all(len(request.programs) == 1 + CONTENDERS for request in campaign.requests[asked:])
     assert_whole(campaign)
     assert_asked_once(campaign)
+    assert campaign.left == [], "programs that nothing needs any more"
     progress = campaign.last.progress()
     assert (progress.trials_done, progress.trials_resumed, progress.tasks_done) == (progress.trials,) * 2 + (len(KEYS),)
 
