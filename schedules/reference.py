@@ -166,9 +166,9 @@ def add_binary32(first: LongArray, second: LongArray, first_zero_point: int, add
     constant = _units(addition_constant(first_zero_point, addend))
     codes = (first + 128) * 512 + second + 128
     sums = np.zeros(1 << 18, np.int64)
+    inner = [_fit_24_bits(value * q + constant) for value in range(-128, 256)]
     for code in np.flatnonzero(np.bincount(codes.ravel())).tolist():
-        inner = _fit_24_bits((code % 512 - 128) * q + constant)
-        sums[code] = _round_half_even(_fit_24_bits((code // 512 - 128) * p + inner), _UNIT_BITS)
+        sums[code] = _round_half_even(_fit_24_bits((code // 512 - 128) * p + inner[code % 512]), _UNIT_BITS)
     added: LongArray = sums[codes]
     return added
 
