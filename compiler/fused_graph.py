@@ -57,7 +57,10 @@ def _fused_addition(graph: Graph, addition: Operator, own: str, other: str) -> d
     except OperandError:
         return {}  # its kernel's writer says why
     found = fused_sum(every_stored(one), every_stored(two), zero_point_of(one), addend)
-    return {} if found is None else {id(addition): _with(addition, SUM, found)}
+    if found is None:
+        return {}
+    # Its factors are in this order; sums of the fixed rule have none.
+    return {id(addition): replace(_with(addition, SUM, found), inputs=(own, other))}
 
 
 def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Operator:

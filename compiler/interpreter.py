@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from compiler.errors import ModelError
 from compiler.graph import DTYPES, Graph, Kind, Operator
 from compiler.operators import FAMILIES
 from compiler.operators.base import Array
-from compiler.quantized_layers import quantized_layers
 from compiler.strict_json import clipped
 
 
@@ -28,7 +26,7 @@ def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]
     """
     arrays = {name: _input(graph, name, inputs) for name in graph.inputs}
     constants = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
-    for operator in _in_order_of_fusion(graph):
+    for operator in graph.operators:
         if operator.kind is Kind.OTHER:
             raise _refusal(graph, operator, f"can't be computed: {operator.attributes['reason']}")
         if any(name not in constants and name not in arrays for name in operator.inputs):
@@ -53,19 +51,3 @@ def _input(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
         found = f"{array.dtype} {array.shape}"
         raise ModelError(f"{graph.name}: input `{clipped(name)}` must be {dtype} {value.shape}: {found}")
     return array
-
-
-def _in_order_of_fusion(graph: Graph) -> list[Operator]:
-    """The operators; additions that a layer computes have the layer's own output first, as its kernel adds them."""
-    own = {
-        layer.addition.outputs[0]: layer.operator.outputs[0]
-        for layer in quantized_layers(graph)
-        if layer.addition is not None
-    }
-    ordered = []
-    for operator in graph.operators:
-        first = own.get(operator.outputs[0])
-        if first is not None and operator.inputs[0] != first:
-            operator = replace(operator, inputs=operator.inputs[::-1])
-        ordered.append(operator)
-    return ordered

@@ -122,12 +122,17 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
     data, weight, output = (graph.values[name] for name in (*operator.inputs[:2], operator.outputs[0]))
     numerics = _numerics(graph, operator, data, weight, output)
     if addition:
-        residual = graph.values[_other_summand(addition, output.name)]
-        numerics = replace(numerics, residual=Residual(cast(DataType, residual.type), _narrows(addition, output)))
+        numerics = replace(numerics, residual=_residual(graph, addition, output))
     if operator.kind is Kind.DENSE:
         features = weight.shape[1]
         return Dense(math.prod(data.shape) // features, features, weight.shape[0], numerics)
     return _convolution(operator, data, weight, numerics)
+
+
+def _residual(graph: Graph, addition: Operator, own: Value) -> Residual:
+    other = graph.values[_other_summand(addition, own.name)]
+    is_first = addition.rule == "float" and addition.inputs[0] == other.name
+    return Residual(cast(DataType, other.type), _narrows(addition, own), is_first)
 
 
 def _convolution(operator: Operator, data: Value, weight: Value, numerics: Numerics) -> Workload:

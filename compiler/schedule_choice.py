@@ -74,6 +74,8 @@ class Schedules:
     def choose(self, workload: Workload) -> Choice:
         """The layer's own schedule; without one, that of a layer which differs in how it rounds and bounds only.
 
+        Of several such layers, one that adds the same in the other order comes first.
+
         Farther layers say less than the default does: it is the best by an estimate that was fitted to measurements
         of many layers (docs/search.md), and most often within a few per cent.
 
@@ -82,6 +84,7 @@ class Schedules:
         """
         for source, best in (
             (Source.LOG, self._exact.get(workload)),
+            (Source.SAME_FORM, self._exact.get(_in_other_order(workload))),
             (Source.SAME_FORM, self._of_form.get(_form(workload))),
         ):
             if best and (choice := usable(best.candidate, workload, self._target, source)):
@@ -99,6 +102,14 @@ def usable(candidate: Candidate, workload: Workload, target: Target, source: Sou
     if template.rejects(workload, target) or template.space(workload, target).fault(candidate.config):
         return None
     return Choice(template, dict(candidate.config), source)
+
+
+def _in_other_order(workload: Workload) -> Workload:
+    """The workload whose residual is the other summand."""
+    numerics, residual = workload.numerics, workload.numerics.residual
+    if residual is None or numerics.requantize is None or numerics.requantize.rule != "float":
+        return workload
+    return replace(workload, numerics=replace(numerics, residual=replace(residual, first=not residual.first)))
 
 
 def _form(workload: Workload) -> Workload:

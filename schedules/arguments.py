@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from schedules.numerics import Numerics
 from schedules.operands import Addend, Operands
-from schedules.reference import addition_constant
+from schedules.reference import addition_constant, in_order
 from schedules.scale_bounds import bounded_scales
 from schedules.template import Kernel, OperandLayout
 from schedules.workload import Workload
@@ -62,7 +62,7 @@ def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tup
     inputs = (data, packed, bias, _rescale(workload, layout, operands), params)
     if operands.residual is None:
         return inputs
-    params[SUM_LOWEST:] = addition_params(operands.residual, operands.output_zero_point)
+    params[SUM_LOWEST:] = addition_params(workload.numerics, operands.residual, operands.output_zero_point)
     return (*inputs, operands.residual.data.reshape(kernel.output_shape))
 
 
@@ -73,11 +73,13 @@ def params_length(numerics: Numerics) -> int:
     return SHIFT + 3 if numerics.requantize.rule == "fixed" else SUM_CONSTANT + 1
 
 
-def addition_params(addend: Addend, own_zero_point: int) -> Array:
+def addition_params(numerics: Numerics, addend: Addend, own_zero_point: int) -> Array:
     """The end of a kernel's `params`, from `SUM_LOWEST` on."""
     bounds = np.array([addend.clamp_low, addend.clamp_high], np.int32)
     if addend.ratio.size:
-        factors = np.array([*addend.ratio, addition_constant(own_zero_point, addend)], np.float32)
+        assert numerics.residual is not None
+        constant = addition_constant(*in_order(numerics.residual, own_zero_point, addend))
+        factors = np.array([*addend.ratio, constant], np.float32)
         return np.concatenate([bounds, factors.view(np.int32)])
     zero_points = np.array([addend.zero_point, addend.sum_zero_point], np.int32)
     return np.concatenate([bounds, zero_points, addend.multiplier, addend.shift])

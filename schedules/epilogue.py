@@ -77,8 +77,9 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any, fused
         places = (OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT)
         own_ratio, residual_ratio, constant = (T.reinterpret(params[at], dtype="float32") for at in places)
         multiply_add = fused or _fused
-        inner = multiply_add(T.cast(residual, "float32"), residual_ratio, constant)
-        total = multiply_add(T.cast(own, "float32"), own_ratio, inner)
+        terms = (T.cast(own, "float32"), own_ratio), (T.cast(residual, "float32"), residual_ratio)
+        first, second = numerics.residual.in_order(*terms)
+        total = multiply_add(*first, multiply_add(*second, constant))
         bounded = _bounded(total, params[SUM_LOWEST], params[SUM_HIGHEST])
         return T.cast(_rounded(bounded, 0), DTYPES[numerics.output])
     steps = (T.cast(own, "int32") - params[OUTPUT_ZERO_POINT], T.cast(residual, "int32") - params[RESIDUAL_ZERO_POINT])

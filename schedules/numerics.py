@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from schedules.errors import WorkloadError
 
 DataType = Literal["u8", "s8"]
 OutputType = Literal["u8", "s8", "s32"]
+Term = TypeVar("Term")
 RoundingRule = Literal["float", "fixed", "fused"]
 ROUNDING_RULES: tuple[RoundingRule, ...] = ("float", "fixed", "fused")
 
@@ -47,15 +48,26 @@ class Residual:
     """A quantized tensor of the output's shape that is added to the layer's own output, by the layer's rounding rule.
 
     The layer's own output is quantized first, as without residual; the sum has a scale, a zero point and bounds of its
-    own. `clamp` says that these bounds are narrower than the output type.
+    own. `clamp` says that these bounds are narrower than the output type. `first` says that the residual is the first
+    summand, and not the layer's own output: the float rule rounds by their order.
     """
 
     data: DataType = "u8"
     clamp: bool = False
+    first: bool = False
 
     def __post_init__(self) -> None:
         if self.data not in ("u8", "s8"):
             raise WorkloadError(f"unknown residual type `{self.data}`, known: u8, s8")
+
+    @property
+    def key(self) -> str:
+        """The part of a key that names the addition, such as `addu8` or `adds8.first-clamp`."""
+        return f"add{self.data}{'.first' if self.first else ''}{'-clamp' if self.clamp else ''}"
+
+    def in_order(self, own: Term, residual: Term) -> tuple[Term, Term]:
+        """What is known of both summands, in the order in which they are added."""
+        return (residual, own) if self.first else (own, residual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,10 @@ class Numerics:
             raise WorkloadError("a clamp needs an 8-bit output: s32 sums are never clamped")
         if self.residual and self.output == "s32":
             raise WorkloadError("a residual needs an 8-bit output: nothing is added to s32 sums")
+        if self.residual and self.residual.first and self.requantize and self.requantize.rule != "float":
+            raise WorkloadError(
+                f"a residual is the first summand by the rounding rule float only: {self.requantize.rule}"
+            )
 
     @property
     def types(self) -> str:
@@ -105,9 +121,7 @@ class Numerics:
         if self.clamp:
             parts.append("clamp")
         if self.residual is not None:
-            parts.append(f"add{self.residual.data}")
-            if self.residual.clamp:
-                parts.append("clamp")
+            parts.append(self.residual.key)
         return "-".join([*parts, self.output])
 
 

@@ -7,12 +7,13 @@ roundings are integer arithmetic, so the answer depends on no rounding mode, fus
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from schedules.exact_products import Columns, LongArray, SingleArray, largest_magnitude
-from schedules.numerics import Requantize
+from schedules.numerics import Requantize, Residual
 from schedules.operands import ADDITION_SHIFT, DTYPES, Addend, ByteArray, FloatArray, Operands
 from schedules.row_blocks import for_row_blocks
 from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
@@ -97,8 +98,13 @@ def add_residual(workload: Workload, operands: Operands, own: LongArray) -> Long
     addend, step = operands.residual, workload.numerics.requantize
     if addend is None or step is None:
         return own
-    add = add_fixed_point if step.rule == "fixed" else add_binary32
-    sums = add(own, addend.data.astype(np.int64), operands.output_zero_point, addend)
+    residual = addend.data.astype(np.int64)
+    if step.rule == "fixed":
+        sums = add_fixed_point(own, residual, operands.output_zero_point, addend)
+    else:
+        assert workload.numerics.residual is not None
+        order = workload.numerics.residual
+        sums = add_binary32(*order.in_order(own, residual), *in_order(order, operands.output_zero_point, addend))
     bounded: LongArray = np.clip(sums, addend.clamp_low, addend.clamp_high)
     return bounded
 
@@ -174,36 +180,46 @@ def scale_fused(total: LongArray, scale: FloatArray, offset: FloatArray) -> Long
     return signed
 
 
-def add_binary32(own: LongArray, residual: LongArray, own_zero_point: int, addend: Addend) -> LongArray:
+def add_binary32(first: LongArray, second: LongArray, first_zero_point: int, addend: Addend) -> LongArray:
     """The sum of two quantized tensors with its zero point, in IEEE 754 binary32, rounded half to even in the end.
 
-    With the ratios `p` of the own output and `q` of the residual, and their zero points `zp` and `zq`::
+    With the ratios `p` of the first and `q` of the second summand, and their zero points `zp` and `zq`::
 
         constant = sum zero point - fma(p, zp, q * zq)
-        sum = round(fma(own, p, fma(residual, q, constant)))
+        sum = round(fma(first, p, fma(second, q, constant)))
 
-    where `fma` rounds once. This is what ONNX Runtime's QLinearAdd(own, residual) computes on x86 with AVX2 and FMA
+    where `fma` rounds once. This is what ONNX Runtime's QLinearAdd(first, second) computes on x86 with AVX2 and FMA
     (MLAS, qladd_avx2.cpp, built by GCC, which fuses the constant's first product and sum). Elsewhere it computes
-    something else that differs where a sum is nearly a tie; so does QLinearAdd(residual, own). The fused rule has a
+    something else that differs where a sum is nearly a tie; so does QLinearAdd(second, first). The fused rule has a
     constant of its own instead.
+
+    Args:
+        addend: of the second summand; its data plays no part.
     """
     p, q = (_units(ratio) for ratio in addend.ratio)
-    constant = _units(addition_constant(own_zero_point, addend))
-    codes = (own + 128) * 512 + residual + 128
+    constant = _units(addition_constant(first_zero_point, addend))
+    codes = (first + 128) * 512 + second + 128
     sums = np.zeros(1 << 18, np.int64)
+    inner = [_fit_24_bits(value * q + constant) for value in range(-128, 256)]
     for code in np.flatnonzero(np.bincount(codes.ravel())).tolist():
-        inner = _fit_24_bits((code % 512 - 128) * q + constant)
-        sums[code] = _round_half_even(_fit_24_bits((code // 512 - 128) * p + inner), _UNIT_BITS)
+        sums[code] = _round_half_even(_fit_24_bits((code // 512 - 128) * p + inner[code % 512]), _UNIT_BITS)
     added: LongArray = sums[codes]
     return added
 
 
-def addition_constant(own_zero_point: int, addend: Addend) -> np.float32:
+def in_order(residual: Residual, own_zero_point: int, addend: Addend) -> tuple[int, Addend]:
+    """The first summand's zero point and what is known of the second one, as `add_binary32` takes them."""
+    if not residual.first:
+        return own_zero_point, addend
+    return addend.zero_point, replace(addend, ratio=addend.ratio[::-1], zero_point=own_zero_point)
+
+
+def addition_constant(first_zero_point: int, addend: Addend) -> np.float32:
     """The part of such an addition that is the same for all values; see `add_binary32`."""
     if addend.constant.size:
         return np.float32(addend.constant[0])
     p, q = (_units(ratio) for ratio in addend.ratio)
-    zeros = _fit_24_bits(p * own_zero_point + _fit_24_bits(q * addend.zero_point))
+    zeros = _fit_24_bits(p * first_zero_point + _fit_24_bits(q * addend.zero_point))
     constant = _fit_24_bits((addend.sum_zero_point << _UNIT_BITS) - zeros)
     return np.float32(math.ldexp(constant, -_UNIT_BITS))
 

@@ -12,7 +12,8 @@ Every workload has a readable key that parses back::
     conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fused.cx-s8
 
 A rule rounds with values per channel (`.c`) or tensor (`.t`); `x` says that there are exceptions. The fourth key adds a
-residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output.
+residual of type s8 and clamps the sum; a `clamp` before `add` is one of the layer's own output. By the float rule, sums
+depend on the order of their summands: with `adds8.first` the residual is the first one, else the layer's own output is.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ _WINDOW = (
 _IMAGE = rf"(?P<shape>{_NUMBER}(?:x{_NUMBER}){{3}})-k(?P<kernel>{_NUMBER}(?:x{_NUMBER}){{2}})"
 _TAIL = (
     rf"(?P<wz>-wz)?(?:-(?P<rule>{'|'.join(ROUNDING_RULES)})\.(?P<per>[ct])(?P<exceptions>x)?)?(?P<clamp>-clamp)?"
-    r"(?:-add(?P<residual>[us]8)(?P<sum_clamp>-clamp)?)?-(?P<output>u8|s8|s32)"
+    r"(?:-add(?P<residual>[us]8)(?P<first>\.first)?(?P<sum_clamp>-clamp)?)?-(?P<output>u8|s8|s32)"
 )
 _PATTERNS = {
     "conv2d": re.compile(rf"conv2d-{_HEAD}-{_IMAGE}-{_WINDOW}(?:-g(?P<groups>{_NUMBER}))?{_TAIL}"),
@@ -279,7 +280,6 @@ def parse_workload(key: str) -> Workload:
 
 def _from_groups(op: str, text: dict[str, str | None]) -> Workload:
     types = text["types"] or ""
-    residual = text["residual"]
     numerics = Numerics(
         data=types[:2],  # type: ignore[arg-type]
         weight=types[2:],  # type: ignore[arg-type]
@@ -287,7 +287,7 @@ def _from_groups(op: str, text: dict[str, str | None]) -> Workload:
         requantize=_requantize(text),
         weight_zero_point=bool(text["wz"]),
         clamp=bool(text["clamp"]),
-        residual=Residual(residual, bool(text["sum_clamp"])) if residual else None,  # type: ignore[arg-type]
+        residual=_residual(text),
     )
     shape = _numbers(text["shape"])
     if op == "dense":
@@ -309,6 +309,12 @@ def _requantize(text: dict[str, str | None]) -> Requantize | None:
     if text["rule"] is None:
         return None
     return Requantize(text["rule"], text["per"] == "c", bool(text["exceptions"]))  # type: ignore[arg-type]
+
+
+def _residual(text: dict[str, str | None]) -> Residual | None:
+    if text["residual"] is None:
+        return None
+    return Residual(text["residual"], bool(text["sum_clamp"]), bool(text["first"]))  # type: ignore[arg-type]
 
 
 def _numbers(text: str | None) -> list[int]:

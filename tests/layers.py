@@ -45,6 +45,9 @@ ODD = (
     "dwconv2d-s8u8-1x9x9x9-k2x4x2-s1-p1-d2-wz-fused.tx-clamp-s8",
     "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-fused.c-addu8-clamp-s8",
     "dense-u8s8-5x13-o75-fused.cx-adds8-u8",
+    "conv2d-u8s8-2x5x7x6-k3x3x34-s1-p1-float.c-addu8.first-u8",
+    "dwconv2d-s8s8-1x3x5x23-k3x3x1-s1-p1-float.t-clamp-adds8.first-clamp-s8",
+    "dense-u8s8-5x13-o75-float.c-adds8.first-u8",
 )
 
 
@@ -62,8 +65,14 @@ def numerics(draw: st.DrawFn) -> Numerics:
         requantize=None if output == "s32" else requantize,
         weight_zero_point=draw(st.booleans()),
         clamp=output != "s32" and draw(st.booleans()),
-        residual=Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None,
+        residual=draw(residuals(rule)) if output != "s32" and draw(st.booleans()) else None,
     )
+
+
+@st.composite
+def residuals(draw: st.DrawFn, rule: str) -> Residual:
+    kind: Any = draw(st.sampled_from(["u8", "s8"]))
+    return Residual(kind, draw(st.booleans()), rule == "float" and draw(st.booleans()))
 
 
 @st.composite

@@ -111,6 +111,20 @@ def test_a_best_log_decides(native: Target) -> None:
     assert elsewhere.choose(workload).source is Source.DEFAULT
 
 
+def test_the_same_sum_in_the_other_order_is_the_nearest_layer(native: Target) -> None:
+    keys = [f"conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c{end}-u8" for end in ("", "-addu8", "-addu8.first")]
+    plain, own_first, residual_first = (parse_workload(key) for key in keys)
+    template = template_for(plain, native)
+    space = template.space(own_first, native)
+    configs = [config for config in space if config != dict(space.default)][:2]
+    log = []
+    for workload, config in zip((plain, own_first), configs, strict=True):
+        candidate = Candidate(workload.key, native.name, template.name, template.version, config)
+        log.append(BestSchedule(workload.key, native.name, "local", candidate, 1e-6, candidate.id, ITSELF, "c", 0))
+    chosen = Schedules(native, log).choose(residual_first)
+    assert (chosen.source, chosen.config) == (Source.SAME_FORM, configs[1])
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A compiled model with an input [1, 3, 8, 8] of numbers."""

@@ -49,6 +49,7 @@ LAYERS = (
     "conv2d-u8s8-1x7x7x16-k3x3x40-s1-p2-d2-fixed.c-s8",
     "conv2d-u8s8-2x5x5x20-k1x1x32-s1-p0-fixed.t-u8",
     "conv2d-u8s8-1x6x6x16-k1x1x16-s1-p0-float.c-addu8-u8",
+    "conv2d-u8s8-1x6x6x16-k1x1x16-s1-p0-float.c-addu8.first-u8",
     "conv2d-u8s8-1x6x6x16-k1x1x16-s1-p0-fused.cx-adds8-u8",
     "dense-u8s8-3x64-o24-s32",
     "dwconv2d-u8s8-1x9x9x24-k3x3x1-s2-p1-fixed.c-u8",

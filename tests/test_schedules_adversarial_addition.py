@@ -14,7 +14,7 @@ import pytest
 from schedules.adversarial import adversarial_operands
 from schedules.numerics import RANGES
 from schedules.operands import Addend, Operands
-from schedules.reference import add_binary32, add_fixed_point, addition_constant, reference, scale_fixed_point
+from schedules.reference import add_binary32, add_fixed_point, addition_constant, in_order, reference, scale_fixed_point
 from schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]
@@ -24,6 +24,7 @@ KEYS = (
     "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-float.c-addu8-u8",
     "conv2d-s8s8-1x7x7x8-k1x1x16-s1-p0-float.t-clamp-adds8-clamp-s8",
     "dwconv2d-u8s8-1x9x9x5-k3x3x1-s1-p1-float.c-adds8-u8",
+    "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-float.c-adds8.first-u8",
     "conv2d-u8s8-1x9x8x16-k3x3x18-s1-p1-fixed.c-addu8-u8",
     "conv2d-s8s8-1x7x7x8-k1x1x16-s1-p0-fixed.t-clamp-adds8-clamp-s8",
     "dense-u8u8-7x65-o33-wz-fixed.c-addu8-s8",
@@ -100,9 +101,13 @@ def test_aimed_residuals_make_ties(key: str) -> None:
 
 def added(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:
     """The sums with their zero point, not saturated yet."""
-    assert workload.numerics.requantize is not None
-    add = add_fixed_point if workload.numerics.requantize.rule == "fixed" else add_binary32
-    return add(own, addend.data.astype(np.int64), operands.output_zero_point, addend)
+    numerics, data = workload.numerics, addend.data.astype(np.int64)
+    assert numerics.requantize is not None
+    assert numerics.residual is not None
+    if numerics.requantize.rule == "fixed":
+        return add_fixed_point(own, data, operands.output_zero_point, addend)
+    ordered = in_order(numerics.residual, operands.output_zero_point, addend)
+    return add_binary32(*numerics.residual.in_order(own, data), *ordered)
 
 
 def stored(addend: Addend, sums: Array) -> Array:
@@ -186,18 +191,25 @@ def real_sums(workload: Workload, operands: Operands, addend: Addend, own: Array
     return sums
 
 
-def products_rounded(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:  # noqa: ARG001
+def products_rounded(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:
     """As without fused multiply-add."""
-    constant = addition_constant(operands.output_zero_point, addend)
-    inner = addend.data.astype(np.float32) * addend.ratio[1] + constant
-    return stored(addend, own.astype(np.float32) * addend.ratio[0] + inner)
+    residual = workload.numerics.residual
+    assert residual is not None
+    constant = addition_constant(*in_order(residual, operands.output_zero_point, addend))
+    first, second = residual.in_order(own * addend.ratio[0], addend.data * addend.ratio[1])
+    return stored(addend, first.astype(np.float32) + (second.astype(np.float32) + constant))
 
 
-def own_output_first(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:  # noqa: ARG001
-    """As QLinearAdd(residual, own)."""
-    constant = addition_constant(operands.output_zero_point, addend)
-    inner = (own * np.float64(addend.ratio[0]) + constant).astype(np.float32)
-    return stored(addend, (addend.data * np.float64(addend.ratio[1]) + inner).astype(np.float32))
+def other_order(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:
+    """The summands exchanged."""
+    residual = workload.numerics.residual
+    assert residual is not None
+    exchanged = replace(residual, first=not residual.first)
+    sums = add_binary32(
+        *exchanged.in_order(own, addend.data.astype(np.int64)),
+        *in_order(exchanged, operands.output_zero_point, addend),
+    )
+    return stored(addend, sums)
 
 
 def dequantized(workload: Workload, operands: Operands, addend: Addend, own: Array) -> Array:  # noqa: ARG001
@@ -283,7 +295,7 @@ FLOAT: dict[str, Mutant] = {
     "half away from zero": half_away,
     "binary64": half_even_in_binary64,
     "products rounded": products_rounded,
-    "own output first": own_output_first,
+    "other order": other_order,
     "dequantized": dequantized,
     "own output not rounded": own_output_not_rounded,
 }

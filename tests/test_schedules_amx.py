@@ -47,7 +47,7 @@ LAYERS = (
     "conv2d-s8u8-2x4x11x19-k1x5x24-s1-p0.0.0.3-wz-fixed.t-clamp-adds8-s8",
     "conv2d-u8s8-1x17x9x160-k7x1x40-s1-p3.0.3.0-float.c-u8",
     "conv2d-s8s8-1x19x7x70-k4x1x33-s1-p2.0.0.0-d2x1-fixed.c-s8",
-    "conv2d-u8u8-2x9x5x83-k5x1x40-s1-p2.0.1.0-d2x3-float.c-addu8-u8",
+    "conv2d-u8u8-2x9x5x83-k5x1x40-s1-p2.0.1.0-d2x3-float.c-addu8.first-u8",
     "conv2d-s8u8-3x11x4x80-k6x1x24-s1-p0-fixed.t-clamp-adds8-s8",
     "dense-u8s8-37x100-o50-float.c-u8",
     "dense-u8s8-33x64-o48-s32",

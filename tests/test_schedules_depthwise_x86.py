@@ -32,6 +32,7 @@ LAYERS = {
     "a zero point": "dwconv2d-u8u8-1x7x7x48-k3x3x1-s1-p1-wz-float.c-u8",
     "a zero point, signed data": "dwconv2d-s8s8-1x7x7x48-k3x3x1-s2-p1-wz-fixed.c-s8",
     "a residual": "dwconv2d-u8s8-1x7x7x48-k3x3x1-s1-p1-float.c-addu8-u8",
+    "a residual that is first": "dwconv2d-u8s8-1x7x7x48-k3x3x1-s1-p1-float.c-adds8.first-u8",
 }
 # Takes twenty seconds to compile; the profiles differ in the instructions of a dot product, not in the loops around it.
 LONG = ("a loop over words", "x86-avx2")

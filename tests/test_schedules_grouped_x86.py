@@ -37,6 +37,7 @@ LAYERS = {
     "lanes left empty": "conv2d-u8s8-1x4x6x60-k3x3x60-s1-p1-g5-float.c-u8",
     "loads that overlap": "conv2d-s8s8-1x4x6x20-k3x3x10-s1-p1-g5-float.c-s8",
     "many vectors a pixel": "conv2d-u8u8-1x3x5x128-k1x3x8-s1-p0.1.0.1-g2-wz-float.c-u8",
+    "a residual that is first": "conv2d-u8s8-1x4x4x96-k3x3x96-s1-p1-g3-float.c-addu8.first-u8",
     "flattened image": "conv2d-u8s8-2x3x5x24-k1x1x48-s1-p0-g6-float.c-u8",
 }
 # Arrays that end at a guard.

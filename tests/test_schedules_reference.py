@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layers import residuals
 
 from schedules.adversarial import adversarial_operands
 from schedules.errors import OperandError
-from schedules.numerics import Numerics, Requantize, Residual
+from schedules.numerics import Numerics, Requantize
 from schedules.operands import Addend, Operands, quantize_multiplier
 from schedules.reference import (
     accumulate,
@@ -54,7 +55,7 @@ def numerics(draw: st.DrawFn) -> Numerics:
         requantize=None if output == "s32" else requantize_step,
         weight_zero_point=draw(st.booleans()),
         clamp=output != "s32" and draw(st.booleans()),
-        residual=Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None,
+        residual=draw(residuals(rule)) if output != "s32" and draw(st.booleans()) else None,
     )
 
 
@@ -136,8 +137,14 @@ def _expected_output(workload: Workload, operands: Operands, index: tuple[int, .
     addend = operands.residual
     if addend is None:
         return own
-    add = _fixed_sum if requantize_step.rule == "fixed" else _float_sum
-    added = add(own, int(addend.data[index]), operands.output_zero_point, addend)
+    residual, zero_point = int(addend.data[index]), operands.output_zero_point
+    if requantize_step.rule == "fixed":
+        added = _fixed_sum(own, residual, zero_point, addend)
+    elif workload.numerics.residual and workload.numerics.residual.first:
+        other_way = replace(addend, ratio=np.flip(addend.ratio), zero_point=zero_point)
+        added = _float_sum(residual, own, addend.zero_point, other_way)
+    else:
+        added = _float_sum(own, residual, zero_point, addend)
     return min(max(added, addend.clamp_low), addend.clamp_high)
 
 

@@ -36,7 +36,9 @@ FORMS = tuple(
         strict=False,
     )
 )
+FORMS += ("float.c-addu8.first-u8", "float.t-clamp-adds8.first-u8", "float.c-adds8.first-clamp-s8")
 LAYER = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-float.c-addu8-u8"
+FIRST = LAYER.replace("-addu8", "-addu8.first")
 FUSED = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-fused.cx-addu8-u8"
 FIXED = "conv2d-s8s8-1x6x11x12-k3x3x40-s1-p1-fixed.c-clamp-adds8-clamp-s8"
 
@@ -127,7 +129,7 @@ def extreme_operands(built: Built, zero_point_place: int) -> Operands:
     )
 
 
-@pytest.mark.parametrize("form", ["float.c-addu8-u8", "fixed.c-adds8-s8", "fused.c-addu8-s8"])
+@pytest.mark.parametrize("form", ["float.c-addu8-u8", "float.c-adds8.first-s8", "fixed.c-adds8-s8", "fused.c-addu8-s8"])
 @pytest.mark.parametrize("profile", ["generic", *X86_PROFILES])
 def test_sums_at_the_ends_of_int32_are_exact(profile: str, form: str) -> None:
     built = build(parse_workload(f"dense-u8s8-3x4-o48-{form}"), host_target(profile))
@@ -165,7 +167,7 @@ def rounded_product(left: Any, right: Any) -> Any:
     return T.max(left * right, T.float32(-3e38))
 
 
-@pytest.mark.parametrize("key", [LAYER, FUSED])
+@pytest.mark.parametrize("key", [LAYER, FIRST, FUSED])
 @pytest.mark.parametrize("rule", ["products rounded", "own output first"])
 def test_other_float_arithmetic_is_caught(
     rule: str, key: str, generic: Target, monkeypatch: pytest.MonkeyPatch
@@ -185,6 +187,18 @@ def own_output_first(numerics: Any, own: Any, residual: Any, params: Any) -> Any
             return params[other.get(at, at)]
 
     return add_residual(numerics, residual, own, Exchanged())
+
+
+@pytest.mark.parametrize("profile", ["generic", *X86_PROFILES])
+def test_the_other_order_of_summands_is_caught(profile: str) -> None:
+    """Kernels of both orders: the cases of either one accuse the other."""
+    workloads = [parse_workload(key) for key in (LAYER, FIRST)]
+    kernels = [build(workload, host_target(profile)) for workload in workloads]
+    for workload, right, wrong in zip(workloads, kernels, kernels[::-1], strict=True):
+        cases = [operands for _, operands in adversarial_operands(workload, 0)]
+        assert all(right.is_exact(operands) for operands in cases)
+        outputs = [(wrong.run(each, np.zeros(workload.output_shape, np.uint8)), each) for each in cases]
+        assert any((made != reference(workload, each)).any() for made, each in outputs)
 
 
 def test_llvm_fuses_products_and_sums_unless_it_is_kept_from_it(vnni: Target, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +249,7 @@ def test_wrong_x86_kernels_are_caught(name: str, vnni: Target, monkeypatch: pyte
     assert build(parse_workload(key), vnni).wrong_cases() != []
 
 
-@pytest.mark.parametrize("key", [LAYER, FUSED])
+@pytest.mark.parametrize("key", [LAYER, FIRST, FUSED])
 @pytest.mark.parametrize("parameter", [OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT])
 def test_every_parameter_of_the_addition_counts(parameter: int, key: str, generic: Target) -> None:
     """One unit in the last place more of any of them shows."""

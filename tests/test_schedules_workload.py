@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layers import residuals
 
 from schedules.errors import WorkloadError
 from schedules.numerics import Numerics, Requantize, Residual
@@ -36,7 +37,7 @@ def numerics(draw: st.DrawFn) -> Numerics:
     exceptions = rule == "fused" and draw(st.booleans())
     step = None if output == "s32" else Requantize(rule, draw(st.booleans()), exceptions)
     clamp = output != "s32" and draw(st.booleans())
-    residual = Residual(draw(kinds), draw(st.booleans())) if output != "s32" and draw(st.booleans()) else None
+    residual = draw(residuals(rule)) if output != "s32" and draw(st.booleans()) else None
     return Numerics(draw(kinds), draw(kinds), output, step, draw(st.booleans()), clamp, residual)
 
 
@@ -88,6 +89,7 @@ def test_different_workloads_have_different_keys(one: Workload, other: Workload)
         "dense-s8s8-128x768-o3072-s32",
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fixed.c-adds8-clamp-s8",
         "dense-u8s8-1x64-o64-wz-float.c-clamp-addu8-u8",
+        "dense-u8s8-1x64-o64-float.c-clamp-adds8.first-clamp-u8",
         "conv2d-s8s8-1x56x56x64-k1x1x256-s1-p0-fused.cx-s8",
         "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-clamp-addu8-u8",
     ],
@@ -127,6 +129,8 @@ def test_workloads_are_values() -> None:
         ("dense-u8s8-1x4-o4-addu8-s32", "a residual needs an 8-bit output: nothing is added to s32 sums"),
         ("dense-u8s8-1x4-o4-float.c-adds32-u8", "is not a dense key"),
         ("dense-u8s8-1x4-o4-addu8-float.c-u8", "is not a dense key"),
+        ("dense-u8s8-1x4-o4-fixed.c-addu8.first-u8", "first summand by the rounding rule float only: fixed"),
+        ("dense-u8s8-1x4-o4-float.c-addu8-first-u8", "is not a dense key"),
         ("dense-u8s8-1x999999999-o4-s32", "features must be integers of 1 to 1048576"),
         ("dense-u8s8-1x33026-o4-s32", "sums of 33026 products may overflow int32, the limit is 33025 products"),
         ("dense-u8s8-1000000x30000-o4-s32", "data of shape (1000000, 30000) need over 2147483648 bytes"),

@@ -6,6 +6,7 @@ CPUs. Sources: the operators of ONNX, and ONNX Runtime's own (docs/ContribOperat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -192,7 +193,10 @@ class _Reader:
             return False
         if node.computes == "Add" and any(value.shape != self._file.forms[ending.name][1] for value in taken):
             return False
-        self._finish(SUMS[node.computes], node, ending, [value.name for value in taken], None)
+        names = [value.name for value in taken]
+        if all(math.prod(value.shape) == 1 for value in taken):
+            names.reverse()  # as ONNX Runtime does where the first input is a single number
+        self._finish(SUMS[node.computes], node, ending, names, None)
         return True
 
     def _finish(self, kind: Kind, node: Node, ending: Ending, inputs: list[str], form: KernelForm | None) -> None:

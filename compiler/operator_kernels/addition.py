@@ -18,7 +18,7 @@ from schedules.target import Target
 
 
 def add(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
-    """The end of a layer's kernel that has a residual, alone; the first input is the layer's own output."""
+    """The end of a layer's kernel that has a residual, alone; the first input stands for the layer's own output."""
     (own, other), output = values_of(graph, operator)
     numerics = Numerics(
         output=cast(OutputType, output.type),
@@ -27,7 +27,8 @@ def add(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     )
     numbers = np.zeros(params_length(numerics), np.int32)
     numbers[OUTPUT_ZERO_POINT] = zero_point_of(own)
-    numbers[SUM_LOWEST:] = addition_params(addition_operands(operator, own, other, output), zero_point_of(own))
+    addend = addition_operands(operator, own, other, output)
+    numbers[SUM_LOWEST:] = addition_params(numerics, addend, zero_point_of(own))
     left, right, params = argument("own", own), argument("residual", other), constant("params", numbers)
     made = te.compute(output.shape, lambda *at: add_residual(numerics, left[at], right[at], params))
     return OperatorKernel(function_of([left, right, params, made], target), operator.inputs, (numbers,))

@@ -214,8 +214,10 @@ class Epilogue:
             terms = self._term(own, 0) + self._term(residual - self._int(RESIDUAL_ZERO_POINT), 1)
             return self._scaled_down(terms, 2)
         whole = T.cast(own + self._int(OUTPUT_ZERO_POINT), "float32x4")
-        inner = arm.fused(T.cast(residual, "float32x4"), self._float(RESIDUAL_RATIO), self._float(SUM_CONSTANT))
-        return arm.nearest_int(arm.fused(whole, self._float(OWN_RATIO), inner))
+        residual_term = T.cast(residual, "float32x4"), self._float(RESIDUAL_RATIO)
+        assert self.numerics.residual is not None
+        first, second = self.numerics.residual.in_order((whole, self._float(OWN_RATIO)), residual_term)
+        return arm.nearest_int(arm.fused(*first, arm.fused(*second, self._float(SUM_CONSTANT))))
 
     def _term(self, steps: Any, index: int) -> Any:
         return self._scaled_down(T.shift_left(steps, T.broadcast(T.int32(ADDITION_SHIFT), arm.LANES)), index)

@@ -80,8 +80,11 @@ class ResidualAddition:
         unit = T.float32(2.0**-24 if self._signed else 1.0)
         values = T.cast(self._words(part), f"float32x{lanes}")
         constant = T.broadcast(self._float(SUM_CONSTANT), lanes)
-        inner = vectors.fused(values, T.broadcast(self._float(RESIDUAL_RATIO) * unit, lanes), constant)
-        return vectors.nearest_int(vectors.fused(own, T.broadcast(self._float(OWN_RATIO), lanes), inner))
+        own_term = own, T.broadcast(self._float(OWN_RATIO), lanes)
+        residual_term = values, T.broadcast(self._float(RESIDUAL_RATIO) * unit, lanes)
+        assert self.numerics.residual is not None
+        first, second = self.numerics.residual.in_order(own_term, residual_term)
+        return vectors.nearest_int(vectors.fused(*first, vectors.fused(*second, constant)))
 
     def _own_rounded(self, scaled: Any) -> Any:
         """The layer's own outputs as float32, of float32 that are not rounded."""
