@@ -22,6 +22,14 @@ PICTURES = ("bird", "cat", "grace_hopper")
 Array = npt.NDArray[Any]
 
 
+def more_model(name: str) -> Path:
+    """A model of those that were once refused or wrong; skips the test where it is missing."""
+    path = FOLDER / "more" / name
+    if not path.exists():
+        pytest.skip(f"needs the model {name}, which is not in {path.parent}")
+    return path
+
+
 def model_path(name: str) -> Path:
     path = FOLDER / f"{name}.tflite"
     if not path.exists():

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from shared_models import more_model
 
+from compiler.compile import compile_model
+from compiler.compiled_model import CompiledModel
+from compiler.file_layout import with_file_layouts
 from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
+from compiler.model import read_model
+from compiler.schedule_choice import Schedules
+from schedules.target import Target
 from tuner.errors import SamplesError
 from tuner.models.arrays import read_samples
-from tuner.models.drawn_samples import STATISTICS, drawn_samples, statistics_of
+from tuner.models.drawn_samples import LEAST_USUAL, MOST_USUAL, STATISTICS, drawn_samples, statistics_of, usual_count
 
 Array = npt.NDArray[Any]
 SHAPE = (1, 24, 20, 3)
@@ -129,3 +137,24 @@ def test_objects_in_an_archive_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.array([{}], object))
     with pytest.raises(SamplesError, match="no array of NumPy's"):
         read_samples(tmp_path / "x.npz", [Value("x", (1, 5), "u8")])
+
+
+def test_small_models_get_more_samples() -> None:
+    """Without layers as many as there may be; of inputs of 32 MiB as many as fit in memory, ten at the least."""
+    assert usual_count(graph_of("u8")) == MOST_USUAL
+    assert usual_count(graph_of("f32", shape=(1, 1024, 2048, 4))) == LEAST_USUAL
+
+
+def test_swapped_summands_are_found(native: Target, tmp_path: Path) -> None:
+    """Of one pair of 65,536 of one layer the sum is another one; one sample of many shows it in an output."""
+    path = more_model("resnet8_minmax.qdq.onnx")
+    graph = with_file_layouts(read_model(path))
+    swapped = [replace(each, inputs=each.inputs[::-1]) if each.kind is Kind.ADD else each for each in graph.operators]
+    samples = drawn_samples(graph, usual_count(graph), 0)
+    outputs = []
+    for name, model in (("right", graph), ("wrong", replace(graph, operators=tuple(swapped)))):
+        library = tmp_path / f"{name}.so"
+        compile_model(model, native, Schedules(native), library)
+        compiled = CompiledModel(library)
+        outputs.append(np.stack([compiled.run(list(sample))[0] for sample in zip(*samples, strict=True)]))
+    assert 0 < np.count_nonzero(outputs[0] != outputs[1]) < 100

@@ -33,7 +33,13 @@ SamplesOption = Annotated[
     ),
 ]
 CountOption = Annotated[
-    int, typer.Option("--count", metavar="N", parser=whole_number, help="Samples to draw, where no file has any.")
+    int | None,
+    typer.Option(
+        "--count",
+        metavar="N",
+        parser=whole_number,
+        help="Samples to draw, where no file has any; 10 to 1,000 if left out, the more the smaller the model.",
+    ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Seed of drawn samples.")]
 LayersOption = Annotated[
@@ -45,7 +51,7 @@ MOST_SAMPLES = 10_000
 def accuracy(
     model: ModelArgument,
     samples: SamplesOption = None,
-    count: CountOption = 10,
+    count: CountOption = None,
     seed: SeedOption = 0,
     layers: LayersOption = False,
     results: ResultsOption = DEFAULT_RESULTS,
@@ -69,11 +75,11 @@ def accuracy(
     from tuner.models.checks import Check, compare_layers, compare_outputs
     from tuner.models.drawn_samples import statistics_of
 
-    if not 1 <= count <= MOST_SAMPLES:
+    if count is not None and not 1 <= count <= MOST_SAMPLES:
         raise typer.BadParameter(f"--count must be 1 to {MOST_SAMPLES}: {count}")
     check = Check(model, results, log, target, threads, samples, count, seed)
     against, found = compare_layers(check) if layers else compare_outputs(check)
-    statistics = {} if samples else statistics_of(count)
+    statistics = {} if samples else statistics_of(found[0].samples)
     if form is Format.JSON:
         drawn = {"seed": seed, "samples": statistics} if statistics else None
         outputs = [asdict(each) for each in found]
@@ -83,7 +89,7 @@ def accuracy(
     differing = sum(each.differing > 0 for each in found)
     if statistics:
         kinds = ", ".join(f"{number:,} {name}" for name, number in statistics.items())
-        say(f"{count:,} samples drawn with seed {seed}: {kinds}")
+        say(f"{found[0].samples:,} samples drawn with seed {seed}: {kinds}")
     say(f"{differing} of {len(found)} outputs differ from {against}" if differing else f"all equal to {against}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from tuner.errors import BenchError, NoPeersError
 from tuner.models.accuracy import Difference, differences
 from tuner.models.arrays import read_samples
 from tuner.models.compiling import compile_apart
-from tuner.models.drawn_samples import drawn_samples
+from tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
 from tuner.models.race import Entry, Seat, seats
 from tuner.models.runtimes import OWN, REFERENCES
 from tuner.models.schedules import device_target, schedules_for
@@ -38,7 +38,7 @@ class Check:
     Attributes:
         log: a best log, or None for the records in `results`.
         profile: of the target; the best for this CPU if None.
-        samples: a file of them, or None for `count` that are drawn.
+        samples: a file of them, or None for `count` that are drawn; None there means as many as the model suggests.
     """
 
     model: Path
@@ -47,7 +47,7 @@ class Check:
     profile: str | None
     threads: int
     samples: Path | None
-    count: int
+    count: int | None
     seed: int
 
 
@@ -79,6 +79,8 @@ def compare_layers(check: Check) -> tuple[str, list[Difference]]:
         BenchError: the compiled model failed.
     """
     graph = all_values(model_of(check.model))
+    if check.count is None:
+        check = replace(check, count=LEAST_USUAL)  # the reference takes its time
     arrays = samples_of(check, graph)
     with seats_of(check, graph, []) as (own,):
         if own.contestant.failure:
@@ -107,7 +109,8 @@ def samples_of(check: Check, graph: Graph) -> list[Array]:
         SamplesError: the file of samples can't be read, or does not fit the model.
     """
     if check.samples is None:
-        return drawn_samples(graph, check.count, check.seed)
+        count = usual_count(graph) if check.count is None else check.count
+        return drawn_samples(graph, count, check.seed)
     return read_samples(check.samples, [graph.values[name] for name in graph.inputs])
 
 

@@ -7,6 +7,7 @@ different pairs.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -15,9 +16,14 @@ import numpy.typing as npt
 
 from compiler.graph import DTYPES, Graph, Kind, Value
 from compiler.program import Array
+from compiler.quantized_layers import quantized_layers
 from schedules.numerics import RANGES
 
 FloatArray = npt.NDArray[np.float64]
+# Multiply-adds of all samples: ten seconds of LiteRT's reference kernels.
+USUAL_MACS = 10**10
+LEAST_USUAL, MOST_USUAL = 10, 1000
+MOST_BYTES = 256 << 20
 # Contrast of saturated samples: a quarter of what they vary by is within the range.
 CONTRAST = 4.0
 SPECKLED_SHARE = 0.1
@@ -26,14 +32,26 @@ SPECKLED_SHARE = 0.1
 def drawn_samples(graph: Graph, count: int, seed: int) -> list[Array]:
     """One array for each input, whose first axis counts samples; the first few are those of any larger count."""
     return [
-        np.stack([_sample(graph, graph.values[name], seed, place, index) for index in range(count)])
-        for place, name in enumerate(graph.inputs)
+        np.stack([_sample(graph, value, seed, place, index) for index in range(count)])
+        for place, value in enumerate(_inputs(graph))
     ]
+
+
+def usual_count(graph: Graph) -> int:
+    """How many samples are drawn where nobody says: small models, which a fault shows in rarely, take many."""
+    macs = sum(layer.workload.macs for layer in quantized_layers(graph))
+    size_bytes = sum(math.prod(value.shape) * np.dtype(DTYPES[value.type]).itemsize for value in _inputs(graph))
+    most = min(MOST_USUAL, MOST_BYTES // max(1, size_bytes))
+    return max(LEAST_USUAL, min(most, USUAL_MACS // max(1, macs)))
 
 
 def statistics_of(count: int) -> dict[str, int]:
     """How many of so many samples have each statistic."""
     return dict(Counter(list(STATISTICS)[index % len(STATISTICS)] for index in range(count)))
+
+
+def _inputs(graph: Graph) -> list[Value]:
+    return [graph.values[name] for name in graph.inputs]
 
 
 def _sample(graph: Graph, value: Value, seed: int, place: int, index: int) -> Array:
