@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import struct
 import time
@@ -363,6 +364,19 @@ def test_a_bundle_with_a_directory_of_millions_of_names(tmp_path: Path) -> None:
     path.write_bytes(bytes(size) + bytes(end))
     with pytest.raises(BundleError, match="its directory must have at most"):
         open_bundle(path)
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    samples.database(tmp_path)
+    for name in ("farm.journal", "database", RECORDS):
+        (tmp_path / name).unlink(missing_ok=True)
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(JournalError, match="not a file"):
+        JournalFile(tmp_path / "farm.journal")
+    with pytest.raises(RecordingError, match="is no file"):
+        read_database(tmp_path)
+    with pytest.raises(SamplesError, match="not a file"):
+        read_samples(tmp_path / "database", [Value("x", (4,), "u8")])
 
 
 # Arrays, recordings and databases
