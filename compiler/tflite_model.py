@@ -27,7 +27,7 @@ from schedules.numerics import RANGES
 IDENTIFIER = b"TFL3"
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
-MOST_SHARED = 8
+MOST_SHARED, MOST_NAME_BYTES = 8, 1 << 16
 MOST_SHOWN = 4
 # Operators that run another subgraph.
 CALLERS = ("CALL", "CALL_ONCE", "IF", "WHILE")
@@ -84,8 +84,8 @@ class _Reader:
     def __init__(self, schema: Any, data: bytes, name: str) -> None:
         self._schema, self._name = schema, name
         self._model = schema.Model.GetRootAs(data, 0)
-        # Tensors may have the same data, which each of them gets a copy of.
-        self._constant_bytes, self._most_constant_bytes = 0, MOST_SHARED * len(data)
+        # Several may point to the same data, names and lists, of which each gets a copy.
+        self._left_bytes = self._most_bytes = MOST_SHARED * len(data)
         # Weights of depthwise convolutions, [1, KH, KW, OC] in the file, that have their axes as a graph has them.
         self._moved: set[str] = set()
         self._operators = {code: word for word, code in vars(schema.BuiltinOperator).items() if word.isupper()}
@@ -158,10 +158,7 @@ class _Reader:
 
     def _unique_names(self, count: int) -> list[str]:
         """The file's names; one that is empty or there already has a number, and none that is there."""
-        names = [
-            printable((self._subgraph.Tensors(index).Name() or b"").decode("utf-8", "replace"))
-            for index in range(count)
-        ]
+        names = [self._printable_name(self._subgraph.Tensors(index).Name() or b"", index) for index in range(count)]
         taken, seen = set(names), set[str]()
         for index, name in enumerate(names):
             number = index
@@ -172,6 +169,12 @@ class _Reader:
             seen.add(names[index])
             taken.add(names[index])
         return names
+
+    def _printable_name(self, name: bytes, index: int) -> str:
+        if len(name) > MOST_NAME_BYTES:
+            raise self._error(f"the name of tensor {index} must have at most {MOST_NAME_BYTES} bytes: {len(name)}")
+        self._take(len(name))
+        return printable(name.decode("utf-8", "replace"))
 
     def _value(self, index: int) -> Value:
         tensor, name = self._subgraph.Tensors(index), self._names[index]
@@ -213,9 +216,7 @@ class _Reader:
         if buffer is None or not buffer.DataLength():
             return None
         values = buffer.DataAsNumpy()
-        self._constant_bytes += values.nbytes
-        if self._constant_bytes > self._most_constant_bytes:
-            raise self._error(f"its tensors share data until they have over {self._most_constant_bytes} bytes")
+        self._take(values.nbytes)
         return np.frombuffer(values.tobytes(), DTYPES[TYPES[tensor.Type()]]).reshape(shape)
 
     # Operators.
@@ -342,7 +343,16 @@ class _Reader:
 
     def _indices(self, vector: Any) -> list[int]:
         """A vector of the file, for which the schema's code gives 0 if it is not there."""
-        return [] if isinstance(vector, int) else [int(value) for value in vector]
+        if isinstance(vector, int):
+            return []
+        self._take(vector.nbytes)
+        return [int(value) for value in vector]
+
+    def _take(self, size_bytes: int) -> None:
+        """Count what is copied from the file."""
+        self._left_bytes -= size_bytes
+        if self._left_bytes < 0:
+            raise self._error(f"its parts share data until they have over {self._most_bytes} bytes")
 
     def _tensor(self, index: int, count: int) -> int:
         if not 0 <= index < count:

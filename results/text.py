@@ -11,6 +11,8 @@ _LONGEST_NAME = 80
 
 def printable(text: str) -> str:
     """The text with every character escaped that could move a terminal's cursor or change its colours."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -184,4 +184,4 @@ def entry_from_json(value: object) -> Entry:
         kind = from_json(str, fields.pop("kind", None))
         return from_json(_KINDS[kind], fields)
     except (KeyError, ValueError) as error:
-        raise ValueError(f"no entry of a farm's journal: {error}: {str(value)[:200]}") from error
+        raise ValueError(f"no entry of a farm's journal: {str(error)[:200]}: {str(value)[:200]}") from error

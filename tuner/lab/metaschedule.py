@@ -6,6 +6,7 @@ Source of the format: TVM, src/meta_schedule/database/json_database.cc.
 from __future__ import annotations
 
 import json
+import stat
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,8 @@ def _kind(target: Any) -> str:
 
 def _lines(path: Path) -> Iterator[Any]:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise RecordingError(f"{path} is no file")
         if path.stat().st_size > MAX_BYTES:
             raise RecordingError(f"{path} is larger than a recording may be: {MAX_BYTES >> 20} MiB")
         with path.open(encoding="utf-8") as file:
