@@ -32,6 +32,8 @@ SCALES = st.one_of(
     st.sampled_from([3.7e-30, 1.3e-9, 2.9e9, 7.1e29]),
 )
 TYPES = st.sampled_from(["u8", "s8"])
+# Drawn until one has no fault: a kind and rule may take one scale, or one axis, alone.
+ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,6 +86,17 @@ def graph_of(drawn: Sequence[Drawn]) -> Graph:
 @st.composite
 def operators(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Drawn:
     """An operator of a kind and rule; most of its values have one type, with any scales and zero points."""
+    for _ in range(ATTEMPTS):
+        drawn = draw(_candidates(kind, rule, element))
+        if _fault(drawn.operator, drawn.inputs, drawn.output) is None:
+            return draw(_with_constants(drawn))
+    assume(False)
+    raise AssertionError
+
+
+@st.composite
+def _candidates(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Drawn:
+    """An operator that may have a fault."""
     form: Form = draw(FORMS[kind]())
     inputs, output = _values(draw, kind, form, element)
     attributes = dict(form.attributes)
@@ -92,18 +105,19 @@ def operators(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Drawn
     operator = Operator(kind, ("made",), str(kind), tuple(v.name for v in inputs), ("out",), rule, None, attributes)
     if output.type in RANGES and draw(st.booleans()):
         operator = replace(operator, clamp=_clamp(draw, output))
-    assume(_fault(operator, inputs, output) is None)
-    is_all_constant = all(draw(st.integers(0, 4)) == 0 for _ in inputs)
-    known = [
-        index for index in range(len(inputs)) if is_all_constant or (len(inputs) > 1 and draw(st.integers(0, 3)) == 0)
-    ]
-    constant = tuple(
-        replace(value, constant=array_of(value, draw(SEEDS))) if index in known else value
-        for index, value in enumerate(inputs)
-    )
-    if _fault(operator, constant, output) is None:
-        inputs = constant
     return Drawn(operator, inputs, output)
+
+
+@st.composite
+def _with_constants(draw: Draw, drawn: Drawn) -> Drawn:
+    """The operator with constants as inputs, one or all of them, where it may have such."""
+    count = len(drawn.inputs)
+    is_known = [True] * count if draw(st.integers(0, 4)) == 0 else [draw(st.integers(0, 3)) == 0 for _ in range(count)]
+    inputs = tuple(
+        replace(value, constant=array_of(value, draw(SEEDS))) if known else value
+        for value, known in zip(drawn.inputs, is_known, strict=True)
+    )
+    return drawn if _fault(drawn.operator, inputs, drawn.output) else replace(drawn, inputs=inputs)
 
 
 @np.errstate(all="ignore")

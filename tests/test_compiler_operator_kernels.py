@@ -23,7 +23,7 @@ LEAST_OPERATORS, MOST_OPERATORS = 4, 6
 RULES: tuple[RoundingRule, ...] = ("float", "fixed")
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
-QUICK, LONG = 3, 6
+QUICK, LONG = 4, 8
 
 
 def test_every_kind_is_drawn() -> None:

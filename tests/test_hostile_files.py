@@ -27,7 +27,7 @@ from compiler.tflite_model import read_tflite
 from results.best import read_best_log
 from results.bounded_json import MOST_DEPTH, parse_json, read_json
 from results.codec import checksum
-from results.errors import BestLogError, ForeignStoreError, StoreLockedError
+from results.errors import BestLogError, ForeignStoreError, NotOwnFileError, StoreLockedError
 from results.fields import parse_object
 from results.record import Campaign, Trial
 from results.schema import metadata
@@ -134,11 +134,11 @@ def test_tensors_of_one_long_name_or_one_constant() -> None:
         writer = tflite_models.Writer()
         data = writer.input("x", "u8", (1, 4), 0.5)
         shared = writer.constant(text, "u8", np.zeros((1, 1 << 20)), 0.5)
-        for number in range(1000):
-            made = writer.tensor(f"t{number}", "u8", (1, 1 << 20), 0.5)
-            writer.tensors[made].buffer = writer.tensors[shared].buffer
+        copies = [writer.tensor(f"t{number}", "u8", (1, 1 << 20), 0.5) for number in range(1000)]
+        for copy in copies:
+            writer.tensors[copy].buffer = writer.tensors[shared].buffer
         made = writer.tensor("y", "u8", (1, 4), 0.5)
-        writer.operator("RELU", [data], [made])
+        writer.operator("RELU", [data, *copies], [made])
         with pytest.raises(ModelError, match="must have at most" if name == "name" else "share data"):
             read_tflite(writer.model(made), "m")
 
@@ -389,7 +389,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     for name in ("farm.journal", "database", RECORDS):
         (tmp_path / name).unlink(missing_ok=True)
         os.mkfifo(tmp_path / name)
-    with pytest.raises(JournalError, match="not a file"):
+    with pytest.raises(NotOwnFileError, match="no file is where"):
         JournalFile(tmp_path / "farm.journal")
     with pytest.raises(RecordingError, match="is no file"):
         read_database(tmp_path)

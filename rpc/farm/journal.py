@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,10 +46,7 @@ class JournalFile:
         self._path = path
         self._file = open_own(path, os.O_RDWR | os.O_APPEND, 0o600)
         try:
-            status = os.fstat(self._file)
-            if not stat.S_ISREG(status.st_mode):
-                raise JournalError(f"{path}: not a file")
-            if status.st_size > LARGEST_BYTES:
+            if os.fstat(self._file).st_size > LARGEST_BYTES:
                 raise JournalError(f"{path}: must have at most {LARGEST_BYTES} bytes")
             with path.open("rb") as lines:
                 for number, line in enumerate(iter(lambda: lines.readline(_LONGEST_LINE), b""), 1):

@@ -101,9 +101,7 @@ NetworkArgument = Annotated[
 ]
 BatchOption = Annotated[
     int,
-    typer.Option(
-        "--batch", metavar="N", parser=whole_number, help="Inputs that layers are given at once, for each of the table."
-    ),
+    typer.Option("--batch", metavar="N", parser=whole_number, help="Inputs at once, for each of the table."),
 ]
 ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the records.")]
 CampaignOption = Annotated[

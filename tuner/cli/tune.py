@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="Name of the campaign; the network's if left out, with the batch."),
+    typer.Option("--name", metavar="NAME", help="Name of the campaign; the network's if left out."),
 ]
 StrategyOption = Annotated[
     str,
@@ -78,8 +78,7 @@ CacheOption = Annotated[
         "--cache",
         metavar="MODE",
         parser=cache_mode_named,
-        help="Where kernels find data and weights when they are timed: warm, where the call before left them, or cold, "
-        "outside the second-level cache.",
+        help="Timed with warm caches or with cold ones.",
     ),
 ]
 
@@ -111,9 +110,6 @@ def tune(
     _debug: DebugOption = False,
 ) -> int:
     """Tune the layers of a network on this machine, or on boards.
-
-    A network with `--batch 16` is another one, with campaigns and a best log of its own. A model's layers have their
-    batch times that; a model is compiled with the schedules of its own batch.
 
     Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ def _read_named(path: Path, names: Sequence[str]) -> dict[str, Array]:
         Exception: it is damaged.
     """
     if not path.is_file():
-        raise OSError(errno.ENOENT, "no such file" if not path.exists() else "not a file", str(path))
+        raise OSError(errno.ENOENT, "not a file" if path.exists() else os.strerror(errno.ENOENT), str(path))
     with path.open("rb") as file:
         if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
             file.seek(0)
