@@ -25,11 +25,12 @@ EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 32, 33])
 BATCHES = st.sampled_from([1, 1, 3])
 # Powers of two make ties of rounding; 1/256 is what softmax and tables of probabilities have. The last ones are so far
 # from the others that what they make is beyond 32 bits, or nothing.
+SMALL, LARGE = 1.3e-9, 2.9e9
 SCALES = st.one_of(
     st.builds(lambda part, power: (1 + part / 1000) * 2.0**power, st.integers(0, 999), st.integers(-10, -3)),
     st.integers(-12, 2).map(lambda power: 2.0**power),
     st.just(1 / 256),
-    st.sampled_from([3.7e-30, 1.3e-9, 2.9e9, 7.1e29]),
+    st.sampled_from([3.7e-30, SMALL, LARGE, 7.1e29]),
 )
 TYPES = st.sampled_from(["u8", "s8"])
 # Drawn until one has no fault: a kind and rule may take one scale, or one axis, alone.
@@ -169,9 +170,10 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
 
 
 def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Value, ...], Value]:
-    """The operator's values: one type and one quantization for all as often as others."""
+    """The operator's values: one type and one quantization for all, any, or scales whose ratio is beyond 32 bits."""
     quantization = draw(quantizations())
-    is_one = draw(st.booleans())
+    scales = draw(st.sampled_from(["one", "one", "any", "any", "far"]))
+    is_one = scales == "one"
 
     def value(name: str, shape: Shape) -> Value:
         own = element if is_one or draw(st.booleans()) else draw(TYPES)
@@ -181,6 +183,8 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
 
     inputs = tuple(value(f"in{index}", shape) for index, shape in enumerate(form.inputs))
     output = value("out", form.output)
+    if scales == "far":
+        inputs, output = tuple(_scaled(each, LARGE) for each in inputs), _scaled(output, SMALL)
     if kind in (Kind.SOFTMAX,) and draw(st.booleans()):
         low = np.array([RANGES[output.type][0]])
         output = replace(output, quantization=Quantization(np.array([1 / 256], np.float32), low))
@@ -192,6 +196,11 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
         other = draw(st.sampled_from(sorted(DTYPES)))
         inputs, output = tuple(_plain(each, other) for each in inputs), _plain(output, other)
     return inputs, output
+
+
+def _scaled(value: Value, scale: float) -> Value:
+    assert value.quantization is not None
+    return replace(value, quantization=replace(value.quantization, scale=np.array([scale], np.float32)))
 
 
 def _plain(value: Value, element: Any) -> Value:
