@@ -24,7 +24,7 @@ from results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
 BUSY_LIMIT_S = 10.0
 
 MAGIC = b"SQLite format 3\x00"
-DAMAGE_SHOWN = 120
+DAMAGE_SHOWN = 300
 # What SQLite keeps beside a file; it follows links of these names, and empties and removes what it finds.
 _BESIDE = ("-journal", "-wal", "-shm")
 
@@ -165,7 +165,7 @@ def check(path: Path) -> None:
         _require_schema(connection, path)
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
         if found != "ok":
-            raise ForeignStoreError(f"the results file is damaged ({_one_line(found)}): {path}")
+            raise ForeignStoreError(f"the results file is damaged ({one_line(found)}): {path}")
         _require_short(connection, path)
 
 
@@ -296,12 +296,12 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _meaning(error, path) from error
     except UnicodeError as error:
-        raise ForeignStoreError(f"the results file is damaged ({_one_line(str(error))}): {path}") from error
+        raise ForeignStoreError(f"the results file is damaged ({one_line(str(error))}): {path}") from error
 
 
 def _meaning(error: BaseException | None, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    cause = _CAUSES.get(code) or _one_line(str(error))
+    cause = _CAUSES.get(code) or one_line(str(error))
     if code in _UNWRITABLE:
         return StoreWriteError(f"the results file can't be written ({cause}): {path}")
     if code in _FOREIGN:
@@ -309,5 +309,6 @@ def _meaning(error: BaseException | None, path: Path) -> StoreError:
     return StoreError(f"the results file can't be used ({cause}): {path}")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """What somebody else's text says, short enough for a message."""
     return " ".join(text.split())[:DAMAGE_SHOWN]

@@ -22,6 +22,7 @@ from results.sqlite_file import (
     check,
     create,
     has_table,
+    one_line,
     reader_engine,
     require_file,
     resolved,
@@ -173,7 +174,8 @@ class SqliteStore:
             return codec.decode(row, row.get("campaign_name", ""), known[content])
         except (RecordError, ValueError, LookupError) as error:
             where = f"row {row['id']} of {codec.table.name}"
-            raise ForeignStoreError(f"the results file is damaged ({where}: {error}): {self._path}") from error
+            what = one_line(f"{where}: {error}")
+            raise ForeignStoreError(f"the results file is damaged ({what}): {self._path}") from error
 
 
 class _References:

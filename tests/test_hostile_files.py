@@ -229,6 +229,7 @@ def test_a_results_file_has_this_programs_tables(tmp_path: Path, statement: str)
         ("trials", {"times_s": "[" + "9" * 400 + "]"}, "too many digits"),
         ("trials", {"observed": '{"a": "b"}'}, "must be a finite number"),
         ("trials", {"sequence": "x"}, "sequence must be int"),
+        ("trials", {"outcome": "x" * 100_000}, "row 1 of trials: 'xxx"),
         ("campaigns", {"layers": '{"a": [[]]}'}, "must be an integer"),
         ("campaigns", {"seed": "9" * 5000}, "at most 1000 digits"),
     ],
@@ -236,8 +237,9 @@ def test_a_results_file_has_this_programs_tables(tmp_path: Path, statement: str)
 def test_a_row_that_holds_something_else(tmp_path: Path, table: str, values: dict[str, object], what: str) -> None:
     path = _records(tmp_path)
     _set(path, table, **values)
-    with SqliteStore(path, readonly=True) as store, pytest.raises(ForeignStoreError, match=what):
+    with SqliteStore(path, readonly=True) as store, pytest.raises(ForeignStoreError, match=what) as caught:
         list(store.query(Trial if table == "trials" else Campaign))
+    assert len(str(caught.value)) < 1000
 
 
 def test_a_text_of_hundreds_of_megabytes(tmp_path: Path) -> None:
