@@ -17,7 +17,7 @@ BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
 	@echo "make test                         run every test that this machine can run"
-	@echo "make test-slow                    run the long tests, too (about a quarter of an hour)"
+	@echo "make test-slow                    run the long tests, too (more than an hour)"
 	@echo "make check                        formatting, lint, types and import borders"
 	@echo "make format                       format the code"
 	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
@@ -28,7 +28,7 @@ help:
 	@echo "make farm-storm                   campaigns on boards while agents, links and the campaign are killed (six minutes)"
 	@echo "make farm-soak [KERNEL_S=4.4]     64 boards with 20,000 trials through scheduler and store (four minutes; half an hour)"
 	@echo "make fuzz [MINUTES=10]            hostile files of every kind, each read or refused in one line"
-	@echo "make gpu-kit [GPU_KIT=gpu-kit]    everything for a machine with a GPU and no network, in pieces (ten minutes)"
+	@echo "make gpu-kit [GPU_KIT=gpu-kit]    everything for a machine with a GPU and no network, in pieces (long: it compresses)"
 	@echo "make clean                        remove the environment and caches"
 
 tune: $(VENV)/installed
