@@ -48,13 +48,14 @@ def int8tune(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdout: int | IO[str] = subprocess.PIPE,
+    limit_s: float = LIMIT_S,
 ) -> Ended:
     """Run the program to its end."""
     done = subprocess.run(
         command(*arguments),
         stdout=stdout,
         stderr=subprocess.PIPE,
-        timeout=LIMIT_S,
+        timeout=limit_s,
         env={**os.environ, **(env or {})},
         cwd=cwd,
         check=False,
