@@ -6,6 +6,7 @@ import itertools
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from compiled import assert_exact
 from drawn_operators import FORMS, SEEDS, Drawn, graph_of, inputs_of, operators
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from probes import host_target
 
-from compiler.graph import Kind
+from compiler.graph import Kind, Operator, Quantization, Value
 from compiler.operator_kernels.registry import KERNELS
 from schedules.numerics import RoundingRule
 from schedules.target import Target
@@ -67,3 +68,15 @@ def test_kernels_are_exact(kind: Kind, native: Target) -> None:
 @pytest.mark.parametrize("kind", FORMS)
 def test_kernels_are_exact_whatever_is_drawn(kind: Kind, profile: str | None) -> None:
     exact(kind, host_target(profile), LONG, False)
+
+
+@pytest.mark.parametrize("scale", [2.0**8, 2.0**-8])
+def test_a_mean_beyond_32_bits_is_saturated(scale: float, native: Target) -> None:
+    """A factor of 2^16, which is taken, and the largest sums of a window."""
+    quantizations = [Quantization(np.array([each], np.float32), np.array([0])) for each in (scale, scale / 2**28)]
+    image = Value("in0", (1, 64, 64, 2), "u8", quantizations[0])
+    output = Value("out", (1, 2), "u8", quantizations[1])
+    mean = Operator(Kind.MEAN, ("made",), "mean", ("in0",), ("out",), "float", None, {"axes": (1, 2)})
+    graph = graph_of([Drawn(mean, (image,), output)])
+    with tempfile.TemporaryDirectory() as folder:
+        assert_exact(graph, native, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))

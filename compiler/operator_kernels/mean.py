@@ -7,7 +7,15 @@ from typing import Any
 from tvm import te, tirx
 
 from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import OperatorKernel, argument, function_of, nearest_even, stored, values_of
+from compiler.operator_kernels.kernel import (
+    OperatorKernel,
+    argument,
+    bounded,
+    function_of,
+    nearest_even,
+    stored,
+    values_of,
+)
 from compiler.operators.base import zero_point_of
 from compiler.operators.mean import mean_constants
 from schedules.epilogue import scale_fixed_point
@@ -35,7 +43,7 @@ def mean(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         if constants.scale is None:
             steps = scale_fixed_point(centred, tirx.const(constants.multiplier), tirx.const(constants.shift))
         else:
-            steps = nearest_even(centred.astype("float32") * tirx.const(float(constants.scale), "float32"))
+            steps = nearest_even(bounded(centred.astype("float32") * tirx.const(float(constants.scale), "float32")))
         return stored(steps + zero_point_of(output), operator, output)
 
     return OperatorKernel(function_of([values, te.compute(output.shape, scaled)], target), operator.inputs)
