@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,35 +32,45 @@ def work_folder(results: Path, name: str) -> Iterator[Path]:
         ResultsFolderError: it can't be made; or it was removed, whatever came of that.
     """
     work = results / WORK_FOLDER
+    # Its name is known before it is made: a signal may end this process in the middle of that.
+    folder = work / f"{name}-{secrets.token_hex(8)}"
+    owner: Held | None = None
     try:
-        results.mkdir(parents=True, exist_ok=True)
-        folder, owner = _make(work, name)
-    except OSError as error:
-        where = error.filename or work
-        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {where}") from error
-    held = HeldFolder(folder)
-    try:
-        yield folder
-    except (OSError, TunerError, RpcError):
-        held.require()  # whatever else was said then, this is why
-        raise
+        owner = _make(folder)
+        held = HeldFolder(folder)
+        try:
+            yield folder.resolve()
+        except (OSError, TunerError, RpcError):
+            held.require()  # whatever else was said then, this is why
+            raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        owner.close()
+        if owner:
+            owner.close()
         with contextlib.suppress(OSError):  # another process builds there
             work.rmdir()
 
 
-def _make(work: Path, name: str) -> tuple[Path, Held]:
-    """A new folder in that for all; another process may take either away before this one holds its own."""
-    for _ in range(_MOST_ATTEMPTS):
-        with contextlib.suppress(FileNotFoundError):
-            make_own_folder(work)
-            _remove_leftovers(work)
-            folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=work)).resolve()
-            if owner := _hold(folder):
-                return folder, owner
-    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(work))
+def _make(folder: Path) -> Held:
+    """Make a folder in that for all, and hold it; another process may take either away before it is held.
+
+    Raises:
+        ResultsFolderError: it can't be made.
+    """
+    work = folder.parent
+    try:
+        work.parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(_MOST_ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                make_own_folder(work)
+                _remove_leftovers(work)
+                folder.mkdir(mode=0o700, exist_ok=True)
+                if owner := _hold(folder):
+                    return owner
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(work))
+    except OSError as error:
+        where = error.filename or work
+        raise ResultsFolderError(f"the build folder can't be made ({error.strerror}): {where}") from error
 
 
 def _remove_leftovers(work: Path) -> None:

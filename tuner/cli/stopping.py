@@ -22,6 +22,7 @@ STOPPING = "stopping after the measurement under way, Ctrl-C again stops at once
 _HANGUP = (signal.SIGHUP,) if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else ()  # nohup has it ignored
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, *_HANGUP)
 _INSIST_EVERY_S = 0.2
+_INSIST_IF_LOST_S = 0.02
 _SHOW_CURSOR = b"\r\x1b[?25h\n"
 _Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -38,14 +39,15 @@ def end_at_signals() -> None:
 def interrupt_at_signals() -> None:
     """From now on a signal raises an `Interruption`, and the next one ends the program.
 
-    One that comes in a destructor, or in a callback of compiled code, is an exception that nobody gets: it ends the
-    program, too.
+    One that comes in a destructor, or in a callback of compiled code, is an exception that nobody gets: it is raised
+    again, until somebody does.
     """
-    sys.unraisablehook = _end_if_lost
+    sys.unraisablehook = _insist_if_lost
     _handle(_interrupt)
 
 
 def ignore_signals() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     _handle(signal.SIG_IGN)
 
 
@@ -59,10 +61,17 @@ def _say_and_exit(_number: int, _frame: FrameType | None) -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-def _end_if_lost(ignored: sys.UnraisableHookArgs) -> None:
-    if isinstance(ignored.exc_value, Interruption):
-        _say_and_exit(signal.SIGINT, None)
-    sys.__unraisablehook__(ignored)
+def _insist_if_lost(ignored: sys.UnraisableHookArgs) -> None:
+    if not isinstance(ignored.exc_value, Interruption):
+        sys.__unraisablehook__(ignored)
+        return
+    signal.signal(signal.SIGALRM, _interrupt_unless_ending)
+    signal.setitimer(signal.ITIMER_REAL, _INSIST_IF_LOST_S, _INSIST_IF_LOST_S)
+
+
+def _interrupt_unless_ending(_number: int, _frame: FrameType | None) -> None:
+    if not _is_ending():
+        raise Interruption
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -132,8 +141,8 @@ class StopRequest:
 
     def _insist(self, _number: int, _frame: FrameType | None) -> None:
         """An exception that comes at any moment can be lost, such as in compiled code that ignores all of them."""
-        if not self._is_asked and not _is_ending():
-            raise Interruption
+        if not self._is_asked:
+            _interrupt_unless_ending(_number, _frame)
 
 
 def _is_ending() -> bool:
