@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from compiler.graph import Value
-from compiler.program import Call, Program
-from results.bounded_json import parse_json
-from schedules.target import PROFILES, Target
+from int8tune.compiler.graph import Value
+from int8tune.compiler.program import Call, Program
+from int8tune.results.bounded_json import parse_json
+from int8tune.schedules.target import PROFILES, Target
 
 FORMAT = 1
 

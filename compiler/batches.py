@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.errors import BatchError
-from compiler.network import Layer, Network
-from schedules.workload import Dense, Workload
+from int8tune.compiler.errors import BatchError
+from int8tune.compiler.network import Layer, Network
+from int8tune.schedules.workload import Dense, Workload
 
 MOST_BATCH = 1024
 

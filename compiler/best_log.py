@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from results.best import BestSchedule
-from schedules.errors import ScheduleError, UnknownTargetError
-from schedules.registry import template_named
-from schedules.target import Target, targets_named
-from schedules.template import Template
-from schedules.workload import Workload, parse_workload
+from int8tune.results.best import BestSchedule
+from int8tune.schedules.errors import ScheduleError, UnknownTargetError
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.target import Target, targets_named
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import Workload, parse_workload
 
 
 def schedule_faults(best: BestSchedule) -> list[str]:

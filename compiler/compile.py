@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from compiler.about import about_text
-from compiler.file_layout import with_file_layouts
-from compiler.graph import Graph, Kind, Operator
-from compiler.layer_call import layer_arguments, schedule_of
-from compiler.obstacles import refuse_obstacles
-from compiler.operator_kernels.registry import KERNELS
-from compiler.program import Array, Call, Program, Step, steps_of
-from compiler.quantized_layers import ModelLayer
-from compiler.relax_module import build_executable, export
-from compiler.report import Report, ignore
-from compiler.schedule_choice import Choice, Chooser
-from schedules.target import Target
-from schedules.template import Kernel
-from schedules.workload import Workload
+from int8tune.compiler.about import about_text
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.graph import Graph, Kind, Operator
+from int8tune.compiler.layer_call import layer_arguments, schedule_of
+from int8tune.compiler.obstacles import refuse_obstacles
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.program import Array, Call, Program, Step, steps_of
+from int8tune.compiler.quantized_layers import ModelLayer
+from int8tune.compiler.relax_module import build_executable, export
+from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.schedule_choice import Choice, Chooser
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.workload import Workload
 
 
 def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path, report: Report = ignore) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from compiler.about import read_about
-from compiler.errors import CompiledModelError
-from compiler.graph import DTYPES
-from compiler.program import Array
-from compiler.strict_json import clipped
-from results.text import printable
-from rpc.capabilities import usable_features
-from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
+from int8tune.compiler.about import read_about
+from int8tune.compiler.errors import CompiledModelError
+from int8tune.compiler.graph import DTYPES
+from int8tune.compiler.program import Array
+from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import printable
+from int8tune.rpc.capabilities import usable_features
+from int8tune.rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 
 
 @dataclass(frozen=True, slots=True)

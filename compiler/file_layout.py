@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.graph import Graph, Kind, Operator, Value
+from int8tune.compiler.graph import Graph, Kind, Operator, Value
 
 # The axis of an image [N, H, W, C] for each axis of the file's [N, C, H, W], and the other way round.
 TO_FILE, FROM_FILE = (0, 3, 1, 2), (0, 2, 3, 1)

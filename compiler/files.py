@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from compiler.errors import CompilerError
-from results.text import printable
+from int8tune.compiler.errors import CompilerError
+from int8tune.results.text import printable
 
 
 def read_file(path: Path, kind: str, most_bytes: int, refusal: Callable[[str], CompilerError]) -> bytes:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from compiler.fused_rounding import ROUNDING, FusedRounding, fused_rounding
-from compiler.fused_sum import SUM, FusedSum, fused_sum
-from compiler.graph import Graph, Kind, Operator
-from compiler.layer_operands import addition_operands, dense_factor, known_operands
-from compiler.operators.base import every_stored, zero_point_of
-from compiler.quantized_layers import ModelLayer, quantized_layers
-from compiler.staircases import ExactStaircase, FixedStaircase, Staircase
-from schedules.errors import OperandError
-from schedules.numerics import RANGES
+from int8tune.compiler.fused_rounding import ROUNDING, FusedRounding, fused_rounding
+from int8tune.compiler.fused_sum import SUM, FusedSum, fused_sum
+from int8tune.compiler.graph import Graph, Kind, Operator
+from int8tune.compiler.layer_operands import addition_operands, dense_factor, known_operands
+from int8tune.compiler.operators.base import every_stored, zero_point_of
+from int8tune.compiler.quantized_layers import ModelLayer, quantized_layers
+from int8tune.compiler.staircases import ExactStaircase, FixedStaircase, Staircase
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.numerics import RANGES
 
 
 def with_fused_rules(graph: Graph) -> Graph:

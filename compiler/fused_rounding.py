@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from compiler.staircases import LongArray, Staircase
-from schedules.operands import FUSED_SCALE_LIMIT, FloatArray, IntArray
+from int8tune.compiler.staircases import LongArray, Staircase
+from int8tune.schedules.operands import FUSED_SCALE_LIMIT, FloatArray, IntArray
 
 Choice = tuple[int, tuple[int, int], float]
 

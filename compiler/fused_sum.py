@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schedules.operands import ADDITION_SHIFT, Addend, FloatArray
-from schedules.reference import add_fixed_point
+from int8tune.schedules.operands import ADDITION_SHIFT, Addend, FloatArray
+from int8tune.schedules.reference import add_fixed_point
 
 # In units in the last place of the ratios, and of a sum of 2^7 for the constant.
 RATIO_STEPS = tuple(sorted(range(-2, 3), key=abs))

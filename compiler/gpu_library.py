@@ -13,8 +13,8 @@ from typing import Any
 
 import tvm_ffi
 
-from compiler.linker import link_objects
-from compiler.object_file import data_object
+from int8tune.compiler.linker import link_objects
+from int8tune.compiler.object_file import data_object
 
 # The modules that a library brings, as TVM's loader looks for them.
 _BLOB = "__tvm_ffi__library_bin"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from schedules.numerics import RoundingRule
+from int8tune.schedules.numerics import RoundingRule
 
 ElementType = Literal["u8", "s8", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from compiler.errors import ModelError
-from compiler.graph import DTYPES, Graph, Kind, Operator
-from compiler.operators import FAMILIES
-from compiler.operators.base import Array
-from compiler.strict_json import clipped
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator
+from int8tune.compiler.operators import FAMILIES
+from int8tune.compiler.operators.base import Array
+from int8tune.compiler.strict_json import clipped
 
 
 # Scales of a file may be anything: what is beyond binary32 is saturated where it is rounded.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from compiler.graph import Graph
-from compiler.layer_operands import known_operands
-from compiler.program import Array
-from compiler.quantized_layers import ModelLayer
-from compiler.schedule_choice import Choice
-from schedules.arguments import kernel_inputs
-from schedules.template import Kernel
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.layer_operands import known_operands
+from int8tune.compiler.program import Array
+from int8tune.compiler.quantized_layers import ModelLayer
+from int8tune.compiler.schedule_choice import Choice
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.template import Kernel
 
 
 def layer_arguments(graph: Graph, layer: ModelLayer, kernel: Kernel) -> tuple[str | Array, ...]:

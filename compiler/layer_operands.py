@@ -8,15 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.errors import ModelError
-from compiler.fused_rounding import ROUNDING, FusedRounding
-from compiler.fused_sum import SUM
-from compiler.graph import Graph, Operator, Quantization, Value
-from compiler.quantized_layers import ModelLayer
-from schedules.errors import OperandError
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES, Addend, ByteArray, FloatArray, Operands, quantize_addition, quantize_multiplier
-from schedules.workload import Dense
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.fused_rounding import ROUNDING, FusedRounding
+from int8tune.compiler.fused_sum import SUM
+from int8tune.compiler.graph import Graph, Operator, Quantization, Value
+from int8tune.compiler.quantized_layers import ModelLayer
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import (
+    DTYPES,
+    Addend,
+    ByteArray,
+    FloatArray,
+    Operands,
+    quantize_addition,
+    quantize_multiplier,
+)
+from int8tune.schedules.workload import Dense
 
 
 def layer_operands(graph: Graph, layer: ModelLayer, data: ByteArray, residual: ByteArray | None = None) -> Operands:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler.errors import NoLinkerError
-from rpc import processes
+from int8tune.compiler.errors import NoLinkerError
+from int8tune.rpc import processes
 
 LINKERS = ("ld", "ld.lld", "ld.bfd", "ld.gold")
 ANY_LINKER = "ld.lld"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedules.workload import Workload
+from int8tune.schedules.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

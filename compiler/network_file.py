@@ -8,13 +8,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from compiler.errors import LayerTableError, UnknownNetworkError
-from compiler.files import read_file
-from compiler.network import Layer, Network, Published
-from compiler.strict_json import Faults, Fields, clipped, decode_json
-from results.text import printable
-from schedules.errors import WorkloadError
-from schedules.workload import Workload, parse_workload
+from int8tune.compiler.errors import LayerTableError, UnknownNetworkError
+from int8tune.compiler.files import read_file
+from int8tune.compiler.network import Layer, Network, Published
+from int8tune.compiler.strict_json import Faults, Fields, clipped, decode_json
+from int8tune.results.text import printable
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.workload import Workload, parse_workload
 
 FORMAT = 1
 MAX_BYTES = 1_000_000
@@ -50,8 +50,8 @@ def load_network(name_or_path: str) -> Network:
         data = read_file(path, "a layer table", MAX_BYTES, lambda text: LayerTableError([text]))
         return read_table(data, name_or_path)
     if is_model(path):
-        from compiler.model import read_model  # its readers need packages that tables don't
-        from compiler.quantized_layers import network_of
+        from int8tune.compiler.model import read_model  # its readers need packages that tables don't
+        from int8tune.compiler.quantized_layers import network_of
 
         return network_of(read_model(path))
     if _exists(name_or_path):

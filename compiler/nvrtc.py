@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from compiler.errors import CudaCompileError, NoCudaCompilerError
-from compiler.wmma import MMA_H
-from rpc.cuda_libraries import libraries
+from int8tune.compiler.errors import CudaCompileError, NoCudaCompilerError
+from int8tune.compiler.wmma import MMA_H
+from int8tune.rpc.cuda_libraries import libraries
 
 # Newest last: kernels of 12 run under the drivers of both, and what they are like is known (docs/cuda.md).
 _NAMES = ("libnvrtc.so.12", "libnvrtc.so.13")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from compiler.errors import MAX_FAULTS_SHOWN, ModelError
-from compiler.graph import Graph, Kind, Operator, Value
-from compiler.quantized_layers import quantized_layers
-from compiler.strict_json import clipped
-from results.text import printable
+from int8tune.compiler.errors import MAX_FAULTS_SHOWN, ModelError
+from int8tune.compiler.graph import Graph, Kind, Operator, Value
+from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from compiler.graph import Graph, Operator
-from compiler.quantized_layers import ModelLayer, quantized_layers
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.quantized_layers import ModelLayer, quantized_layers
 
 Array = npt.NDArray[Any]
 

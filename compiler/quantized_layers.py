@@ -7,14 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import cast
 
-from compiler.errors import ModelError
-from compiler.fused_rounding import ROUNDING
-from compiler.graph import Graph, Kind, Operator, Value
-from compiler.network import Layer, Network
-from compiler.strict_json import clipped
-from schedules.errors import WorkloadError
-from schedules.numerics import RANGES, DataType, Numerics, OutputType, Requantize, Residual
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.fused_rounding import ROUNDING
+from int8tune.compiler.graph import Graph, Kind, Operator, Value
+from int8tune.compiler.network import Layer, Network
+from int8tune.compiler.strict_json import clipped
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.numerics import RANGES, DataType, Numerics, OutputType, Requantize, Residual
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 
 @dataclass(frozen=True, slots=True)

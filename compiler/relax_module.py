@@ -13,13 +13,13 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from compiler.graph import Value
-from compiler.linker import link_objects
-from compiler.operator_kernels.kernel import TYPES
-from compiler.program import Array, Call, Program
-from compiler.replacing import replaced
-from schedules.lowering import compile_function
-from schedules.target import Target
+from int8tune.compiler.graph import Value
+from int8tune.compiler.linker import link_objects
+from int8tune.compiler.operator_kernels.kernel import TYPES
+from int8tune.compiler.program import Array, Call, Program
+from int8tune.compiler.replacing import replaced
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.target import Target
 
 MAIN, ABOUT = "main", "about"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from results.errors import ExportError
+from int8tune.results.errors import ExportError
 
 
 @contextmanager

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from results.best import BestSchedule
-from results.record import Candidate
-from schedules.errors import UnknownTemplateError
-from schedules.numerics import Numerics
-from schedules.registry import template_for, template_named
-from schedules.space import Config
-from schedules.target import Target
-from schedules.template import Template
-from schedules.workload import Workload, parse_workload
+from int8tune.results.best import BestSchedule
+from int8tune.results.record import Candidate
+from int8tune.schedules.errors import UnknownTemplateError
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.space import Config
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import Workload, parse_workload
 
 
 class Source(StrEnum):

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from schedules.operands import FUSED_SCALE_LIMIT
-from schedules.reference import scale_fixed_point
+from int8tune.schedules.operands import FUSED_SCALE_LIMIT
+from int8tune.schedules.reference import scale_fixed_point
 
 BoolArray = npt.NDArray[np.bool_]
 LongArray = npt.NDArray[np.int64]

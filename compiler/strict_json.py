@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from compiler.errors import LayerTableError
-from results.bounded_json import Pairs, parse_json, repeated_names
-from results.text import MOST_UNKNOWN, printable, unknown_fields
+from int8tune.compiler.errors import LayerTableError
+from int8tune.results.bounded_json import Pairs, parse_json, repeated_names
+from int8tune.results.text import MOST_UNKNOWN, printable, unknown_fields
 
 MAX_SHOWN = 80
 MAX_FAULTS = 100

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.errors import ModelError
-from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
-from compiler.operators import checked, other
-from compiler.strict_json import clipped
-from compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operators, window_padding
-from compiler.unused import without_unused
-from results.text import printable
-from schedules.numerics import RANGES
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.operators import checked, other
+from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.tflite_operators import SAME, VALID, Step, activation_bounds, typed_operators, window_padding
+from int8tune.compiler.unused import without_unused
+from int8tune.results.text import printable
+from int8tune.schedules.numerics import RANGES
 
 IDENTIFIER = b"TFL3"
 MOST_TENSORS = MOST_OPERATORS = 100_000

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler.graph import Kind, Operator, Value
-from compiler.operators import checked, fixed_tables, other
-from compiler.operators.base import Array, byte_fault, zero_point_of
-from compiler.padding import same_padding
-from schedules.errors import OperandError
-from schedules.numerics import RANGES
+from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.operators import checked, fixed_tables, other
+from int8tune.compiler.operators.base import Array, byte_fault, zero_point_of
+from int8tune.compiler.padding import same_padding
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.numerics import RANGES
 
 SAME, VALID = 0, 1
 ACTIVATIONS: dict[int, tuple[float, float]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.graph import Graph
+from int8tune.compiler.graph import Graph
 
 
 def without_unused(graph: Graph) -> Graph:

@@ -30,11 +30,11 @@ try:
 except ImportError as missing:
     sys.exit(f"error: {missing}\nhint: pip install 'int8tune[peers]' scikit-learn")
 
-from compiler.compile import compile_model
-from compiler.compiled_model import CompiledModel
-from compiler.model import read_model
-from compiler.schedule_choice import Schedules
-from tuner.models.schedules import device_target
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.model import read_model
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.tuner.models.schedules import device_target
 
 Array = npt.NDArray[Any]
 TEST_IMAGES, CALIBRATION_IMAGES, CLASSES = 500, 200, 10

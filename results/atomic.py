@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from results.errors import ExportError
-from results.own_files import require_own
+from int8tune.results.errors import ExportError
+from int8tune.results.own_files import require_own
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from results.record import Entry
+from int8tune.results.record import Entry
 
 E = TypeVar("E", bound=Entry)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from results.base import Store
-from results.label import layer_label
-from results.record import BenchResult, Entrant
-from results.stats import Speedup, is_win, median, ratio_interval
+from int8tune.results.base import Store
+from int8tune.results.label import layer_label
+from int8tune.results.record import BenchResult, Entrant
+from int8tune.results.stats import Speedup, is_win, median, ratio_interval
 
 GPU_RATE = "gpu_int8_ops_per_s"
 """In the environment of a GPU: operations per second of all its tensor cores at the highest clock."""

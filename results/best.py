@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from results.atomic import write_atomic
-from results.base import Store
-from results.contest import Contest, Rival, contests
-from results.errors import BestLogError, RecordError
-from results.fields import Rule, faults_of, is_config, is_count, is_name, is_positive, matches, parse_object
-from results.record import CacheMode, Candidate
-from results.stats import Speedup, median
+from int8tune.results.atomic import write_atomic
+from int8tune.results.base import Store
+from int8tune.results.contest import Contest, Rival, contests
+from int8tune.results.errors import BestLogError, RecordError
+from int8tune.results.fields import Rule, faults_of, is_config, is_count, is_name, is_positive, matches, parse_object
+from int8tune.results.record import CacheMode, Candidate
+from int8tune.results.stats import Speedup, median
 
 VERSION = 1
 HEADER = "int8tune_best_log"

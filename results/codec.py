@@ -11,10 +11,10 @@ from typing import Any, Generic
 
 from sqlalchemy import ColumnElement, Table
 
-from results.base import E
-from results.columns import config_of, entrant_of, entrants_of, integer_of, layers_of, numbers_of, times_of
-from results.errors import RecordError
-from results.record import (
+from int8tune.results.base import E
+from int8tune.results.columns import config_of, entrant_of, entrants_of, integer_of, layers_of, numbers_of, times_of
+from int8tune.results.errors import RecordError
+from int8tune.results.record import (
     BenchResult,
     Campaign,
     Candidate,
@@ -27,7 +27,7 @@ from results.record import (
     Outcome,
     Trial,
 )
-from results.schema import bench_results, campaigns, device_checks, duels, trials
+from int8tune.results.schema import bench_results, campaigns, device_checks, duels, trials
 
 Values = dict[str, Any]
 # Where the table of trials keeps an estimate: among what was observed, beside an empty list of times.

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Float, Integer, Table
 
-from results.bounded_json import parse_json
-from results.errors import RecordError
-from results.record import Config, Entrant
-from results.typed_json import from_json
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.errors import RecordError
+from int8tune.results.record import Config, Entrant
+from int8tune.results.typed_json import from_json
 
 Layers = Mapping[str, tuple[int, tuple[str, ...]]]
 _MOST_DIGITS = 1000

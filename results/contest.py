@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from results.base import Store
-from results.drift import cost
-from results.errors import RecordError
-from results.record import Duel, Outcome, Trial, cache_mode
-from results.stats import ITSELF, Speedup, is_win, ratio_interval
+from int8tune.results.base import Store
+from int8tune.results.drift import cost
+from int8tune.results.errors import RecordError
+from int8tune.results.record import Duel, Outcome, Trial, cache_mode
+from int8tune.results.stats import ITSELF, Speedup, is_win, ratio_interval
 
 
 class Task(NamedTuple):

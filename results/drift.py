@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from results.record import Measurement, Trial
+from int8tune.results.record import Measurement, Trial
 
 PROBES = ("probe_before_s", "probe_after_s")
 # The exponent of the probe's time. All of it, 1, would add the probe's own noise to the kernel's (regression dilution):

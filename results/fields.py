@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from results.bounded_json import MOST_BYTES, parse_json
-from results.text import unknown_fields
+from int8tune.results.bounded_json import MOST_BYTES, parse_json
+from int8tune.results.text import unknown_fields
 
 VALUE_SHOWN = 60
 MAX_NAME = 512

@@ -7,7 +7,7 @@ import os
 import weakref
 from pathlib import Path
 
-from results.own_files import open_own
+from int8tune.results.own_files import open_own
 
 
 class Held:

@@ -10,11 +10,17 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.bounded_json import parse_json
-from results.errors import ForeignStoreError, NotOwnFileError, StoreGoneError, StoreLockedError, StoreWriteError
-from results.held import Held, hold, hold_own
-from results.text import printable
-from results.typed_json import from_json
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.errors import (
+    ForeignStoreError,
+    NotOwnFileError,
+    StoreGoneError,
+    StoreLockedError,
+    StoreWriteError,
+)
+from int8tune.results.held import Held, hold, hold_own
+from int8tune.results.text import printable
+from int8tune.results.typed_json import from_json
 
 # A process that just took the lock needs a moment to write its name into it.
 NAME_LIMIT_S = 0.5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from results.base import E
-from results.codec import codec_of, encode
-from results.errors import StoreError
-from results.record import Campaign, Duel, Entry, Trial
+from int8tune.results.base import E
+from int8tune.results.codec import codec_of, encode
+from int8tune.results.errors import StoreError
+from int8tune.results.record import Campaign, Duel, Entry, Trial
 
 Key = tuple[str, ...] | tuple[str, str, int]
 

@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-from results.errors import NotOwnFileError
+from int8tune.results.errors import NotOwnFileError
 
 
 def open_own(path: Path, flags: int, mode: int = 0o666) -> int:

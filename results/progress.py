@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from results.base import Store
-from results.record import Campaign, Outcome, Trial
-from results.stats import median
+from int8tune.results.base import Store
+from int8tune.results.record import Campaign, Outcome, Trial
+from int8tune.results.stats import median
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from results.errors import RecordError
+from int8tune.results.errors import RecordError
 
 Config = Mapping[str, int | str | bool]
 

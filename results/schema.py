@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from results.record import Outcome
+from int8tune.results.record import Outcome
 
 SCHEMA_VERSION = 4
 # Where a table has this version.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from results.bench import BenchSummary, LayerFacts, summarize_bench
-from results.record import BenchResult
+from int8tune.results.bench import BenchSummary, LayerFacts, summarize_bench
+from int8tune.results.record import BenchResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
-from results.atomic import sync_folder
-from results.errors import ForeignStoreError, NewerSchemaError, NotOwnFileError, StoreError, StoreWriteError
-from results.own_files import require_own
-from results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
+from int8tune.results.atomic import sync_folder
+from int8tune.results.errors import ForeignStoreError, NewerSchemaError, NotOwnFileError, StoreError, StoreWriteError
+from int8tune.results.own_files import require_own
+from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
 
 # How long a statement waits for another process, such as a reader that repairs the log after a crash.
 BUSY_LIMIT_S = 10.0

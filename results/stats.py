@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from results.errors import RecordError
+from int8tune.results.errors import RecordError
 
 # With 4 pairs, one of two equal kernels still wins every pair once in 16 times: too often to call it faster.
 MIN_PAIRS = 5

@@ -11,14 +11,14 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, Select, exc, insert, select
 
-from results.base import E
-from results.codec import Codec, Values, checksum, codec_of, encode, to_json
-from results.columns import check_types, texts_of
-from results.errors import ForeignStoreError, RecordError, StoreError
-from results.lock import WriterLock
-from results.record import Campaign, Duel, Entry, Trial
-from results.schema import campaigns, environments
-from results.sqlite_file import (
+from int8tune.results.base import E
+from int8tune.results.codec import Codec, Values, checksum, codec_of, encode, to_json
+from int8tune.results.columns import check_types, texts_of
+from int8tune.results.errors import ForeignStoreError, RecordError, StoreError
+from int8tune.results.lock import WriterLock
+from int8tune.results.record import Campaign, Duel, Entry, Trial
+from int8tune.results.schema import campaigns, environments
+from int8tune.results.sqlite_file import (
     check,
     create,
     has_table,

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from results.base import Store
-from results.contest import Contest, contests
-from results.drift import cost
-from results.errors import StoreError
-from results.label import layer_label
-from results.record import ADVICE, ESTIMATED_BY, Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
-from results.stats import Speedup, median, spread
+from int8tune.results.base import Store
+from int8tune.results.contest import Contest, contests
+from int8tune.results.drift import cost
+from int8tune.results.errors import StoreError
+from int8tune.results.label import layer_label
+from int8tune.results.record import ADVICE, ESTIMATED_BY, Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
+from int8tune.results.stats import Speedup, median, spread
 
 
 class Verdict(StrEnum):

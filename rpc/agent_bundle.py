@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.cuda_libraries import DRIVER, DRIVER_FOLDERS
-from rpc.errors import ProvisionError
-from rpc.kept_folder import make_once
-from rpc.runtime_files import WHEELS, names_of, package_folder, runtime_files, sha256_of
+from int8tune.rpc.cuda_libraries import DRIVER, DRIVER_FOLDERS
+from int8tune.rpc.errors import ProvisionError
+from int8tune.rpc.kept_folder import make_once
+from int8tune.rpc.runtime_files import WHEELS, names_of, package_folder, runtime_files, sha256_of
 
 AGENT = "agent"
 MARK = "INT8TUNE_AGENT"

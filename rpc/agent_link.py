@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from rpc.errors import DeviceLostError, LateError, SessionEndedError, SilentError
-from rpc.foreign_text import one_line
+from int8tune.rpc.errors import DeviceLostError, LateError, SessionEndedError, SilentError
+from int8tune.rpc.foreign_text import one_line
 
 AGENT_VERSION = 1
 PING_AFTER_S = 3.0

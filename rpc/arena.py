@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rpc.faults import Fault, guard_fault, value_fault
-from rpc.npy import Values
+from int8tune.rpc.faults import Fault, guard_fault, value_fault
+from int8tune.rpc.npy import Values
 
 GUARD_BYTES = 4096
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rpc.request import Capabilities, Reply, Request
+from int8tune.rpc.request import Capabilities, Reply, Request
 
 
 class Transport(Protocol):

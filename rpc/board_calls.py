@@ -8,13 +8,13 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from results.record import Outcome
-from rpc import processes
-from rpc.agent_link import AgentLink
-from rpc.errors import DeviceLostError, ProtocolError, SessionEndedError
-from rpc.judging import FailedError
-from rpc.request import KILLED
-from rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
+from int8tune.results.record import Outcome
+from int8tune.rpc import processes
+from int8tune.rpc.agent_link import AgentLink
+from int8tune.rpc.errors import DeviceLostError, ProtocolError, SessionEndedError
+from int8tune.rpc.judging import FailedError
+from int8tune.rpc.request import KILLED
+from int8tune.rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
 
 _FUNCTIONS = ("load", "add_case", "run", "output", "calls", "time", "state", "set_cold")
 # What is no candidate's fault, whatever it was that ran.

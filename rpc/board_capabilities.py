@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rpc.errors import DeviceStartError, NoGpuError
-from rpc.foreign_text import one_line
-from rpc.gpu import LONGEST_LINE, gpu_cache_bytes, gpu_environment, gpu_features
-from rpc.inventory import ARCHITECTURES, Board
-from rpc.request import Capabilities
+from int8tune.rpc.errors import DeviceStartError, NoGpuError
+from int8tune.rpc.foreign_text import one_line
+from int8tune.rpc.gpu import LONGEST_LINE, gpu_cache_bytes, gpu_environment, gpu_features
+from int8tune.rpc.inventory import ARCHITECTURES, Board
+from int8tune.rpc.request import Capabilities
 
 # LLVM's names of Arm's own cores, by the part numbers of their identification registers (MIDR_EL1, implementer 0x41).
 _ARM_CPUS = {

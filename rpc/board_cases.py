@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.npy import CaseError, Values, read_npy
-from rpc.request import Case, Program
+from int8tune.rpc.npy import CaseError, Values, read_npy
+from int8tune.rpc.request import Case, Program
 
 # DLPack's type codes (dlpack.h) of numpy's kinds.
 _TYPE_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}

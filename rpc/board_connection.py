@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rpc.agent_bundle import is_of_this_version
-from rpc.agent_link import AgentLink, Stream
-from rpc.board_way import Way
-from rpc.errors import (
+from int8tune.rpc.agent_bundle import is_of_this_version
+from int8tune.rpc.agent_link import AgentLink, Stream
+from int8tune.rpc.board_way import Way
+from int8tune.rpc.errors import (
     DeviceLostError,
     DeviceStartError,
     LateError,
@@ -14,8 +14,8 @@ from rpc.errors import (
     SilentError,
     TrackerError,
 )
-from rpc.pipe_stream import PipeStream
-from rpc.take_over import agent_by_tracker
+from int8tune.rpc.pipe_stream import PipeStream
+from int8tune.rpc.take_over import agent_by_tracker
 
 
 def connect(way: Way, deadline: float) -> tuple[AgentLink, dict[str, str]]:
@@ -66,7 +66,7 @@ def _stream(way: Way, deadline: float) -> Stream:
         return PipeStream(way.command)
     if way.files:
         return agent_by_tracker(way.board, way.files, deadline)
-    from rpc.ssh_connection import SshConnection
+    from int8tune.rpc.ssh_connection import SshConnection
 
     connection = SshConnection.open(way.board, deadline)
     try:

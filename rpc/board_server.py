@@ -1,4 +1,4 @@
-"""The process that speaks with one board: `python -m rpc.board_server`, started by a transport.
+"""The process that speaks with one board: `python -m int8tune.rpc.board_server`, started by a transport.
 
 It holds the connection and the board's answers; if either misbehaves, it is killed, and nobody else has waited. It
 loads no TVM, runs no kernel and opens no port.
@@ -11,17 +11,17 @@ import contextlib
 import socket
 import time
 
-from rpc import framing, processes
-from rpc.board_capabilities import boot_of, capabilities_of
-from rpc.board_cases import BoardCases
-from rpc.board_connection import connect
-from rpc.board_session import BoardBench, measure_on_board
-from rpc.board_way import Way, way_from_json
-from rpc.errors import DeviceLostError, DeviceStartError
-from rpc.fields import Fields
-from rpc.protocol import capabilities_to_json
-from rpc.request import Capabilities, Reply, Request
-from rpc.server import VERSION, answer_request, guard_against_orphanhood
+from int8tune.rpc import framing, processes
+from int8tune.rpc.board_capabilities import boot_of, capabilities_of
+from int8tune.rpc.board_cases import BoardCases
+from int8tune.rpc.board_connection import connect
+from int8tune.rpc.board_session import BoardBench, measure_on_board
+from int8tune.rpc.board_way import Way, way_from_json
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError
+from int8tune.rpc.fields import Fields
+from int8tune.rpc.protocol import capabilities_to_json
+from int8tune.rpc.request import Capabilities, Reply, Request
+from int8tune.rpc.server import VERSION, answer_request, guard_against_orphanhood
 
 _SEND_LIMIT_S = 10.0
 # The agent leaves where the host is silent for 20 s.

@@ -13,18 +13,18 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from results.record import Outcome
-from rpc.agent_link import AgentLink
-from rpc.board_calls import BoardCalls, Ran
-from rpc.board_cases import BoardCase, BoardCases
-from rpc.board_timing import BoardTiming
-from rpc.faults import Fault, guard_fault, value_fault
-from rpc.gpu import gpu_state
-from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
-from rpc.npy import CaseError
-from rpc.protocol import Timed
-from rpc.request import Program, Reply, Request
-from rpc.timing import PROBE_REPEAT_S
+from int8tune.results.record import Outcome
+from int8tune.rpc.agent_link import AgentLink
+from int8tune.rpc.board_calls import BoardCalls, Ran
+from int8tune.rpc.board_cases import BoardCase, BoardCases
+from int8tune.rpc.board_timing import BoardTiming
+from int8tune.rpc.faults import Fault, guard_fault, value_fault
+from int8tune.rpc.gpu import gpu_state
+from int8tune.rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
+from int8tune.rpc.npy import CaseError
+from int8tune.rpc.protocol import Timed
+from int8tune.rpc.request import Program, Reply, Request
+from int8tune.rpc.timing import PROBE_REPEAT_S
 
 # After the board's own limit: its word that a session was late comes first.
 _PATIENCE_S = 3.0

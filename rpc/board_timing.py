@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from results.record import Outcome
-from rpc.board_calls import BoardCalls
-from rpc.errors import ProtocolError
-from rpc.judging import FailedError
-from rpc.protocol import Timed, timed_from_json
-from rpc.request import Request
-from rpc.timing import PROBE_REPEATS, SHORTEST_REPEAT_S, is_over, next_look, slow_call_s
+from int8tune.results.record import Outcome
+from int8tune.rpc.board_calls import BoardCalls
+from int8tune.rpc.errors import ProtocolError
+from int8tune.rpc.judging import FailedError
+from int8tune.rpc.protocol import Timed, timed_from_json
+from int8tune.rpc.request import Request
+from int8tune.rpc.timing import PROBE_REPEATS, SHORTEST_REPEAT_S, is_over, next_look, slow_call_s
 
 _PLACE = "while timing"
 

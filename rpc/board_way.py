@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.errors import ProtocolError
-from rpc.fields import Fields, integer, many, number, text
-from rpc.inventory import Board, Limits, TimingKind, TransportKind
+from int8tune.rpc.errors import ProtocolError
+from int8tune.rpc.fields import Fields, integer, many, number, text
+from int8tune.rpc.inventory import Board, Limits, TimingKind, TransportKind
 
 LAUNCHER = "run"
 """The file in a board's folder that starts its agent."""

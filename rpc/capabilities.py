@@ -7,8 +7,8 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from rpc.request import Capabilities
-from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
+from int8tune.rpc.request import Capabilities
+from int8tune.rpc.tile_registers import TILE_FEATURES, allow_tile_registers
 
 UNKNOWN = "unknown"
 _ROOT = Path("/")

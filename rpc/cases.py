@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rpc.npy import read_npy
-from rpc.request import Case, Program
+from int8tune.rpc.npy import read_npy
+from int8tune.rpc.request import Case, Program
 
 Array = NDArray[Any]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from rpc import framing, processes
-from rpc.errors import DeviceLostError
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError
 
 _END_LIMIT_S = 3.0
 _LONGEST_TAIL = 300

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from results.record import Outcome
-from rpc.errors import DeviceLostError
-from rpc.request import Capabilities, Reply, Request
+from int8tune.results.record import Outcome
+from int8tune.rpc.errors import DeviceLostError
+from int8tune.rpc.request import Capabilities, Reply, Request
 
 FAKE_CAPABILITIES = Capabilities(
     architecture="x86_64",

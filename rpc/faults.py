@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rpc.npy import UNSIGNED, Values
+from int8tune.rpc.npy import UNSIGNED, Values
 
 _SHOWN: dict[str, Mapping[int, str]] = {
     "b": {1: "?"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rpc.errors import ProtocolError
+from int8tune.rpc.errors import ProtocolError
 
 Value = TypeVar("Value")
 Reader = Callable[[str, object], Value]

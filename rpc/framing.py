@@ -13,8 +13,8 @@ import struct
 import time
 from collections.abc import Iterable, Mapping
 
-from results.bounded_json import parse_json
-from rpc.errors import DeviceLostError, ProtocolError
+from int8tune.results.bounded_json import parse_json
+from int8tune.rpc.errors import DeviceLostError, ProtocolError
 
 LONGEST_BYTES = 16 << 20
 _LONGEST_POLL_MS = 2**31 - 1

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from rpc.foreign_text import one_line
+from int8tune.rpc.foreign_text import one_line
 
 _ARCHITECTURE = re.compile(r"sm_(\d{1,2})(\d)")
 _BYTES = re.compile(r"\d{1,15}")

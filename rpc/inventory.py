@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from rpc.errors import UnknownBoardError
+from int8tune.rpc.errors import UnknownBoardError
 
 ARCHITECTURES = ("aarch64", "x86_64")
 """As `uname -m` prints them."""

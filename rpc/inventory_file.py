@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from results.atomic import write_atomic
-from rpc.errors import InventoryError
-from rpc.inventory import (
+from int8tune.results.atomic import write_atomic
+from int8tune.rpc.errors import InventoryError
+from int8tune.rpc.inventory import (
     ARCHITECTURES,
     CANARY_TOLERANCES,
     FIRST_GPU,
@@ -26,7 +26,7 @@ from rpc.inventory import (
     is_public_key,
     public_key_blob,
 )
-from rpc.toml_file import Faults, Table, read_toml, shown
+from int8tune.rpc.toml_file import Faults, Table, read_toml, shown
 
 MOST_BOARDS = 10_000
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from results.record import Outcome
-from rpc.foreign_text import one_line
-from rpc.npy import CaseError
-from rpc.protocol import Timed
-from rpc.request import Reply
+from int8tune.results.record import Outcome
+from int8tune.rpc.foreign_text import one_line
+from int8tune.rpc.npy import CaseError
+from int8tune.rpc.protocol import Timed
+from int8tune.rpc.request import Reply
 
 # Where the device drifts all the time, this is enough to say so.
 MOST_TIMINGS = 3

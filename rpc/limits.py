@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 
-from rpc.errors import MachineLimitError
+from int8tune.rpc.errors import MachineLimitError
 
 # A session that times four programs in turn, each with ten cases, has 250 files open; with residuals, more.
 LEAST_OPEN_FILES = 512

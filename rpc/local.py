@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpc.resident import ResidentTransport, ServerProcess
+from int8tune.rpc.resident import ResidentTransport, ServerProcess
 
 
 class LocalTransport(ResidentTransport):
@@ -24,4 +24,4 @@ class LocalTransport(ResidentTransport):
 
     def new_server(self) -> ServerProcess:
         options = ["--memory-limit-bytes", str(self._memory_limit_bytes), *(f"--core={core}" for core in self._cores)]
-        return ServerProcess("the local device", "rpc.server", options, threads=len(self._cores) or 1)
+        return ServerProcess("the local device", "int8tune.rpc.server", options, threads=len(self._cores) or 1)

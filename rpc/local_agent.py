@@ -8,14 +8,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from results.atomic import replacement
-from results.own_files import make_own_folder, require_own_folder
-from rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle
-from rpc.board_way import LAUNCHER
-from rpc.errors import ProvisionError
-from rpc.inventory import Board
-from rpc.kept_folder import make_once
-from rpc.runtime_files import sha256_of
+from int8tune.results.atomic import replacement
+from int8tune.results.own_files import make_own_folder, require_own_folder
+from int8tune.rpc.agent_bundle import AGENT, Bundle, default_cache, launcher, make_bundle
+from int8tune.rpc.board_way import LAUNCHER
+from int8tune.rpc.errors import ProvisionError
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.kept_folder import make_once
+from int8tune.rpc.runtime_files import sha256_of
 
 _FOLDER = "agents"
 

@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO
 
-from rpc import framing, processes
-from rpc.errors import DeviceLostError, DeviceStartError
-from rpc.foreign_text import last_line
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError
+from int8tune.rpc.foreign_text import last_line
 
 _CHUNK = 1 << 16
 _END_LIMIT_S = 2.0

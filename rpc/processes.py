@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rpc.errors import LeftoverError
-from rpc.limits import lower
+from int8tune.rpc.errors import LeftoverError
+from int8tune.rpc.limits import lower
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

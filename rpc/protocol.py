@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from results.record import Outcome
-from rpc.errors import ProtocolError
-from rpc.fields import Fields, integer, line, many, number, optional, positive, table, text
-from rpc.request import Capabilities, Case, Program, Reply, Request, Timing
+from int8tune.results.record import Outcome
+from int8tune.rpc.errors import ProtocolError
+from int8tune.rpc.fields import Fields, integer, line, many, number, optional, positive, table, text
+from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request, Timing
 
 LONGEST_RUN_S = 86_400.0
 _MOST_REPEATS = 10_000

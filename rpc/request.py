@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from results.record import Outcome
+from int8tune.results.record import Outcome
 
 KILLED = "Killed"
 """The error class of what was ended by a SIGKILL that came from outside: Linux sends it where memory runs out."""

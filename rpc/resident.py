@@ -16,13 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from rpc import framing, processes
-from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
-from rpc.fields import Fields, integer, text
-from rpc.limits import require_limits
-from rpc.protocol import capabilities_from_json, reply_from_json, request_to_json
-from rpc.request import Capabilities, Reply, Request
-from rpc.server import VERSION
+import int8tune
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
+from int8tune.rpc.fields import Fields, integer, text
+from int8tune.rpc.limits import require_limits
+from int8tune.rpc.protocol import capabilities_from_json, reply_from_json, request_to_json
+from int8tune.rpc.request import Capabilities, Reply, Request
+from int8tune.rpc.server import VERSION
 
 _END_LIMIT_S = 2.0
 _LONGEST_TAIL = 2000
@@ -280,7 +281,7 @@ def _start_failure(message: Mapping[str, object]) -> DeviceStartError:
 
 def _environment(mark: str, threads: int) -> dict[str, str]:
     """Little of this process's own environment: kernels must not read its secrets. Threads are for kernels alone."""
-    package_root = str(Path(__file__).resolve().parent.parent)
+    package_root = str(Path(int8tune.__file__).parents[1])
     kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     path = os.pathsep.join(filter(None, [package_root, kept.get("PYTHONPATH")]))
     name, _, token = mark.partition("=")

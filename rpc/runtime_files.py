@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.cuda_libraries import CUDA_RUNTIME, find_library
-from rpc.errors import DownloadError, ProvisionError
-from rpc.kept_folder import make_once
+from int8tune.rpc.cuda_libraries import CUDA_RUNTIME, find_library
+from int8tune.rpc.errors import DownloadError, ProvisionError
+from int8tune.rpc.kept_folder import make_once
 
 _RUNTIME, _FFI, _GPU_RUNTIME = "libtvm_runtime.so", "libtvm_ffi.so", "libtvm_runtime_cuda.so"
 

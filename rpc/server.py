@@ -1,4 +1,4 @@
-"""The resident process that measures kernels: `python -m rpc.server`, started by a transport.
+"""The resident process that measures kernels: `python -m int8tune.rpc.server`, started by a transport.
 
 It loads the TVM runtime once, and forks a child for each request. It speaks over an inherited socket and opens no port.
 """
@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from rpc import framing, processes
-from rpc.errors import DeviceLostError, ProtocolError
-from rpc.fields import Fields, integer
-from rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
-from rpc.request import Reply, Request
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError, ProtocolError
+from int8tune.rpc.fields import Fields, integer
+from int8tune.rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
+from int8tune.rpc.request import Reply, Request
 
 VERSION = 1
 """Of the messages between transport and server."""
@@ -82,8 +82,8 @@ def _bind(cores: Sequence[int]) -> None:
 def _serve(sock: socket.socket, options: Options) -> None:
     """Greet, then answer requests until the other side closes the connection."""
     # TVM takes a second to load: only after the signals and the core are set, and once for all children.
-    from rpc.capabilities import read_capabilities
-    from rpc.session import Bench, measure
+    from int8tune.rpc.capabilities import read_capabilities
+    from int8tune.rpc.session import Bench, measure
 
     bench = Bench(sock.fileno(), options.core[0] if options.core else None, options.memory_limit_bytes)
     hello = {"version": VERSION, "capabilities": capabilities_to_json(read_capabilities())}

@@ -8,18 +8,18 @@ import itertools
 import os
 import time
 
-from results.record import Outcome
-from rpc.arena import Arena
-from rpc.capabilities import frequency_hz
-from rpc.cases import open_cases
-from rpc.child import Child, ChildEndedError
-from rpc.errors import ProtocolError
-from rpc.fields import Fields, line, text
-from rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
-from rpc.npy import CaseError
-from rpc.protocol import Timed, timed_from_json
-from rpc.request import KILLED, Reply, Request
-from rpc.worker import Job, Worker
+from int8tune.results.record import Outcome
+from int8tune.rpc.arena import Arena
+from int8tune.rpc.capabilities import frequency_hz
+from int8tune.rpc.cases import open_cases
+from int8tune.rpc.child import Child, ChildEndedError
+from int8tune.rpc.errors import ProtocolError
+from int8tune.rpc.fields import Fields, line, text
+from int8tune.rpc.judging import FailedError, failed_reply, observed, place_of, steadiest
+from int8tune.rpc.npy import CaseError
+from int8tune.rpc.protocol import Timed, timed_from_json
+from int8tune.rpc.request import KILLED, Reply, Request
+from int8tune.rpc.worker import Job, Worker
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from rpc import framing
+from int8tune.rpc import framing
 
 _CHUNK = 1 << 18
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpc.board_way import Way, way_to_json
-from rpc.inventory import Board
-from rpc.resident import ResidentTransport, ServerProcess
+from int8tune.rpc.board_way import Way, way_to_json
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.resident import ResidentTransport, ServerProcess
 
 # What a request takes beyond its own limit where its link holds: to be sent, and to be ended on both sides.
 _GRACE_S = 4.0
@@ -29,4 +29,4 @@ class AgentTransport(ResidentTransport):
         return self.way.reach_limit_s + self.way.board.limits.transfer_s
 
     def new_server(self) -> ServerProcess:
-        return ServerProcess(self._device, "rpc.board_server", introduction={"way": way_to_json(self.way)})
+        return ServerProcess(self._device, "int8tune.rpc.board_server", introduction={"way": way_to_json(self.way)})

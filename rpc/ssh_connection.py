@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rpc.errors import DeviceLostError, HostKeyError, LateError, LoginError, NoSshError, UnreachableError
-from rpc.foreign_text import last_line, one_line
-from rpc.inventory import Board, is_public_key, public_key_blob
+from int8tune.rpc.errors import DeviceLostError, HostKeyError, LateError, LoginError, NoSshError, UnreachableError
+from int8tune.rpc.foreign_text import last_line, one_line
+from int8tune.rpc.inventory import Board, is_public_key, public_key_blob
 
 if TYPE_CHECKING:
     import paramiko

@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rpc import framing
-from rpc.errors import DeviceLostError, ProtocolError, TrackerError
-from rpc.foreign_text import last_line
-from rpc.inventory import Board
-from rpc.socket_stream import SocketStream
-from rpc.tracker_client import Server, Tracker, connected
-from rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
+from int8tune.rpc import framing
+from int8tune.rpc.errors import DeviceLostError, ProtocolError, TrackerError
+from int8tune.rpc.foreign_text import last_line
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.socket_stream import SocketStream
+from int8tune.rpc.tracker_client import Server, Tracker, connected
+from int8tune.rpc.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
 
 LIBRARY = "take_over.so"
 """Of the files that are sent, the one that is loaded there."""

@@ -7,7 +7,7 @@ import resource
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from rpc.request import Timing
+from int8tune.rpc.request import Timing
 
 # Below this the clock's own steps and overhead would show in a repeat.
 SHORTEST_REPEAT_S = 1e-5
@@ -129,7 +129,7 @@ def _is_settled(times_s: Sequence[Sequence[float]], timing: Timing) -> bool:
     """Whether more repeats would hardly change which kernels are faster than the first."""
     if timing.min_gain is None or (len(times_s[0]) - timing.fewest) % _LOOK_EVERY:
         return False
-    from results.stats import is_settled  # with numpy, which devices of bundles do without
+    from int8tune.results.stats import is_settled  # with numpy, which devices of bundles do without
 
     first, *rivals = times_s
     return all(is_settled(first, rival, timing.min_gain) for rival in rivals)

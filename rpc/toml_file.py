@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from results.text import printable, unknown_fields
-from rpc.errors import InventoryError
+from int8tune.results.text import printable, unknown_fields
+from int8tune.rpc.errors import InventoryError
 
 Value = TypeVar("Value")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rpc.inventory import Board
-from rpc.ssh import AgentTransport
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.ssh import AgentTransport
 
 
 class TrackerTransport(AgentTransport):

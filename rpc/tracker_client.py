@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from results.bounded_json import parse_json
-from rpc import framing
-from rpc.errors import DeviceLostError, ProtocolError, TrackerError
-from rpc.fields import integer, text
-from rpc.foreign_text import one_line
+from int8tune.results.bounded_json import parse_json
+from int8tune.rpc import framing
+from int8tune.rpc.errors import DeviceLostError, ProtocolError, TrackerError
+from int8tune.rpc.fields import integer, text
+from int8tune.rpc.foreign_text import one_line
 
 _MAGIC = struct.pack("<i", 0x2F271)
 _LENGTH = struct.Struct("<i")

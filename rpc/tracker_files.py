@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpc.agent_bundle import SOURCES, compile_sources, compilers, make_bundle
-from rpc.kept_folder import make_once
-from rpc.take_over import LIBRARY
+from int8tune.rpc.agent_bundle import SOURCES, compile_sources, compilers, make_bundle
+from int8tune.rpc.kept_folder import make_once
+from int8tune.rpc.take_over import LIBRARY
 
 _FOLDER = "tracker"
 _OWN = (SOURCES / "tracker" / "take_over.cc",)

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from types import EllipsisType
 
-from rpc.errors import ProtocolError
+from int8tune.rpc.errors import ProtocolError
 
 PROTOCOL_VERSION = b"0.8.0"
 LONGEST_PACKET = 256 << 20

@@ -20,14 +20,14 @@ import numpy.ma  # noqa: F401 - `time_evaluator` needs it: loaded here, it is lo
 import tvm_ffi
 from tvm import runtime
 
-from rpc import framing
-from rpc.arena import Arena
-from rpc.cases import Arrays
-from rpc.fields import Fields, integer, text
-from rpc.protocol import Timed
-from rpc.request import Program, Timing
-from rpc.tile_registers import allow_tile_registers
-from rpc.timing import PROBE_REPEAT_S, PROBE_REPEATS, Undisturbed, calls_that_fill, time_in_turn
+from int8tune.rpc import framing
+from int8tune.rpc.arena import Arena
+from int8tune.rpc.cases import Arrays
+from int8tune.rpc.fields import Fields, integer, text
+from int8tune.rpc.protocol import Timed
+from int8tune.rpc.request import Program, Timing
+from int8tune.rpc.tile_registers import allow_tile_registers
+from int8tune.rpc.timing import PROBE_REPEAT_S, PROBE_REPEATS, Undisturbed, calls_that_fill, time_in_turn
 
 _LONGEST_ERROR = 2000
 # The server's deadline comes first, so that it sees a session that was late and not one that ended.

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedules.adversarial_addition import adversarial_addend
-from schedules.adversarial_drills import DRILLS
-from schedules.adversarial_terms import (
+from int8tune.schedules.adversarial_addition import adversarial_addend
+from int8tune.schedules.adversarial_drills import DRILLS
+from int8tune.schedules.adversarial_terms import (
     RealArray,
     Terms,
     allowed_zero_points,
@@ -25,11 +25,11 @@ from schedules.adversarial_terms import (
     ranges_of,
     rule_of,
 )
-from schedules.adversarial_ties import cases_of_ties
-from schedules.exact_products import LongArray
-from schedules.operands import DTYPES, Operands
-from schedules.reference import accumulate, requantize
-from schedules.workload import Dense, Workload
+from int8tune.schedules.adversarial_ties import cases_of_ties
+from int8tune.schedules.exact_products import LongArray
+from int8tune.schedules.operands import DTYPES, Operands
+from int8tune.schedules.reference import accumulate, requantize
+from int8tune.schedules.workload import Dense, Workload
 
 # Output steps from the smallest to the largest sum of a channel. Many random sums crowd in the middle, so that few of
 # them saturate; a few sums, or two alternating ones, must all stay within the output's 256 steps.

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.numerics import RANGES, Numerics
-from schedules.operands import DTYPES, Addend, FloatArray, Operands, quantize_addition
+from int8tune.schedules.numerics import RANGES, Numerics
+from int8tune.schedules.operands import DTYPES, Addend, FloatArray, Operands, quantize_addition
 
 LongArray = npt.NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedules.numerics import RANGES, RoundingRule
+from int8tune.schedules.numerics import RANGES, RoundingRule
 
 INT32_MIN, INT32_MAX = RANGES["s32"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.adversarial_addition import narrowed_range
-from schedules.adversarial_drills import EXCEPTIONS
-from schedules.exact_products import LongArray
-from schedules.numerics import RANGES, Requantize, RoundingRule
-from schedules.operands import (
+from int8tune.schedules.adversarial_addition import narrowed_range
+from int8tune.schedules.adversarial_drills import EXCEPTIONS
+from int8tune.schedules.exact_products import LongArray
+from int8tune.schedules.numerics import RANGES, Requantize, RoundingRule
+from int8tune.schedules.operands import (
     DTYPES,
     FUSED_SCALE_LIMIT,
     MAX_SCALE,
@@ -21,7 +21,7 @@ from schedules.operands import (
     Operands,
     quantize_multiplier,
 )
-from schedules.workload import Workload
+from int8tune.schedules.workload import Workload
 
 RealArray = npt.NDArray[np.float64]
 

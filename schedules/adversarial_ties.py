@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedules.adversarial_addition import JUST_TIED_STEPS, addend_of_ties
-from schedules.adversarial_drills import TIES, Ties
-from schedules.adversarial_terms import (
+from int8tune.schedules.adversarial_addition import JUST_TIED_STEPS, addend_of_ties
+from int8tune.schedules.adversarial_drills import TIES, Ties
+from int8tune.schedules.adversarial_terms import (
     Terms,
     allowed_zero_points,
     assemble,
@@ -23,10 +23,10 @@ from schedules.adversarial_terms import (
     ranges_of,
     rule_of,
 )
-from schedules.exact_products import LongArray
-from schedules.operands import Operands
-from schedules.reference import requantize
-from schedules.workload import Workload
+from int8tune.schedules.exact_products import LongArray
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.reference import requantize
+from int8tune.schedules.workload import Workload
 
 # Ends of a range.
 LOWEST, HIGHEST = 0, 1

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.numerics import Numerics
-from schedules.operands import Addend, Operands
-from schedules.reference import addition_constant, in_order
-from schedules.scale_bounds import bounded_scales
-from schedules.template import Kernel, OperandLayout
-from schedules.workload import Workload
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.operands import Addend, Operands
+from int8tune.schedules.reference import addition_constant, in_order
+from int8tune.schedules.scale_bounds import bounded_scales
+from int8tune.schedules.template import Kernel, OperandLayout
+from int8tune.schedules.workload import Workload
 
 Array = npt.NDArray[Any]
 

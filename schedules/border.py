@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from schedules.workload import Window
+from int8tune.schedules.workload import Window
 
 BorderClasses = tuple[tuple[int, ...], npt.NDArray[np.bool_]]
 """For each output row or column its class, and for each class which taps are inside the image."""

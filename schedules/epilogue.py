@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.arguments import (
+from int8tune.schedules.arguments import (
     EXCEPTION_OFFSET_ROW,
     EXCEPTION_ROW,
     HIGHEST,
@@ -29,8 +29,8 @@ from schedules.arguments import (
     SUM_LOWEST,
     SUM_ZERO_POINT,
 )
-from schedules.numerics import Numerics, Requantize
-from schedules.operands import ADDITION_SHIFT
+from int8tune.schedules.numerics import Numerics, Requantize
+from int8tune.schedules.operands import ADDITION_SHIFT
 
 # 1.5 * 2^23 in binary32. TVM has no vector form of `nearbyint`.
 ROUNDER, ROUNDER_BITS = 12582912.0, 0x4B400000

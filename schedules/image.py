@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schedules.numerics import Numerics
-from schedules.workload import Conv2d, Dense, Window
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.workload import Conv2d, Dense, Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from schedules.image import Image
-from schedules.workload import DepthwiseConv2d
+from int8tune.schedules.image import Image
+from int8tune.schedules.workload import DepthwiseConv2d
 
 
 class PlainLayout:

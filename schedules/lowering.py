@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from schedules.target import Target
+from int8tune.schedules.target import Target
 
 AS_WRITTEN = "int8tune.as_written"
 """The attribute of functions whose loops and statements are those that are to run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from schedules.errors import WorkloadError
+from int8tune.schedules.errors import WorkloadError
 
 DataType = Literal["u8", "s8"]
 OutputType = Literal["u8", "s8", "s32"]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.errors import OperandError
-from schedules.numerics import RANGES, Requantize
-from schedules.workload import Workload
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.numerics import RANGES, Requantize
+from int8tune.schedules.workload import Workload
 
 ByteArray = npt.NDArray[np.uint8 | np.int8]
 IntArray = npt.NDArray[np.int32]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.conv import PROFILES as ARM_PROFILES
-from schedules.gpus import GROUP, WARP, Gpu
-from schedules.target import Target
-from schedules.x86.amx import PROFILE as AMX_PROFILE
-from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES
-from schedules.x86.registers import REGISTERS, TAPS, Registers
+from int8tune.schedules.arm.conv import PROFILES as ARM_PROFILES
+from int8tune.schedules.gpus import GROUP, WARP, Gpu
+from int8tune.schedules.target import Target
+from int8tune.schedules.x86.amx import PROFILE as AMX_PROFILE
+from int8tune.schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES
+from int8tune.schedules.x86.registers import REGISTERS, TAPS, Registers
 
 # Chains of dependent sums that run side by side: more than the instruction's latency times its throughput.
 # A multiply-add needs a register for the weights of each chain, too.
@@ -70,7 +70,7 @@ def peak_probe(target: Target) -> Probe:
 
 def _arm_probe(has_dot: bool, threads: int) -> Probe:
     """Products of s8: a dot product adds four neighbours; else those of both halves share 16 bits, then neighbours."""
-    from schedules.arm.peak_kernel import PEAK_CHAINS, write_peak
+    from int8tune.schedules.arm.peak_kernel import PEAK_CHAINS, write_peak
 
     rng = np.random.default_rng(0)
     start = rng.integers(-(2**31), 2**31, (threads, PEAK_CHAINS, 4)).astype(np.int32)
@@ -85,7 +85,14 @@ def _arm_probe(has_dot: bool, threads: int) -> Probe:
 
 def gpu_group_probe(gpu: Gpu) -> Probe:
     """Products of s8 by four warps, which read both matrices from shared memory (`wgmma`)."""
-    from schedules.cuda.probe_kernels import GROUP_COLUMNS, GROUP_DEPTH, GROUP_ROWS, SUMS, Peak, write_group_peak
+    from int8tune.schedules.cuda.probe_kernels import (
+        GROUP_COLUMNS,
+        GROUP_DEPTH,
+        GROUP_ROWS,
+        SUMS,
+        Peak,
+        write_group_peak,
+    )
 
     rng = np.random.default_rng(0)
     peak = Peak(GPU_BLOCKS * gpu.multiprocessors, GROUP, 1, GPU_STEPS)
@@ -103,7 +110,7 @@ def gpu_group_probe(gpu: Gpu) -> Probe:
 
 def _in_shared(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """Rows of 128 bytes as they are to lie in shared memory: each eight have their chunks in eight orders."""
-    from schedules.cuda.gemm_form import CHUNK_BYTES, swizzled
+    from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, swizzled
 
     chunks = matrix.reshape(len(matrix), -1, CHUNK_BYTES)
     lies = np.empty_like(chunks)
@@ -114,7 +121,7 @@ def _in_shared(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
 
 def gpu_peak_probe(gpu: Gpu, *, by_matrices: bool) -> Probe:
     """Products of s8 by tensor cores, or by dot products of four bytes (`schedules.cuda.probe_kernels`)."""
-    from schedules.cuda.probe_kernels import SUMS, WEIGHTS, Peak, write_peak
+    from int8tune.schedules.cuda.probe_kernels import SUMS, WEIGHTS, Peak, write_peak
 
     rng = np.random.default_rng(0)
     peak = Peak(GPU_BLOCKS * gpu.multiprocessors, GPU_THREADS, GPU_CHAINS, GPU_STEPS)
@@ -152,8 +159,8 @@ def _warp_products(words: npt.NDArray[np.int32], weight: npt.NDArray[np.int32]) 
 
 
 def _dot_probe(profile: str, threads: int) -> Probe:
-    from schedules.intrinsics.x86_vectors import VECTORS
-    from schedules.x86.peak_kernel import write_peak
+    from int8tune.schedules.intrinsics.x86_vectors import VECTORS
+    from int8tune.schedules.x86.peak_kernel import write_peak
 
     rng, registers = np.random.default_rng(0), REGISTERS[profile]
     chains, lanes = registers.count - DOT_RESERVE, registers.lanes
@@ -165,7 +172,7 @@ def _dot_probe(profile: str, threads: int) -> Probe:
 
 
 def _tile_probe(threads: int) -> Probe:
-    from schedules.x86.peak_kernel import write_tile_peak
+    from int8tune.schedules.x86.peak_kernel import write_tile_peak
 
     rng, shape = np.random.default_rng(0), (TILE_CHAINS, REGISTER_ROWS, LANES)
     data = rng.integers(0, 256, (REGISTER_ROWS, ROW_BYTES)).astype(np.uint8)
@@ -188,7 +195,7 @@ def _own_dots(registers: Registers, start: npt.NDArray[np.int32], weight: npt.ND
 
 
 def _multiply_add_probe(lanes: int, threads: int) -> Probe:
-    from schedules.compute_probes import peak_multiply_add
+    from int8tune.schedules.compute_probes import peak_multiply_add
 
     rng, chains = np.random.default_rng(0), MULTIPLY_ADD_CHAINS
     data = rng.integers(0, 256, PEAK_STEPS).astype(np.uint8)
@@ -200,7 +207,7 @@ def _multiply_add_probe(lanes: int, threads: int) -> Probe:
 
 def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
     """A loop that reads `size_bytes` (rounded down to whole lines) and sums them as int32."""
-    from schedules.compute_probes import read_lines
+    from int8tune.schedules.compute_probes import read_lines
 
     if target.gpu is not None:
         return _gpu_bandwidth_probe(target.gpu, size_bytes)
@@ -220,7 +227,7 @@ def _sums_of_counting(rounds: int, width: int) -> npt.NDArray[np.int32]:
 
 
 def _gpu_bandwidth_probe(gpu: Gpu, size_bytes: int) -> Probe:
-    from schedules.cuda.probe_kernels import READ_BYTES, write_read
+    from int8tune.schedules.cuda.probe_kernels import READ_BYTES, write_read
 
     blocks = GPU_BLOCKS * gpu.multiprocessors
     count, words = blocks * GPU_THREADS, READ_BYTES // 4

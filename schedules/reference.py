@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from schedules.exact_products import Columns, LongArray, SingleArray, largest_magnitude
-from schedules.numerics import Requantize, Residual
-from schedules.operands import ADDITION_SHIFT, DTYPES, Addend, ByteArray, FloatArray, Operands
-from schedules.row_blocks import for_row_blocks
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
+from int8tune.schedules.exact_products import Columns, LongArray, SingleArray, largest_magnitude
+from int8tune.schedules.numerics import Requantize, Residual
+from int8tune.schedules.operands import ADDITION_SHIFT, DTYPES, Addend, ByteArray, FloatArray, Operands
+from int8tune.schedules.row_blocks import for_row_blocks
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 # Values of a block of rows: for a product of matrices, where BLAS is as fast as it gets, and for steps that work on

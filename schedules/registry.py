@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import difflib
 
-from schedules.arm.conv import ConvArm
-from schedules.arm.depthwise import DepthwiseArm
-from schedules.cuda.depthwise import DepthwiseCuda
-from schedules.cuda.gemm import GroupsCuda, MatricesCuda, WordsCuda
-from schedules.errors import UnknownTemplateError, WorkloadError
-from schedules.generic.depthwise import DepthwiseGeneric
-from schedules.generic.direct import DirectGeneric
-from schedules.target import Target
-from schedules.template import Template
-from schedules.workload import Workload
-from schedules.x86.amx import AmxX86
-from schedules.x86.conv import ConvX86
-from schedules.x86.depthwise import DepthwiseX86
-from schedules.x86.grouped import GroupedX86
+from int8tune.schedules.arm.conv import ConvArm
+from int8tune.schedules.arm.depthwise import DepthwiseArm
+from int8tune.schedules.cuda.depthwise import DepthwiseCuda
+from int8tune.schedules.cuda.gemm import GroupsCuda, MatricesCuda, WordsCuda
+from int8tune.schedules.errors import UnknownTemplateError, WorkloadError
+from int8tune.schedules.generic.depthwise import DepthwiseGeneric
+from int8tune.schedules.generic.direct import DirectGeneric
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import Workload
+from int8tune.schedules.x86.amx import AmxX86
+from int8tune.schedules.x86.conv import ConvX86
+from int8tune.schedules.x86.depthwise import DepthwiseX86
+from int8tune.schedules.x86.grouped import GroupedX86
 
 MAX_SHOWN = 80
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedules.operands import FloatArray, IntArray
-from schedules.workload import Workload
+from int8tune.schedules.operands import FloatArray, IntArray
+from int8tune.schedules.workload import Workload
 
 # Magnitudes of one value minus its zero point.
 DATA_MAGNITUDE, WEIGHT_MAGNITUDE = 255, {"u8": 255, "s8": 128}

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from schedules.errors import ConfigError
+from int8tune.schedules.errors import ConfigError
 
 Value = int | str | bool
 Config = dict[str, Value]

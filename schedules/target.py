@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from schedules.errors import UnknownTargetError
-from schedules.gpus import (
+from int8tune.schedules.errors import UnknownTargetError
+from int8tune.schedules.gpus import (
     GPU_FEATURE,
     GPU_PROFILES,
     GPUS,

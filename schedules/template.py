@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.workload import Workload
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from schedules.errors import WorkloadError
-from schedules.numerics import ROUNDING_RULES, USUAL, Numerics, Requantize, Residual
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.numerics import ROUNDING_RULES, USUAL, Numerics, Requantize, Residual
 
 MAX_EXTENT = 1 << 20
 MAX_TENSOR_BYTES = 1 << 31

@@ -33,17 +33,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from stock_neon import stock_conv, tile_columns_of
 
-from compiler.network_file import load_network
-from rpc.mca.disassembly import Instruction, disassemble
-from rpc.mca.estimate import ENTRY_SYMBOL, cycles_of_blocks, estimate_cycles
-from rpc.mca.tools import llvm_version, tool
-from rpc.mca.walk import walk
-from schedules.image import image_of
-from schedules.lowering import compile_function
-from schedules.registry import template_for
-from schedules.target import Target, target_for
-from schedules.template import Kernel, Template
-from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
+from int8tune.compiler.network_file import load_network
+from int8tune.rpc.mca.disassembly import Instruction, disassemble
+from int8tune.rpc.mca.estimate import ENTRY_SYMBOL, cycles_of_blocks, estimate_cycles
+from int8tune.rpc.mca.tools import llvm_version, tool
+from int8tune.rpc.mca.walk import walk
+from int8tune.schedules.image import image_of
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import Target, target_for
+from int8tune.schedules.template import Kernel, Template
+from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 
 CPU, TRIPLE = "cortex-a53", "aarch64-linux-gnu"
 LIMIT_S = 60.0

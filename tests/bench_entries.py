@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from results.bench import LayerFacts
-from results.record import BenchResult, Candidate, Entrant, Outcome
+from int8tune.results.bench import LayerFacts
+from int8tune.results.record import BenchResult, Candidate, Entrant, Outcome
 
 CONV = "conv2d-u8s8-1x28x28x128-k3x3x128-s1-p1-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x56x56x128-k3x3x1-s1-p1-float.c-u8"

@@ -15,10 +15,10 @@ from boards import bundle_for
 from cli_program import Ended
 from rpc_kernels import BRIEF, Kernels
 
-from rpc.agent_bundle import Bundle as AgentBundle
-from rpc.bundle.archive import Bundle, open_bundle
-from rpc.bundle.manifest import Item, Manifest
-from rpc.bundle.pack import Packer
+from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.bundle.archive import Bundle, open_bundle
+from int8tune.rpc.bundle.manifest import Item, Manifest
+from int8tune.rpc.bundle.pack import Packer
 
 LIMIT_S = 60.0
 AT_ANY_SPEED = ("--canary-tolerance", "100")

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from compiler.network import Layer, Network
-from results.base import Store
-from results.record import Campaign, Trial
-from rpc.base import Transport
-from rpc.local import LocalTransport
-from schedules.workload import parse_workload
-from tuner.build.pool import BuildPool
-from tuner.campaign.events import Silence
-from tuner.campaign.loop import CampaignLoop
-from tuner.campaign.measuring import Device, Measuring
-from tuner.campaign.plan import Task
-from tuner.campaign.search import make_search
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Purpose, Surroundings
-from tuner.campaign.workshop import Workshop
-from tuner.cores import measuring_and_build_cores
+from int8tune.compiler.network import Layer, Network
+from int8tune.results.base import Store
+from int8tune.results.record import Campaign, Trial
+from int8tune.rpc.base import Transport
+from int8tune.rpc.local import LocalTransport
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.events import Silence
+from int8tune.tuner.campaign.loop import CampaignLoop
+from int8tune.tuner.campaign.measuring import Device, Measuring
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.campaign.search import make_search
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Purpose, Surroundings
+from int8tune.tuner.campaign.workshop import Workshop
+from int8tune.tuner.cores import measuring_and_build_cores
 
 SMALL = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
 SMALL_DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
@@ -39,7 +39,7 @@ def campaign_loop(
     store: Store,
     folder: Path,
     *,
-    server: str = "tuner.build.server",
+    server: str = "int8tune.tuner.build.server",
     transport: Transport | None = None,
     measuring_with: Measuring[Purpose] | None = None,
     build_limit_s: float = 20.0,

@@ -18,7 +18,7 @@ from typing import IO
 
 import psutil
 
-from tuner.cli.program import run
+from int8tune.tuner.cli.program import run
 
 CONV = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
@@ -40,7 +40,7 @@ class Ended:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "tuner.cli.main", *map(str, arguments)]
+    return [sys.executable, "-m", "int8tune", *map(str, arguments)]
 
 
 def int8tune(

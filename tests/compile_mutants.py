@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tuner.cli.program import run
+from int8tune.tuner.cli.program import run
 
 LIMIT_S, MEMORY = 20.0, 8 << 30
 # What bytes become: sizes and codes are small numbers, so are most of those that pass for others.

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.compile import all_values, compile_model
-from compiler.compiled_model import CompiledModel
-from compiler.file_layout import with_file_layouts
-from compiler.graph import Graph
-from compiler.interpreter import run_reference
-from compiler.schedule_choice import Schedules
-from schedules.target import Target
+from int8tune.compiler.compile import all_values, compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]
 

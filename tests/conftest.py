@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from probes import host_target
 
-from schedules.target import Target
+from int8tune.schedules.target import Target
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

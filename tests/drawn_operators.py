@@ -12,9 +12,9 @@ import numpy.typing as npt
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from compiler.graph import DTYPES, Graph, Kind, Operator, Quantization, Value
-from compiler.operators import FAMILIES
-from schedules.numerics import RANGES, RoundingRule
+from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.operators import FAMILIES
+from int8tune.schedules.numerics import RANGES, RoundingRule
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

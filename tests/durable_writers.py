@@ -18,17 +18,17 @@ from typing import Protocol
 
 from results_samples import DEVICE, LAYER, TARGET, campaign, candidate, duel, failed, ok
 
-import results.best
-import results.store
-from results import sqlite_file
-from results.atomic import sync_folder
-from results.best import BestSchedule, read_best_log, write_best_log
-from results.record import Campaign, Duel, Entry, Measurement, Trial
-from results.stats import Speedup
-from results.store import SqliteStore
-from rpc.farm import entries as journal
-from rpc.farm.journal import JournalFile
-from rpc.farm.values import Verdict
+import int8tune.results.best
+import int8tune.results.store
+from int8tune.results import sqlite_file
+from int8tune.results.atomic import sync_folder
+from int8tune.results.best import BestSchedule, read_best_log, write_best_log
+from int8tune.results.record import Campaign, Duel, Entry, Measurement, Trial
+from int8tune.results.stats import Speedup
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.farm import entries as journal
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.values import Verdict
 
 ACKNOWLEDGED = b"+"
 STEPS_AT_ONCE = 9
@@ -243,9 +243,9 @@ def main() -> None:
     if options.fault == "folder not synced":
         os.fsync = _fsync_of(stat.S_ISREG)
     if options.fault == "no draft":
-        results.store.create = sqlite_file._create_tables
+        int8tune.results.store.create = sqlite_file._create_tables
     if options.fault == "in place":
-        results.best.write_atomic = _write_in_place
+        int8tune.results.best.write_atomic = _write_in_place
     writer = WRITERS[options.name]
     steps = range(writer.survivors(options.folder), options.steps)
     for _ in writer.write(options.folder, steps, options.fault):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from emulated_gpus import compile_emulated
 
-import schedules.cuda.probe_kernels
-import schedules.probes
-import tuner.build.compile
-from tuner.build.server import main
+from int8tune.schedules import probes
+from int8tune.schedules.cuda import probe_kernels
+from int8tune.tuner.build import compile
+from int8tune.tuner.build.server import main
 
 
 def compile_for_this_machine(source: str, arch: str, advise: Callable[[str], None]) -> bytes:  # noqa: ARG001
@@ -19,7 +19,7 @@ def compile_for_this_machine(source: str, arch: str, advise: Callable[[str], Non
 
 
 if __name__ == "__main__":
-    tuner.build.compile.compile_cubin = compile_for_this_machine  # type: ignore[assignment]
-    schedules.probes.GPU_BLOCKS, schedules.probes.GPU_THREADS, schedules.probes.GPU_STEPS = 1, 32, 2
-    schedules.cuda.probe_kernels.GROUP_COLUMNS = schedules.cuda.probe_kernels.GROUP_DEPTH = 32
+    compile.compile_cubin = compile_for_this_machine  # type: ignore[assignment]
+    probes.GPU_BLOCKS, probes.GPU_THREADS, probes.GPU_STEPS = 1, 32, 2
+    probe_kernels.GROUP_COLUMNS = probe_kernels.GROUP_DEPTH = 32
     main()

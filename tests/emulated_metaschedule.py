@@ -3,8 +3,8 @@
 from emulated_gpus import compile_emulated
 from faulty_metaschedule import load_intrinsics_of_tvm
 
-from tuner.metaschedule.job import Found, SearchJob
-from tuner.metaschedule.worker import main, search_layer
+from int8tune.tuner.metaschedule.job import Found, SearchJob
+from int8tune.tuner.metaschedule.worker import main, search_layer
 
 
 def compile_for_this_machine(source: str, arch: str) -> bytes:

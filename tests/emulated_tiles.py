@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics import x86_tiles
+from int8tune.schedules.intrinsics import x86_tiles
 
 ROWS, ROW_BYTES, LANES = 16, 64, 16
 # The types that a register's bytes have in a product, by those of data and weights.

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import emulated_gpus
 
-import tuner.bench.gpu.site
-import tuner.board_check
-import tuner.campaign.run
-import tuner.metaschedule.spec
-from rpc.inventory import Board, TransportKind
-from rpc.local_agent import agent_here
-from rpc.ssh import AgentTransport
-from tuner.board_transports import AGENTS, TRANSPORTS
-from tuner.build.pool import BuildPool
-from tuner.cli.program import run
+import int8tune.tuner.bench.gpu.site
+import int8tune.tuner.board_check
+import int8tune.tuner.campaign.run
+import int8tune.tuner.metaschedule.spec
+from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.local_agent import agent_here
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.tuner.board_transports import AGENTS, TRANSPORTS
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cli.program import run
 
 
 def transport(board: Board) -> AgentTransport:
@@ -30,9 +30,9 @@ def transport(board: Board) -> AgentTransport:
 if __name__ == "__main__":
     for table in (AGENTS, TRANSPORTS):
         table[TransportKind.GPU] = transport  # type: ignore[index]
-    for module in (tuner.campaign.run, tuner.board_check, tuner.bench.gpu.site):
+    for module in (int8tune.tuner.campaign.run, int8tune.tuner.board_check, int8tune.tuner.bench.gpu.site):
         module.BuildPool = partial(BuildPool, server="emulated_build_server")  # type: ignore[attr-defined]
-    tuner.metaschedule.spec.RaceSpec = partial(  # type: ignore[assignment, misc]
-        tuner.metaschedule.spec.RaceSpec, worker="emulated_metaschedule"
+    int8tune.tuner.metaschedule.spec.RaceSpec = partial(  # type: ignore[assignment, misc]
+        int8tune.tuner.metaschedule.spec.RaceSpec, worker="emulated_metaschedule"
     )
     sys.exit(run(sys.argv[1:]))

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from layers import ODD, PLAIN
 from probes import cpu_features
 
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from schedules.target import PROFILES
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.schedules.target import PROFILES
 
 # What the others lack: images and channels of several tiles each, and wide groups.
 LARGER = (
@@ -78,7 +78,7 @@ def verified(trials: Iterable[Trial]) -> Verified:
 
 def campaign(table: Path, results: Path, profile: str, trials: int, seed: int) -> list[Trial]:
     """Tune every layer of a table for a target; all trials."""
-    command = [sys.executable, "-m", "tuner.cli.main", "tune", str(table), "--results", str(results)]
+    command = [sys.executable, "-m", "int8tune", "tune", str(table), "--results", str(results)]
     command += ["--name", profile, "--target", profile, "--strategy", "random", "--min-gain", "0"]
     command += ["--trials", str(trials), "--seed", str(seed)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=LIMIT_S)

@@ -12,15 +12,15 @@ import sys
 import time
 from pathlib import Path
 
-from results.record import Outcome
-from rpc.fake import FakeTransport
-from rpc.farm.driver import FarmDriver
-from rpc.farm.events import Open
-from rpc.farm.journal import JournalFile
-from rpc.farm.ledger import Ledger
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board, Campaign, Limits, Rules, Trial
-from rpc.request import Reply, Request, Timing
+from int8tune.results.record import Outcome
+from int8tune.rpc.fake import FakeTransport
+from int8tune.rpc.farm.driver import FarmDriver
+from int8tune.rpc.farm.events import Open
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, Trial
+from int8tune.rpc.request import Reply, Request, Timing
 
 CANARY = Request((), Timing(), 1.0)
 SESSION_S = 0.01

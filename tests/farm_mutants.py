@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
-from rpc.farm import desk, evidence, health, ledger, queues, scheduler, waits
+from int8tune.rpc.farm import desk, evidence, health, ledger, queues, scheduler, waits
 
 
 @dataclass(frozen=True, slots=True)

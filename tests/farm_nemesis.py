@@ -21,7 +21,7 @@ import numpy as np
 from farm_log import Checker, Log
 from test_farm_promises import keep_up
 
-from rpc.farm.simulation.nemesis import nemesis_farm
+from int8tune.rpc.farm.simulation.nemesis import nemesis_farm
 
 CHUNK = 500
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from farm_log import BAD, Checker, Line, Log
 
-from rpc.farm.driver import RULES
-from rpc.farm.entries import Issued, entry_from_json, entry_to_json
-from rpc.farm.ledger import Ledger
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.simulation.nemesis import nemesis_farm, random_candidates, random_faults
-from rpc.farm.simulation.values import Candidate, Fault, FaultKind, Kill, SimulatedBoard
-from rpc.farm.simulation.world import SimulatedFarm, trials_of
-from rpc.farm.values import Board, Campaign, Rules, Verdict
+from int8tune.rpc.farm.driver import RULES
+from int8tune.rpc.farm.entries import Issued, entry_from_json, entry_to_json
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.simulation.nemesis import nemesis_farm, random_candidates, random_faults
+from int8tune.rpc.farm.simulation.values import Candidate, Fault, FaultKind, Kill, SimulatedBoard
+from int8tune.rpc.farm.simulation.world import SimulatedFarm, trials_of
+from int8tune.rpc.farm.values import Board, Campaign, Rules, Verdict
 
 DAY_S = 86_400.0
 # By then everything is over, whatever happens.

@@ -25,12 +25,12 @@ import numpy as np
 import psutil
 from results_samples import campaign, ok
 
-from results.record import Trial
-from results.store import SqliteStore
-from rpc.farm.entries import Concluded, Issued, Turned
-from rpc.farm.simulation.values import SimulatedBoard
-from rpc.farm.simulation.world import SimulatedFarm
-from rpc.farm.values import Board, State
+from int8tune.results.record import Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.farm.entries import Concluded, Issued, Turned
+from int8tune.rpc.farm.simulation.values import SimulatedBoard
+from int8tune.rpc.farm.simulation.world import SimulatedFarm
+from int8tune.rpc.farm.values import Board, State
 
 SAMPLES = 8
 

@@ -2,9 +2,9 @@
 
 from faulty_templates import FaultyTemplate
 
-import schedules.registry
-from tuner.build.server import main
+import int8tune.schedules.registry
+from int8tune.tuner.build.server import main
 
 if __name__ == "__main__":
-    schedules.registry.TEMPLATES = (FaultyTemplate(), *schedules.registry.TEMPLATES)
+    int8tune.schedules.registry.TEMPLATES = (FaultyTemplate(), *int8tune.schedules.registry.TEMPLATES)
     main()

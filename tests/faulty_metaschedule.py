@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from tuner.metaschedule.job import FOUND_FILE, Found, SearchJob
-from tuner.metaschedule.worker import main, search_layer
+from int8tune.tuner.metaschedule.job import FOUND_FILE, Found, SearchJob
+from int8tune.tuner.metaschedule.worker import main, search_layer
 
 INTRINSICS = "tvm.s_tir.tensor_intrin"
 SATURATING = "dot_16x4_avx512"

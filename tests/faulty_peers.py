@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 
-from schedules.operands import Operands
-from schedules.reference import reference
-from schedules.template import Rejection
-from schedules.workload import Dense, Workload
-from tuner.bench.peers.base import Array, LoadedLayer, PeerError
-from tuner.bench.worker import main
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.reference import reference
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Dense, Workload
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer, PeerError
+from int8tune.tuner.bench.worker import main
 
 
 class Oracle:

@@ -4,10 +4,10 @@ import os
 import time
 from collections.abc import Mapping
 
-from schedules.space import ConfigSpace, Knob, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Workload
+from int8tune.schedules.space import ConfigSpace, Knob, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Workload
 
 BUILD_FAULTS = ("raise", "abort", "exit", "hang", "memory")
 KERNEL_FAULTS = ("kernel_abort", "kernel_crash", "kernel_hang", "kernel_wrong")
@@ -54,7 +54,7 @@ def kernel_with_fault(workload: Workload, target: Target, fault: str) -> Kernel:
     from tvm import tirx
     from tvm.script import tirx as T
 
-    from schedules.generic.direct import DirectGeneric
+    from int8tune.schedules.generic.direct import DirectGeneric
 
     plain = DirectGeneric()
     kernel = plain.apply(workload, target, plain.space(workload, target).default)

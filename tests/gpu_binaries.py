@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler import nvrtc
-from compiler.gpu_library import cuda_source
-from schedules.lowering import compile_function
-from schedules.registry import template_for
-from schedules.space import Value
-from schedules.target import gpu_target
-from schedules.template import Template
-from schedules.workload import parse_workload
+from int8tune.compiler import nvrtc
+from int8tune.compiler.gpu_library import cuda_source
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import gpu_target
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import parse_workload
 
 LIMIT_S = 60
 _USAGE = re.compile(r"Function (\w+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")

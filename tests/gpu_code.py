@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from gpu_binaries import Code, code_of, missing
 
-from schedules.gpus import GPUS, WARP
-from schedules.registry import template_named
-from schedules.space import Value
+from int8tune.schedules.gpus import GPUS, WARP
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.space import Value
 
 CONV = "conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-32x56x56x128-k3x3x1-s1-p1-float.c-u8"

@@ -24,9 +24,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from schedules.workload import Workload
-from tuner.bench.layers import choose_layers, class_named
-from tuner.cli.program import run
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.layers import choose_layers, class_named
+from int8tune.tuner.cli.program import run
 
 HOPPER = "cuda-sm90"
 CUBES = tuple(f"dense-u8s8-{size}x{size}-o{size}-float.c-u8" for size in (4096, 8192))
@@ -90,7 +90,7 @@ def _figure(network: str, batch: int, only: str, most_layers: int, *, measure: s
 
 def large_layers(network: str, batch: int, only: str) -> tuple[Workload, ...]:
     """Those of a class of a GPU's comparison."""
-    from tuner.bench.gpu.layers import GpuLayerClass, gpu_class_of
+    from int8tune.tuner.bench.gpu.layers import GpuLayerClass, gpu_class_of
 
     return choose_layers([network], class_named(only, GpuLayerClass), batch, gpu_class_of)
 

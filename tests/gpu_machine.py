@@ -11,14 +11,14 @@ import pytest
 from boards import AT_ANY_SPEED, CACHE
 from gpu_kernels import install_emulated_cublaslt
 
-import tuner.bench.gpu.site
-from rpc.agent_bundle import compilers, make_bundle
-from rpc.inventory import Board, TransportKind
-from rpc.local_agent import install_agent
-from rpc.ssh import AgentTransport
-from tuner.board_transports import TRANSPORTS
-from tuner.build.pool import BuildPool
-from tuner.cli.program import run
+import int8tune.tuner.bench.gpu.site
+from int8tune.rpc.agent_bundle import compilers, make_bundle
+from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.local_agent import install_agent
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.tuner.board_transports import TRANSPORTS
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cli.program import run
 
 FARM = f'[[boards]]\nname = "h100"\ntransport = "gpu"\n{AT_ANY_SPEED}\n[[boards]]\nname = "here"\ntransport = "local"\n'
 
@@ -39,7 +39,7 @@ class Machine:
         patch.setenv("LD_LIBRARY_PATH", str(launcher.parent))
         patch.setitem(TRANSPORTS, TransportKind.GPU, lambda board: _transport(board, launcher))  # type: ignore[misc]
         patch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        patch.setattr(tuner.bench.gpu.site, "BuildPool", partial(BuildPool, server="emulated_build_server"))
+        patch.setattr(int8tune.tuner.bench.gpu.site, "BuildPool", partial(BuildPool, server="emulated_build_server"))
         self.inventory = folder / "farm.toml"
         self.inventory.write_text(FARM)
         self.results = folder / "results"

@@ -17,9 +17,9 @@ from gpu_kernels import build_gpu_kernels
 from rpc_kernels import Kernels
 from test_rpc_gpu import BOARD, agent_with_gpu
 
-from results.record import Outcome
-from rpc.request import Timing
-from rpc.ssh import AgentTransport
+from int8tune.results.record import Outcome
+from int8tune.rpc.request import Timing
+from int8tune.rpc.ssh import AgentTransport
 
 STARTS_MS = (0, 300, 1000)
 TRIALS = 12

@@ -19,12 +19,12 @@ import tvm
 from kernels import Built, Emulated, build
 from probes import host_target
 
-from schedules.adversarial import adversarial_operands
-from schedules.arguments import kernel_inputs
-from schedules.reference import reference
-from schedules.registry import templates_for
-from schedules.space import ConfigSpace, Value
-from schedules.workload import Workload, parse_workload
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.reference import reference
+from int8tune.schedules.registry import templates_for
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]
 Place = Callable[[Array], Array]

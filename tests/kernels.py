@@ -12,17 +12,17 @@ import numpy.typing as npt
 import tvm
 from emulated_arm import CPUS, is_native, run_kernel
 
-from rpc.tile_registers import allow_tile_registers
-from schedules.adversarial import adversarial_operands
-from schedules.arguments import kernel_inputs
-from schedules.lowering import compile_function
-from schedules.operands import DTYPES, Operands
-from schedules.reference import reference
-from schedules.registry import template_for
-from schedules.space import Value
-from schedules.target import Target
-from schedules.template import Kernel, Template
-from schedules.workload import Workload
+from int8tune.rpc.tile_registers import allow_tile_registers
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.operands import DTYPES, Operands
+from int8tune.schedules.reference import reference
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Template
+from int8tune.schedules.workload import Workload
 
 Array = npt.NDArray[Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schedules.numerics import Numerics, Requantize, Residual
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
+from int8tune.schedules.numerics import Numerics, Requantize, Residual
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 # One layer of each operator: what a template takes at all shows here.
 PLAIN = {

@@ -26,10 +26,10 @@ import tvm_ffi
 from kernels import compile_kernel
 from tvm import s_tir, tirx
 
-from schedules.operands import Operands
-from schedules.target import Target
-from schedules.template import Kernel
-from schedules.workload import Workload
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.workload import Workload
 
 LIMIT_S = 20.0
 # glibc fills what `malloc` gives with the complement of this byte: memory that nothing wrote is never right by chance.

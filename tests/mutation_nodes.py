@@ -14,8 +14,8 @@ from tvm.script import tirx as T
 from tvm.target import codegen
 from tvm.tirx import Broadcast, BufferStore, For, Ramp, Var
 
-from schedules.intrinsics.x86_vectors import call
-from schedules.workload import Dense
+from int8tune.schedules.intrinsics.x86_vectors import call
+from int8tune.schedules.workload import Dense
 
 DOTS = ("llvm.x86.avx512.vpdpbusd.512", "llvm.x86.avx512.vpdpbusd.256")
 PAIR_SUMS = "llvm.x86.avx2.pmadd.wd"

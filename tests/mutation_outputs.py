@@ -29,9 +29,9 @@ from tvm.tirx import (
     Select,
 )
 
-from schedules.arguments import PAD_VALUE
-from schedules.epilogue import ROUNDER
-from schedules.intrinsics.x86_vectors import call
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.epilogue import ROUNDER
+from int8tune.schedules.intrinsics.x86_vectors import call
 
 TRUNCATING = {
     "llvm.x86.avx512.mask.cvtps2dq.512": "llvm.x86.avx512.mask.cvttps2dq.512",

@@ -35,9 +35,9 @@ from tvm.ir import Call, TensorLoad
 from tvm.script import tirx as T
 from tvm.tirx import Broadcast, BufferLoad, BufferStore, Cast, For, ForKind, IntImm, LShift, Max, Min, Shuffle
 
-from schedules.arguments import PAD_VALUE
-from schedules.intrinsics.x86_vectors import call
-from schedules.template import Kernel
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.intrinsics.x86_vectors import call
+from int8tune.schedules.template import Kernel
 
 
 def shifted_load(node: TensorLoad, subject: Subject) -> Iterator[Node]:

@@ -10,13 +10,13 @@ from mutation import Cases, Node, Subject, replaced_by, verdict
 from mutation_nodes import like
 from tvm.ir import TensorLoad
 
-from schedules.adversarial import adversarial_operands
-from schedules.adversarial_addition import addend_of_ties
-from schedules.adversarial_terms import Terms, allowed_zero_points, assemble, bounds_of, middles_of, ranges_of
-from schedules.operands import DTYPES, Operands
-from schedules.reference import requantize
-from schedules.template import Kernel
-from schedules.workload import Workload
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.adversarial_addition import addend_of_ties
+from int8tune.schedules.adversarial_terms import Terms, allowed_zero_points, assemble, bounds_of, middles_of, ranges_of
+from int8tune.schedules.operands import DTYPES, Operands
+from int8tune.schedules.reference import requantize
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.workload import Workload
 
 Edit = Callable[[], Kernel]
 

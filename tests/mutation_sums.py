@@ -27,8 +27,8 @@ from tvm.ir import Call, TensorLoad
 from tvm.script import tirx as T
 from tvm.tirx import Add, BitwiseXor, BufferStore, Cast, Evaluate, For, IntImm, Mul, SeqStmt, Sub
 
-from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.intrinsics.x86_vectors import call
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
+from int8tune.schedules.intrinsics.x86_vectors import call
 
 # By the width of the int8 operands: sums of two products that saturate, and sums of two of those.
 SATURATING = {

@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from results.contest import contests
-from results.drift import relative_time
-from results.record import Candidate, Trial
-from results.stats import median
-from results.store import SqliteStore
-from rpc.local import LocalTransport
-from rpc.request import Program, Request, Timing
-from schedules.target import Target, target_for
-from tuner.build.job import Job
-from tuner.build.pool import BuildPool
-from tuner.cores import measuring_and_build_cores
+from int8tune.results.contest import contests
+from int8tune.results.drift import relative_time
+from int8tune.results.record import Candidate, Trial
+from int8tune.results.stats import median
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Program, Request, Timing
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.build.job import Job
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import measuring_and_build_cores
 
 LAYERS = (
     "conv2d-u8s8-1x14x14x256-k3x3x256-s1-p1-float.c-u8",
@@ -86,7 +86,7 @@ def _campaign(folder: Path, index: int) -> Path:
     layers = [{"name": f"layer{place}", "count": 1, "workload": key} for place, key in enumerate(LAYERS)]
     table.write_text(json.dumps({"format": 1, "name": "noise", "description": "three layers", "layers": layers}))
     results = folder / str(index)
-    command = [sys.executable, "-m", "tuner.cli.main", "tune", str(table), "--results", str(results), *OPTIONS]
+    command = [sys.executable, "-m", "int8tune", "tune", str(table), "--results", str(results), *OPTIONS]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return results / "records.db"
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 from onnx_models import FLOAT, OPSET, Writer, values_of
 
-from compiler.graph import Graph, Kind
-from compiler.interpreter import run_reference
-from compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.graph import Graph, Kind
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.onnx_reader.model import read_onnx
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules import reference as oracle
-from schedules.adversarial import adversarial_operands
-from schedules.operands import DTYPES, Operands
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
+from int8tune.schedules import reference as oracle
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.operands import DTYPES, Operands
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
 
 RealArray = npt.NDArray[np.float64]
 

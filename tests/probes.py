@@ -9,11 +9,11 @@ import emulated_gpus
 import pytest
 from emulated_arm import is_native, missing
 
-from rpc.tile_registers import TILE_FEATURES, allow_tile_registers
-from schedules.errors import UnknownTargetError
-from schedules.gpus import GPU_PROFILES
-from schedules.target import PROFILES, Target, gpu_target, target_for
-from schedules.x86.registers import REGISTERS
+from int8tune.rpc.tile_registers import TILE_FEATURES, allow_tile_registers
+from int8tune.schedules.errors import UnknownTargetError
+from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.schedules.target import PROFILES, Target, gpu_target, target_for
+from int8tune.schedules.x86.registers import REGISTERS
 
 ARM_PROFILES = ("arm-neon", "arm-dotprod")
 # x86 profiles with vector instructions of their own: x86-amx has those of x86-avx512vnni.

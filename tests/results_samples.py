@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from results.base import Store
-from results.record import (
+from int8tune.results.base import Store
+from int8tune.results.record import (
     ESTIMATED_BY,
     Campaign,
     Candidate,

@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi.libinfo
 from tvm import te
 
-from rpc.request import Case, Program, Request, Timing
+from int8tune.rpc.request import Case, Program, Request, Timing
 
 SHAPE = (4, 8, 8)
 BRIEF = Timing(repeats=2, min_repeat_s=0.0001)

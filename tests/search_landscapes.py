@@ -12,13 +12,13 @@ from functools import cache
 import numpy as np
 from probes import any_target
 
-from results.record import Candidate, Measurement, Outcome, Trial
-from schedules.registry import template_named
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
-from schedules.workload import parse_workload
-from tuner.search.base import Strategy
-from tuner.search.registry import make_strategy
-from tuner.search.xgboost import WHOLE_GRID
+from int8tune.results.record import Candidate, Measurement, Outcome, Trial
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.search.base import Strategy
+from int8tune.tuner.search.registry import make_strategy
+from int8tune.tuner.search.xgboost import WHOLE_GRID
 
 CONV = "conv2d-u8s8-1x56x56x64-k3x3x64-s1-p1-float.c-u8"
 FAILURES = [outcome for outcome in Outcome if outcome not in (Outcome.OK, Outcome.DEVICE_LOST)]

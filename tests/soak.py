@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import farm_soak
 import psutil
 
-from results.record import Trial
-from results.store import SqliteStore
+from int8tune.results.record import Trial
+from int8tune.results.store import SqliteStore
 
 # Spaces of a few hundred configs each; none of them takes long to build or to run.
 CHANNELS = (96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272)
@@ -75,7 +75,15 @@ def _start(folder: Path, temporary: Path, trials: int) -> subprocess.Popen[bytes
     table = folder / "soak.json"
     layers = [{"name": f"conv{index}", "count": 1, "workload": key} for index, key in enumerate(LAYERS)]
     table.write_text(json.dumps({"format": 1, "name": "soak", "description": "many trials", "layers": layers}))
-    command = [sys.executable, "-m", "tuner.cli.main", "tune", str(table), "--results", str(folder / "results")]
+    command = [
+        sys.executable,
+        "-m",
+        "int8tune",
+        "tune",
+        str(table),
+        "--results",
+        str(folder / "results"),
+    ]
     command += ["--strategy", "random", "--trials", str(-(-trials // len(LAYERS)))]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(temporary)})
 

@@ -12,10 +12,10 @@ from tvm import s_tir
 from tvm.s_tir.tensor_intrin.arm_cpu import ARM_DOT_4x4_i8_NEON_INTRIN
 from tvm.script import tirx as T
 
-from schedules.arguments import PAD_VALUE, params_length, rescale_shape, rescale_type
-from schedules.epilogue import DTYPES, requantize
-from schedules.image import Image
-from schedules.tiles import tile_sizes
+from int8tune.schedules.arguments import PAD_VALUE, params_length, rescale_shape, rescale_type
+from int8tune.schedules.epilogue import DTYPES, requantize
+from int8tune.schedules.image import Image
+from int8tune.schedules.tiles import tile_sizes
 
 LANES, TAPS = 4, 4
 MAX_TILE_COLUMNS = 8

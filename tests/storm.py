@@ -30,12 +30,12 @@ from faulty_link import FaultyLink
 from sshd import Sshd, running_sshd
 from timed_template import TimedTemplate
 
-from results.errors import StoreError
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from rpc.inventory import Board
-from rpc.provision import provision
-from tuner.folders import STORE_FILE
+from int8tune.results.errors import StoreError
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.provision import provision
+from int8tune.tuner.folders import STORE_FILE
 
 # A time that is so many times the kernel's own is not its own.
 SLOW = 3.0
@@ -90,7 +90,7 @@ class Harbour:
     def kill_server(self, index: int) -> None:
         """The host's process that speaks with a board."""
         assert self.process is not None
-        found = [child for child in _children(self.process.pid) if "rpc.board_server" in _words(child)]
+        found = [child for child in _children(self.process.pid) if "int8tune.rpc.board_server" in _words(child)]
         _signal(found[index : index + 1], signal.SIGKILL)
 
     def kill_agent(self, index: int) -> None:

@@ -17,34 +17,34 @@ from campaigns import SMALL, network_of
 from results_samples import check
 from timed_template import TimedTemplate
 
-import schedules.registry
-import tuner.campaign.farm
-import tuner.campaign.run
-from results.record import DeviceCheck
-from results.store import SqliteStore
-from rpc.errors import DeviceStartError
-from rpc.inventory_file import read_inventory
-from tuner.build.pool import BuildPool
-from tuner.campaign.boards import RULES, Boards
-from tuner.campaign.events import Silence
-from tuner.campaign.farm import grounds_of
-from tuner.campaign.loop import Ending
-from tuner.campaign.run import Ground, run_on
-from tuner.campaign.spec import CampaignSpec
-from tuner.errors import CampaignError
-from tuner.folders import STORE_FILE, make_folder
+import int8tune.schedules.registry
+import int8tune.tuner.campaign.farm
+import int8tune.tuner.campaign.run
+from int8tune.results.record import DeviceCheck
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.errors import DeviceStartError
+from int8tune.rpc.inventory_file import read_inventory
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.boards import RULES, Boards
+from int8tune.tuner.campaign.events import Silence
+from int8tune.tuner.campaign.farm import grounds_of
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.run import Ground, run_on
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.errors import CampaignError
+from int8tune.tuner.folders import STORE_FILE, make_folder
 
 # Builds go on beside these boards, on the same cores: what a canary takes says little here.
 TOLERANCE = 30.0
 
 
 def main(farm: Path, results: Path, configs: int) -> int:
-    schedules.registry.TEMPLATES = (TimedTemplate(configs),)
+    int8tune.schedules.registry.TEMPLATES = (TimedTemplate(configs),)
     os.environ["INT8TUNE_TIMED_CONFIGS"] = str(configs)
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
-    tuner.campaign.run.BuildPool = partial(BuildPool, server="timed_build_server")  # type: ignore[misc,assignment]
+    int8tune.tuner.campaign.run.BuildPool = partial(BuildPool, server="timed_build_server")  # type: ignore[misc,assignment]
     rules = replace(RULES, canary_tolerance=TOLERANCE)
-    tuner.campaign.farm.Boards = partial(Boards, rules=rules)  # type: ignore[misc,assignment]
+    int8tune.tuner.campaign.farm.Boards = partial(Boards, rules=rules)  # type: ignore[misc,assignment]
     spec = CampaignSpec("storm", network_of(SMALL), "random", trials_per_task=configs)
     try:
         with grounds_of(read_inventory(farm).boards, "generic") as (ground,):

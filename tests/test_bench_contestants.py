@@ -11,13 +11,13 @@ import faulty_peers
 import psutil
 import pytest
 
-import tuner.bench.contestant
-from results.record import Outcome
-from rpc.request import Timing
-from rpc.timing import time_in_turn
-from schedules.workload import parse_workload
-from tuner.bench.contestant import Contestant, Contestants
-from tuner.bench.match import Player, Seated, seat_peer, with_overhead
+import int8tune.tuner.bench.contestant
+from int8tune.results.record import Outcome
+from int8tune.rpc.request import Timing
+from int8tune.rpc.timing import time_in_turn
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.contestant import Contestant, Contestants
+from int8tune.tuner.bench.match import Player, Seated, seat_peer, with_overhead
 
 LAYER = parse_workload("conv2d-u8s8-1x6x6x16-k3x3x16-s1-p1-float.c-u8")
 DENSE = parse_workload("dense-u8s8-1x16-o16-float.c-u8")
@@ -90,8 +90,8 @@ def test_after_a_crash_the_next_layer_has_a_new_process(contestants: Contestants
 
 
 def test_a_hanging_peer_is_ended(contestants: Contestants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuner.bench.contestant, "LOAD_LIMIT_S", 0.3)
-    monkeypatch.setattr(tuner.bench.contestant, "END_LIMIT_S", 0.3)
+    monkeypatch.setattr(int8tune.tuner.bench.contestant, "LOAD_LIMIT_S", 0.3)
+    monkeypatch.setattr(int8tune.tuner.bench.contestant, "END_LIMIT_S", 0.3)
     seat = seat_peer(player(contestants, "hangs"), LAYER, tmp_path)
     assert (seat.outcome, seat.error) == (Outcome.RUN_FAILED, "did not answer within 0.3 s")
     assert processes() == []

@@ -15,22 +15,22 @@ import pytest
 from gpu_kernels import build_gpu_kernels, install_emulated_cublaslt
 from rpc_kernels import Kernels
 
-from results.record import Outcome
-from rpc.cuda_libraries import find_library
-from rpc.request import Capabilities, Timing
-from rpc.timing import time_in_turn
-from schedules.template import Rejection
-from schedules.workload import parse_workload
-from tuner.bench.contestant import Contestant, Contestants
-from tuner.bench.gpu.libraries import CUBLASLT
-from tuner.bench.gpu.peers import lt
-from tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
-from tuner.bench.gpu.peers.matrices import product_operands
-from tuner.bench.gpu.peers.registry import GPU_PEERS
-from tuner.bench.gpu.rates import gpu_rates
-from tuner.bench.layers import choose_layers
-from tuner.bench.match import Player, seat_peer
-from tuner.bench.peers.base import PeerError
+from int8tune.results.record import Outcome
+from int8tune.rpc.cuda_libraries import find_library
+from int8tune.rpc.request import Capabilities, Timing
+from int8tune.rpc.timing import time_in_turn
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.contestant import Contestant, Contestants
+from int8tune.tuner.bench.gpu.libraries import CUBLASLT
+from int8tune.tuner.bench.gpu.peers import lt
+from int8tune.tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
+from int8tune.tuner.bench.gpu.peers.matrices import product_operands
+from int8tune.tuner.bench.gpu.peers.registry import GPU_PEERS
+from int8tune.tuner.bench.gpu.rates import gpu_rates
+from int8tune.tuner.bench.layers import choose_layers
+from int8tune.tuner.bench.match import Player, seat_peer
+from int8tune.tuner.bench.peers.base import PeerError
 
 PRODUCTS = (
     "dense-u8s8-19x96-o64-float.c-u8",
@@ -59,7 +59,7 @@ REJECTED = (
     ("torch", OTHERS[0], "is no product as its data lies"),
 )
 PEERS = {peer.name: peer for peer in GPU_PEERS}
-MODULE = "tuner.bench.gpu.worker"
+MODULE = "int8tune.tuner.bench.gpu.worker"
 BRIEF = Timing(5, 0.0005)
 CORES = sorted(os.sched_getaffinity(0))[-1:]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from schedules.adversarial import adversarial_operands
-from schedules.template import Rejection
-from schedules.workload import parse_workload
-from tuner.bench.contestant import Contestants
-from tuner.bench.layers import choose_layers
-from tuner.bench.match import LARGEST_DIFFERENCE, Player, seat_peer
-from tuner.bench.peers.base import Peer
-from tuner.bench.peers.registry import PEERS, missing_distributions
-from tuner.verify import write_case
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.contestant import Contestants
+from int8tune.tuner.bench.layers import choose_layers
+from int8tune.tuner.bench.match import LARGEST_DIFFERENCE, Player, seat_peer
+from int8tune.tuner.bench.peers.base import Peer
+from int8tune.tuner.bench.peers.registry import PEERS, missing_distributions
+from int8tune.tuner.verify import write_case
 
 LAYERS = (
     "conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8",
@@ -53,7 +53,7 @@ def peer(request: pytest.FixtureRequest) -> Peer:
 
 @pytest.fixture(scope="module")
 def player(peer: Peer) -> Iterator[Player]:
-    with Contestants("tuner.bench.worker") as contestants:
+    with Contestants("int8tune.tuner.bench.worker") as contestants:
         cores = sorted(os.sched_getaffinity(0))[-1:]
         yield Player(contestants.add(cores, peer.name), peer.name, peer)
 
@@ -99,7 +99,7 @@ class TestPeer:
     def test_two_threads_compute_the_same(self, peer: Peer, tmp_path: Path) -> None:
         # On one core, where there is no other one.
         cores = [*sorted(os.sched_getaffinity(0)) * 2][-2:]
-        with Contestants("tuner.bench.worker") as contestants:
+        with Contestants("int8tune.tuner.bench.worker") as contestants:
             chosen = Player(contestants.add(cores, peer.name), peer.name, peer)
             assert seat_peer(chosen, parse_workload(LAYERS[0]), tmp_path).error == ""
             assert chosen.contestant.mean_s(3) > 0
@@ -113,7 +113,7 @@ def test_onnx_runtime_takes_unsigned_weights(tmp_path: Path) -> None:
     chosen = next(one for one in PEERS if one.name == "onnxruntime")
     if missing_distributions(chosen.requires):
         pytest.skip("needs the extra `peers`")
-    with Contestants("tuner.bench.worker") as contestants:
+    with Contestants("int8tune.tuner.bench.worker") as contestants:
         one = Player(contestants.add(sorted(os.sched_getaffinity(0))[-1:], chosen.name), chosen.name, chosen)
         key = "conv2d-u8u8-1x14x14x32-k3x3x48-s1-p1-wz-fixed.t-u8"
         assert seat_peer(one, parse_workload(key), tmp_path).error == ""

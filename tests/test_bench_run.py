@@ -13,28 +13,28 @@ import pytest
 from cli_program import CONV, DEPTHWISE
 from probes import host_target
 
-from results.bench import bench_results
-from results.memory import MemoryStore
-from results.record import BenchResult, Campaign, Candidate, Duel, Measurement, Outcome, Trial
-from results.store import SqliteStore
-from rpc.base import Transport
-from rpc.fake import FakeTransport
-from rpc.local import LocalTransport
-from rpc.request import Reply, Timing
-from schedules.errors import WorkloadError
-from schedules.numerics import RANGES
-from schedules.reference import reference
-from schedules.registry import template_for, template_named
-from schedules.target import Target
-from schedules.workload import Workload, parse_workload
-from tuner.bench.layers import NETWORKS, LayerClass, choose_layers, class_named, class_of
-from tuner.bench.operands import layer_operands
-from tuner.bench.own import NotPreparedError, Preparation, choose
-from tuner.bench.run import BenchSpec, run_bench
-from tuner.build.pool import BuildPool
-from tuner.cores import measuring_and_build_cores
-from tuner.errors import BenchSpecError, TooManyThreadsError
-from tuner.verify import read_case, write_case
+from int8tune.results.bench import bench_results
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import BenchResult, Campaign, Candidate, Duel, Measurement, Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.base import Transport
+from int8tune.rpc.fake import FakeTransport
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Reply, Timing
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.reference import reference
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.bench.layers import NETWORKS, LayerClass, choose_layers, class_named, class_of
+from int8tune.tuner.bench.operands import layer_operands
+from int8tune.tuner.bench.own import NotPreparedError, Preparation, choose
+from int8tune.tuner.bench.run import BenchSpec, run_bench
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.errors import BenchSpecError, TooManyThreadsError
+from int8tune.tuner.verify import read_case, write_case
 
 pytestmark = pytest.mark.alone
 

@@ -13,14 +13,14 @@ from cli_program import LIMIT_S, int8tune, start, wait_for_trials, write_table
 from dask_processes import DaskProcesses
 from test_build_contract import build_suite, candidate_job, collect
 
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from schedules.target import Target
-from tuner.build import cluster as cluster_pools
-from tuner.build.cluster import ClusterPool, checked_address
-from tuner.build.job import Job
-from tuner.cli.program import run
-from tuner.errors import BuildClusterError
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.schedules.target import Target
+from int8tune.tuner.build import cluster as cluster_pools
+from int8tune.tuner.build.cluster import ClusterPool, checked_address
+from int8tune.tuner.build.job import Job
+from int8tune.tuner.cli.program import run
+from int8tune.tuner.errors import BuildClusterError
 
 pytest.importorskip("distributed", reason="needs the extra `dask`")
 
@@ -100,7 +100,7 @@ def test_workers_of_other_versions_are_refused(
     cluster: DaskProcesses, generic: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.add_worker()
-    monkeypatch.setattr("tuner.build.remote.versions", lambda: {"int8tune": "0.0.1"})
+    monkeypatch.setattr("int8tune.tuner.build.remote.versions", lambda: {"int8tune": "0.0.1"})
     with ClusterPool(cluster.address) as pool:
         pool.submit(Job("suite", generic, str(tmp_path / "job"), LIMIT_S, SMALL, suite=str(tmp_path / "suite")))
         with pytest.raises(

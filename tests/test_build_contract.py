@@ -15,15 +15,15 @@ from campaigns import SMALL
 from dask_processes import DaskProcesses
 from faulty_templates import BUILD_FAULTS
 
-from results.record import Candidate, Outcome
-from rpc.local import LocalTransport
-from rpc.request import Request, Timing
-from schedules.target import Target
-from tuner.build.base import Pool
-from tuner.build.cluster import ClusterPool
-from tuner.build.job import Built, Job
-from tuner.build.pool import BuildPool
-from tuner.cores import measuring_and_build_cores
+from int8tune.results.record import Candidate, Outcome
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Request, Timing
+from int8tune.schedules.target import Target
+from int8tune.tuner.build.base import Pool
+from int8tune.tuner.build.cluster import ClusterPool
+from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import measuring_and_build_cores
 
 LIMIT_S = 60.0
 ENDS = {

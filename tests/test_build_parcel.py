@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.build.parcel import pack, unpack
-from tuner.errors import ParcelError
+from int8tune.tuner.build.parcel import pack, unpack
+from int8tune.tuner.errors import ParcelError
 
 CONTENTS = {"job/kernel.so": b"\x7fELF" + bytes(300), "suite/0.expected.3x4.npy": b"twelve", "job/0.1.npy": b""}
 

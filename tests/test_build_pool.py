@@ -13,12 +13,12 @@ import psutil
 import pytest
 from campaigns import SMALL
 
-from results.record import Candidate, Outcome
-from schedules.target import Target
-from tuner.build.child import MOST_JOBS, Child
-from tuner.build.job import Job
-from tuner.build.pool import BuildPool
-from tuner.cores import measuring_and_build_cores
+from int8tune.results.record import Candidate, Outcome
+from int8tune.schedules.target import Target
+from int8tune.tuner.build.child import MOST_JOBS, Child
+from int8tune.tuner.build.job import Job
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import measuring_and_build_cores
 
 pytestmark = pytest.mark.alone
 

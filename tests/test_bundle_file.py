@@ -16,11 +16,11 @@ from bundles import pack
 from cli_program import int8tune
 from rpc_kernels import Kernels, build_kernels
 
-from rpc.agent_bundle import Bundle as AgentBundle
-from rpc.bundle.archive import Bundle, check_bundle, extract, open_bundle, own_bytes
-from rpc.bundle.carried import PACKAGES, carried_code, carried_modules, imported_by
-from rpc.bundle.manifest import MANIFEST, id_of
-from rpc.errors import BundleError
+from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.bundle.archive import Bundle, check_bundle, extract, open_bundle, own_bytes
+from int8tune.rpc.bundle.carried import PACKAGES, carried_code, carried_modules, imported_by
+from int8tune.rpc.bundle.manifest import MANIFEST, id_of
+from int8tune.rpc.errors import BundleError
 
 MOST_OWN_BYTES = 20_000_000
 
@@ -68,15 +68,21 @@ def test_what_is_extracted_is_what_was_packed(bundle: Bundle, kernels: Kernels, 
     extract(bundle, tmp_path)
     program = bundle.manifest.items[0].request.programs[0]
     assert (tmp_path / program.library).read_bytes() == kernels.library.read_bytes()
-    assert not (tmp_path / "rpc").exists()
+    assert not (tmp_path / "int8tune").exists()
 
 
 def test_what_travels_imports_the_standard_library_alone() -> None:
     modules = carried_modules()
-    assert {"rpc.bundle.runner", "rpc.board_server", "rpc.board_session", "rpc.farm.scheduler"} <= modules
+    assert {
+        "int8tune.rpc.bundle.runner",
+        "int8tune.rpc.board_server",
+        "int8tune.rpc.board_session",
+        "int8tune.rpc.farm.scheduler",
+    } <= modules
     for module in modules:
-        tops = {name.partition(".")[0] for name in imported_by(module)}
-        assert tops <= {*sys.stdlib_module_names, *PACKAGES}, module
+        names = [name for name in imported_by(module) if name != "int8tune"]
+        others = {name.partition(".")[0] for name in names if not name.startswith(PACKAGES)}
+        assert others <= sys.stdlib_module_names, module
     # What a module imports when it is needed is not there on a device.
     for name, content in carried_code().items():
         ast.parse(content, name)
@@ -143,7 +149,7 @@ def test_a_changed_manifest_is_refused(bundle: Bundle, tmp_path: Path) -> None:
         open_bundle(changed)
 
 
-@pytest.mark.parametrize("name", ["files", "rpc/bundle/runner.py"])
+@pytest.mark.parametrize("name", ["files", "int8tune/rpc/bundle/runner.py"])
 def test_missing_files_are_refused(bundle: Bundle, tmp_path: Path, name: str) -> None:
     less = rewritten(bundle, tmp_path / "b.pyz", lambda file, data: None if file.startswith(name) else data)
     with pytest.raises(BundleError, match="it has other files than its manifest says"):

@@ -16,16 +16,16 @@ from cli_program import int8tune
 from results_samples import campaign, candidate
 from rpc_kernels import Kernels, build_kernels
 
-from results.record import Campaign, Candidate, DeviceCheck, Duel, Outcome, Trial
-from results.store import SqliteStore
-from rpc.bundle.archive import Bundle
-from rpc.bundle.manifest import MANIFEST
-from rpc.fake import FAKE_CAPABILITIES
-from rpc.protocol import capabilities_to_json, reply_to_json
-from rpc.request import Capabilities, Reply
-from tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Remembered
-from tuner.bundles.merge import Merged, merge
-from tuner.errors import CampaignDiffersError, CampaignError, ForeignResultsError
+from int8tune.results.record import Campaign, Candidate, DeviceCheck, Duel, Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.bundle.archive import Bundle
+from int8tune.rpc.bundle.manifest import MANIFEST
+from int8tune.rpc.fake import FAKE_CAPABILITIES
+from int8tune.rpc.protocol import capabilities_to_json, reply_to_json
+from int8tune.rpc.request import Capabilities, Reply
+from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Remembered
+from int8tune.tuner.bundles.merge import Merged, merge
+from int8tune.tuner.errors import CampaignDiffersError, CampaignError, ForeignResultsError
 
 Change = Callable[[dict[str, Any]], None]
 CANDIDATES = [candidate(tile, target="any") for tile in (1, 2, 3)]

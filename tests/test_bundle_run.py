@@ -19,8 +19,8 @@ from cli_program import int8tune
 from rpc_kernels import Kernels, build_kernels
 from test_bundle_file import rewritten
 
-from rpc.bundle.archive import Bundle
-from rpc.bundle.results_file import Began, Damage, Result, read_lines
+from int8tune.rpc.bundle.archive import Bundle
+from int8tune.rpc.bundle.results_file import Began, Damage, Result, read_lines
 
 ITEMS = {
     "good": ["good"],
@@ -229,7 +229,7 @@ def test_a_changed_candidate_is_not_run(kernels: Kernels, python: Path, tmp_path
 
 def test_a_changed_runner_does_not_begin(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
-    for name in ("rpc/bundle/runner.py", "rpc/errors.py", "rpc/board_session.py"):
+    for name in ("int8tune/rpc/bundle/runner.py", "int8tune/rpc/errors.py", "int8tune/rpc/board_session.py"):
         changed = rewritten(bundle, tmp_path / "c.pyz", lambda file, data: data[:900] if file == name else data)  # noqa: B023
         ended = run(python, changed)
         assert ended.code == 1

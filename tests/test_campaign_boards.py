@@ -15,23 +15,23 @@ from pathlib import Path
 import pytest
 from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_of
 
-from results.memory import MemoryStore
-from results.record import Duel, Outcome, Trial
-from rpc import inventory
-from rpc.errors import UnreachableError
-from rpc.fake import FakeTransport
-from rpc.local import LocalTransport
-from rpc.request import Program, Reply, Request
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.build.pool import BuildPool
-from tuner.campaign.boards import RULES, Boards
-from tuner.campaign.loop import Ending
-from tuner.campaign.plan import make_plan
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Purpose
-from tuner.device_check import build_probes
-from tuner.errors import DeviceGoneError
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Duel, Outcome, Trial
+from int8tune.rpc import inventory
+from int8tune.rpc.errors import UnreachableError
+from int8tune.rpc.fake import FakeTransport
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Program, Reply, Request
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.boards import RULES, Boards
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.plan import make_plan
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Purpose
+from int8tune.tuner.device_check import build_probes
+from int8tune.tuner.errors import DeviceGoneError
 
 PROBE = Program("probe.so", "0" * 64, "probe", ())
 TRIALS = 10

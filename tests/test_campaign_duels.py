@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_of
 
-from results.memory import MemoryStore
-from results.record import Duel, Outcome, Trial
-from rpc.fake import FakeTransport
-from rpc.request import Program, Reply, Request
-from schedules.target import Target
-from tuner.campaign.loop import CampaignLoop, Ending
-from tuner.campaign.plan import Task, make_plan
-from tuner.campaign.search import make_search
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.task import CONTENDERS
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Duel, Outcome, Trial
+from int8tune.rpc.fake import FakeTransport
+from int8tune.rpc.request import Program, Reply, Request
+from int8tune.schedules.target import Target
+from int8tune.tuner.campaign.loop import CampaignLoop, Ending
+from int8tune.tuner.campaign.plan import Task, make_plan
+from int8tune.tuner.campaign.search import make_search
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.task import CONTENDERS
 
 KEYS = (SMALL, SMALL_DEPTHWISE)
 TRIALS = 5

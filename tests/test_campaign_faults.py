@@ -13,19 +13,19 @@ from campaigns import SMALL, campaign_loop, network_of, trials_of
 from faulty_templates import FAULTS, FaultyTemplate
 from rpc_processes import server_of
 
-from results.memory import MemoryStore
-from results.record import Outcome, Trial
-from rpc.local import LocalTransport
-from rpc.request import Capabilities, Reply, Request
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.build.pool import BuildPool
-from tuner.campaign.loop import WIND_UP_S, Ending
-from tuner.campaign.plan import Task
-from tuner.campaign.spec import CampaignSpec
-from tuner.cores import measuring_and_build_cores
-from tuner.device_check import build_probes, check_device
-from tuner.errors import DeviceGoneError
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Outcome, Trial
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Capabilities, Reply, Request
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.loop import WIND_UP_S, Ending
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.device_check import build_probes, check_device
+from int8tune.tuner.errors import DeviceGoneError
 
 pytestmark = pytest.mark.alone
 
@@ -110,7 +110,9 @@ def test_the_same_binary_is_measured_once(faulty_trials: dict[str, Trial]) -> No
 def test_nothing_is_left_behind(faulty_trials: dict[str, Trial]) -> None:
     assert faulty_trials
     assert [
-        child for child in psutil.Process().children(recursive=True) if "rpc.server" in " ".join(child.cmdline())
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "int8tune.rpc.server" in " ".join(child.cmdline())
     ] == []
 
 

@@ -9,19 +9,19 @@ import pytest
 from campaigns import SMALL, network_of
 from results_samples import MODEL
 
-from results.record import ESTIMATED_BY, CacheMode, Candidate, Estimate, Outcome, Trial
-from results.store import SqliteStore
-from rpc.fake import FAKE_CAPABILITIES, FakeTransport
-from rpc.request import Program, Reply
-from schedules.target import Target
-from tuner.campaign.events import Silence
-from tuner.campaign.farm import spec_on
-from tuner.campaign.measuring import Measuring
-from tuner.campaign.run import Ground, run_on
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Purpose
-from tuner.errors import CampaignDiffersError, SpecError
-from tuner.folders import STORE_FILE
+from int8tune.results.record import ESTIMATED_BY, CacheMode, Candidate, Estimate, Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.fake import FAKE_CAPABILITIES, FakeTransport
+from int8tune.rpc.request import Program, Reply
+from int8tune.schedules.target import Target
+from int8tune.tuner.campaign.events import Silence
+from int8tune.tuner.campaign.farm import spec_on
+from int8tune.tuner.campaign.measuring import Measuring
+from int8tune.tuner.campaign.run import Ground, run_on
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Purpose
+from int8tune.tuner.errors import CampaignDiffersError, SpecError
+from int8tune.tuner.folders import STORE_FILE
 
 
 def ground(target: Target) -> Ground:

@@ -17,15 +17,15 @@ from campaigns import SMALL
 from cli_program import end, int8tune, start, wait_for_trials, write_table
 from test_campaign_boards import PROBE, FakeBoard
 
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from rpc.farm.journal import JournalFile
-from rpc.farm.values import State
-from rpc.request import Program, Reply, Request
-from schedules.workload import parse_workload
-from tuner.campaign import farm_journal
-from tuner.campaign.boards import RULES, Boards
-from tuner.campaign.farm_journal import FarmJournal
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.values import State
+from int8tune.rpc.request import Program, Reply, Request
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign import farm_journal
+from int8tune.tuner.campaign.boards import RULES, Boards
+from int8tune.tuner.campaign.farm_journal import FarmJournal
 
 TRIALS = 4
 # Answers wait for a canary that does not come.

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from campaigns import SMALL, campaign_loop, network_of, trials_of
 
-from results.drift import fastest_first
-from results.memory import MemoryStore
-from results.record import Duel, Outcome
-from rpc.fake import FAKE_CAPABILITIES, FakeTransport
-from rpc.local import LocalTransport
-from rpc.request import Case, Program, Reply, Request
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.campaign.loop import Ending
-from tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, Device, calls_limit_s, cold_bytes_of
-from tuner.campaign.plan import make_plan
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.task import median_s
+from int8tune.results.drift import fastest_first
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Duel, Outcome
+from int8tune.rpc.fake import FAKE_CAPABILITIES, FakeTransport
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Case, Program, Reply, Request
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, Device, calls_limit_s, cold_bytes_of
+from int8tune.tuner.campaign.plan import make_plan
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.task import median_s
 
 TRIALS = 12
 

@@ -13,10 +13,10 @@ import pytest
 from cli_program import CONV, DEPTHWISE, wait_for_trials, write_table
 from probes import host_target
 
-from results.record import Trial
-from results.store import SqliteStore
-from schedules.registry import template_for
-from schedules.workload import parse_workload
+from int8tune.results.record import Trial
+from int8tune.results.store import SqliteStore
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.workload import parse_workload
 
 # Trials of a layer for each kill: with two layers, more than are recorded before the last one.
 TRIALS_PER_KILL = 2
@@ -34,7 +34,7 @@ def space_sizes() -> list[int]:
 
 
 def tune(table: Path, results: Path, strategy: str, trials: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tuner.cli.main", "tune", str(table), "--results", str(results)]
+    command = [sys.executable, "-m", "int8tune", "tune", str(table), "--results", str(results)]
     command += ["--strategy", strategy, "--trials", str(trials), "--seed", "7"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -9,18 +9,18 @@ import pytest
 from campaigns import campaign_loop, network_of, trials_of
 from results_samples import MODEL, campaign, estimated, ok
 
-from results.memory import MemoryStore
-from results.record import CacheMode, Candidate, Trial
-from schedules.registry import template_for
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.campaign.loop import Ending
-from tuner.campaign.plan import make_plan
-from tuner.campaign.search import make_search
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.task import BATCH
-from tuner.campaign.teaching import Teacher, trials_before
-from tuner.cost_model.features import FeatureEncoder
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import CacheMode, Candidate, Trial
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.plan import make_plan
+from int8tune.tuner.campaign.search import make_search
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.task import BATCH
+from int8tune.tuner.campaign.teaching import Teacher, trials_before
+from int8tune.tuner.cost_model.features import FeatureEncoder
 
 pytestmark = pytest.mark.alone
 

@@ -11,16 +11,16 @@ import pytest
 from campaigns import SMALL, SMALL_DEPTHWISE
 from results_samples import failed, ok
 
-from results.record import Candidate, Trial
-from schedules.registry import template_for
-from schedules.target import Target, named_target
-from schedules.workload import parse_workload
-from tuner.campaign.budget import Standing, expected_gain, expected_saving_s, is_worth_a_batch, most_promising
-from tuner.campaign.plan import Task
-from tuner.campaign.task import BATCH, Slot, TaskRun, task_rng
-from tuner.campaign.teaching import Teacher
-from tuner.campaign.turns import MOST_OPEN, EvenTurns, GainTurns, RoundTurns, Turns
-from tuner.search.registry import make_strategy
+from int8tune.results.record import Candidate, Trial
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import Target, named_target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.budget import Standing, expected_gain, expected_saving_s, is_worth_a_batch, most_promising
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.campaign.task import BATCH, Slot, TaskRun, task_rng
+from int8tune.tuner.campaign.teaching import Teacher
+from int8tune.tuner.campaign.turns import MOST_OPEN, EvenTurns, GainTurns, RoundTurns, Turns
+from int8tune.tuner.search.registry import make_strategy
 
 KEYS = (
     "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8",

@@ -9,15 +9,15 @@ from typing import Self
 import pytest
 from campaigns import campaign_loop, network_of
 
-from results.memory import MemoryStore
-from results.record import Outcome
-from schedules.target import named_target
-from tuner.build.job import Built, Job
-from tuner.campaign.events import Silence
-from tuner.campaign.loop import CampaignLoop
-from tuner.campaign.plan import Task, make_plan
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.workshop import Workshop
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Outcome
+from int8tune.schedules.target import named_target
+from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.campaign.events import Silence
+from int8tune.tuner.campaign.loop import CampaignLoop
+from int8tune.tuner.campaign.plan import Task, make_plan
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.workshop import Workshop
 
 KEYS = [f"conv2d-u8s8-1x8x8x16-k1x1x{channels}-s1-p0-float.c-u8" for channels in range(16, 112, 16)]
 
@@ -95,7 +95,7 @@ def test_suites_ahead_take_a_part_of_the_memory_only(
 ) -> None:
     pool = WaitingPool()
     workshop = Workshop(pool, tmp_path)
-    monkeypatch.setattr("tuner.campaign.workshop.suite_memory_bytes", lambda _: 1 << 50)
+    monkeypatch.setattr("int8tune.tuner.campaign.workshop.suite_memory_bytes", lambda _: 1 << 50)
     workshop.start(tasks[0], tasks[0].default)
     workshop.prepare(tasks[1:])
     assert pool.ids == [suite(tasks[0])]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cli_program import CONV, DEPTHWISE, int8tune, write_table
 
-from results.record import BenchResult
-from results.store import SqliteStore
-from tuner.bench.peers.registry import PEERS, missing_distributions
-from tuner.cli.program import run
+from int8tune.results.record import BenchResult
+from int8tune.results.store import SqliteStore
+from int8tune.tuner.bench.peers.registry import PEERS, missing_distributions
+from int8tune.tuner.cli.program import run
 
 pytestmark = pytest.mark.alone
 

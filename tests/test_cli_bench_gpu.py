@@ -14,19 +14,19 @@ import emulated_gpus
 import pytest
 from gpu_machine import FARM, Machine
 
-import rpc.cuda_libraries
-import tuner.bench.gpu.site
-import tuner.bench.run
-from results.base import Store
-from results.record import BenchResult, Outcome
-from results.store import SqliteStore
-from schedules.errors import WorkloadError
-from schedules.target import Target
-from schedules.workload import Workload
-from tuner.bench.own import Choice, choose
-from tuner.build.pool import BuildPool
-from tuner.cli.program import run
-from tuner.device_check import Probes, build_probes
+import int8tune.rpc.cuda_libraries
+import int8tune.tuner.bench.gpu.site
+import int8tune.tuner.bench.run
+from int8tune.results.base import Store
+from int8tune.results.record import BenchResult, Outcome
+from int8tune.results.store import SqliteStore
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.own import Choice, choose
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cli.program import run
+from int8tune.tuner.device_check import Probes, build_probes
 
 pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
 
@@ -90,7 +90,7 @@ def test_layers_without_a_template_are_left_out(
             raise WorkloadError("no template takes it")
         return choose(store, workload, target, device)
 
-    monkeypatch.setattr(tuner.bench.run, "choose", choose_but_depthwise)
+    monkeypatch.setattr(int8tune.tuner.bench.run, "choose", choose_but_depthwise)
     assert machine.bench(DEPTHWISE, DENSE, "--against", "cublaslt", *BRIEF) == 0
     shown = capsys.readouterr()
     assert f"note: 1 layer is left out, no template takes such: {DEPTHWISE}" in shown.err
@@ -107,7 +107,7 @@ def test_a_template_is_held_against_its_own_peak(
         asked.append(loop)
         return build_probes(pool, target, folder, sizes, loop)
 
-    monkeypatch.setattr(tuner.bench.gpu.site, "build_probes", listening)
+    monkeypatch.setattr(int8tune.tuner.bench.gpu.site, "build_probes", listening)
     assert machine.bench(DENSE, "--template", template, "--against", "cublaslt", *BRIEF) == 0
     with SqliteStore(machine.results / "records.db", readonly=True) as store:
         (found,) = store.query(BenchResult)
@@ -126,7 +126,7 @@ def test_a_gpu_takes_no_other_target(machine: Machine, capsys: pytest.CaptureFix
 def test_without_a_library_to_compare_with_it_is_timed_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rpc.cuda_libraries, "PLACES", ())
+    monkeypatch.setattr(int8tune.rpc.cuda_libraries, "PLACES", ())
     assert machine.bench(DENSE, "--against", "cublaslt", *BRIEF) == 0
     shown = capsys.readouterr()
     note = "note: cublaslt is left out, not installed: nvidia-cublas; pip install 'int8tune[gpu-peers]'"

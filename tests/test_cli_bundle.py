@@ -10,12 +10,12 @@ import pytest
 from bundles import bare_python, run
 from cli_program import CONV, Ended, int8tune, write_table
 
-from compiler import nvrtc
-from results.best import read_best_log
-from results.record import DeviceCheck, Duel, Entry, Outcome, Trial
-from results.store import SqliteStore
-from rpc.bundle.archive import open_bundle, own_bytes
-from rpc.bundle.manifest import Manifest
+from int8tune.compiler import nvrtc
+from int8tune.results.best import read_best_log
+from int8tune.results.record import DeviceCheck, Duel, Entry, Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.bundle.archive import open_bundle, own_bytes
+from int8tune.rpc.bundle.manifest import Manifest
 
 # More than a batch has: a second round of proposals follows the first one's results.
 TRIALS = 9

@@ -12,9 +12,9 @@ import pytest
 from cli_program import CONV, DEPTHWISE, int8tune, write_table
 from shared_models import V2, model_path
 
-from schedules.target import PROFILES
-from tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
-from tuner.cli.plan import cores_in_words, in_words
+from int8tune.schedules.target import PROFILES
+from int8tune.tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
+from int8tune.tuner.cli.plan import cores_in_words, in_words
 
 COMMANDS = (
     "tune",
@@ -70,7 +70,7 @@ def test_commands_that_show_things_start_fast(words: str) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert shown.code == 0
     imported = {line.rpartition("|")[2].strip() for line in shown.err.splitlines() if line.startswith("import time:")}
-    assert "tuner.cli.failures" in imported
+    assert "int8tune.tuner.cli.failures" in imported
     assert not imported & {"tvm", "xgboost", "sqlalchemy", "plotly", "onnx"}
     # Time on the core, so that a busy machine does not fail this.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0

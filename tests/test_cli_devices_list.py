@@ -14,9 +14,9 @@ from boards import AT_ANY_SPEED
 from cli_program import end, int8tune, start, wait_for_trials, write_table
 from test_farm_status_file import REPORT
 
-from rpc.farm.status_file import status_folder, write_report
-from rpc.farm.values import State
-from tuner.cli.board_states import BoardState, lasted, states_table
+from int8tune.rpc.farm.status_file import status_folder, write_report
+from int8tune.rpc.farm.values import State
+from int8tune.tuner.cli.board_states import BoardState, lasted, states_table
 
 NOW = 1e9 + 2
 BUSY = BoardState("a", REPORT)

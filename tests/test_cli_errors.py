@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from cli_program import CONV, Ended, in_process, int8tune, write_table
 
-from results.store import SqliteStore
-from tuner.cli.program import run
+from int8tune.results.store import SqliteStore
+from int8tune.tuner.cli.program import run
 
 EVIL = "\x1b]0;owned\x07\x9b31mred\u202e"
 

@@ -6,12 +6,12 @@ import errno
 
 import pytest
 
-from compiler.errors import CompilerError, LayerTableError
-from results.errors import ResultsError
-from rpc.errors import DeviceLostError, RpcError
-from schedules.errors import ScheduleError
-from tuner.cli.failures import FAILURES, explain, failure_of
-from tuner.errors import DeviceGoneError, SpecError, TunerError
+from int8tune.compiler.errors import CompilerError, LayerTableError
+from int8tune.results.errors import ResultsError
+from int8tune.rpc.errors import DeviceLostError, RpcError
+from int8tune.schedules.errors import ScheduleError
+from int8tune.tuner.cli.failures import FAILURES, explain, failure_of
+from int8tune.tuner.errors import DeviceGoneError, SpecError, TunerError
 
 TREES = (TunerError, ResultsError, RpcError, ScheduleError, CompilerError)
 

@@ -21,13 +21,13 @@ import psutil
 import pytest
 from gpu_machine import FARM, Machine, no_gpu
 
-import tuner.campaign.run
-import tuner.metaschedule.spec
-from results.record import BenchResult, DeviceCheck, Outcome, Trial
-from results.store import SqliteStore
-from tuner.build.pool import BuildPool
-from tuner.cli.program import run
-from tuner.lab.metaschedule import RECORDS
+import int8tune.tuner.campaign.run
+import int8tune.tuner.metaschedule.spec
+from int8tune.results.record import BenchResult, DeviceCheck, Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cli.program import run
+from int8tune.tuner.lab.metaschedule import RECORDS
 
 DENSE = "dense-u8s8-32x32-o32-float.c-u8"
 needs_a_gpu = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
@@ -36,9 +36,9 @@ needs_a_gpu = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path, monkeypatch, l2=1 << 20)
-    monkeypatch.setattr(tuner.campaign.run, "BuildPool", partial(BuildPool, server="emulated_build_server"))
-    spec = partial(tuner.metaschedule.spec.RaceSpec, worker="emulated_metaschedule")
-    monkeypatch.setattr(tuner.metaschedule.spec, "RaceSpec", spec)
+    monkeypatch.setattr(int8tune.tuner.campaign.run, "BuildPool", partial(BuildPool, server="emulated_build_server"))
+    spec = partial(int8tune.tuner.metaschedule.spec.RaceSpec, worker="emulated_metaschedule")
+    monkeypatch.setattr(int8tune.tuner.metaschedule.spec, "RaceSpec", spec)
     return made
 
 

@@ -16,16 +16,16 @@ from campaigns import SMALL
 from cli_program import LIMIT_S, Ended, command, write_table
 from mounts import mounted
 
-from results.record import Outcome
-from rpc.limits import LEAST_ADDRESS_BYTES, LEAST_OPEN_FILES
-from schedules.target import Target
-from tuner.build.job import Job
-from tuner.build.pool import BuildPool
-from tuner.cores import measuring_and_build_cores
+from int8tune.results.record import Outcome
+from int8tune.rpc.limits import LEAST_ADDRESS_BYTES, LEAST_OPEN_FILES
+from int8tune.schedules.target import Target
+from int8tune.tuner.build.job import Job
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import measuring_and_build_cores
 
 SOFT_LIMIT_RAISED = """
 import resource
-from rpc.limits import require_limits
+from int8tune.rpc.limits import require_limits
 require_limits()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

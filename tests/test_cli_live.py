@@ -9,20 +9,20 @@ import pytest
 from campaigns import SMALL, network_of
 from rich.console import Console
 
-from results.memory import MemoryStore
-from results.record import Measurement, Outcome, Trial
-from schedules.generic.direct import DirectGeneric
-from schedules.target import target_for
-from schedules.workload import parse_workload
-from tuner.campaign.events import Progress, Silence
-from tuner.campaign.loop import CampaignLoop
-from tuner.campaign.plan import Task
-from tuner.campaign.search import make_search
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Surroundings
-from tuner.cli import live
-from tuner.cli.live import LiveDisplay, PlainDisplay, clock
-from tuner.cli.stopping import STOPPING
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Measurement, Outcome, Trial
+from int8tune.schedules.generic.direct import DirectGeneric
+from int8tune.schedules.target import target_for
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.events import Progress, Silence
+from int8tune.tuner.campaign.loop import CampaignLoop
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.campaign.search import make_search
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Surroundings
+from int8tune.tuner.cli import live
+from int8tune.tuner.cli.live import LiveDisplay, PlainDisplay, clock
+from int8tune.tuner.cli.stopping import STOPPING
 
 
 def task() -> Task:

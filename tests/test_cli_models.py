@@ -13,7 +13,7 @@ from cli_program import end, int8tune, start
 from onnx_models import MODELS, quantized, quantized_layer
 from test_cli_errors import assert_failed
 
-from compiler.compiled_model import CompiledModel
+from int8tune.compiler.compiled_model import CompiledModel
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 

@@ -25,8 +25,8 @@ from cli_program import command, write_table
 from sshd import farm_toml, running_sshd
 from storm import trials_of
 
-from rpc.provision import provision
-from tuner.work_folder import WORK_FOLDER
+from int8tune.rpc.provision import provision
+from int8tune.tuner.work_folder import WORK_FOLDER
 
 pytestmark = pytest.mark.alone
 

@@ -7,7 +7,7 @@ import sys
 
 LOST = """
 import os, signal, time
-from tuner.cli.stopping import Interruption, ignore_signals, interrupt_at_signals
+from int8tune.tuner.cli.stopping import Interruption, ignore_signals, interrupt_at_signals
 
 class Dying:
     def __del__(self) -> None:

@@ -13,9 +13,9 @@ from boards import AT_ANY_SPEED, CACHE, board_behind
 from cli_program import Ended, tune_on_boards
 from sshd import Sshd, farm_toml, running_sshd
 
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from rpc.provision import provision
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.provision import provision
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores, for two boards"),

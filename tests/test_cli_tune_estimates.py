@@ -12,12 +12,12 @@ from boards import A53, AT_ANY_SPEED, CACHE, a53_behind, why_no_a53
 from cli_program import Ended, int8tune, tune_on_boards
 from sshd import Sshd, running_sshd
 
-from results.record import ESTIMATED_BY, DeviceCheck, Duel, Outcome, Trial
-from results.store import SqliteStore
-from rpc.errors import EstimateError
-from rpc.mca.estimate import model_name
-from rpc.provision import provision
-from tuner.cli.stopping import INTERRUPTED
+from int8tune.results.record import ESTIMATED_BY, DeviceCheck, Duel, Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.errors import EstimateError
+from int8tune.rpc.mca.estimate import model_name
+from int8tune.rpc.provision import provision
+from int8tune.tuner.cli.stopping import INTERRUPTED
 
 
 def _missing() -> str:

@@ -11,17 +11,17 @@ import pytest
 from boards import AT_ANY_SPEED, CACHE
 from cli_program import write_table
 
-import tuner.board_check
-import tuner.campaign.run
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from rpc.agent_bundle import compilers, make_bundle
-from rpc.inventory import TransportKind
-from rpc.local_agent import install_agent
-from rpc.ssh import AgentTransport
-from tuner.board_transports import AGENTS, TRANSPORTS
-from tuner.build.pool import BuildPool
-from tuner.cli.program import run
+import int8tune.tuner.board_check
+import int8tune.tuner.campaign.run
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.agent_bundle import compilers, make_bundle
+from int8tune.rpc.inventory import TransportKind
+from int8tune.rpc.local_agent import install_agent
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.tuner.board_transports import AGENTS, TRANSPORTS
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cli.program import run
 
 # Beside others it takes four times as long: what an emulated GPU is busy with is timed again and again.
 pytestmark = [
@@ -44,7 +44,7 @@ def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for table in (AGENTS, TRANSPORTS):
         monkeypatch.setitem(table, TransportKind.GPU, lambda board: AgentTransport(board, (str(launcher),)))  # type: ignore[misc]
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    for module in (tuner.campaign.run, tuner.board_check):
+    for module in (int8tune.tuner.campaign.run, int8tune.tuner.board_check):
         monkeypatch.setattr(module, "BuildPool", partial(BuildPool, server="emulated_build_server"))
     path = tmp_path / "farm.toml"
     path.write_text(f'[[boards]]\nname = "h100"\ntransport = "gpu"\nlimits = {{ memory = "128 MiB" }}\n{AT_ANY_SPEED}')

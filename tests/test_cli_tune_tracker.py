@@ -13,8 +13,8 @@ from boards import CACHE
 from cli_program import Ended, int8tune, wait_for_trials, write_table
 from trackers import StockFarm, family, running_tracker, send_all, tracker_files, wait_until
 
-from results.record import Outcome, Trial
-from results.store import SqliteStore
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
 
 TRIALS = 3
 GENERIC = 'target = "generic"'

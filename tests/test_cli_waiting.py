@@ -15,12 +15,12 @@ from cli_program import int8tune
 from onnx_models import MODELS, quantized
 from probes import host_target
 
-from compiler.onnx_reader.model import read_onnx
-from compiler.schedule_choice import Schedules
-from tuner.cli import waiting as module
-from tuner.cli.output import size
-from tuner.cli.waiting import waiting
-from tuner.models.compiling import compile_apart
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.tuner.cli import waiting as module
+from int8tune.tuner.cli.output import size
+from int8tune.tuner.cli.waiting import waiting
+from int8tune.tuner.models.compiling import compile_apart
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 
@@ -68,7 +68,17 @@ def test_elsewhere_there_is_a_line_now_and_then(
 def test_a_terminal_has_a_line_that_goes_away(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "net.so"
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "tuner.cli.main", "compile", str(model), "-o", str(library), "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "int8tune",
+        "compile",
+        str(model),
+        "-o",
+        str(library),
+        "--format",
+        "json",
+    ]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, cwd=tmp_path) as program:
         os.close(theirs)

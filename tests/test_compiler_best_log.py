@@ -11,14 +11,14 @@ import pytest
 from cli_program import CONV, DEPTHWISE, int8tune
 from probes import any_target
 
-from compiler.best_log import schedule_faults
-from results.best import BestSchedule, read_best_log, write_best_log
-from results.errors import BestLogError
-from results.record import Candidate
-from results.stats import ITSELF
-from schedules.registry import template_for
-from schedules.target import Target, target_for, targets_named
-from schedules.workload import parse_workload
+from int8tune.compiler.best_log import schedule_faults
+from int8tune.results.best import BestSchedule, read_best_log, write_best_log
+from int8tune.results.errors import BestLogError
+from int8tune.results.record import Candidate
+from int8tune.results.stats import ITSELF
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import Target, target_for, targets_named
+from int8tune.schedules.workload import parse_workload
 
 VNNI = any_target("x86-avx512vnni")
 ARM = target_for({"asimd"}, "cortex-a76", "x", "generic")

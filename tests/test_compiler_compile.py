@@ -20,21 +20,21 @@ from test_compiler_tflite import tensors_of
 from test_compiler_tflite_operators import LOWEST
 from tflite_models import DTYPES, Writer
 
-from compiler.about import read_about
-from compiler.compile import compile_model
-from compiler.compiled_model import CompiledModel
-from compiler.errors import CompiledModelError, ModelError
-from compiler.model import read_model
-from compiler.onnx_reader.model import read_onnx
-from compiler.schedule_choice import Schedules, Source
-from compiler.tflite_model import read_tflite
-from results.best import BestSchedule
-from results.errors import ExportError
-from results.record import Candidate
-from results.stats import ITSELF
-from schedules.registry import template_for
-from schedules.target import Target
-from schedules.workload import parse_workload
+from int8tune.compiler.about import read_about
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.errors import CompiledModelError, ModelError
+from int8tune.compiler.model import read_model
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.schedule_choice import Schedules, Source
+from int8tune.compiler.tflite_model import read_tflite
+from int8tune.results.best import BestSchedule
+from int8tune.results.errors import ExportError
+from int8tune.results.record import Candidate
+from int8tune.results.stats import ITSELF
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
 
 Array = npt.NDArray[Any]
 FORMS = {
@@ -220,7 +220,9 @@ def test_what_is_no_compiled_model_is_refused(small: Path, tmp_path: Path, monke
     for path, message in ((text, "no compiled model"), (tmp_path, "must be a file")):
         with pytest.raises(CompiledModelError, match=message):
             CompiledModel(path)
-    monkeypatch.setattr("compiler.compiled_model.read_about", lambda text: replace(read_about(text), needs=("amx_x",)))
+    monkeypatch.setattr(
+        "int8tune.compiler.compiled_model.read_about", lambda text: replace(read_about(text), needs=("amx_x",))
+    )
     with pytest.raises(CompiledModelError, match="this CPU lacks: amx_x"):
         CompiledModel(small)
 

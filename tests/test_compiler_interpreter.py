@@ -7,10 +7,10 @@ import pytest
 from shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
 from test_compiler_tflite import tensors_of
 
-from compiler.errors import ModelError
-from compiler.graph import Kind
-from compiler.interpreter import run_reference
-from compiler.model import read_model
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Kind
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.model import read_model
 
 NAMES = {
     "bird": {"chickadee"},

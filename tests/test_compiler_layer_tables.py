@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.errors import CompilerError, LayerTableError, UnknownNetworkError
-from compiler.network import Layer, Network
-from compiler.network_file import MAX_BYTES, load_network, read_table
-from schedules.workload import parse_workload
+from int8tune.compiler.errors import CompilerError, LayerTableError, UnknownNetworkError
+from int8tune.compiler.network import Layer, Network
+from int8tune.compiler.network_file import MAX_BYTES, load_network, read_table
+from int8tune.schedules.workload import parse_workload
 
 ROW = {"name": "conv1", "count": 2, "workload": "conv2d-u8s8-1x8x8x16-k3x3x16-s1-p1-float.c-u8"}
 PUBLISHED = {"macs": 295_000, "tolerance": 0.01, "source": "a paper, table 1", "counts": "multiply-adds"}

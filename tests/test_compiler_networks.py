@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from compiler.batches import network_with_batch
-from compiler.network import Network
-from compiler.network_file import load_network, network_names
-from schedules.numerics import Numerics
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
+from int8tune.compiler.batches import network_with_batch
+from int8tune.compiler.network import Network
+from int8tune.compiler.network_file import load_network, network_names
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
 
 NETWORKS = (
     "bert_base",

@@ -15,13 +15,13 @@ from probes import host_target
 from tflite_models import Writer as TfLiteWriter
 from tflite_models import schema
 
-from compiler.compile import program_of
-from compiler.errors import ModelError
-from compiler.graph import Graph, Kind
-from compiler.obstacles import int8_share, obstacle_lines, obstacles
-from compiler.onnx_reader.model import read_onnx
-from compiler.schedule_choice import Schedules
-from compiler.tflite_model import read_tflite
+from int8tune.compiler.compile import program_of
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Graph, Kind
+from int8tune.compiler.obstacles import int8_share, obstacle_lines, obstacles
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.compiler.tflite_model import read_tflite
 
 
 def quantize(writer: OnnxWriter, data: str, made: str) -> str:

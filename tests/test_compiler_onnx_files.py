@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from onnx_models import MODELS, Writer, quantized, quantized_layer
 
-from compiler.errors import ModelError
-from compiler.onnx_reader import quantization
-from compiler.onnx_reader.file import NEWEST_OPSET
-from compiler.onnx_reader.model import read_onnx
-from compiler.quantized_layers import network_of
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.onnx_reader import quantization
+from int8tune.compiler.onnx_reader.file import NEWEST_OPSET
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.quantized_layers import network_of
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
@@ -386,9 +386,9 @@ def test_many_nodes_that_read_one_large_constant(monkeypatch: pytest.MonkeyPatch
 
 MUTATE = """
 import random, resource, sys, time
-from compiler.errors import ModelError
-from compiler.onnx_reader.model import read_onnx
-from compiler.quantized_layers import network_of
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.quantized_layers import network_of
 
 whole, count, seed = open(sys.argv[1], "rb").read(), int(sys.argv[2]), int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))

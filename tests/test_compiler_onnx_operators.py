@@ -10,10 +10,10 @@ import pytest
 from onnx_models import Writer, input_data, quantized, quantized_layer, values_of
 from onnx_operators import Form, as_graph, compared, every_operator, feeds_of, operator_model
 
-from compiler.errors import ModelError
-from compiler.graph import Kind, Operator
-from compiler.interpreter import run_reference
-from compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Kind, Operator
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.onnx_reader.model import read_onnx
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")

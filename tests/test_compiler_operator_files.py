@@ -14,13 +14,13 @@ import tflite_models
 from onnx_operators import Form, feeds_of, operator_model
 from test_compiler_tflite_operators import LOWEST, values, written
 
-from compiler.compile import compile_model
-from compiler.compiled_model import CompiledModel
-from compiler.graph import Graph, Kind
-from compiler.model import read_model
-from compiler.operator_kernels.registry import KERNELS
-from compiler.schedule_choice import Schedules
-from schedules.target import Target
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.graph import Graph, Kind
+from int8tune.compiler.model import read_model
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]
 Model = tuple[bytes, dict[str, Array]]

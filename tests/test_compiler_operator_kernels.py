@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from probes import host_target
 
-from compiler.graph import Kind, Operator, Quantization, Value
-from compiler.operator_kernels.registry import KERNELS
-from schedules.numerics import RoundingRule
-from schedules.target import Target
+from int8tune.compiler.graph import Kind, Operator, Quantization, Value
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.schedules.numerics import RoundingRule
+from int8tune.schedules.target import Target
 
 # Of one library: linking costs more than a kernel.
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6

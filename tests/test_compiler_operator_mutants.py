@@ -18,14 +18,14 @@ from source_mutants import Mutant, mutants_of
 from test_compiler_operator_kernels import LONG, exact
 from thinned import one_in
 
-from compiler import compile as compiling
-from compiler.graph import Kind
-from compiler.operator_kernels.registry import KERNELS
-from schedules.target import Target
+from int8tune.compiler import compile as compiling
+from int8tune.compiler.graph import Kind
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.schedules.target import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
-PACKAGE = "compiler.operator_kernels"
+PACKAGE = "int8tune.compiler.operator_kernels"
 LIMIT_S = 100.0
 # Of the functions of `kernel`, those that compute: the others divide loops, which changes no value.
 KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away", "rounded_alone"})

@@ -21,14 +21,14 @@ from compiled import assert_exact
 from onnx_operators import compared, operator_model
 from probes import host_target
 
-from compiler.file_layout import with_file_layouts
-from compiler.graph import Graph
-from compiler.model import read_model
-from compiler.quantized_layers import quantized_layers
-from schedules.numerics import RANGES
-from schedules.operands import Addend
-from schedules.reference import add_binary32
-from schedules.target import Target
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.model import read_model
+from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import Addend
+from int8tune.schedules.reference import add_binary32
+from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]
 CHANNELS, EXTENT = 16, 64

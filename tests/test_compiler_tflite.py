@@ -13,17 +13,17 @@ import numpy.typing as npt
 import pytest
 from shared_models import FOLDER, V1, V1_SMALL, V2, V2_INT8, model_path
 
-from compiler.errors import ModelError
-from compiler.graph import Kind
-from compiler.layer_operands import layer_operands
-from compiler.model import read_model
-from compiler.network_file import load_network
-from compiler.quantized_layers import network_of, quantized_layers
-from compiler.tflite_model import read_tflite
-from schedules.adversarial import adversarial_operands
-from schedules.reference import reference
-from schedules.workload import parse_workload
-from tuner.bench.peers.tflite_model import layer_model
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Kind
+from int8tune.compiler.layer_operands import layer_operands
+from int8tune.compiler.model import read_model
+from int8tune.compiler.network_file import load_network
+from int8tune.compiler.quantized_layers import network_of, quantized_layers
+from int8tune.compiler.tflite_model import read_tflite
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.reference import reference
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.peers.tflite_model import layer_model
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the extra `oracle`")
@@ -292,9 +292,9 @@ def test_paths_that_are_no_model(tmp_path: Path) -> None:
 MUTATE = """
 import sys
 import numpy as np
-from compiler.errors import ModelError
-from compiler.quantized_layers import network_of
-from compiler.tflite_model import read_tflite
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.quantized_layers import network_of
+from int8tune.compiler.tflite_model import read_tflite
 
 whole, count = open(sys.argv[1], "rb").read(), int(sys.argv[2])
 rng, refused = np.random.default_rng(0), 0

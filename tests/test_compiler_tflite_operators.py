@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pytest
 from tflite_models import DTYPES, Writer, values_of
 
-from compiler.errors import ModelError
-from compiler.fused_graph import with_fused_rules
-from compiler.graph import Kind, Operator
-from compiler.interpreter import run_reference
-from compiler.tflite_model import read_tflite
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.fused_graph import with_fused_rules
+from int8tune.compiler.graph import Kind, Operator
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.tflite_model import read_tflite
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler.graph import Kind, Operator
-from compiler.model import read_model
-from compiler.network import Network
-from compiler.network_file import load_network
-from compiler.program import steps_of
-from compiler.quantized_layers import network_of
-from schedules.workload import Workload
+from int8tune.compiler.graph import Kind, Operator
+from int8tune.compiler.model import read_model
+from int8tune.compiler.network import Network
+from int8tune.compiler.network_file import load_network
+from int8tune.compiler.program import steps_of
+from int8tune.compiler.quantized_layers import network_of
+from int8tune.schedules.workload import Workload
 
 pytest.importorskip("onnx", reason="needs the extra `peers`")
 pytest.importorskip("onnxruntime", reason="needs the extra `peers`")

@@ -16,17 +16,17 @@ import pytest
 from onnx_models import MODELS, input_data, quantized
 from onnx_operators import every_operator
 
-from compiler.compile import all_values, compile_model
-from compiler.compiled_model import CompiledModel
-from compiler.file_layout import with_file_layouts
-from compiler.onnx_reader.model import read_onnx
-from compiler.schedule_choice import Schedules
-from rpc.tile_registers import deny_tile_registers
-from schedules.target import Target
+from int8tune.compiler.compile import all_values, compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.rpc.tile_registers import deny_tile_registers
+from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]
 EXAMPLES = Path(__file__).parents[1] / "examples"
-PACKAGES = ("compiler", "schedules", "tuner", "results", "rpc")
+PACKAGES = ("int8tune",)
 
 
 @pytest.fixture(scope="module")

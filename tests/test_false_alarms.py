@@ -6,7 +6,7 @@ import false_alarms
 import pytest
 from results_samples import failed, ok
 
-from results.record import Outcome
+from int8tune.results.record import Outcome
 
 
 def test_right_kernels_of_a_few_layers_are_found_right(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,26 +22,26 @@ from campaigns import SMALL, SMALL_DEPTHWISE, network_of, trials_of
 from rpc_kernels import BRIEF, Kernels, build_kernels, sha256_of
 from sshd import Sshd, running_sshd
 
-from compiler.linker import link_module
-from results.record import Outcome
-from results.store import SqliteStore
-from rpc.board_way import Way, way_to_json
-from rpc.errors import NotProvisionedError
-from rpc.inventory import Board
-from rpc.protocol import request_to_json
-from rpc.provision import provision
-from rpc.request import Program, Reply, Request, Timing
-from rpc.ssh import AgentTransport
-from schedules.lowering import compile_function
-from schedules.registry import template_for
-from schedules.target import target_for
-from schedules.workload import parse_workload
-from tuner.campaign.events import Silence
-from tuner.campaign.loop import Ending
-from tuner.campaign.run import run_campaign
-from tuner.campaign.spec import CampaignSpec
-from tuner.folders import STORE_FILE
-from tuner.verify import write_cases, write_suite
+from int8tune.compiler.linker import link_module
+from int8tune.results.record import Outcome
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.board_way import Way, way_to_json
+from int8tune.rpc.errors import NotProvisionedError
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.protocol import request_to_json
+from int8tune.rpc.provision import provision
+from int8tune.rpc.request import Program, Reply, Request, Timing
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import target_for
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.events import Silence
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.run import run_campaign
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.folders import STORE_FILE
+from int8tune.tuner.verify import write_cases, write_suite
 
 LAYERS = (
     "conv2d-u8s8-1x6x6x16-k3x3x16-s1-p1-float.c-u8",
@@ -51,9 +51,9 @@ LAYERS = (
 
 TUNER = """
 import json, sys
-from rpc.board_way import way_from_json
-from rpc.protocol import request_from_json
-from rpc.ssh import AgentTransport
+from int8tune.rpc.board_way import way_from_json
+from int8tune.rpc.protocol import request_from_json
+from int8tune.rpc.ssh import AgentTransport
 message = json.loads(sys.argv[1])
 with AgentTransport(way_from_json("way", message["way"]).board) as transport:
     transport.run(request_from_json(message["request"]))

@@ -16,11 +16,11 @@ from rpc_kernels import Kernels, build_kernels
 from sshd import farm_toml, running_sshd
 from storm import trials_of
 
-from results.record import Outcome
-from rpc.inventory import Board
-from rpc.provision import provision
-from rpc.request import Timing
-from rpc.ssh import AgentTransport
+from int8tune.results.record import Outcome
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.provision import provision
+from int8tune.rpc.request import Timing
+from int8tune.rpc.ssh import AgentTransport
 
 DAY_S = 86_400
 JUMPING = Path(__file__).parent / "jumping_clock"

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-import rpc.farm
-from results.record import Outcome
-from rpc.base import Transport
-from rpc.errors import DeviceLostError, DeviceStartError, JournalError, UnreachableError
-from rpc.fake import FakeTransport
-from rpc.farm.driver import Ending, FarmDriver, Replies, Said
-from rpc.farm.entries import Entry, Opened, Submitted
-from rpc.farm.events import Open
-from rpc.farm.journal import JournalFile
-from rpc.farm.ledger import Ledger
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board, Campaign, Limits, Rules, Trial, Verdict
-from rpc.request import Reply, Request, Timing
+import int8tune.rpc.farm
+from int8tune.results.record import Outcome
+from int8tune.rpc.base import Transport
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError, JournalError, UnreachableError
+from int8tune.rpc.fake import FakeTransport
+from int8tune.rpc.farm.driver import Ending, FarmDriver, Replies, Said
+from int8tune.rpc.farm.entries import Entry, Opened, Submitted
+from int8tune.rpc.farm.events import Open
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, Trial, Verdict
+from int8tune.rpc.request import Reply, Request, Timing
 
 CANARY = Request((), Timing(), 1.0)
 LIMITS = Limits(grace_s=0.5, silence_s=None)
@@ -312,7 +312,7 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path) -> None:
 def test_the_farm_goes_by_the_clock_that_nobody_sets() -> None:
     """Promise 18: no deadline looks at the time of day."""
     used = set()
-    for path in Path(rpc.farm.__file__).parent.rglob("*.py"):
+    for path in Path(int8tune.rpc.farm.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             assert not (isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime")), path
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":

@@ -17,13 +17,13 @@ from boards import CACHE, board_behind, marked
 from rpc_kernels import Kernels, build_kernels
 from sshd import Sshd, running_sshd
 
-from results.record import Outcome
-from rpc.farm.values import State
-from rpc.provision import provision
-from rpc.request import Reply
-from rpc.ssh import AgentTransport
-from schedules.workload import parse_workload
-from tuner.campaign.boards import RULES, Boards
+from int8tune.results.record import Outcome
+from int8tune.rpc.farm.values import State
+from int8tune.rpc.provision import provision
+from int8tune.rpc.request import Reply
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.boards import RULES, Boards
 
 NAMES = ("here", "there")
 WORKLOAD = parse_workload("dense-u8u8-1x40-o10-s32")

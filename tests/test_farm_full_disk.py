@@ -14,14 +14,14 @@ from mounts import fill_up, mounted
 from rpc_kernels import Kernels, build_kernels
 from sshd import running_sshd
 
-from results.record import Outcome
-from rpc.inventory import Board
-from rpc.provision import provision
-from rpc.request import Reply
-from rpc.ssh import AgentTransport
-from schedules.workload import parse_workload
-from tuner.campaign.board_reports import BoardReports
-from tuner.campaign.boards import RULES, Boards
+from int8tune.results.record import Outcome
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.provision import provision
+from int8tune.rpc.request import Reply
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.campaign.board_reports import BoardReports
+from int8tune.tuner.campaign.boards import RULES, Boards
 
 WORKLOAD = parse_workload("dense-u8u8-1x40-o10-s32")
 NO_ROOM = "No space left on device"

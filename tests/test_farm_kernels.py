@@ -11,12 +11,12 @@ from rpc_kernels import build_kernels
 from rpc_processes import servers_of
 from test_rpc_faults import FAULTS, Fault
 
-from results.record import Outcome
-from rpc.farm.driver import VERDICTS, Ending, FarmDriver
-from rpc.farm.events import Open
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board, Campaign, Limits, Rules, State, Trial, Verdict
-from rpc.local import LocalTransport
+from int8tune.results.record import Outcome
+from int8tune.rpc.farm.driver import VERDICTS, Ending, FarmDriver
+from int8tune.rpc.farm.events import Open
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, State, Trial, Verdict
+from int8tune.rpc.local import LocalTransport
 
 pytestmark = pytest.mark.alone
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from results.record import Outcome
-from rpc.farm.entries import Concluded, Entry, Issued, Returned
-from rpc.farm.journal import JournalFile
+from int8tune.results.record import Outcome
+from int8tune.rpc.farm.entries import Concluded, Entry, Issued, Returned
+from int8tune.rpc.farm.journal import JournalFile
 
 BOARDS = 4
 GOING_AGAIN_S = 10.0

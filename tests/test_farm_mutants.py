@@ -8,7 +8,7 @@ import farm_promises as promises
 import pytest
 from farm_mutants import MUTANTS, Mutant, applied
 
-from rpc.farm.simulation.values import FaultKind
+from int8tune.rpc.farm.simulation.values import FaultKind
 
 # From what is quick and notices most of them to what takes longest.
 CHECKS: tuple[Callable[[], list[str]], ...] = (

@@ -10,8 +10,8 @@ import psutil
 import pytest
 from farm_log import Checker, Log
 
-from rpc.farm.simulation.accounting import Accounting
-from rpc.farm.simulation.nemesis import nemesis_farm
+from int8tune.rpc.farm.simulation.accounting import Accounting
+from int8tune.rpc.farm.simulation.nemesis import nemesis_farm
 
 
 def test_every_trial_ends_in_exactly_one_final_state() -> None:

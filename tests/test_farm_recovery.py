@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_farm_scheduler import Hand, board, ready, trial
 
-from rpc.farm.events import Start
-from rpc.farm.values import Limits, Rules, State, Verdict
+from int8tune.rpc.farm.events import Start
+from int8tune.rpc.farm.values import Limits, Rules, State, Verdict
 
 RULES = Rules(first_delay_s=10.0, longest_delay_s=1000.0, forgive_after=2)
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-import rpc.farm
-from rpc.farm.entries import Entry, entry_from_json, entry_to_json
-from rpc.farm.events import (
+import int8tune.rpc.farm
+from int8tune.rpc.farm.entries import Entry, entry_from_json, entry_to_json
+from int8tune.rpc.farm.events import (
     Answered,
     Built,
     CanaryAnswered,
@@ -36,10 +36,10 @@ from rpc.farm.events import (
     Submit,
     Tick,
 )
-from rpc.farm.ledger import Ledger
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board, Campaign, Limits, Phase, Rules, State, Trial, Verdict
-from rpc.farm.waits import Wait, Waits
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.values import Board, Campaign, Limits, Phase, Rules, State, Trial, Verdict
+from int8tune.rpc.farm.waits import Wait, Waits
 
 CANARY_S = 0.1
 
@@ -709,7 +709,7 @@ def test_what_is_no_entry_is_refused(value: dict[str, object]) -> None:
 
 def test_the_scheduler_reads_no_clock_and_starts_no_thread() -> None:
     forbidden = {"time", "datetime", "threading", "asyncio", "random", "socket", "subprocess", "os"}
-    found = Path(rpc.farm.__file__).parent.rglob("*.py")
+    found = Path(int8tune.rpc.farm.__file__).parent.rglob("*.py")
     paths = [path for path in found if path.stem not in ("driver", "journal", "boards", "status_file")]
     assert len(paths) > 15
     for path in paths:

@@ -21,10 +21,10 @@ from faulty_link import FaultyLink
 from rpc_kernels import Kernels, build_kernels
 from sshd import Sshd, farm_toml, make_key, running_sshd
 
-from results.record import Outcome
-from rpc.board_connection import connect
-from rpc.board_way import Way
-from rpc.errors import (
+from int8tune.results.record import Outcome
+from int8tune.rpc.board_connection import connect
+from int8tune.rpc.board_way import Way
+from int8tune.rpc.errors import (
     DeviceLostError,
     HostKeyError,
     LateError,
@@ -35,11 +35,11 @@ from rpc.errors import (
     SessionEndedError,
     UnreachableError,
 )
-from rpc.inventory import Board
-from rpc.inventory_file import read_inventory
-from rpc.provision import provision, release
-from rpc.ssh import AgentTransport
-from rpc.ssh_connection import SshConnection, fingerprint, public_key_of
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory_file import read_inventory
+from int8tune.rpc.provision import provision, release
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.ssh_connection import SshConnection, fingerprint, public_key_of
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rpc.errors import StatusFileError
-from rpc.farm.status_file import BoardReport, Writer, read_report, status_folder, write_report
-from rpc.farm.values import State
+from int8tune.rpc.errors import StatusFileError
+from int8tune.rpc.farm.status_file import BoardReport, Writer, read_report, status_folder, write_report
+from int8tune.rpc.farm.values import State
 
 REPORT = BoardReport(
     board="a",

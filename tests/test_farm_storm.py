@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from storm import check, harbour_in, run_calm, weather
 
-from results.record import Measurement, Outcome
+from int8tune.results.record import Measurement, Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
 

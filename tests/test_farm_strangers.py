@@ -28,12 +28,12 @@ from rpc_kernels import Kernels, build_kernels
 from sshd import Sshd, running_sshd
 from strangers import ACTS, OPEN_HOUSE, Stranger, Tried, why_no_ssh
 
-from results.record import Outcome
-from rpc.errors import LoginError, UnreachableError
-from rpc.inventory import Board
-from rpc.provision import provision
-from rpc.request import Timing
-from rpc.ssh import AgentTransport
+from int8tune.results.record import Outcome
+from int8tune.rpc.errors import LoginError, UnreachableError
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.provision import provision
+from int8tune.rpc.request import Timing
+from int8tune.rpc.ssh import AgentTransport
 
 pytestmark = [
     pytest.mark.skipif(bool(why_no_ssh()), reason=f"nobody can be a stranger: {why_no_ssh()}"),

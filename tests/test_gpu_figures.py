@@ -24,12 +24,12 @@ from gpu_figures import (
 )
 from gpu_machine import FARM, Machine, no_gpu
 
-from compiler import nvrtc
-from results.record import Outcome, Trial
-from results.store import SqliteStore
-from schedules.gpus import GPU_PROFILES
-from tuner.bench.layers import choose_layers
-from tuner.cli.program import run
+from int8tune.compiler import nvrtc
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.store import SqliteStore
+from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.tuner.bench.layers import choose_layers
+from int8tune.tuner.cli.program import run
 
 SMALL = "dense-u8s8-32x16-o24-float.c-u8"
 LAYERS = (

@@ -19,30 +19,30 @@ import numpy as np
 import pytest
 from fuzz import samples
 
-from compiler.errors import LayerTableError, ModelError
-from compiler.files import read_file
-from compiler.graph import Value
-from compiler.strict_json import MAX_FAULTS, decode_json
-from compiler.tflite_model import read_tflite
-from results.best import read_best_log
-from results.bounded_json import MOST_DEPTH, parse_json, read_json
-from results.codec import checksum
-from results.errors import BestLogError, ForeignStoreError, NotOwnFileError, StoreLockedError
-from results.fields import parse_object
-from results.record import Campaign, Trial
-from results.schema import metadata
-from results.store import SqliteStore
-from results.typed_json import from_json
-from rpc.bundle.archive import open_bundle
-from rpc.errors import BundleError, InventoryError, JournalError
-from rpc.farm.journal import JournalFile
-from rpc.farm.simulation.scenario import Work, simulate
-from rpc.inventory_file import read_inventory
-from rpc.npy import read_npy
-from tuner.bundles.merge import MOST_FAULTS, merge
-from tuner.errors import CampaignError, RecordingError, SamplesError
-from tuner.lab.metaschedule import RECORDS, read_database
-from tuner.models.arrays import read_samples
+from int8tune.compiler.errors import LayerTableError, ModelError
+from int8tune.compiler.files import read_file
+from int8tune.compiler.graph import Value
+from int8tune.compiler.strict_json import MAX_FAULTS, decode_json
+from int8tune.compiler.tflite_model import read_tflite
+from int8tune.results.best import read_best_log
+from int8tune.results.bounded_json import MOST_DEPTH, parse_json, read_json
+from int8tune.results.codec import checksum
+from int8tune.results.errors import BestLogError, ForeignStoreError, NotOwnFileError, StoreLockedError
+from int8tune.results.fields import parse_object
+from int8tune.results.record import Campaign, Trial
+from int8tune.results.schema import metadata
+from int8tune.results.store import SqliteStore
+from int8tune.results.typed_json import from_json
+from int8tune.rpc.bundle.archive import open_bundle
+from int8tune.rpc.errors import BundleError, InventoryError, JournalError
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.simulation.scenario import Work, simulate
+from int8tune.rpc.inventory_file import read_inventory
+from int8tune.rpc.npy import read_npy
+from int8tune.tuner.bundles.merge import MOST_FAULTS, merge
+from int8tune.tuner.errors import CampaignError, RecordingError, SamplesError
+from int8tune.tuner.lab.metaschedule import RECORDS, read_database
+from int8tune.tuner.models.arrays import read_samples
 
 DEEP = "[" * 900 + "]" * 900
 # Of the processor; none of these takes a tenth of it.
@@ -115,7 +115,7 @@ def test_types_are_what_they_are(value: object) -> None:
 
 def test_faults_of_a_table_are_counted_and_not_all_told() -> None:
     names = ", ".join(f'"x{number}": 1' for number in range(60_000))
-    from compiler.network_file import read_table
+    from int8tune.compiler.network_file import read_table
 
     with pytest.raises(LayerTableError) as caught:
         read_table(f"{{{names}}}".encode(), "t.json")
@@ -447,7 +447,7 @@ def test_a_small_recording_of_a_huge_table(tmp_path: Path, many: int) -> None:
     pytest.importorskip("pandas", reason="needs the extra `lab`")
     from pyarrow import parquet
 
-    from tuner.lab.recording import COLUMNS, read_recording
+    from int8tune.tuner.lab.recording import COLUMNS, read_recording
 
     values = ("t", "w", "x", 1, "{}" if many > 10**6 else "z" * (1 << 20), "ok", 1e-3)
     columns = {name: pyarrow.repeat(pyarrow.scalar(value), many) for name, value in zip(COLUMNS, values, strict=True)}

@@ -15,19 +15,19 @@ from probes import any_target
 from pytest_benchmark.fixture import BenchmarkFixture
 from results_samples import duel, estimated, ok
 
-from results.record import Candidate, Outcome, Trial
-from schedules.registry import template_for
-from schedules.target import named_target
-from schedules.workload import parse_workload
-from tuner.cost_model.experience import aligned, experience_of
-from tuner.cost_model.prior import Prior, learn_prior, load_prior, save_prior
-from tuner.errors import CostModelError, RecordingError
-from tuner.lab.explain import explain
-from tuner.lab.leaderboard import leaderboard
-from tuner.lab.lessons import Classroom
-from tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
-from tuner.lab.race import default_share, race, zero_trial_share
-from tuner.lab.recording import (
+from int8tune.results.record import Candidate, Outcome, Trial
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import named_target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.cost_model.experience import aligned, experience_of
+from int8tune.tuner.cost_model.prior import Prior, learn_prior, load_prior, save_prior
+from int8tune.tuner.errors import CostModelError, RecordingError
+from int8tune.tuner.lab.explain import explain
+from int8tune.tuner.lab.leaderboard import leaderboard
+from int8tune.tuner.lab.lessons import Classroom
+from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
+from int8tune.tuner.lab.race import default_share, race, zero_trial_share
+from int8tune.tuner.lab.recording import (
     RecordedLayer,
     bundled,
     canonical,

@@ -23,22 +23,22 @@ from faulty_metaschedule import (
 from kernels import Built, compile_kernel
 from probes import VECTOR_PROFILES, host_target
 
-from results.record import BenchResult, Campaign, DeviceCheck, Outcome, Trial
-from results.search import Leg
-from results.store import SqliteStore
-from rpc.request import Timing
-from schedules.target import Target
-from schedules.template import Rejection
-from schedules.workload import parse_workload
-from tuner.cli.program import run
-from tuner.errors import BenchSpecError, NoMetaScheduleError
-from tuner.lab.metaschedule import read_database
-from tuner.metaschedule import process
-from tuner.metaschedule.form import peer_form
-from tuner.metaschedule.job import SearchJob
-from tuner.metaschedule.process import MARK, SearchFailedError, require_metaschedule, run_search
-from tuner.metaschedule.race import run_race
-from tuner.metaschedule.spec import RaceSpec
+from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Outcome, Trial
+from int8tune.results.search import Leg
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.request import Timing
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.cli.program import run
+from int8tune.tuner.errors import BenchSpecError, NoMetaScheduleError
+from int8tune.tuner.lab.metaschedule import read_database
+from int8tune.tuner.metaschedule import process
+from int8tune.tuner.metaschedule.form import peer_form
+from int8tune.tuner.metaschedule.job import SearchJob
+from int8tune.tuner.metaschedule.process import MARK, SearchFailedError, require_metaschedule, run_search
+from int8tune.tuner.metaschedule.race import run_race
+from int8tune.tuner.metaschedule.spec import RaceSpec
 
 FAULTY = "tests.faulty_metaschedule"
 BRIEF = Timing(5, 0.001)
@@ -58,7 +58,7 @@ LAYERS = (
 
 def definition(key: str, target: Target) -> Built:
     """The layer as MetaSchedule gets it, without a schedule."""
-    from tuner.metaschedule.definition import kernel_of, layer_function
+    from int8tune.tuner.metaschedule.definition import kernel_of, layer_function
 
     workload = parse_workload(key)
     form = peer_form(workload, target)
@@ -70,7 +70,7 @@ def tensorized(key: str, target: Target, intrinsic: str) -> Built:
     """The layer with an intrinsic in its innermost loops."""
     from tvm import s_tir
 
-    from tuner.metaschedule.definition import kernel_of, layer_function
+    from int8tune.tuner.metaschedule.definition import kernel_of, layer_function
 
     workload = parse_workload(key)
     form = peer_form(workload, target)
@@ -91,7 +91,7 @@ class TestDefinition:
 
     @pytest.mark.parametrize("profile", VECTOR_PROFILES)
     def test_the_intrinsic_is_exact(self, profile: str) -> None:
-        from tuner.metaschedule.intrinsic import register_dot
+        from int8tune.tuner.metaschedule.intrinsic import register_dot
 
         target = host_target(profile)
         name = register_dot(target)
@@ -103,7 +103,7 @@ class TestDefinition:
             assert ("vpdpbusd" if "vnni" in profile else "vpmaddwd") in built.assembly
 
     def test_a_target_without_vectors_has_no_intrinsic(self, generic: Target) -> None:
-        from tuner.metaschedule.intrinsic import register_dot
+        from int8tune.tuner.metaschedule.intrinsic import register_dot
 
         assert register_dot(generic) is None
 

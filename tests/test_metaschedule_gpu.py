@@ -17,19 +17,19 @@ from faulty_metaschedule import load_intrinsics_of_tvm
 from kernels import Built, EmulatedGpu
 from thinned import one_in
 
-from compiler import nvrtc
-from results.record import Outcome
-from rpc.errors import DeviceStartError
-from rpc.fake import FakeTransport
-from rpc.inventory import Board, TransportKind
-from rpc.request import Case, Reply, Request
-from schedules.target import gpu_target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Workload, parse_workload
-from tuner.metaschedule import leg
-from tuner.metaschedule.form import peer_form, peer_workload
-from tuner.metaschedule.job import SearchJob
-from tuner.metaschedule.spec import RaceSpec
+from int8tune.compiler import nvrtc
+from int8tune.results.record import Outcome
+from int8tune.rpc.errors import DeviceStartError
+from int8tune.rpc.fake import FakeTransport
+from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.request import Case, Reply, Request
+from int8tune.schedules.target import gpu_target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.metaschedule import leg
+from int8tune.tuner.metaschedule.form import peer_form, peer_workload
+from int8tune.tuner.metaschedule.job import SearchJob
+from int8tune.tuner.metaschedule.spec import RaceSpec
 
 pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
 
@@ -66,8 +66,8 @@ def drawn(key: str, seed: int) -> tuple[Workload, Kernel, Any]:
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.meta_schedule.postproc import Postproc
 
-    from tuner.metaschedule.definition import kernel_of, layer_function
-    from tuner.metaschedule.gpu import KIND, tensor_core_space, tvm_target
+    from int8tune.tuner.metaschedule.definition import kernel_of, layer_function
+    from int8tune.tuner.metaschedule.gpu import KIND, tensor_core_space, tvm_target
 
     workload = peer_workload(parse_workload(key), TARGET)
     assert not isinstance(workload, Rejection)
@@ -95,7 +95,7 @@ def built(key: str, seed: int, folder: Path, edit: Callable[[str], str] = lambda
     """A schedule that is drawn, linked as candidates are, and its CUDA C++, which may be edited before."""
     import tvm
 
-    from tuner.metaschedule.gpu import link_candidate
+    from int8tune.tuner.metaschedule.gpu import link_candidate
 
     sources: list[str] = []
 
@@ -192,7 +192,7 @@ def test_data_is_signed_there_and_all_else_as_it_was() -> None:
 
 
 def test_vectors_of_zero_bytes_are_mended() -> None:
-    from tuner.metaschedule.gpu import mended
+    from int8tune.tuner.metaschedule.gpu import mended
 
     zeros = ["(signed char)0"] * 16
     wide, narrow, right = (
@@ -220,7 +220,7 @@ class TestBoardRunner:
     ) -> tuple[list[Any], list[Request]]:
         from tvm.s_tir.meta_schedule.runner import RunnerInput
 
-        from tuner.metaschedule.gpu import BoardRunner
+        from int8tune.tuner.metaschedule.gpu import BoardRunner
 
         transport = FakeTransport(lambda _: Reply(Outcome.OK, ((3e-3, 1e-3, 2e-3),), (1,)), faults)
         transport.start()

@@ -13,14 +13,14 @@ import pytest
 from onnx_models import MODELS, quantized
 from probes import host_target
 
-from compiler.errors import CompilerDiedError
-from compiler.graph import Graph
-from compiler.onnx_reader.model import read_onnx
-from compiler.schedule_choice import Choice
-from results.errors import ExportError
-from schedules.errors import WorkloadError
-from schedules.workload import Workload
-from tuner.models.compiling import compile_apart
+from int8tune.compiler.errors import CompilerDiedError
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.schedule_choice import Choice
+from int8tune.results.errors import ExportError
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.models.compiling import compile_apart
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 

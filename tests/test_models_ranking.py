@@ -12,14 +12,14 @@ from onnx_models import MODELS, quantized
 from probes import host_target
 from results_samples import campaign, failed, ok
 
-from compiler.onnx_reader.model import read_onnx
-from compiler.quantized_layers import quantized_layers
-from compiler.schedule_choice import Choice, Schedules, Source
-from results.memory import MemoryStore
-from results.record import Candidate, Trial
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.models.ranking import MIXTURE, MOST_RIVALS, candidates, rank
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.compiler.schedule_choice import Choice, Schedules, Source
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Candidate, Trial
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.models.ranking import MIXTURE, MOST_RIVALS, candidates, rank
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 pytestmark = pytest.mark.alone

@@ -11,16 +11,23 @@ import numpy.typing as npt
 import pytest
 from shared_models import more_model
 
-from compiler.compile import compile_model
-from compiler.compiled_model import CompiledModel
-from compiler.file_layout import with_file_layouts
-from compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
-from compiler.model import read_model
-from compiler.schedule_choice import Schedules
-from schedules.target import Target
-from tuner.errors import SamplesError
-from tuner.models.arrays import read_samples
-from tuner.models.drawn_samples import LEAST_USUAL, MOST_USUAL, STATISTICS, drawn_samples, statistics_of, usual_count
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.model import read_model
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.schedules.target import Target
+from int8tune.tuner.errors import SamplesError
+from int8tune.tuner.models.arrays import read_samples
+from int8tune.tuner.models.drawn_samples import (
+    LEAST_USUAL,
+    MOST_USUAL,
+    STATISTICS,
+    drawn_samples,
+    statistics_of,
+    usual_count,
+)
 
 Array = npt.NDArray[Any]
 SHAPE = (1, 24, 20, 3)

@@ -9,11 +9,11 @@ import pytest
 from kernels import Array, build
 from probes import host_target
 
-from compiler.network_file import load_network, network_names
-from schedules.adversarial import adversarial_operands
-from schedules.operands import Operands
-from schedules.reference import reference
-from schedules.workload import parse_workload
+from int8tune.compiler.network_file import load_network, network_names
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.reference import reference
+from int8tune.schedules.workload import parse_workload
 
 PROFILES = ("x86-amx", "x86-avx512vnni", "generic")
 # Small ones: a first convolution, a 3x3, a 1x1, depthwise of stride 1 and 2, and a classifier.

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from bench_entries import CLASSES, CONV, DENSE, DEPTHWISE, FACTS, exact, failed, peer, result, times_s
 
-from results.bench import BenchVerdict, bench_results, bench_row, geometric_mean, summarize_bench
-from results.errors import RecordError
-from results.memory import MemoryStore
-from results.record import BenchResult, Entrant, Outcome
-from results.report.bench import bench_as_dict, render_bench
+from int8tune.results.bench import BenchVerdict, bench_results, bench_row, geometric_mean, summarize_bench
+from int8tune.results.errors import RecordError
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import BenchResult, Entrant, Outcome
+from int8tune.results.report.bench import bench_as_dict, render_bench
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from results_samples import campaign, candidate, ok
 
-from results.record import Trial
-from results.store import SqliteStore
+from int8tune.results.record import Trial
+from int8tune.results.store import SqliteStore
 
 TRIALS = 2000
 

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from results_samples import DEVICE, LAYER, TARGET, campaign, candidate, duel, failed, ok
 
-from results.base import Store
-from results.best import BestSchedule, best_schedules, read_best_log, write_best_log
-from results.errors import BestLogError, ExportError
-from results.memory import MemoryStore
-from results.record import CacheMode, Candidate, Outcome
-from results.stats import Speedup
+from int8tune.results.base import Store
+from int8tune.results.best import BestSchedule, best_schedules, read_best_log, write_best_log
+from int8tune.results.errors import BestLogError, ExportError
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import CacheMode, Candidate, Outcome
+from int8tune.results.stats import Speedup
 
 OTHER = "dense-u8s8-1x64-o10-s32"
 
@@ -304,8 +304,8 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 
 WRITE_TOO_MUCH = """
 import pathlib, resource, sys
-from results.atomic import write_atomic
-from results.errors import ExportError
+from int8tune.results.atomic import write_atomic
+from int8tune.results.errors import ExportError
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
 try:
     write_atomic(pathlib.Path(sys.argv[1]), "x" * 20_000)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from results_samples import campaign, candidate, ok
 
-from results.atomic import write_atomic
-from results.record import Candidate, Config, Measurement, Trial
-from results.store import SqliteStore
+from int8tune.results.atomic import write_atomic
+from int8tune.results.record import Candidate, Config, Measurement, Trial
+from int8tune.results.store import SqliteStore
 
 FORK = multiprocessing.get_context("fork")
 KILLS, MANY_KILLS = 25, 200

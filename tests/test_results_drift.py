@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from results.drift import SHARE, relative_time
-from results.record import Measurement
+from int8tune.results.drift import SHARE, relative_time
+from int8tune.results.record import Measurement
 
 
 def measured(times_s: tuple[float, ...], **observed: float) -> Measurement:

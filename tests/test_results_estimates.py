@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from results_samples import DEVICE, LAYER, MODEL, TARGET, campaign, candidate, estimated, failed, ok
 
-from results.base import Store
-from results.best import best_schedules, read_best_log, write_best_log
-from results.contest import contests
-from results.errors import BestLogError, RecordError
-from results.memory import MemoryStore
-from results.progress import search_progress
-from results.record import Entry, Estimate, Outcome, Trial
-from results.report.html import render_html
-from results.report.text import as_dict, render_table
-from results.stats import Speedup
-from results.store import SqliteStore
-from results.summary import CampaignSummary, Verdict, summarize
+from int8tune.results.base import Store
+from int8tune.results.best import best_schedules, read_best_log, write_best_log
+from int8tune.results.contest import contests
+from int8tune.results.errors import BestLogError, RecordError
+from int8tune.results.memory import MemoryStore
+from int8tune.results.progress import search_progress
+from int8tune.results.record import Entry, Estimate, Outcome, Trial
+from int8tune.results.report.html import render_html
+from int8tune.results.report.text import as_dict, render_table
+from int8tune.results.stats import Speedup
+from int8tune.results.store import SqliteStore
+from int8tune.results.summary import CampaignSummary, Verdict, summarize
 
 MACS = 1_000_000
 

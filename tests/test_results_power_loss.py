@@ -20,8 +20,8 @@ from disk_events import missing, record
 from durable_writers import WRITERS, Durable
 from power_loss import VARIANTS, WRITTEN, CrashState, Disk, Variant, crash_states, lay_out
 
-from results.store import SqliteStore
-from tuner.folders import make_folder
+from int8tune.results.store import SqliteStore
+from int8tune.tuner.folders import make_folder
 
 COMMITS = 3000
 # The step of "records" after which its log has over 1,000 pages: they are moved into the file, and it begins again.

@@ -28,18 +28,18 @@ from results_samples import (
     sample_layers,
 )
 
-from results.base import Store
-from results.errors import ExportError, StoreError
-from results.label import layer_label
-from results.memory import MemoryStore
-from results.progress import search_progress
-from results.record import Outcome, Trial
-from results.report.format import factor, giga, interval, microseconds, milliseconds, percent
-from results.report.html import render_html, write_html
-from results.report.text import as_dict, render_table
-from results.stats import Speedup
-from results.store import SqliteStore
-from results.summary import CampaignSummary, Verdict, summarize
+from int8tune.results.base import Store
+from int8tune.results.errors import ExportError, StoreError
+from int8tune.results.label import layer_label
+from int8tune.results.memory import MemoryStore
+from int8tune.results.progress import search_progress
+from int8tune.results.record import Outcome, Trial
+from int8tune.results.report.format import factor, giga, interval, microseconds, milliseconds, percent
+from int8tune.results.report.html import render_html, write_html
+from int8tune.results.report.text import as_dict, render_table
+from int8tune.results.stats import Speedup
+from int8tune.results.store import SqliteStore
+from int8tune.results.summary import CampaignSummary, Verdict, summarize
 
 OTHER = "dense-u8s8-1x64-o10-s32"
 MACS = {LAYER: 1_000_000, OTHER: 640}

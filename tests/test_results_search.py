@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bench_entries import CLASSES, CONV, DENSE, DEPTHWISE, FACTS, exact, failed, result
 
-from results.bench import BenchVerdict
-from results.record import Outcome
-from results.report.search import render_search, search_as_dict
-from results.search import Effort, Leg, SearchSummary, summarize_search
+from int8tune.results.bench import BenchVerdict
+from int8tune.results.record import Outcome
+from int8tune.results.report.search import render_search, search_as_dict
+from int8tune.results.search import Effort, Leg, SearchSummary, summarize_search
 
 NAME = "metaschedule"
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from results.errors import RecordError
-from results.stats import MIN_PAIRS, Speedup, is_settled, is_win, median, ratio_interval, spread
+from int8tune.results.errors import RecordError
+from int8tune.results.stats import MIN_PAIRS, Speedup, is_settled, is_win, median, ratio_interval, spread
 
 
 def test_median_and_spread() -> None:

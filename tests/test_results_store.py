@@ -14,11 +14,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, TARGET, campaign, candidate, check, duel, failed, ok
 
-from results.base import Store
-from results.errors import RecordError, StoreError
-from results.memory import MemoryStore
-from results.record import BenchResult, Campaign, Candidate, DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
-from results.store import SqliteStore
+from int8tune.results.base import Store
+from int8tune.results.errors import RecordError, StoreError
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import (
+    BenchResult,
+    Campaign,
+    Candidate,
+    DeviceCheck,
+    Duel,
+    Entry,
+    Measurement,
+    Outcome,
+    Trial,
+)
+from int8tune.results.store import SqliteStore
 
 
 class StoreContract(ABC):

@@ -20,7 +20,7 @@ import pytest
 from mounts import fill_up, mounted
 from results_samples import DEVICE, ENVIRONMENT, LAYER, STARTED, campaign, candidate, check, estimated, failed, ok
 
-from results.errors import (
+from int8tune.results.errors import (
     ForeignStoreError,
     NewerSchemaError,
     StoreError,
@@ -28,9 +28,9 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
-from results.schema import APPLICATION_ID, SCHEMA_VERSION
-from results.store import SqliteStore
+from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
+from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION
+from int8tune.results.store import SqliteStore
 
 SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4 = (
     Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4)
@@ -393,8 +393,8 @@ def test_files_of_version_4_are_read_for_ever(tmp_path: Path) -> None:
 
 WRITE_UNTIL_IT_FAILS = """
 import resource, sys
-from results.errors import StoreWriteError
-from results.store import SqliteStore
+from int8tune.results.errors import StoreWriteError
+from int8tune.results.store import SqliteStore
 sys.path.insert(0, sys.argv[2])
 from results_samples import campaign, ok
 store = SqliteStore(sys.argv[1])

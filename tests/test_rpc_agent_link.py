@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from rpc import agent_link
-from rpc.agent_link import AgentLink
-from rpc.board_capabilities import capabilities_of
-from rpc.errors import DeviceLostError, DeviceStartError, SessionEndedError, SilentError
-from rpc.inventory import Board, TransportKind
+from int8tune.rpc import agent_link
+from int8tune.rpc.agent_link import AgentLink
+from int8tune.rpc.board_capabilities import capabilities_of
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError, SessionEndedError, SilentError
+from int8tune.rpc.inventory import Board, TransportKind
 
 BOARD = Board(name="b", transport=TransportKind.SSH)
 ABOUT = {"architecture": "aarch64", "cpu": "implementer 0x41 part 0xd03", "features": "asimd", "cores": "0,1"}

@@ -28,17 +28,17 @@ from probes import cpu_features, host_target
 from rpc_kernels import Kernels, build_kernels
 from sshd import running_sshd
 
-from results.record import Outcome
-from rpc.base import Transport
-from rpc.errors import RpcError
-from rpc.local import LocalTransport
-from rpc.provision import provision
-from rpc.request import Program, Request, Timing
-from rpc.ssh import AgentTransport
-from schedules.target import PROFILES
-from tuner.build.pool import BuildPool
-from tuner.campaign.boards import CANARY_TIMING
-from tuner.device_check import build_probes
+from int8tune.results.record import Outcome
+from int8tune.rpc.base import Transport
+from int8tune.rpc.errors import RpcError
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.provision import provision
+from int8tune.rpc.request import Program, Request, Timing
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.target import PROFILES
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.boards import CANARY_TIMING
+from int8tune.tuner.device_check import build_probes
 
 pytestmark = pytest.mark.alone
 

@@ -16,9 +16,9 @@ import pytest
 from rpc_kernels import BRIEF, Kernels, build_kernels, build_with_tvm
 from rpc_processes import MARK, marked, server_of
 
-from results.record import Outcome
-from rpc.local import LocalTransport
-from rpc.request import Case, Program, Timing
+from int8tune.results.record import Outcome
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Case, Program, Timing
 
 pytestmark = pytest.mark.alone
 

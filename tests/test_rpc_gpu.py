@@ -13,15 +13,15 @@ from boards import CACHE, LIMITS
 from gpu_kernels import build_gpu_kernels
 from rpc_kernels import Kernels
 
-from results.record import Outcome
-from rpc.agent_bundle import compilers, make_bundle
-from rpc.errors import DeviceStartError
-from rpc.gpu import gpu_features
-from rpc.inventory import Board, TransportKind
-from rpc.local_agent import install_agent
-from rpc.request import Capabilities, Timing
-from rpc.ssh import AgentTransport
-from schedules.target import target_for
+from int8tune.results.record import Outcome
+from int8tune.rpc.agent_bundle import compilers, make_bundle
+from int8tune.rpc.errors import DeviceStartError
+from int8tune.rpc.gpu import gpu_features
+from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.local_agent import install_agent
+from int8tune.rpc.request import Capabilities, Timing
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.target import target_for
 
 BOARD = Board("h100", TransportKind.GPU, gpu=0, limits=LIMITS)
 

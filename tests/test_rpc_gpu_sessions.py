@@ -18,10 +18,10 @@ from gpu_kernels import build_gpu_kernels
 from rpc_kernels import Kernels
 from test_rpc_gpu import BOARD, agent_with_gpu, start
 
-from results.record import Outcome
-from rpc.inventory import Board
-from rpc.request import Timing
-from rpc.ssh import AgentTransport
+from int8tune.results.record import Outcome
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.request import Timing
+from int8tune.rpc.ssh import AgentTransport
 
 WAIT_S = 20.0
 REPEATS = 3

@@ -17,10 +17,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from rpc_kernels import Kernels, build_kernels
 from rpc_processes import MARK, marked, server_of, servers_of
 
-from results.record import Outcome
-from rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
-from rpc.local import LocalTransport
-from rpc.request import Request, Timing
+from int8tune.results.record import Outcome
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Request, Timing
 
 pytestmark = pytest.mark.alone
 

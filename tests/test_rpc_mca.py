@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from kernels import compile_function
 
-from rpc.errors import EstimateError
-from rpc.mca import tools
-from rpc.mca.disassembly import disassemble, parse_disassembly
-from rpc.mca.estimate import ENTRY_SYMBOL, block_counts, estimate_cycles
-from rpc.mca.walk import _Walker, walk
-from schedules.registry import template_for, template_named
-from schedules.target import target_for
-from schedules.workload import parse_workload
+from int8tune.rpc.errors import EstimateError
+from int8tune.rpc.mca import tools
+from int8tune.rpc.mca.disassembly import disassemble, parse_disassembly
+from int8tune.rpc.mca.estimate import ENTRY_SYMBOL, block_counts, estimate_cycles
+from int8tune.rpc.mca.walk import _Walker, walk
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.target import target_for
+from int8tune.schedules.workload import parse_workload
 
 CPU = "cortex-a53"
 LAYERS = (
@@ -114,7 +114,7 @@ def test_blocks_are_counted(name: str) -> None:
 
 
 def test_code_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpc.mca.walk.MAX_BLOCKS", 5000)
+    monkeypatch.setattr("int8tune.rpc.mca.walk.MAX_BLOCKS", 5000)
     for text in ("b 0x0 <f>", "movz x0, #0\nadd x0, x0, #1\nb 0x4 <f>"):
         with pytest.raises(EstimateError, match="does not end"):
             counts(text)
@@ -135,7 +135,7 @@ def test_text_without_code_is_an_error(text: str) -> None:
 
 
 def test_too_much_code_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpc.mca.disassembly.MAX_INSTRUCTIONS", 10)
+    monkeypatch.setattr("int8tune.rpc.mca.disassembly.MAX_INSTRUCTIONS", 10)
     with pytest.raises(EstimateError, match="more than 10 instructions"):
         counts("\n".join(["add x0, x0, #1"] * 11))
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.record import Outcome
-from rpc import framing
-from rpc.errors import DeviceLostError, ProtocolError
-from rpc.protocol import (
+from int8tune.results.record import Outcome
+from int8tune.rpc import framing
+from int8tune.rpc.errors import DeviceLostError, ProtocolError
+from int8tune.rpc.protocol import (
     capabilities_from_json,
     capabilities_to_json,
     reply_from_json,
@@ -27,7 +27,7 @@ from rpc.protocol import (
     request_to_json,
     timed_from_json,
 )
-from rpc.request import Capabilities, Case, Program, Reply, Request, Timing
+from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request, Timing
 
 PROGRAM = Program("/k.so", "ab" * 32, "main", (Case(("/a.npy", "/b.npy"), "/c.npy"),))
 REQUEST = Request((PROGRAM, PROGRAM), Timing(repeats=2, min_repeat_s=0.002), run_limit_s=10.0, probe=PROGRAM)

@@ -21,16 +21,16 @@ import pytest
 from rpc_kernels import Kernels, build_kernels
 from trackers import KEY, StockFarm, family, running_tracker, send_all, tracker_files, wait_until
 
-from results.record import Outcome
-from rpc import board_server, framing, take_over
-from rpc.board_server import BoardServer
-from rpc.board_way import Way
-from rpc.errors import DeviceLostError, DeviceStartError, TrackerError
-from rpc.inventory import Board
-from rpc.request import Reply, Request
-from rpc.take_over import LIBRARY
-from rpc.tracker import TrackerTransport
-from rpc.tracker_client import Tracker
+from int8tune.results.record import Outcome
+from int8tune.rpc import board_server, framing, take_over
+from int8tune.rpc.board_server import BoardServer
+from int8tune.rpc.board_way import Way
+from int8tune.rpc.errors import DeviceLostError, DeviceStartError, TrackerError
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.request import Reply, Request
+from int8tune.rpc.take_over import LIBRARY
+from int8tune.rpc.tracker import TrackerTransport
+from int8tune.rpc.tracker_client import Tracker
 
 
 @pytest.fixture(scope="module")

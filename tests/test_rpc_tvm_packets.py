@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rpc.errors import ProtocolError
-from rpc.tvm_packets import Answers, RemoteFailure, Result, begin_session, call, find_function
+from int8tune.rpc.errors import ProtocolError
+from int8tune.rpc.tvm_packets import Answers, RemoteFailure, Result, begin_session, call, find_function
 
 ECHO = "tests.rpc_tvm_packets.echo"
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from schedules.adversarial import adversarial_operands
-from schedules.adversarial_drills import EXCEPTIONS, FIXED_DRILLS, FLOAT_DRILLS, FUSED_DRILLS
-from schedules.numerics import RANGES
-from schedules.operands import Operands, quantize_multiplier
-from schedules.reference import (
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.adversarial_drills import EXCEPTIONS, FIXED_DRILLS, FLOAT_DRILLS, FUSED_DRILLS
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import Operands, quantize_multiplier
+from int8tune.schedules.reference import (
     accumulate,
     add_residual,
     reference,
@@ -26,7 +26,7 @@ from schedules.reference import (
     scale_fixed_point,
     scale_fused,
 )
-from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
+from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 
 Array = npt.NDArray[Any]
 Mutant = Callable[[Workload, Operands], Array]

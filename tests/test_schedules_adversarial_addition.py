@@ -11,11 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from schedules.adversarial import adversarial_operands
-from schedules.numerics import RANGES
-from schedules.operands import Addend, Operands
-from schedules.reference import add_binary32, add_fixed_point, addition_constant, in_order, reference, scale_fixed_point
-from schedules.workload import Workload, parse_workload
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import Addend, Operands
+from int8tune.schedules.reference import (
+    add_binary32,
+    add_fixed_point,
+    addition_constant,
+    in_order,
+    reference,
+    scale_fixed_point,
+)
+from int8tune.schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]
 Mutant = Callable[[Workload, Operands, Addend, Array], Array]

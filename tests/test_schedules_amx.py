@@ -19,14 +19,14 @@ from layers import ODD, workloads
 from probes import any_target, host_target
 from thinned import one_in
 
-from schedules.adversarial import adversarial_operands
-from schedules.image import image_of
-from schedules.intrinsics import x86_tiles
-from schedules.target import Target
-from schedules.workload import Conv2d, Dense, Workload, parse_workload
-from schedules.x86.amx import AmxX86
-from schedules.x86.amx_form import LANES, AmxForm
-from schedules.x86.amx_space import amx_form
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.image import image_of
+from int8tune.schedules.intrinsics import x86_tiles
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Conv2d, Dense, Workload, parse_workload
+from int8tune.schedules.x86.amx import AmxX86
+from int8tune.schedules.x86.amx_form import LANES, AmxForm
+from int8tune.schedules.x86.amx_space import amx_form
 
 TEMPLATE = AmxX86()
 TARGET = any_target("x86-amx")

@@ -21,12 +21,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import codegen
 
-from schedules.adversarial import adversarial_operands
-from schedules.arguments import kernel_inputs
-from schedules.registry import template_for, template_named
-from schedules.space import Value
-from schedules.target import target_for
-from schedules.workload import Workload, parse_workload
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import target_for
+from int8tune.schedules.workload import Workload, parse_workload
 
 few = settings(
     derandomize=True,
@@ -101,7 +101,7 @@ def test_two_of_them_that_share_16_bits_are_caught(
     key: str, products: str, knobs: dict[str, Value], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights of -128 that are not split: their products with -128 wrap, and random ones hardly ever do."""
-    monkeypatch.setattr("schedules.arm.tiling.LEAST_PAIRED", -128)
+    monkeypatch.setattr("int8tune.schedules.arm.tiling.LEAST_PAIRED", -128)
     workload = parse_workload(key)
     built = build(workload, host_target("arm-neon"), tile_of(workload, products, knobs))
     assert not built.is_exact(lowest(workload))

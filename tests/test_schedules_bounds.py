@@ -13,7 +13,7 @@ from layers import ODD
 from probes import host_target
 from thinned import one_in
 
-from schedules.target import PROFILES
+from int8tune.schedules.target import PROFILES
 
 # Sizes that are multiples of 64 bytes end exactly at the guard. Images with borders that are skipped, copied or
 # gathered; channels that fill no register or no dot product.

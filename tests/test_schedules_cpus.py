@@ -10,9 +10,9 @@ from kernels import compile_function
 from probes import any_target
 from tvm.target import codegen
 
-from schedules.registry import template_for
-from schedules.target import PROFILES, Profile, Target, target_for
-from schedules.workload import parse_workload
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import PROFILES, Profile, Target, target_for
+from int8tune.schedules.workload import parse_workload
 
 CPUS = {
     "x86-64 with SSE2": ({"sse2"}, "x86-64", "x86_64-linux-gnu", r"\bpmull|\bpmadd"),

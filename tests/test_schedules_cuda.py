@@ -17,17 +17,17 @@ from kernels import Built, build, compile_kernel
 from layers import PLAIN
 from probes import any_target, host_target
 
-from compiler.network_file import load_network
-from schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
-from schedules.cuda.gemm_space import STAGES
-from schedules.errors import UnknownTargetError
-from schedules.gpus import GPU_PROFILES, GPUS, WARP
-from schedules.image import image_of
-from schedules.intrinsics import cuda as instructions
-from schedules.registry import template_for, template_named
-from schedules.space import Value
-from schedules.target import gpu_target, named_target, target_for, targets_named
-from schedules.workload import parse_workload
+from int8tune.compiler.network_file import load_network
+from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
+from int8tune.schedules.cuda.gemm_space import STAGES
+from int8tune.schedules.errors import UnknownTargetError
+from int8tune.schedules.gpus import GPU_PROFILES, GPUS, WARP
+from int8tune.schedules.image import image_of
+from int8tune.schedules.intrinsics import cuda as instructions
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import gpu_target, named_target, target_for, targets_named
+from int8tune.schedules.workload import parse_workload
 
 GPU, HOPPER = "cuda-sm80", "cuda-sm90"
 CONV = "conv2d-u8s8-1x9x8x64-k3x3x32-s1-p1-float.c-u8"
@@ -127,7 +127,10 @@ def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [*((name, "schedules.cuda.copies.swizzled") for name in SMALL), ("cuda.mma", "schedules.cuda.products.swizzled")],
+    [
+        *((name, "int8tune.schedules.cuda.copies.swizzled") for name in SMALL),
+        ("cuda.mma", "int8tune.schedules.cuda.products.swizzled"),
+    ],
 )
 def test_chunks_that_are_written_elsewhere_than_read_are_caught(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from compiler import nvrtc
-from compiler.batches import with_batch
-from compiler.gpu_library import cuda_source
-from compiler.network_file import load_network, network_names
-from schedules.cuda.gemm_form import GemmForm, gemm_form
-from schedules.cuda.gemm_space import PRODUCTS, STAGES
-from schedules.gpus import GPU_PROFILES, Gpu
-from schedules.image import image_of
-from schedules.lowering import compile_function
-from schedules.registry import template_for, template_named
-from schedules.space import Config
-from schedules.target import gpu_target
-from schedules.workload import Conv2d, Dense, parse_workload
+from int8tune.compiler import nvrtc
+from int8tune.compiler.batches import with_batch
+from int8tune.compiler.gpu_library import cuda_source
+from int8tune.compiler.network_file import load_network, network_names
+from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
+from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES
+from int8tune.schedules.gpus import GPU_PROFILES, Gpu
+from int8tune.schedules.image import image_of
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.space import Config
+from int8tune.schedules.target import gpu_target
+from int8tune.schedules.workload import Conv2d, Dense, parse_workload
 
 HOPPER = "cuda-sm90"
 BATCHES = (1, 16, 64)

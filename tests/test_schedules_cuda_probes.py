@@ -10,13 +10,13 @@ import gpu_binaries
 import numpy as np
 import pytest
 
-from compiler import nvrtc
-from compiler.gpu_library import cuda_source
-from schedules import probes
-from schedules.gpus import GPUS, Gpu
-from schedules.lowering import compile_function
-from schedules.probes import Probe, bandwidth_probe, gpu_group_probe, gpu_peak_probe, peak_probe
-from schedules.target import Target, gpu_target
+from int8tune.compiler import nvrtc
+from int8tune.compiler.gpu_library import cuda_source
+from int8tune.schedules import probes
+from int8tune.schedules.gpus import GPUS, Gpu
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.probes import Probe, bandwidth_probe, gpu_group_probe, gpu_peak_probe, peak_probe
+from int8tune.schedules.target import Target, gpu_target
 
 TARGETS = [gpu_target(gpu.profile) for gpu in GPUS]
 needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))

@@ -10,12 +10,12 @@ from kernels import build
 from probes import VECTOR_PROFILES, any_target, host_target
 from thinned import one_in
 
-from schedules.registry import template_for
-from schedules.space import Config
-from schedules.workload import DepthwiseConv2d, parse_workload
-from schedules.x86.depthwise import DepthwiseX86
-from schedules.x86.depthwise_form import DepthwiseForm, RowWords, Weights
-from schedules.x86.registers import REGISTERS
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Config
+from int8tune.schedules.workload import DepthwiseConv2d, parse_workload
+from int8tune.schedules.x86.depthwise import DepthwiseX86
+from int8tune.schedules.x86.depthwise_form import DepthwiseForm, RowWords, Weights
+from int8tune.schedules.x86.registers import REGISTERS
 
 TEMPLATE = DepthwiseX86()
 # By what they need.

@@ -12,12 +12,12 @@ import pytest
 from kernels import Built, build
 from probes import host_target
 
-from schedules.numerics import RANGES, Requantize
-from schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
-from schedules.reference import reference
-from schedules.scale_bounds import bounds_scales
-from schedules.target import Target
-from schedules.workload import Workload, parse_workload
+from int8tune.schedules.numerics import RANGES, Requantize
+from int8tune.schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
+from int8tune.schedules.reference import reference
+from int8tune.schedules.scale_bounds import bounds_scales
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload, parse_workload
 
 INT32_MIN, INT32_MAX = RANGES["s32"]
 ENDS = (INT32_MIN, INT32_MIN + 1, INT32_MIN + 200, -1, 0, 1, INT32_MAX - 200, INT32_MAX - 1, INT32_MAX)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from plain_oracle import plain_reference
 
-from schedules import reference as oracle
-from schedules.adversarial import adversarial_operands
-from schedules.exact_products import MOST_EXACT, Columns
-from schedules.row_blocks import for_row_blocks
-from schedules.workload import parse_workload
+from int8tune.schedules import reference as oracle
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.exact_products import MOST_EXACT, Columns
+from int8tune.schedules.row_blocks import for_row_blocks
+from int8tune.schedules.workload import parse_workload
 
 # Depths around those up to which one piece is exact: 2^24 / (255 * 255) is 258.01, 2^24 / (128 * 128) is 1024.
 DEPTHS = (1, 257, 258, 259, 1023, 1024, 1025, 1026, 33025)

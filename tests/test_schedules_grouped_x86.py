@@ -14,14 +14,14 @@ from kernels import build
 from layers import workloads
 from probes import VECTOR_PROFILES, any_target, host_target
 
-from schedules.image import image_of
-from schedules.registry import template_for
-from schedules.space import Config
-from schedules.workload import Conv2d, Workload, parse_workload
-from schedules.x86.grouped import GroupedX86
-from schedules.x86.grouped_form import GroupedForm, group_words
-from schedules.x86.grouped_image import period_of
-from schedules.x86.registers import REGISTERS
+from int8tune.schedules.image import image_of
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Config
+from int8tune.schedules.workload import Conv2d, Workload, parse_workload
+from int8tune.schedules.x86.grouped import GroupedX86
+from int8tune.schedules.x86.grouped_form import GroupedForm, group_words
+from int8tune.schedules.x86.grouped_image import period_of
+from int8tune.schedules.x86.registers import REGISTERS
 
 TEMPLATE = GroupedX86()
 # Groups that fill words and ones that don't, whole tiles of groups and tiles that overlap, by what they need.
@@ -86,8 +86,8 @@ def test_kernels_stay_inside_their_arrays() -> None:
 from guarded_memory import check
 from kernels import build
 from probes import VECTOR_PROFILES, host_target
-from schedules.workload import parse_workload
-from schedules.x86.grouped import GroupedX86
+from int8tune.schedules.workload import parse_workload
+from int8tune.schedules.x86.grouped import GroupedX86
 for key in {EXACT}:
     workload = parse_workload(key)
     check(workload, build(workload, host_target("x86-avx512vnni"), template=GroupedX86()), key)

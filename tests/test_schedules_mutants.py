@@ -34,11 +34,11 @@ from tvm.ir import Call
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, For, While
 
-from schedules.registry import template_for
-from schedules.space import Value
-from schedules.target import PROFILES
-from schedules.template import Kernel
-from schedules.workload import parse_workload
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import PROFILES
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.workload import parse_workload
 
 # Forks while a library has threads of its own, which the child does not use.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")

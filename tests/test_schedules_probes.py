@@ -11,10 +11,18 @@ from emulated_arm import CPUS, is_native, run_kernel
 from kernels import compile_function
 from probes import ARM_PROFILES, VECTOR_PROFILES, any_target, host_target
 
-from schedules.arm.peak_kernel import PEAK_CHAINS
-from schedules.probes import DOT_RESERVE, PEAK_STEPS, TILE_CHAINS, TILE_STEPS, Probe, bandwidth_probe, peak_probe
-from schedules.target import PROFILES, Target
-from schedules.x86.registers import REGISTERS
+from int8tune.schedules.arm.peak_kernel import PEAK_CHAINS
+from int8tune.schedules.probes import (
+    DOT_RESERVE,
+    PEAK_STEPS,
+    TILE_CHAINS,
+    TILE_STEPS,
+    Probe,
+    bandwidth_probe,
+    peak_probe,
+)
+from int8tune.schedules.target import PROFILES, Target
+from int8tune.schedules.x86.registers import REGISTERS
 
 DOTS = r"\s(?:\{vex\}\s)?(vpdpbusd|vpmaddwd)\s"
 

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from schedules.adversarial import adversarial_operands
-from schedules.numerics import Numerics, Requantize
-from schedules.operands import Operands, quantize_multiplier
-from schedules.reference import reference
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
-from tuner.bench.peers.forms import same_padding
-from tuner.bench.peers.tflite_model import layer_model
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.numerics import Numerics, Requantize
+from int8tune.schedules.operands import Operands, quantize_multiplier
+from int8tune.schedules.reference import reference
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
+from int8tune.tuner.bench.peers.forms import same_padding
+from int8tune.tuner.bench.peers.tflite_model import layer_model
 
 pytest.importorskip("flatbuffers", reason="needs the extra `oracle`")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the extra `oracle`")

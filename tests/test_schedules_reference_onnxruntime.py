@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from schedules.adversarial import adversarial_operands
-from schedules.numerics import Numerics, Requantize
-from schedules.operands import Operands
-from schedules.reference import accumulate, reference
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
-from tuner.bench.peers.onnx_model import OUTPUT_FORM, QUANTIZED_INPUTS, layer_model, node_model
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.numerics import Numerics, Requantize
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.reference import accumulate, reference
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
+from int8tune.tuner.bench.peers.onnx_model import OUTPUT_FORM, QUANTIZED_INPUTS, layer_model, node_model
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `oracle`")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")

@@ -6,10 +6,10 @@ import pytest
 from layers import ODD, PLAIN
 from probes import any_target
 
-from schedules.errors import UnknownTargetError, UnknownTemplateError, WorkloadError
-from schedules.registry import TEMPLATES, template_for, template_named, templates_for
-from schedules.target import PROFILES, target_for
-from schedules.workload import parse_workload
+from int8tune.schedules.errors import UnknownTargetError, UnknownTemplateError, WorkloadError
+from int8tune.schedules.registry import TEMPLATES, template_for, template_named, templates_for
+from int8tune.schedules.target import PROFILES, target_for
+from int8tune.schedules.workload import parse_workload
 
 VNNI = PROFILES[0].needs
 
@@ -40,7 +40,7 @@ def test_every_layer_has_a_template_on_every_target(key: str, profile: str) -> N
 
 def test_where_no_template_takes_a_layer_each_one_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     special = tuple(template for template in TEMPLATES if template.name.startswith("x86."))
-    monkeypatch.setattr("schedules.registry.TEMPLATES", special)
+    monkeypatch.setattr("int8tune.schedules.registry.TEMPLATES", special)
     with pytest.raises(WorkloadError) as caught:
         template_for(parse_workload("dense-u8s8-1x8-o8-s32"), any_target("generic"))
     reasons = [

@@ -14,17 +14,17 @@ from probes import host_target
 from tvm.script import tirx as T
 from tvm.script.ir_builder import tirx as builder
 
-from schedules.adversarial import adversarial_operands
-from schedules.arguments import OWN_RATIO, RESIDUAL_RATIO, SHIFT, SUM_CONSTANT, kernel_inputs
-from schedules.epilogue import add_residual
-from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES, MAX_CONSTANT, MAX_SCALE, MIN_SCALE, Addend, Operands, quantize_addition
-from schedules.reference import reference
-from schedules.target import Target
-from schedules.workload import parse_workload
-from schedules.x86.conv import ConvX86
-from schedules.x86.residual import ResidualAddition
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.arguments import OWN_RATIO, RESIDUAL_RATIO, SHIFT, SUM_CONSTANT, kernel_inputs
+from int8tune.schedules.epilogue import add_residual
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import DTYPES, MAX_CONSTANT, MAX_SCALE, MIN_SCALE, Addend, Operands, quantize_addition
+from int8tune.schedules.reference import reference
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.schedules.x86.conv import ConvX86
+from int8tune.schedules.x86.residual import ResidualAddition
 
 # One of each width of registers: the instruction of the dot product makes no difference here.
 X86_PROFILES = ("x86-avx512vnni", "x86-avx2")
@@ -173,9 +173,11 @@ def test_other_float_arithmetic_is_caught(
     rule: str, key: str, generic: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if rule == "products rounded":
-        monkeypatch.setattr("schedules.epilogue._fused", lambda left, right, term: rounded_product(left, right) + term)
+        monkeypatch.setattr(
+            "int8tune.schedules.epilogue._fused", lambda left, right, term: rounded_product(left, right) + term
+        )
     else:
-        monkeypatch.setattr("schedules.generic.direct_compute.add_residual", own_output_first)
+        monkeypatch.setattr("int8tune.schedules.generic.direct_compute.add_residual", own_output_first)
     assert build(parse_workload(key), generic).wrong_cases() != []
 
 

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from schedules.numerics import RANGES
-from schedules.operands import MAX_SCALE, MIN_SCALE
-from schedules.reference import scale_binary32
-from schedules.scale_bounds import bounded_scales, bounds_scales
-from schedules.workload import Workload, parse_workload
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE
+from int8tune.schedules.reference import scale_binary32
+from int8tune.schedules.scale_bounds import bounded_scales, bounds_scales
+from int8tune.schedules.workload import Workload, parse_workload
 
 INT32_MIN, INT32_MAX = RANGES["s32"]
 BOUNDED = (

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from probes import any_target
 
-from schedules.errors import ConfigError
-from schedules.registry import templates_for
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
-from schedules.target import PROFILES
-from schedules.tiles import filled_lanes, nearest_tile, tile_sizes
-from schedules.workload import parse_workload
+from int8tune.schedules.errors import ConfigError
+from int8tune.schedules.registry import templates_for
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from int8tune.schedules.target import PROFILES
+from int8tune.schedules.tiles import filled_lanes, nearest_tile, tile_sizes
+from int8tune.schedules.workload import parse_workload
 
 lawful = settings(derandomize=True, deadline=None, max_examples=100)
 

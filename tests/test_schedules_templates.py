@@ -23,13 +23,13 @@ from layers import ODD, PLAIN, workloads
 from probes import any_target, host_target
 from thinned import one_in
 
-from schedules.errors import ConfigError
-from schedules.gpus import GPU_PROFILES
-from schedules.registry import TEMPLATES
-from schedules.space import Value
-from schedules.target import PROFILES, Target
-from schedules.template import Template
-from schedules.workload import DepthwiseConv2d, Workload, parse_workload
+from int8tune.schedules.errors import ConfigError
+from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.schedules.registry import TEMPLATES
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import PROFILES, Target
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import DepthwiseConv2d, Workload, parse_workload
 
 GOLDEN = Path(__file__).parent / "golden"
 few = settings(

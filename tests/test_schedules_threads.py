@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from probes import any_target
 
-from schedules.registry import template_for
-from schedules.workload import parse_workload
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.workload import parse_workload
 
 PROFILES = ("x86-amx", "x86-avx512vnni", "x86-avxvnni", "x86-avx2")
 SMALL = (

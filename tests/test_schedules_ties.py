@@ -33,10 +33,10 @@ from test_schedules_adversarial import (
     to_be_stored,
 )
 
-from schedules.adversarial import adversarial_operands
-from schedules.operands import Operands
-from schedules.reference import reference, requantize
-from schedules.workload import Workload, parse_workload
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.reference import reference, requantize
+from int8tune.schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]
 Way = Callable[[Workload, Operands], Array]

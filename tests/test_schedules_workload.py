@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layers import residuals
 
-from schedules.errors import WorkloadError
-from schedules.numerics import Numerics, Requantize, Residual
-from schedules.workload import (
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.numerics import Numerics, Requantize, Residual
+from int8tune.schedules.workload import (
     MAX_EXTENT,
     MAX_REDUCTION,
     Conv2d,

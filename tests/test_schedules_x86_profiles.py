@@ -16,10 +16,10 @@ from layers import workloads
 from probes import VECTOR_PROFILES, host_target
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics.x86_vectors import VECTORS, Avx2, call
-from schedules.space import Value
-from schedules.workload import parse_workload
-from schedules.x86.conv import ConvX86
+from int8tune.schedules.intrinsics.x86_vectors import VECTORS, Avx2, call
+from int8tune.schedules.space import Value
+from int8tune.schedules.workload import parse_workload
+from int8tune.schedules.x86.conv import ConvX86
 
 TEMPLATE = ConvX86()
 # Taps that fill dot products and taps that don't, in groups, too.

@@ -16,10 +16,10 @@ from probes import VECTOR_PROFILES, any_target, host_target
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics.x86_vectors import VECTORS, X86Vectors
-from schedules.workload import parse_workload
-from schedules.x86.conv import ConvX86
-from schedules.x86.registers import REGISTERS, TAPS, Registers
+from int8tune.schedules.intrinsics.x86_vectors import VECTORS, X86Vectors
+from int8tune.schedules.workload import parse_workload
+from int8tune.schedules.x86.conv import ConvX86
+from int8tune.schedules.x86.registers import REGISTERS, TAPS, Registers
 
 Array = npt.NDArray[Any]
 Emit = Callable[..., Any]

@@ -16,14 +16,14 @@ import pytest
 from probes import any_target
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from schedules.registry import template_for
-from schedules.space import Config, ConfigSpace, Knob, Value
-from schedules.workload import parse_workload
-from tuner.cost_model.base import CostModel, Sample
-from tuner.cost_model.features import FeatureEncoder, spans_of
-from tuner.cost_model.kriging import MOST_SAMPLES, KrigedCostModel, densest_first
-from tuner.cost_model.xgboost import XGBoostCostModel
-from tuner.errors import CostModelError
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Config, ConfigSpace, Knob, Value
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.cost_model.base import CostModel, Sample
+from int8tune.tuner.cost_model.features import FeatureEncoder, spans_of
+from int8tune.tuner.cost_model.kriging import MOST_SAMPLES, KrigedCostModel, densest_first
+from int8tune.tuner.cost_model.xgboost import XGBoostCostModel
+from int8tune.tuner.errors import CostModelError
 
 CONV = "conv2d-u8s8-1x28x28x192-k1x1x96-s1-p0-float.c-u8"
 

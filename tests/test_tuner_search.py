@@ -35,10 +35,10 @@ from search_landscapes import (
     trials_of,
 )
 
-from schedules.errors import ConfigError
-from schedules.space import ConfigSpace, Constraint, Knob, Value
-from tuner.errors import UnknownStrategyError
-from tuner.search.registry import strategy_names
+from int8tune.schedules.errors import ConfigError
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value
+from int8tune.tuner.errors import UnknownStrategyError
+from int8tune.tuner.search.registry import strategy_names
 
 
 class TestStrategyContract:

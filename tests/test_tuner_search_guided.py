@@ -26,12 +26,12 @@ from search_landscapes import (
     trials_of,
 )
 
-from schedules.space import ConfigSpace, Value
-from tuner.cost_model.base import Sample, Scorer
-from tuner.cost_model.xgboost import XGBoostCostModel
-from tuner.search.improvement import USUAL_ERROR, Error, error_of, expected_improvement, saved_share
-from tuner.search.pool import spread
-from tuner.search.xgboost import WARM_UP, WHOLE_GRID, ModelGuidedSearch
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.tuner.cost_model.base import Sample, Scorer
+from int8tune.tuner.cost_model.xgboost import XGBoostCostModel
+from int8tune.tuner.search.improvement import USUAL_ERROR, Error, error_of, expected_improvement, saved_share
+from int8tune.tuner.search.pool import spread
+from int8tune.tuner.search.xgboost import WARM_UP, WHOLE_GRID, ModelGuidedSearch
 
 
 class ListedScores:

@@ -14,9 +14,9 @@ from search_landscapes import (
     trials_of,
 )
 
-from schedules.space import Config, ConfigSpace
-from tuner.search.descent import STARTS
-from tuner.search.evolution import FOUNDERS
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.tuner.search.descent import STARTS
+from int8tune.tuner.search.evolution import FOUNDERS
 
 
 class TestDescent:

@@ -9,12 +9,12 @@ import pytest
 from probes import any_target
 from results_samples import campaign, estimated, ok
 
-from results.memory import MemoryStore
-from results.record import Candidate, Trial
-from schedules.registry import template_for
-from schedules.space import Config, ConfigSpace
-from schedules.workload import parse_workload
-from tuner.suggest import Source, suggest
+from int8tune.results.memory import MemoryStore
+from int8tune.results.record import Candidate, Trial
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.suggest import Source, suggest
 
 TARGET = any_target("x86-avx512vnni")
 OTHERS = ("conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8", "conv2d-u8s8-1x9x9x32-k1x1x64-s1-p0-float.c-u8")

@@ -15,13 +15,13 @@ import pytest
 from cli_program import LIMIT_S, int8tune, start
 from onnx_models import MODELS, quantized
 
-from tuner.errors import ResultsFolderError
-from tuner.work_folder import WORK_FOLDER, work_folder
+from int8tune.tuner.errors import ResultsFolderError
+from int8tune.tuner.work_folder import WORK_FOLDER, work_folder
 
 HOLDER = """
 import sys
 from pathlib import Path
-from tuner.work_folder import work_folder
+from int8tune.tuner.work_folder import work_folder
 with work_folder(Path(sys.argv[1]), "models") as folder:
     (folder / "model.so").write_text("whole")
     print(folder, flush=True)
@@ -31,7 +31,7 @@ with work_folder(Path(sys.argv[1]), "models") as folder:
 CROWD = """
 import sys
 from pathlib import Path
-from tuner.work_folder import work_folder
+from int8tune.tuner.work_folder import work_folder
 for number in range(100):
     with work_folder(Path(sys.argv[1]), "models") as folder:
         for name in ("a", "b"):

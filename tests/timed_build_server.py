@@ -4,9 +4,9 @@ import os
 
 from timed_template import TimedTemplate
 
-import schedules.registry
-from tuner.build.server import main
+import int8tune.schedules.registry
+from int8tune.tuner.build.server import main
 
 if __name__ == "__main__":
-    schedules.registry.TEMPLATES = (TimedTemplate(int(os.environ["INT8TUNE_TIMED_CONFIGS"])),)
+    int8tune.schedules.registry.TEMPLATES = (TimedTemplate(int(os.environ["INT8TUNE_TIMED_CONFIGS"])),)
     main()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from faulty_templates import kernel_with_fault
 
-from schedules.space import ConfigSpace, Knob, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Workload
+from int8tune.schedules.space import ConfigSpace, Knob, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Workload
 
 # Of the best config; the next one takes twice as long, each further one a little more. A process that sleeps wakes up
 # late where its core has other work, by a millisecond at times.

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from compiler.linker import find_linker
-from results.record import DeviceCheck, Outcome
-from rpc.board_connection import connect
-from rpc.board_way import Way
-from rpc.inventory import Board, TimingKind
-from rpc.request import Capabilities, Program, Request, Timing
-from rpc.ssh import AgentTransport
-from schedules.target import target_for
-from tuner.board_transports import AGENTS
-from tuner.build.pool import BuildPool
-from tuner.cores import measuring_and_build_cores
-from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignError
+from int8tune.compiler.linker import find_linker
+from int8tune.results.record import DeviceCheck, Outcome
+from int8tune.rpc.board_connection import connect
+from int8tune.rpc.board_way import Way
+from int8tune.rpc.inventory import Board, TimingKind
+from int8tune.rpc.request import Capabilities, Program, Request, Timing
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.target import target_for
+from int8tune.tuner.board_transports import AGENTS
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.device_check import build_probes, check_device, read_sizes
+from int8tune.tuner.errors import CampaignError
 
 _CANARY_LIMIT_S = 60.0
 _BRIEF = Timing(repeats=1, min_repeat_s=0.0001)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rpc.agent_bundle import default_cache
-from rpc.base import Transport
-from rpc.inventory import Board, TransportKind
-from rpc.local import LocalTransport
-from rpc.local_agent import agent_here
-from rpc.ssh import AgentTransport
-from rpc.tracker import TrackerTransport
-from rpc.tracker_files import make_files
-from tuner.cores import measuring_and_build_cores
-from tuner.errors import SpecError
+from int8tune.rpc.agent_bundle import default_cache
+from int8tune.rpc.base import Transport
+from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.local_agent import agent_here
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.tracker import TrackerTransport
+from int8tune.rpc.tracker_files import make_files
+from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.errors import SpecError
 
 
 def local_cores(board: Board) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tuner.errors import TooManyThreadsError
+from int8tune.tuner.errors import TooManyThreadsError
 
 
 def measuring_and_build_cores(threads: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from results.record import DeviceCheck, Outcome
-from results.stats import median, spread
-from rpc.base import Transport
-from rpc.local import LocalTransport
-from rpc.request import Capabilities, Program, Request, Timing
-from schedules.target import Target, target_for
-from tuner.build.base import Pool
-from tuner.build.job import Built, Job
-from tuner.build.pool import BuildPool
-from tuner.errors import CampaignError
-from tuner.folders import require_room
+from int8tune.results.record import DeviceCheck, Outcome
+from int8tune.results.stats import median, spread
+from int8tune.rpc.base import Transport
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Capabilities, Program, Request, Timing
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.build.base import Pool
+from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.errors import CampaignError
+from int8tune.tuner.folders import require_room
 
 BUILD_LIMIT_S = 60.0
 RUN_LIMIT_S = 30.0

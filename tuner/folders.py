@@ -7,9 +7,9 @@ import shutil
 import weakref
 from pathlib import Path
 
-from results.atomic import sync_folder
-from results.held import hold
-from tuner.errors import NoRoomError, ResultsFolderError
+from int8tune.results.atomic import sync_folder
+from int8tune.results.held import hold
+from int8tune.tuner.errors import NoRoomError, ResultsFolderError
 
 STORE_FILE = "records.db"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rpc.capabilities import cpu_features
-from schedules.gpus import GPU_PROFILES
-from schedules.target import PROFILES, Target, gpu_target, target_for
+from int8tune.rpc.capabilities import cpu_features
+from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.schedules.target import PROFILES, Target, gpu_target, target_for
 
 # LLVM's name of the CPU takes a second to find out; no template reads it.
 LLVM_CPU = "native"

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from results.base import Store
-from results.best import best_schedules, write_best_log
-from results.own_files import require_own
-from results.progress import search_progress
-from results.record import Campaign
-from results.report.html import write_html
-from results.store import SqliteStore
-from results.summary import CampaignSummary, summarize
-from schedules.errors import WorkloadError
-from schedules.workload import parse_workload
-from tuner.errors import UnknownCampaignError
-from tuner.folders import STORE_FILE
+from int8tune.results.base import Store
+from int8tune.results.best import best_schedules, write_best_log
+from int8tune.results.own_files import require_own
+from int8tune.results.progress import search_progress
+from int8tune.results.record import Campaign
+from int8tune.results.report.html import write_html
+from int8tune.results.store import SqliteStore
+from int8tune.results.summary import CampaignSummary, summarize
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.errors import UnknownCampaignError
+from int8tune.tuner.folders import STORE_FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from enum import StrEnum
 
 import numpy as np
 
-from compiler.best_log import schedule_faults
-from results.base import Store
-from results.best import best_schedules
-from results.record import CacheMode, Candidate, Trial, cache_mode
-from schedules.registry import template_for
-from schedules.space import Config, ConfigSpace
-from schedules.target import Target
-from schedules.workload import Workload
-from tuner.cost_model.experience import experience_of
-from tuner.cost_model.features import FeatureEncoder
-from tuner.cost_model.prior import Prior, learn_prior
+from int8tune.compiler.best_log import schedule_faults
+from int8tune.results.base import Store
+from int8tune.results.best import best_schedules
+from int8tune.results.record import CacheMode, Candidate, Trial, cache_mode
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.cost_model.experience import experience_of
+from int8tune.tuner.cost_model.features import FeatureEncoder
+from int8tune.tuner.cost_model.prior import Prior, learn_prior
 
 # Factor by which a config must be expected to beat the default: the model errs by as much as that.
 WORTH_LEAVING_THE_DEFAULT = 1.15

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpc.request import Case
-from schedules.adversarial import adversarial_operands
-from schedules.arguments import kernel_inputs
-from schedules.operands import Addend, Operands
-from schedules.reference import reference
-from schedules.template import Kernel
-from schedules.workload import Workload
+from int8tune.rpc.request import Case
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.operands import Addend, Operands
+from int8tune.schedules.reference import reference
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.workload import Workload
 
 SUITE_NAME = "adversarial-5"
 SUITE_SEED = 0

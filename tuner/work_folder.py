@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from results.held import Held, hold_own
-from results.own_files import make_own_folder
-from rpc.errors import RpcError
-from tuner.errors import ResultsFolderError, TunerError
-from tuner.folders import HeldFolder
+from int8tune.results.held import Held, hold_own
+from int8tune.results.own_files import make_own_folder
+from int8tune.rpc.errors import RpcError
+from int8tune.tuner.errors import ResultsFolderError, TunerError
+from int8tune.tuner.folders import HeldFolder
 
 WORK_FOLDER = ".work"
 _OWNER = ".owner"

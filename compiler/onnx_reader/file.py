@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.graph import ElementType
-from compiler.onnx_reader.nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
-from compiler.onnx_reader.qlinear import float_nodes
-from compiler.onnx_reader.shapes import forms_of
-from compiler.onnx_reader.tensors import Array, array_of, constant_of
+from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.qlinear import float_nodes
+from int8tune.compiler.onnx_reader.shapes import forms_of
+from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
 
 # QuantizeLinear is as old as 10; 28 is the newest that onnx 1.23 knows.
 OLDEST_OPSET, NEWEST_OPSET = 10, 28

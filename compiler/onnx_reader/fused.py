@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Quantization
-from compiler.onnx_reader.file import OnnxFile
-from compiler.onnx_reader.nodes import Node, node_fault, quoted
-from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations, same
-from schedules.numerics import RANGES
+from int8tune.compiler.graph import Quantization
+from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault, quoted
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations, same
+from int8tune.schedules.numerics import RANGES
 
 ACTIVATIONS = ("Relu", "Clip")
 

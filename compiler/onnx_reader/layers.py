@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler.errors import ModelError
-from compiler.graph import Kind, Quantization
-from compiler.onnx_reader.file import OnnxFile
-from compiler.onnx_reader.nodes import Node, node_fault
-from compiler.onnx_reader.quantization import Constant
-from compiler.padding import same_padding
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Kind, Quantization
+from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault
+from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.padding import same_padding
 
 KERNELS = ("Conv", "Gemm", "MatMul")
 MAX_NUMBER = 1 << 20

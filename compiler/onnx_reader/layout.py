@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.file_layout import FROM_FILE, TO_FILE
-from compiler.graph import Kind, Operator, Value
+from int8tune.compiler.file_layout import FROM_FILE, TO_FILE
+from int8tune.compiler.graph import Kind, Operator, Value
 
 IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
 # These have operators for values of any layout on both sides.

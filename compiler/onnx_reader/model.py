@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from compiler.graph import Graph, Kind, Operator, Quantization, Value
-from compiler.onnx_reader.file import OnnxFile, load
-from compiler.onnx_reader.fused import Ending, Fusion
-from compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
-from compiler.onnx_reader.layout import with_images_moved
-from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
-from compiler.onnx_reader.others import READ, Found, Step, kind_of
-from compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
-from compiler.onnx_reader.tensors import TYPES
-from compiler.onnx_reader.values import GraphValues
-from compiler.operators import checked
-from compiler.operators.base import BYTES, byte_fault, is_same_quantization
-from compiler.operators.float_tables import requantized
-from compiler.unused import without_unused
+from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.onnx_reader.file import OnnxFile, load
+from int8tune.compiler.onnx_reader.fused import Ending, Fusion
+from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
+from int8tune.compiler.onnx_reader.layout import with_images_moved
+from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.others import READ, Found, Step, kind_of
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
+from int8tune.compiler.onnx_reader.tensors import TYPES
+from int8tune.compiler.onnx_reader.values import GraphValues
+from int8tune.compiler.operators import checked
+from int8tune.compiler.operators.base import BYTES, byte_fault, is_same_quantization
+from int8tune.compiler.operators.float_tables import requantized
+from int8tune.compiler.unused import without_unused
 
 SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
 # Where input and output have different scales, these can be moved behind the requantization.

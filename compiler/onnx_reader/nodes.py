@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.errors import ModelError
-from compiler.strict_json import clipped
-from results.text import printable
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import printable
 
 MICROSOFT = "com.microsoft"
 MAX_NAMES_OF_A_CYCLE = 4

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from compiler.graph import Kind, Value
-from compiler.onnx_reader.file import OnnxFile
-from compiler.onnx_reader.layers import MAX_NUMBER, padding_of, pair_of
-from compiler.onnx_reader.nodes import Node
-from compiler.onnx_reader.quantization import Constant
-from compiler.onnx_reader.resizes import resize_attributes
-from compiler.operators.base import FloatArray
-from compiler.operators.float_tables import mapped
-from compiler.operators.float_tables import quantized as stored_of
-from compiler.operators.functions import FUNCTIONS, clipped_to
+from int8tune.compiler.graph import Kind, Value
+from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.layers import MAX_NUMBER, padding_of, pair_of
+from int8tune.compiler.onnx_reader.nodes import Node
+from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.onnx_reader.resizes import resize_attributes
+from int8tune.compiler.operators.base import FloatArray
+from int8tune.compiler.operators.float_tables import mapped
+from int8tune.compiler.operators.float_tables import quantized as stored_of
+from int8tune.compiler.operators.functions import FUNCTIONS, clipped_to
 
 # The axis of a Softmax is one of several from this version on; before, it is all behind it, too.
 OPSET_OF_ONE_AXIS = 13

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.onnx_reader.nodes import Node, node_fault
-from compiler.onnx_reader.tensors import Array
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault
+from int8tune.compiler.onnx_reader.tensors import Array
 
 # By operator: what it computes; where each quantized input begins, its scale and zero point behind it; where the
 # scale and zero point of the output are; where the bias is, whose scale is that of the sums.

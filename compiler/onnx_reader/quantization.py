@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from compiler.graph import Quantization
-from compiler.onnx_reader.file import OnnxFile
-from compiler.onnx_reader.nodes import Node, node_fault, quoted
-from compiler.onnx_reader.tensors import TYPES, Array
+from int8tune.compiler.graph import Quantization
+from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault, quoted
+from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
 INTEGERS = ("u8", "s8", "s16", "s32")
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"

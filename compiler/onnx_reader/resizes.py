@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from compiler.onnx_reader.file import OnnxFile
-from compiler.onnx_reader.layers import MAX_NUMBER
-from compiler.onnx_reader.nodes import Node
-from compiler.onnx_reader.quantization import Constant
-from compiler.operators.base import FloatArray, LongArray
-from compiler.operators.quantize import half_away
-from compiler.operators.resize import nearest_positions
+from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.layers import MAX_NUMBER
+from int8tune.compiler.onnx_reader.nodes import Node
+from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.operators.base import FloatArray, LongArray
+from int8tune.compiler.operators.quantize import half_away
+from int8tune.compiler.operators.resize import nearest_positions
 
 # Resize has had coordinate modes since this version; before, it was asymmetric.
 OPSET_OF_MODES = 11

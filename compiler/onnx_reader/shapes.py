@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler.graph import ElementType
-from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
-from compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
+from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 
 MAX_VALUES, MAX_AXES = 1 << 31, 8
 # Inference reads no longer constant, such as the new shape of a Reshape.

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.errors import ModelError
-from compiler.graph import ElementType
-from compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 
 Array = npt.NDArray[Any]
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import numpy as np
 
-from compiler.graph import Value
-from compiler.onnx_reader.file import OnnxFile
-from compiler.onnx_reader.quantization import Constant, Quantizations
-from compiler.onnx_reader.tensors import TYPES
+from int8tune.compiler.graph import Value
+from int8tune.compiler.onnx_reader.file import OnnxFile
+from int8tune.compiler.onnx_reader.quantization import Constant, Quantizations
+from int8tune.compiler.onnx_reader.tensors import TYPES
 
 
 class GraphValues:

@@ -7,14 +7,14 @@ from typing import cast
 import numpy as np
 from tvm import te
 
-from compiler.graph import Graph, Operator
-from compiler.layer_operands import addition_operands
-from compiler.operator_kernels.kernel import OperatorKernel, argument, constant, function_of, values_of
-from compiler.operators.base import zero_point_of
-from schedules.arguments import OUTPUT_ZERO_POINT, SUM_LOWEST, addition_params, params_length
-from schedules.epilogue import add_residual
-from schedules.numerics import DataType, Numerics, OutputType, Requantize, Residual
-from schedules.target import Target
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.layer_operands import addition_operands
+from int8tune.compiler.operator_kernels.kernel import OperatorKernel, argument, constant, function_of, values_of
+from int8tune.compiler.operators.base import zero_point_of
+from int8tune.schedules.arguments import OUTPUT_ZERO_POINT, SUM_LOWEST, addition_params, params_length
+from int8tune.schedules.epilogue import add_residual
+from int8tune.schedules.numerics import DataType, Numerics, OutputType, Requantize, Residual
+from int8tune.schedules.target import Target
 
 
 def add(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

@@ -10,12 +10,12 @@ import numpy as np
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import TYPES, OperatorKernel, values_of
-from compiler.operator_kernels.tables import computed_entries
-from compiler.operators.concat import concat_constants
-from schedules.numerics import RANGES
-from schedules.target import Target
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, values_of
+from int8tune.compiler.operator_kernels.tables import computed_entries
+from int8tune.compiler.operators.concat import concat_constants
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.target import Target
 
 
 def concat(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

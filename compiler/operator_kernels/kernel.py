@@ -11,11 +11,11 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 
-from compiler.graph import DTYPES, Graph, Operator, Value
-from compiler.operators.quantize import MOST_STEPS
-from compiler.program import Array
-from schedules.numerics import RANGES
-from schedules.target import Target
+from int8tune.compiler.graph import DTYPES, Graph, Operator, Value
+from int8tune.compiler.operators.quantize import MOST_STEPS
+from int8tune.compiler.program import Array
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.target import Target
 
 TYPES = {name: np.dtype(dtype).name for name, dtype in DTYPES.items()}
 """TVM's names of a graph's element types."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tvm import te
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import OperatorKernel, argument, constant, function_of, values_of
-from compiler.operator_kernels.tables import computed_entries
-from compiler.program import Array
-from schedules.numerics import RANGES
-from schedules.target import Target
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import OperatorKernel, argument, constant, function_of, values_of
+from int8tune.compiler.operator_kernels.tables import computed_entries
+from int8tune.compiler.program import Array
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.target import Target
 
 
 def lookup(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

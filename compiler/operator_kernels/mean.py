@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import (
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
     bounded,
@@ -16,10 +16,10 @@ from compiler.operator_kernels.kernel import (
     stored,
     values_of,
 )
-from compiler.operators.base import zero_point_of
-from compiler.operators.mean import mean_constants
-from schedules.epilogue import scale_fixed_point
-from schedules.target import Target
+from int8tune.compiler.operators.base import zero_point_of
+from int8tune.compiler.operators.mean import mean_constants
+from int8tune.schedules.epilogue import scale_fixed_point
+from int8tune.schedules.target import Target
 
 
 def mean(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

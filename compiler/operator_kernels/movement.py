@@ -6,9 +6,9 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, function_of, values_of
-from schedules.target import Target
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, function_of, values_of
+from int8tune.schedules.target import Target
 
 
 def transpose(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator, Value
-from compiler.operator_kernels.kernel import (
+from int8tune.compiler.graph import Graph, Operator, Value
+from int8tune.compiler.operator_kernels.kernel import (
     TYPES,
     OperatorKernel,
     argument,
@@ -22,10 +22,10 @@ from compiler.operator_kernels.kernel import (
     stored,
     values_of,
 )
-from compiler.operators.base import scale_of, zero_point_of
-from compiler.operators.pool import average_constants
-from schedules.numerics import RANGES
-from schedules.target import Target
+from int8tune.compiler.operators.base import scale_of, zero_point_of
+from int8tune.compiler.operators.pool import average_constants
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.target import Target
 
 # Larger windows are loops.
 MOST_TAPS = 64

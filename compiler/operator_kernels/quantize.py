@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import (
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
     bounded,
@@ -17,8 +17,8 @@ from compiler.operator_kernels.kernel import (
     stored,
     values_of,
 )
-from compiler.operators.base import scale_of, zero_point_of
-from schedules.target import Target
+from int8tune.compiler.operators.base import scale_of, zero_point_of
+from int8tune.schedules.target import Target
 
 
 def quantize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

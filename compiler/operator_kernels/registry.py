@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from compiler.graph import Kind
-from compiler.operator_kernels.addition import add
-from compiler.operator_kernels.concat import concat
-from compiler.operator_kernels.kernel import Writer
-from compiler.operator_kernels.lookup import lookup
-from compiler.operator_kernels.mean import mean
-from compiler.operator_kernels.movement import cut, pad, transpose
-from compiler.operator_kernels.multiply import multiply
-from compiler.operator_kernels.pool import average_pool, max_pool
-from compiler.operator_kernels.quantize import dequantize, quantize
-from compiler.operator_kernels.resize import resize
-from compiler.operator_kernels.softmax import softmax
+from int8tune.compiler.graph import Kind
+from int8tune.compiler.operator_kernels.addition import add
+from int8tune.compiler.operator_kernels.concat import concat
+from int8tune.compiler.operator_kernels.kernel import Writer
+from int8tune.compiler.operator_kernels.lookup import lookup
+from int8tune.compiler.operator_kernels.mean import mean
+from int8tune.compiler.operator_kernels.movement import cut, pad, transpose
+from int8tune.compiler.operator_kernels.multiply import multiply
+from int8tune.compiler.operator_kernels.pool import average_pool, max_pool
+from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
+from int8tune.compiler.operator_kernels.resize import resize
+from int8tune.compiler.operator_kernels.softmax import softmax
 
 KERNELS: dict[Kind, Writer] = {
     Kind.ADD: add,

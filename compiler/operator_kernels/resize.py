@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import (
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
     bounded,
@@ -19,10 +19,10 @@ from compiler.operator_kernels.kernel import (
     stored,
     values_of,
 )
-from compiler.operators.base import scale_of, zero_point_of
-from compiler.operators.resize import UNIT_BITS, resize_constants
-from compiler.program import Array
-from schedules.target import Target
+from int8tune.compiler.operators.base import scale_of, zero_point_of
+from int8tune.compiler.operators.resize import UNIT_BITS, resize_constants
+from int8tune.compiler.program import Array
+from int8tune.schedules.target import Target
 
 
 def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:

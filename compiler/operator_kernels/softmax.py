@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.graph import Graph, Operator
-from compiler.operator_kernels.kernel import (
+from int8tune.compiler.graph import Graph, Operator
+from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
     constant,
@@ -17,11 +17,18 @@ from compiler.operator_kernels.kernel import (
     stored,
     values_of,
 )
-from compiler.operators.base import scale_of, zero_point_of
-from compiler.operators.fixed_softmax import GUESS, GUESS_SLOPE, INT32, REFINEMENTS, SUM_BITS, fixed_exponentials
-from compiler.operators.softmax import softmax_constants
-from compiler.program import Array
-from schedules.target import Target
+from int8tune.compiler.operators.base import scale_of, zero_point_of
+from int8tune.compiler.operators.fixed_softmax import (
+    GUESS,
+    GUESS_SLOPE,
+    INT32,
+    REFINEMENTS,
+    SUM_BITS,
+    fixed_exponentials,
+)
+from int8tune.compiler.operators.softmax import softmax_constants
+from int8tune.compiler.program import Array
+from int8tune.schedules.target import Target
 
 Row = tuple[Any, ...]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from compiler.graph import Value
-from compiler.operator_kernels.kernel import TYPES, nearest_even
-from compiler.operators.base import LongArray, every_stored, scale_of, zero_point_of
-from compiler.operators.quantize import MOST_STEPS
-from compiler.program import Array
+from int8tune.compiler.graph import Value
+from int8tune.compiler.operator_kernels.kernel import TYPES, nearest_even
+from int8tune.compiler.operators.base import LongArray, every_stored, scale_of, zero_point_of
+from int8tune.compiler.operators.quantize import MOST_STEPS
+from int8tune.compiler.program import Array
 
 # Tried beside the exact addend of a linear table, in units of this: ties of rounding are to be met.
 ADDEND_UNIT = 2.0**-20

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.graph import Kind, Operator, Value
-from compiler.operators import (
+from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.operators import (
     addition,
     concat,
     layer,
@@ -23,7 +23,7 @@ from compiler.operators import (
     resize,
     softmax,
 )
-from compiler.operators.base import Family
+from int8tune.compiler.operators.base import Family
 
 FAMILIES: dict[Kind, Family] = {
     Kind.CONV2D: layer,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.layer_operands import addition_operands
-from compiler.operators.base import Array, byte_fault, shape_fault, stored, zero_point_of
-from schedules.errors import OperandError
-from schedules.operands import MAX_SCALE, MIN_SCALE
-from schedules.reference import add_binary32, add_fixed_point
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.layer_operands import addition_operands
+from int8tune.compiler.operators.base import Array, byte_fault, shape_fault, stored, zero_point_of
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE
+from int8tune.schedules.reference import add_binary32, add_fixed_point
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from compiler.graph import Operator, Value
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES
+from int8tune.compiler.graph import Operator, Value
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import DTYPES
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]

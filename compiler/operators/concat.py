@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.operators.base import (
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operators.base import (
     Array,
     byte_fault,
     every_stored,
@@ -21,9 +21,9 @@ from compiler.operators.base import (
     stored,
     zero_point_of,
 )
-from compiler.operators.float_tables import requantized
-from compiler.operators.quantize import half_away
-from schedules.numerics import RANGES
+from int8tune.compiler.operators.float_tables import requantized
+from int8tune.compiler.operators.quantize import half_away
+from int8tune.schedules.numerics import RANGES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

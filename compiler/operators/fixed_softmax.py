@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.operators.base import LongArray
-from schedules.operands import IntArray
+from int8tune.compiler.operators.base import LongArray
+from int8tune.schedules.operands import IntArray
 
 # Bits before the point: of the distance from the largest value, and of the sum of exponentials.
 DISTANCE_BITS, SUM_BITS = 5, 12

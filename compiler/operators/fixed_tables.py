@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import Value
-from compiler.operators.base import (
+from int8tune.compiler.graph import Value
+from int8tune.compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,
@@ -21,10 +21,10 @@ from compiler.operators.base import (
     scale_of,
     zero_point_of,
 )
-from compiler.operators.quantize import half_away
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES, quantize_multiplier
-from schedules.reference import scale_fixed_point
+from int8tune.compiler.operators.quantize import half_away
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import DTYPES, quantize_multiplier
+from int8tune.schedules.reference import scale_fixed_point
 
 INT16 = np.iinfo(np.int16)
 

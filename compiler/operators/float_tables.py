@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import Value
-from compiler.operators.base import Array, FloatArray, dequantized, every_stored, scale_of, zero_point_of
-from compiler.operators.quantize import quantized_float
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES
+from int8tune.compiler.graph import Value
+from int8tune.compiler.operators.base import Array, FloatArray, dequantized, every_stored, scale_of, zero_point_of
+from int8tune.compiler.operators.quantize import quantized_float
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import DTYPES
 
 
 def requantized(data: Value, output: Value) -> Array:

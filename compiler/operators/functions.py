@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.operators.base import FloatArray
+from int8tune.compiler.operators.base import FloatArray
 
 ZERO, ONE = np.float32(0), np.float32(1)
 SIXTH = np.float32(1 / 6)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.graph import Graph, Operator, Value
-from compiler.layer_operands import layer_operands
-from compiler.operators.base import Array
-from compiler.quantized_layers import quantized_layers
-from schedules.reference import reference as layer_reference
+from int8tune.compiler.graph import Graph, Operator, Value
+from int8tune.compiler.layer_operands import layer_operands
+from int8tune.compiler.operators.base import Array
+from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.schedules.reference import reference as layer_reference
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:  # noqa: ARG001

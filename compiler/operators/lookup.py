@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.operators.base import Array, byte_fault, shape_fault
-from schedules.numerics import RANGES
-from schedules.operands import DTYPES
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operators.base import Array, byte_fault, shape_fault
+from int8tune.schedules.numerics import RANGES
+from int8tune.schedules.operands import DTYPES
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:

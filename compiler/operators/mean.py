@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
-from schedules.errors import OperandError
-from schedules.operands import MAX_SCALE, MIN_SCALE, quantize_multiplier
-from schedules.reference import scale_binary32, scale_fixed_point
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE, quantize_multiplier
+from int8tune.schedules.reference import scale_binary32, scale_fixed_point
 
 # The sum of so many 8-bit values fits 32 bits.
 MOST_VALUES = 1 << 23

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.graph import Kind, Operator, Value
-from compiler.operators.base import Array, shape_fault
-from schedules.numerics import RANGES
+from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.operators.base import Array, shape_fault
+from int8tune.schedules.numerics import RANGES
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
-from compiler.operators.quantize import half_even
-from schedules.errors import OperandError
-from schedules.operands import quantize_multiplier
-from schedules.reference import scale_fixed_point
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from int8tune.compiler.operators.quantize import half_even
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.operands import quantize_multiplier
+from int8tune.schedules.reference import scale_fixed_point
 
 
 @dataclass(frozen=True, slots=True, eq=False)

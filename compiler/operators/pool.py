@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Kind, Operator, Value
-from compiler.operators.base import (
+from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,
@@ -25,8 +25,8 @@ from compiler.operators.base import (
     stored,
     zero_point_of,
 )
-from compiler.operators.quantize import half_even
-from schedules.numerics import RANGES
+from int8tune.compiler.operators.quantize import half_even
+from int8tune.schedules.numerics import RANGES
 
 # Of a window, whose border is as wide in the worst case.
 MOST_EXTENT = 1 << 12

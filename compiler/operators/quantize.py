@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.graph import Kind, Operator, Value
-from compiler.operators.base import (
+from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,

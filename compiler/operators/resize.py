@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.operators.base import (
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,
@@ -23,7 +23,7 @@ from compiler.operators.base import (
     stored,
     zero_point_of,
 )
-from compiler.operators.quantize import half_away, quantized_float
+from int8tune.compiler.operators.quantize import half_away, quantized_float
 
 # TFLite's bilinear resize of s8 images counts in 1024th of a pixel.
 UNIT_BITS = 10

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Operator, Value
-from compiler.operators.base import (
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,
@@ -25,9 +25,15 @@ from compiler.operators.base import (
     stored,
     zero_point_of,
 )
-from compiler.operators.fixed_softmax import MOST_VALUES, fixed_exponentials, fixed_shares, is_in_range, reciprocals
-from compiler.operators.quantize import half_even
-from schedules.numerics import RANGES
+from int8tune.compiler.operators.fixed_softmax import (
+    MOST_VALUES,
+    fixed_exponentials,
+    fixed_shares,
+    is_in_range,
+    reciprocals,
+)
+from int8tune.compiler.operators.quantize import half_even
+from int8tune.schedules.numerics import RANGES
 
 # What ONNX Runtime keeps below the largest binary32 number, in powers of e.
 RESERVE = 5

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.bench import BenchRow, BenchSummary, BenchVerdict, ClassRow, Library, PeerTime, gpu_rate
-from results.record import Outcome
-from results.report.format import MISSING, factor, giga, interval, microseconds, percent, tera
-from results.stats import median
+from int8tune.results.bench import BenchRow, BenchSummary, BenchVerdict, ClassRow, Library, PeerTime, gpu_rate
+from int8tune.results.record import Outcome
+from int8tune.results.report.format import MISSING, factor, giga, interval, microseconds, percent, tera
+from int8tune.results.stats import median
 
 MEANING = {
     BenchVerdict.FASTER: "the whole interval is above 1, and the ratio by 1 % at least",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results.stats import Speedup
+from int8tune.results.stats import Speedup
 
 MISSING = "-"
 

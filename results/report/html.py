@@ -10,11 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from results.atomic import write_atomic
-from results.progress import Progress
-from results.report import format
-from results.report.words import meanings
-from results.summary import CampaignSummary, TimedSchedule
+from int8tune.results.atomic import write_atomic
+from int8tune.results.progress import Progress
+from int8tune.results.report import format
+from int8tune.results.report.words import meanings
+from int8tune.results.summary import CampaignSummary, TimedSchedule
 
 # View box of the small curves in the overview of the searches.
 CURVE_WIDTH = 100.0
@@ -24,7 +24,7 @@ CURVE_HEIGHT = 28.0
 def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
     """The page; equal input gives equal text."""
     environment = Environment(
-        loader=PackageLoader("results", "report"),
+        loader=PackageLoader("int8tune.results", "report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.bench import BenchRow, BenchVerdict
-from results.record import Entrant, Outcome
-from results.report import bench
-from results.report.format import MISSING, factor, giga, interval, microseconds
-from results.search import Effort, Leg, SearchSummary
-from results.stats import median
+from int8tune.results.bench import BenchRow, BenchVerdict
+from int8tune.results.record import Entrant, Outcome
+from int8tune.results.report import bench
+from int8tune.results.report.format import MISSING, factor, giga, interval, microseconds
+from int8tune.results.search import Effort, Leg, SearchSummary
+from int8tune.results.stats import median
 
 MEANING = bench.MEANING | {BenchVerdict.ALONE: "the other search has no exact kernel of this layer"}
 EXACT = {Outcome.OK: "exact", Outcome.WRONG_ANSWER: "wrong", Outcome.REJECTED: "refused"}

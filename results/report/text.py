@@ -7,10 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from results.record import CacheMode, Outcome, Trial
-from results.report.format import MISSING, factor, giga, interval, kilocycles, microseconds, milliseconds, percent
-from results.report.words import meanings
-from results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
+from int8tune.results.record import CacheMode, Outcome, Trial
+from int8tune.results.report.format import (
+    MISSING,
+    factor,
+    giga,
+    interval,
+    kilocycles,
+    microseconds,
+    milliseconds,
+    percent,
+)
+from int8tune.results.report.words import meanings
+from int8tune.results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
 
 # A table is as wide as this, or, where there is less room, as `NARROW` is.
 WIDEST = 100

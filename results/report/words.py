@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from results.summary import CampaignSummary, Verdict
+from int8tune.results.summary import CampaignSummary, Verdict
 
 MEANING = {
     Verdict.FASTER: "a challenger beat the default in duels: its whole interval is above 1",

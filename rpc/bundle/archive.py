@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.bundle.manifest import LONGEST_BYTES, MANIFEST, Manifest, id_of, manifest_from_json
-from rpc.errors import BundleError
+from int8tune.rpc.bundle.manifest import LONGEST_BYTES, MANIFEST, Manifest, id_of, manifest_from_json
+from int8tune.rpc.errors import BundleError
 
 AGENT_FOLDER = "agent"
 FILES_FOLDER = "files"

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import int8tune
+
 # The second one is a process of its own: no import says that it is needed.
-ROOTS = ("rpc.bundle.command", "rpc.board_server")
-PACKAGES = ("results", "rpc")
+ROOTS = ("int8tune.rpc.bundle.command", "int8tune.rpc.board_server")
+PACKAGES = ("int8tune.results", "int8tune.rpc")
 """What may be carried: neither needs TVM to be imported."""
 
-_TOP = Path(__file__).resolve().parents[2]
+_TOP = Path(int8tune.__file__).parents[1]
 _MAIN = Path(__file__).with_name("main.py")
 
 
@@ -30,7 +32,7 @@ def carried_modules() -> frozenset[str]:
         if module in found or not (_TOP / _file_of(module)).is_file():
             continue
         found.add(module)
-        left += [name for name in imported_by(module) if name.partition(".")[0] in PACKAGES]
+        left += [name for name in imported_by(module) if name.startswith(PACKAGES)]
         left += [module.rpartition(".")[0]] if "." in module else []
     return frozenset(found)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
-from results.text import printable
-from rpc.bundle.archive import open_bundle
-from rpc.bundle.runner import Settings, Summary, run_bundle
-from rpc.errors import (
+from int8tune.results.text import printable
+from int8tune.rpc.bundle.archive import open_bundle
+from int8tune.rpc.bundle.runner import Settings, Summary, run_bundle
+from int8tune.rpc.errors import (
     BundleError,
     BundleResultsError,
     DeviceLostError,
@@ -26,9 +26,9 @@ from rpc.errors import (
     RpcError,
     WrongDeviceError,
 )
-from rpc.farm.driver import RULES
-from rpc.inventory import CANARY_TOLERANCES
-from rpc.standard_streams import make_usable
+from int8tune.rpc.farm.driver import RULES
+from int8tune.rpc.inventory import CANARY_TOLERANCES
+from int8tune.rpc.standard_streams import make_usable
 
 Value = TypeVar("Value")
 

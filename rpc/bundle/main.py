@@ -12,7 +12,7 @@ def start() -> object:
     try:
         from pathlib import Path
 
-        from rpc.bundle.command import main
+        from int8tune.rpc.bundle.command import main
     except Exception as error:  # a module that was damaged fails in any way
         return f"error: the bundle is damaged: {sys.argv[0]}: {type(error).__name__}"
     return main(Path(sys.argv[0]), sys.argv[1:])

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results.bounded_json import parse_json
-from rpc.errors import BundleError, ProtocolError
-from rpc.fields import Fields, Reader, integer, line, many, table, text
-from rpc.inventory import ARCHITECTURES
-from rpc.protocol import program_from_json, request_from_json, request_to_json
-from rpc.request import Case, Program, Request
-from rpc.runtime_files import names_of
+from int8tune.results.bounded_json import parse_json
+from int8tune.rpc.errors import BundleError, ProtocolError
+from int8tune.rpc.fields import Fields, Reader, integer, line, many, table, text
+from int8tune.rpc.inventory import ARCHITECTURES
+from int8tune.rpc.protocol import program_from_json, request_from_json, request_to_json
+from int8tune.rpc.request import Case, Program, Request
+from int8tune.rpc.runtime_files import names_of
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from results.atomic import replacement
-from rpc.agent_bundle import Bundle as AgentBundle
-from rpc.bundle.archive import AGENT_FOLDER, FILES_FOLDER
-from rpc.bundle.carried import carried_code
-from rpc.bundle.manifest import KINDS, MANIFEST, File, Manifest, id_of, manifest_to_json
-from rpc.request import Case, Program, Request
+from int8tune.results.atomic import replacement
+from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.bundle.archive import AGENT_FOLDER, FILES_FOLDER
+from int8tune.rpc.bundle.carried import carried_code
+from int8tune.rpc.bundle.manifest import KINDS, MANIFEST, File, Manifest, id_of, manifest_to_json
+from int8tune.rpc.request import Case, Program, Request
 
 _FIRST_LINE = b"#!/usr/bin/env python3\n"
 # The oldest moment that a zip archive can name: it is no secret when a file was made, but it would make others of it.

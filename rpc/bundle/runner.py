@@ -15,20 +15,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from results.own_files import require_own_folder
-from rpc.bundle.archive import AGENT_FOLDER, Bundle, extract
-from rpc.bundle.manifest import Item, located, located_request
-from rpc.bundle.results_file import ResultsFile
-from rpc.errors import WrongDeviceError
-from rpc.farm.driver import CANARY_LIMIT_S, CANARY_TIMING, LIMITS, RULES, FarmDriver
-from rpc.farm.events import Open
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Board as FarmBoard
-from rpc.farm.values import Campaign, State, Trial
-from rpc.inventory import FIRST_GPU, GPU_MEMORY_BYTES, Board, Limits, TimingKind, TransportKind
-from rpc.local_agent import write_launcher
-from rpc.request import Capabilities, Request
-from rpc.ssh import AgentTransport
+from int8tune.results.own_files import require_own_folder
+from int8tune.rpc.bundle.archive import AGENT_FOLDER, Bundle, extract
+from int8tune.rpc.bundle.manifest import Item, located, located_request
+from int8tune.rpc.bundle.results_file import ResultsFile
+from int8tune.rpc.errors import WrongDeviceError
+from int8tune.rpc.farm.driver import CANARY_LIMIT_S, CANARY_TIMING, LIMITS, RULES, FarmDriver
+from int8tune.rpc.farm.events import Open
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.values import Board as FarmBoard
+from int8tune.rpc.farm.values import Campaign, State, Trial
+from int8tune.rpc.inventory import FIRST_GPU, GPU_MEMORY_BYTES, Board, Limits, TimingKind, TransportKind
+from int8tune.rpc.local_agent import write_launcher
+from int8tune.rpc.request import Capabilities, Request
+from int8tune.rpc.ssh import AgentTransport
 
 CANARY_EVERY = 20
 """What a killed run had measured since its last canary is measured again."""

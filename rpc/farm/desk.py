@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from rpc.farm.entries import Entry, Issued, Turned
-from rpc.farm.events import Cancel, Check, Command, Decision, Start
-from rpc.farm.ledger import Ledger
-from rpc.farm.queues import Queues
-from rpc.farm.values import Board, Phase, Rules, State, Trial
-from rpc.farm.waits import Wait, Waits
+from int8tune.rpc.farm.entries import Entry, Issued, Turned
+from int8tune.rpc.farm.events import Cancel, Check, Command, Decision, Start
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.queues import Queues
+from int8tune.rpc.farm.values import Board, Phase, Rules, State, Trial
+from int8tune.rpc.farm.waits import Wait, Waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from results.record import Outcome
-from rpc.base import Transport
-from rpc.errors import DeviceStartError, RpcError, SilentError
-from rpc.farm.desk import Status
-from rpc.farm.entries import Concluded, Entry, Returned
-from rpc.farm.events import (
+from int8tune.results.record import Outcome
+from int8tune.rpc.base import Transport
+from int8tune.rpc.errors import DeviceStartError, RpcError, SilentError
+from int8tune.rpc.farm.desk import Status
+from int8tune.rpc.farm.entries import Concluded, Entry, Returned
+from int8tune.rpc.farm.events import (
     Answered,
     CanaryAnswered,
     Cancel,
@@ -31,9 +31,9 @@ from rpc.farm.events import (
     Submit,
     Tick,
 )
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.values import Limits, Phase, Rules, Trial, Verdict
-from rpc.request import Reply, Request, Timing
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.values import Limits, Phase, Rules, Trial, Verdict
+from int8tune.rpc.request import Reply, Request, Timing
 
 CANARY_TIMING = Timing(repeats=5, min_repeat_s=0.002)
 CANARY_LIMIT_S = 10.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from results.typed_json import from_json
-from rpc.farm.values import Campaign, State, Trial, Verdict
+from int8tune.results.typed_json import from_json
+from int8tune.rpc.farm.values import Campaign, State, Trial, Verdict
 
 
 @dataclass(frozen=True, slots=True)

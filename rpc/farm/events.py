@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rpc.farm.entries import Entry
-from rpc.farm.values import Campaign, Phase, Trial, Verdict
+from int8tune.rpc.farm.entries import Entry
+from int8tune.rpc.farm.values import Campaign, Phase, Trial, Verdict
 
 
 @dataclass(frozen=True, slots=True)

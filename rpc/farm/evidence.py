@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rpc.farm.desk import BoardRun, Desk
-from rpc.farm.entries import Blamed, Cleared, Concluded, Returned, Voided
-from rpc.farm.ledger import Answer, Dossier
-from rpc.farm.values import Trial, Verdict
-from rpc.farm.waits import Wait
+from int8tune.rpc.farm.desk import BoardRun, Desk
+from int8tune.rpc.farm.entries import Blamed, Cleared, Concluded, Returned, Voided
+from int8tune.rpc.farm.ledger import Answer, Dossier
+from int8tune.rpc.farm.values import Trial, Verdict
+from int8tune.rpc.farm.waits import Wait
 
 # Candidates whose times outs a board may have had before the next one is asked about elsewhere, too.
 _FORGIVEN_TIMEOUTS = 1

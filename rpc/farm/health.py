@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from rpc.farm.desk import BoardRun, CanaryRun, Desk
-from rpc.farm.entries import Booted, Calibrated
-from rpc.farm.events import CanaryAnswered, PowerCycle
-from rpc.farm.evidence import Evidence
-from rpc.farm.values import Phase, State
-from rpc.farm.waits import Wait
+from int8tune.rpc.farm.desk import BoardRun, CanaryRun, Desk
+from int8tune.rpc.farm.entries import Booted, Calibrated
+from int8tune.rpc.farm.events import CanaryAnswered, PowerCycle
+from int8tune.rpc.farm.evidence import Evidence
+from int8tune.rpc.farm.values import Phase, State
+from int8tune.rpc.farm.waits import Wait
 
 # What delays are spread by, so that boards that went off together don't come back together.
 _SPREAD = 0.1

@@ -8,15 +8,15 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from results.atomic import sync_folder
-from results.bounded_json import parse_json
-from results.own_files import open_own
-from rpc.errors import JournalError, ProtocolError
-from rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
-from rpc.fields import Fields, anything, integer, many
-from rpc.fields import text as any_text
-from rpc.protocol import reply_from_json, reply_to_json
-from rpc.request import Reply
+from int8tune.results.atomic import sync_folder
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.own_files import open_own
+from int8tune.rpc.errors import JournalError, ProtocolError
+from int8tune.rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
+from int8tune.rpc.fields import Fields, anything, integer, many
+from int8tune.rpc.fields import text as any_text
+from int8tune.rpc.protocol import reply_from_json, reply_to_json
+from int8tune.rpc.request import Reply
 
 LARGEST_BYTES = 1 << 30
 _LONGEST_LINE = 1 << 24

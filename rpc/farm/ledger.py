@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from rpc.farm.entries import (
+from int8tune.rpc.farm.entries import (
     Began,
     Blamed,
     Booted,
@@ -23,7 +23,7 @@ from rpc.farm.entries import (
     Turned,
     Voided,
 )
-from rpc.farm.values import State, Trial, Verdict
+from int8tune.rpc.farm.values import State, Trial, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rpc.farm.values import Board, Trial
+from int8tune.rpc.farm.values import Board, Trial
 
 # However high its priority, a campaign gets at most so many times what one of priority 1 gets beside it, and however
 # low, at least one part in so many.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rpc.farm.desk import BoardRun, Desk, Lease, Status
-from rpc.farm.entries import Closed, Opened, ProgramBuilt, Submitted
-from rpc.farm.events import (
+from int8tune.rpc.farm.desk import BoardRun, Desk, Lease, Status
+from int8tune.rpc.farm.entries import Closed, Opened, ProgramBuilt, Submitted
+from int8tune.rpc.farm.events import (
     Answered,
     Built,
     CanaryAnswered,
@@ -21,11 +21,11 @@ from rpc.farm.events import (
     Submit,
     Tick,
 )
-from rpc.farm.evidence import Evidence
-from rpc.farm.health import Health
-from rpc.farm.ledger import Ledger
-from rpc.farm.values import ANSWERS, Board, Phase, Rules, State, Trial, Verdict
-from rpc.farm.waits import Key, Wait
+from int8tune.rpc.farm.evidence import Evidence
+from int8tune.rpc.farm.health import Health
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.values import ANSWERS, Board, Phase, Rules, State, Trial, Verdict
+from int8tune.rpc.farm.waits import Key, Wait
 
 
 class Scheduler:

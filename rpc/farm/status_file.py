@@ -14,14 +14,14 @@ import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from results.atomic import replacement
-from results.bounded_json import parse_json
-from results.own_files import make_own_folder
-from results.text import printable
-from rpc.errors import ProtocolError, StatusFileError
-from rpc.farm.values import State
-from rpc.fields import Fields, integer, line, number, optional
-from rpc.processes import started_ticks
+from int8tune.results.atomic import replacement
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.own_files import make_own_folder
+from int8tune.results.text import printable
+from int8tune.rpc.errors import ProtocolError, StatusFileError
+from int8tune.rpc.farm.values import State
+from int8tune.rpc.fields import Fields, integer, line, number, optional
+from int8tune.rpc.processes import started_ticks
 
 FORMAT = 1
 LONGEST_S = 1e6

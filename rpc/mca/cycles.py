@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from rpc.errors import EstimateError
-from rpc.mca.disassembly import FEATURES
-from rpc.mca.tools import run_tool
+from int8tune.rpc.errors import EstimateError
+from int8tune.rpc.mca.disassembly import FEATURES
+from int8tune.rpc.mca.tools import run_tool
 
 TRIPLE = "aarch64-linux-gnu"
 _REGION = re.compile(r"^\[\d+\] Code Region - (\S+)$", re.MULTILINE)

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.errors import EstimateError
-from rpc.mca.tools import run_tool
+from int8tune.rpc.errors import EstimateError
+from int8tune.rpc.mca.tools import run_tool
 
 # A kernel has some thousand instructions.
 MAX_INSTRUCTIONS = 200_000

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.errors import EstimateError
-from rpc.mca.cycles import cycles_of
-from rpc.mca.disassembly import UNKNOWN, Code, disassemble
-from rpc.mca.tools import llvm_version, tool
-from rpc.mca.walk import OUTSIDE, Block, Walk, walk
+from int8tune.rpc.errors import EstimateError
+from int8tune.rpc.mca.cycles import cycles_of
+from int8tune.rpc.mca.disassembly import UNKNOWN, Code, disassemble
+from int8tune.rpc.mca.tools import llvm_version, tool
+from int8tune.rpc.mca.walk import OUTSIDE, Block, Walk, walk
 
 ENTRY_SYMBOL = "__tvm_ffi_main"
 # Turns of a loop of one block that llvm-mca sees, to tell what a further one takes.

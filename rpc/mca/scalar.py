@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from rpc.mca.state import ADDRESS_STEP, State, to_signed
+from int8tune.rpc.mca.state import ADDRESS_STEP, State, to_signed
 
 MASK = (1 << 64) - 1
 SP, ZERO = 31, 32

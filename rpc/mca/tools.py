@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from rpc.errors import EstimateError
+from int8tune.rpc.errors import EstimateError
 
 # The oldest version whose models of in-order cores were tried.
 OLDEST_LLVM = 14

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rpc.errors import EstimateError
-from rpc.mca.disassembly import Code, Instruction
-from rpc.mca.scalar import MASK, SP, Effect, effect_of, register_of, split_operands
-from rpc.mca.state import State, to_signed
+from int8tune.rpc.errors import EstimateError
+from int8tune.rpc.mca.disassembly import Code, Instruction
+from int8tune.rpc.mca.scalar import MASK, SP, Effect, effect_of, register_of, split_operands
+from int8tune.rpc.mca.state import State, to_signed
 
 MAX_BLOCKS = 3_000_000
 STACK = 1 << 62

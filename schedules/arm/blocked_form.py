@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.tiled_image import TiledImage
-from schedules.arm.tiling import HALF_BYTES, HEADER_BYTES, LANES, REGISTER_BYTES, split_weights, tiled_channels
-from schedules.image import Image
+from int8tune.schedules.arm.tiled_image import TiledImage
+from int8tune.schedules.arm.tiling import HALF_BYTES, HEADER_BYTES, LANES, REGISTER_BYTES, split_weights, tiled_channels
+from int8tune.schedules.image import Image
 
 # Channels of a block, each a byte of a register.
 BLOCK = REGISTER_BYTES

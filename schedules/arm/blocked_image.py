@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import PAD_VALUE
-from schedules.arm.blocked_form import BLOCK, BlockedForm
-from schedules.written.rows import flip_signs, load_bytes, pieces, repeat, share, store_vector
-from schedules.written.signature import Arguments
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.arm.blocked_form import BLOCK, BlockedForm
+from int8tune.schedules.written.rows import flip_signs, load_bytes, pieces, repeat, share, store_vector
+from int8tune.schedules.written.signature import Arguments
 
 # Columns and blocks that are copied together.
 COLUMNS_TOGETHER, MOST_BLOCKS = 4, 4

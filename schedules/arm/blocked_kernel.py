@@ -9,24 +9,24 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.blocked_form import MOST_TOGETHER, PARTS, BlockedForm
-from schedules.arm.blocked_image import BlockedImage
-from schedules.arm.blocked_products import BlockedProducts, BlockedStep
-from schedules.arm.epilogue import Epilogue
-from schedules.arm.tile_loops import emit_tiles
-from schedules.arm.tiling import HEADER_BYTES, LANES
-from schedules.intrinsics import arm_vectors as arm
-from schedules.intrinsics.arm_loads import (
+from int8tune.schedules.arm.blocked_form import MOST_TOGETHER, PARTS, BlockedForm
+from int8tune.schedules.arm.blocked_image import BlockedImage
+from int8tune.schedules.arm.blocked_products import BlockedProducts, BlockedStep
+from int8tune.schedules.arm.epilogue import Epilogue
+from int8tune.schedules.arm.tile_loops import emit_tiles
+from int8tune.schedules.arm.tiling import HEADER_BYTES, LANES
+from int8tune.schedules.intrinsics import arm_vectors as arm
+from int8tune.schedules.intrinsics.arm_loads import (
     address_of,
     import_loads,
     load_registers,
     moved,
     store_registers,
 )
-from schedules.workload import Conv2d, Dense
-from schedules.written.accumulators import ON_STACK, Accumulators
-from schedules.written.rows import repeat
-from schedules.written.signature import Arguments, declare_arguments
+from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.accumulators import ON_STACK, Accumulators
+from int8tune.schedules.written.rows import repeat
+from int8tune.schedules.written.signature import Arguments, declare_arguments
 
 # Addresses that are computed together, where sums begin with zero and where they don't; by trial, too.
 MOST_ADDRESSES = (20, 16)

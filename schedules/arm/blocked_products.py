@@ -15,12 +15,12 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.blocked_form import MOST_TOGETHER
-from schedules.arm.pipeline import STAGE_DISTANCE, Values
-from schedules.arm.tiling import REGISTER_BYTES
-from schedules.intrinsics import arm_vectors as arm
-from schedules.intrinsics.arm_loads import load_registers, moved
-from schedules.written.accumulators import ON_STACK, Accumulators
+from int8tune.schedules.arm.blocked_form import MOST_TOGETHER
+from int8tune.schedules.arm.pipeline import STAGE_DISTANCE, Values
+from int8tune.schedules.arm.tiling import REGISTER_BYTES
+from int8tune.schedules.intrinsics import arm_vectors as arm
+from int8tune.schedules.intrinsics.arm_loads import load_registers, moved
+from int8tune.schedules.written.accumulators import ON_STACK, Accumulators
 
 # How many sums ahead of their use operands are loaded.
 DATA_AHEAD, WEIGHTS_AHEAD = 5, 2

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.arm.blocked_form import BlockedForm
-from schedules.arm.conv_form import conv_form
-from schedules.arm.conv_space import conv_space
-from schedules.image import image_of
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Conv2d, Dense, Workload
+from int8tune.schedules.arm.blocked_form import BlockedForm
+from int8tune.schedules.arm.conv_form import conv_form
+from int8tune.schedules.arm.conv_space import conv_space
+from int8tune.schedules.image import image_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Conv2d, Dense, Workload
 
 # The profiles, and whether they have dot products.
 PROFILES = {"arm-neon": False, "arm-dotprod": True}
@@ -37,8 +37,8 @@ class ConvArm:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
-        from schedules.arm.blocked_kernel import write_blocked
-        from schedules.arm.conv_kernel import write_conv
+        from int8tune.schedules.arm.blocked_kernel import write_blocked
+        from int8tune.schedules.arm.conv_kernel import write_conv
 
         self.space(workload, target).check(config)
         form = conv_form(image_of(workload), config, target.threads)

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.blocked_form import BlockedForm
-from schedules.arm.tiled_image import TiledImage
-from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
-from schedules.image import Image
-from schedules.space import Value
+from int8tune.schedules.arm.blocked_form import BlockedForm
+from int8tune.schedules.arm.tiled_image import TiledImage
+from int8tune.schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Value
 
 # Taps of a channel that are read together, and how many such words are a step of the reduction.
 WORDS = {"c2": (4, 2), "wide": (8, 1), "dot": (4, 4)}

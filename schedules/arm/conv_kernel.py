@@ -8,16 +8,16 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.conv_form import ConvForm
-from schedules.arm.epilogue import Epilogue
-from schedules.arm.image import read_image
-from schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
-from schedules.arm.tile_loops import emit_parts, emit_tiles
-from schedules.arm.tiling import LANES
-from schedules.workload import Conv2d, Dense
-from schedules.written.accumulators import Accumulators
-from schedules.written.rows import repeat
-from schedules.written.signature import declare_arguments
+from int8tune.schedules.arm.conv_form import ConvForm
+from int8tune.schedules.arm.epilogue import Epilogue
+from int8tune.schedules.arm.image import read_image
+from int8tune.schedules.arm.products import DotProducts, PairedProducts, Step, WideProducts
+from int8tune.schedules.arm.tile_loops import emit_parts, emit_tiles
+from int8tune.schedules.arm.tiling import LANES
+from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.rows import repeat
+from int8tune.schedules.written.signature import declare_arguments
 
 
 def write_conv(workload: Conv2d | Dense, form: ConvForm) -> Any:

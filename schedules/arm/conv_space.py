@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedules.arm.blocked_form import MOST_COLUMNS, BlockedForm
-from schedules.arm.conv_form import ConvForm, conv_form
-from schedules.arm.tiling import LANES, REGISTER_BYTES
-from schedules.image import Image
-from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
-from schedules.tiles import tile_sizes
+from int8tune.schedules.arm.blocked_form import MOST_COLUMNS, BlockedForm
+from int8tune.schedules.arm.conv_form import ConvForm, conv_form
+from int8tune.schedules.arm.tiling import LANES, REGISTER_BYTES
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.tiles import tile_sizes
 
 MAX_TILE_COLUMNS = 8
 TILE_CHANNELS = (4, 8, 12, 16, 20, 24, 32)

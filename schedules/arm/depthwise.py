@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.arm.conv import PROFILES
-from schedules.arm.depthwise_form import depthwise_form
-from schedules.arm.depthwise_space import depthwise_space
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import DepthwiseConv2d, Workload
+from int8tune.schedules.arm.conv import PROFILES
+from int8tune.schedules.arm.depthwise_form import depthwise_form
+from int8tune.schedules.arm.depthwise_space import depthwise_space
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import DepthwiseConv2d, Workload
 
 
 class DepthwiseArm:
@@ -35,7 +35,7 @@ class DepthwiseArm:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
-        from schedules.arm.depthwise_kernel import write_depthwise
+        from int8tune.schedules.arm.depthwise_kernel import write_depthwise
 
         self.space(workload, target).check(config)
         form = depthwise_form(workload, config, target.threads)

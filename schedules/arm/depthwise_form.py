@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
-from schedules.image import Image
-from schedules.space import Value
-from schedules.tiles import largest_share
-from schedules.workload import DepthwiseConv2d
+from int8tune.schedules.arm.tiling import HEADER_BYTES, LANES, split_weights, tiled_channels, with_headers
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Value
+from int8tune.schedules.tiles import largest_share
+from int8tune.schedules.workload import DepthwiseConv2d
 
 # Multiplications of a tile that are written one after the other; of more of them, the kernel's rows are a loop.
 MAX_UNROLLED = 320

@@ -9,16 +9,16 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.depthwise_form import DepthwiseForm
-from schedules.arm.epilogue import Epilogue
-from schedules.arm.image import read_image
-from schedules.arm.pipeline import Values, pipeline
-from schedules.arm.tile_loops import emit_parts, emit_tiles
-from schedules.arm.tiling import HALF_BYTES, LANES
-from schedules.intrinsics import arm_vectors as arm
-from schedules.written.accumulators import Accumulators
-from schedules.written.rows import load_bytes, repeat
-from schedules.written.signature import declare_arguments
+from int8tune.schedules.arm.depthwise_form import DepthwiseForm
+from int8tune.schedules.arm.epilogue import Epilogue
+from int8tune.schedules.arm.image import read_image
+from int8tune.schedules.arm.pipeline import Values, pipeline
+from int8tune.schedules.arm.tile_loops import emit_parts, emit_tiles
+from int8tune.schedules.arm.tiling import HALF_BYTES, LANES
+from int8tune.schedules.intrinsics import arm_vectors as arm
+from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.rows import load_bytes, repeat
+from int8tune.schedules.written.signature import declare_arguments
 
 # How many sums ahead of its use an operand is loaded.
 LOAD_DISTANCE = 2

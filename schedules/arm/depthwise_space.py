@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.arm.depthwise_form import DepthwiseForm, depthwise_form
-from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
-from schedules.tiles import tile_sizes
-from schedules.workload import DepthwiseConv2d
+from int8tune.schedules.arm.depthwise_form import DepthwiseForm, depthwise_form
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.tiles import tile_sizes
+from int8tune.schedules.workload import DepthwiseConv2d
 
 MAX_TILE_COLUMNS = 8
 TILE_CHANNELS = (8, 16)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import (
+from int8tune.schedules.arguments import (
     EXCEPTION_OFFSET_ROW,
     EXCEPTION_ROW,
     HIGHEST,
@@ -30,13 +30,13 @@ from schedules.arguments import (
     SUM_LOWEST,
     SUM_ZERO_POINT,
 )
-from schedules.arm.pipeline import staggered
-from schedules.epilogue import DTYPES, SIGN_BIT
-from schedules.intrinsics import arm_vectors as arm
-from schedules.numerics import Numerics
-from schedules.operands import ADDITION_SHIFT
-from schedules.written.rows import pieces, store_vector
-from schedules.written.signature import Arguments
+from int8tune.schedules.arm.pipeline import staggered
+from int8tune.schedules.epilogue import DTYPES, SIGN_BIT
+from int8tune.schedules.intrinsics import arm_vectors as arm
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.operands import ADDITION_SHIFT
+from int8tune.schedules.written.rows import pieces, store_vector
+from int8tune.schedules.written.signature import Arguments
 
 # Registers of sums that become one of bytes; how many stages such groups are behind each other where
 # they overlap, and where they don't.

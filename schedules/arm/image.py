@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedules.image import Image
-from schedules.written.image import ReadImage, copied_image, image_in_place
-from schedules.written.signature import Arguments
+from int8tune.schedules.image import Image
+from int8tune.schedules.written.image import ReadImage, copied_image, image_in_place
+from int8tune.schedules.written.signature import Arguments
 
 
 def read_image(

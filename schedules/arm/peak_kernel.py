@@ -7,10 +7,10 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.tiling import LANES, REGISTER_BYTES
-from schedules.intrinsics import arm_vectors as arm
-from schedules.written.accumulators import Accumulators
-from schedules.written.rows import share
+from int8tune.schedules.arm.tiling import LANES, REGISTER_BYTES
+from int8tune.schedules.intrinsics import arm_vectors as arm
+from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.rows import share
 
 # Registers of sums; a few more hold weights and products.
 PEAK_CHAINS = 20

@@ -9,13 +9,13 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.conv_form import ConvForm
-from schedules.arm.pipeline import Values, pipeline
-from schedules.arm.tiling import HALF_BYTES, LANES, REGISTER_BYTES
-from schedules.intrinsics import arm_vectors as arm
-from schedules.written.accumulators import Accumulators
-from schedules.written.image import ReadImage
-from schedules.written.rows import load_bytes
+from int8tune.schedules.arm.conv_form import ConvForm
+from int8tune.schedules.arm.pipeline import Values, pipeline
+from int8tune.schedules.arm.tiling import HALF_BYTES, LANES, REGISTER_BYTES
+from int8tune.schedules.intrinsics import arm_vectors as arm
+from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.image import ReadImage
+from int8tune.schedules.written.rows import load_bytes
 
 # How many sums ahead of its use each kind of operand is made.
 DISTANCES = {"loaded": 6, "doubled": 4, "weights": 2, "data": 2}

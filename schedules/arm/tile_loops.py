@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arm.tiling import HEADER_BYTES
-from schedules.written.rows import repeat, share
+from int8tune.schedules.arm.tiling import HEADER_BYTES
+from int8tune.schedules.written.rows import repeat, share
 
 
 class TileWriter(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from schedules.image import Image
-from schedules.tiles import largest_share
+from int8tune.schedules.image import Image
+from int8tune.schedules.tiles import largest_share
 
 
 class TiledImage:

@@ -6,9 +6,9 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.cuda.gemm_form import CHUNK_BYTES, WORD_BYTES, GemmForm, swizzled
-from schedules.intrinsics.cuda import Instructions
-from schedules.written.rows import divided
+from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, WORD_BYTES, GemmForm, swizzled
+from int8tune.schedules.intrinsics.cuda import Instructions
+from int8tune.schedules.written.rows import divided
 
 # Of rows that do not exist: so far outside the image that no tap is inside.
 NOWHERE = -(1 << 24)

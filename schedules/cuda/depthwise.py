@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.cuda.depthwise_form import depthwise_form
-from schedules.cuda.depthwise_space import depthwise_space
-from schedules.gpus import GPU_PROFILES
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import DepthwiseConv2d, Workload
+from int8tune.schedules.cuda.depthwise_form import depthwise_form
+from int8tune.schedules.cuda.depthwise_space import depthwise_space
+from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import DepthwiseConv2d, Workload
 
 
 class DepthwiseCuda:
@@ -35,7 +35,7 @@ class DepthwiseCuda:
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
         assert target.gpu is not None
-        from schedules.cuda.depthwise_kernel import write_depthwise
+        from int8tune.schedules.cuda.depthwise_kernel import write_depthwise
 
         self.space(workload, target).check(config)
         form = depthwise_form(workload, config)

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.border import BorderClasses, axis_classes, taps_of_both
-from schedules.space import Value
-from schedules.workload import DepthwiseConv2d
+from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
+from int8tune.schedules.space import Value
+from int8tune.schedules.workload import DepthwiseConv2d
 
 CHANNELS = 4
 WORD_ROWS = 4

@@ -9,16 +9,16 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.cuda.border import class_at
-from schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
-from schedules.cuda.epilogue import Epilogue
-from schedules.cuda.launch import grid, threads_of
-from schedules.gpus import Gpu
-from schedules.intrinsics.cuda import Instructions, transposed
-from schedules.workload import DepthwiseConv2d
-from schedules.written.rows import divided
-from schedules.written.signature import declare_arguments
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
+from int8tune.schedules.cuda.border import class_at
+from int8tune.schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
+from int8tune.schedules.cuda.epilogue import Epilogue
+from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.gpus import Gpu
+from int8tune.schedules.intrinsics.cuda import Instructions, transposed
+from int8tune.schedules.workload import DepthwiseConv2d
+from int8tune.schedules.written.rows import divided
+from int8tune.schedules.written.signature import declare_arguments
 
 
 def write_depthwise(workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> Any:

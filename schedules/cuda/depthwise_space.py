@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from schedules.cuda.depthwise_form import CHANNELS, DepthwiseForm, depthwise_form
-from schedules.gpus import MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP, Gpu
-from schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
-from schedules.tiles import tile_sizes
-from schedules.workload import DepthwiseConv2d
+from int8tune.schedules.cuda.depthwise_form import CHANNELS, DepthwiseForm, depthwise_form
+from int8tune.schedules.gpus import MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP, Gpu
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.tiles import tile_sizes
+from int8tune.schedules.workload import DepthwiseConv2d
 
 TILE_ROWS, MOST_COLUMNS = (1, 2, 4), 8
 THREADS = (64, 128, 256)

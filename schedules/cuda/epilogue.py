@@ -8,11 +8,11 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.epilogue import DTYPES, add_residual, requantize
-from schedules.intrinsics.cuda import fused
-from schedules.numerics import Numerics
-from schedules.written.rows import store_vector
-from schedules.written.signature import Arguments
+from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
+from int8tune.schedules.intrinsics.cuda import fused
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.written.rows import store_vector
+from int8tune.schedules.written.signature import Arguments
 
 MOST_WORDS = 4  # that a thread loads at once
 

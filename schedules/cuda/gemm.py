@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from schedules.cuda.gemm_form import gemm_form
-from schedules.cuda.gemm_space import gemm_space
-from schedules.gpus import GPU_PROFILES
-from schedules.image import image_of
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Conv2d, Dense, Workload
+from int8tune.schedules.cuda.gemm_form import gemm_form
+from int8tune.schedules.cuda.gemm_space import gemm_space
+from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.schedules.image import image_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Conv2d, Dense, Workload
 
 # Of the smallest matrix of weights: with fewer channels than that most products would be of nothing.
 MATRIX_COLUMNS = 8
@@ -41,7 +41,7 @@ class _Gemm:
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
         assert target.gpu is not None
-        from schedules.cuda.gemm_kernel import write_gemm
+        from int8tune.schedules.cuda.gemm_kernel import write_gemm
 
         self.space(workload, target).check(config)
         form = gemm_form(image_of(workload), self.products, config)

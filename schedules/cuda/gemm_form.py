@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.border import BorderClasses, axis_classes, taps_of_both
-from schedules.gpus import WARP
-from schedules.image import Image
-from schedules.space import Value
+from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
+from int8tune.schedules.gpus import WARP
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Value
 
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WORD_BYTES = 4

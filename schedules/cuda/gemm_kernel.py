@@ -8,18 +8,18 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.cuda.border import class_at
-from schedules.cuda.copies import ImageCopies, WeightCopies
-from schedules.cuda.epilogue import Epilogue
-from schedules.cuda.gemm_form import GemmForm
-from schedules.cuda.launch import grid, threads_of
-from schedules.cuda.products import products_of
-from schedules.gpus import Gpu
-from schedules.intrinsics.cuda import Instructions
-from schedules.workload import Conv2d, Dense
-from schedules.written.rows import divided, store_vector
-from schedules.written.signature import declare_arguments
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
+from int8tune.schedules.cuda.border import class_at
+from int8tune.schedules.cuda.copies import ImageCopies, WeightCopies
+from int8tune.schedules.cuda.epilogue import Epilogue
+from int8tune.schedules.cuda.gemm_form import GemmForm
+from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.products import products_of
+from int8tune.schedules.gpus import Gpu
+from int8tune.schedules.intrinsics.cuda import Instructions
+from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.rows import divided, store_vector
+from int8tune.schedules.written.signature import declare_arguments
 
 # Of the kernel that adds the sums of splits: its threads, and the channels of each.
 ADDING_THREADS, ADDED_CHANNELS = 128, 4

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from schedules.cuda.gemm_form import GROUP_ROWS, WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
-from schedules.gpus import (
+from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
+from int8tune.schedules.gpus import (
     MOST_BLOCKS_BESIDE,
     MOST_REGISTERS,
     MOST_THREADS,
@@ -15,8 +15,8 @@ from schedules.gpus import (
     WARP,
     Gpu,
 )
-from schedules.image import Image
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 
 _SIZES = (16, 32, 64, 128, 256)
 BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 256)}

@@ -8,9 +8,9 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.cuda.launch import grid, threads_of
-from schedules.gpus import GROUP, WARP, Gpu
-from schedules.intrinsics.cuda import Instructions
+from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.gpus import GROUP, WARP, Gpu
+from int8tune.schedules.intrinsics.cuda import Instructions
 
 # Sums of a lane that one product of matrices adds to, and its words of weights.
 SUMS, WEIGHTS = 4, 2

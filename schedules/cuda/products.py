@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.cuda.gemm_form import (
+from int8tune.schedules.cuda.gemm_form import (
     CHUNK_BYTES,
     GROUP_ROWS,
     WARP_CHANNELS,
@@ -15,9 +15,9 @@ from schedules.cuda.gemm_form import (
     GemmForm,
     swizzled,
 )
-from schedules.gpus import GROUP, WARP
-from schedules.intrinsics.cuda import Instructions
-from schedules.written.rows import divided
+from int8tune.schedules.gpus import GROUP, WARP
+from int8tune.schedules.intrinsics.cuda import Instructions
+from int8tune.schedules.written.rows import divided
 
 # Four bytes of one: the sum of four data values is their product with it.
 ONES = 0x01010101

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm.s_tir import Schedule
 
-from schedules.generic.image_copy import COPY_BYTES, ImageCopy
+from int8tune.schedules.generic.image_copy import COPY_BYTES, ImageCopy
 
 
 def schedule_copy(sch: Schedule, copy: ImageCopy, threads: int) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedules.generic.depthwise_form import DepthwiseForm, depthwise_kernel, depthwise_space
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.tiles import filled_lanes
-from schedules.workload import DepthwiseConv2d, Workload
+from int8tune.schedules.generic.depthwise_form import DepthwiseForm, depthwise_kernel, depthwise_space
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.tiles import filled_lanes
+from int8tune.schedules.workload import DepthwiseConv2d, Workload
 
 
 class DepthwiseGeneric:
@@ -33,7 +33,7 @@ class DepthwiseGeneric:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
-        from schedules.generic.depthwise_schedule import schedule_depthwise
+        from int8tune.schedules.generic.depthwise_schedule import schedule_depthwise
 
         self.space(workload, target).check(config)
         form = _form(workload, filled_lanes(target.vector_lanes, workload.out_channels), config)

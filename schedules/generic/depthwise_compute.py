@@ -9,10 +9,10 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.arguments import WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
-from schedules.epilogue import DTYPES, add_residual, requantize
-from schedules.generic.depthwise_form import DepthwiseForm
-from schedules.generic.direct_compute import image_copy, residual_type, tile_start, with_arguments_of
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
+from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
+from int8tune.schedules.generic.depthwise_form import DepthwiseForm
+from int8tune.schedules.generic.direct_compute import image_copy, residual_type, tile_start, with_arguments_of
 
 
 def depthwise_conv(form: DepthwiseForm) -> Any:

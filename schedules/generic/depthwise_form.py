@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.generic.image_copy import ImageCopy
-from schedules.layout import PlainLayout
-from schedules.space import ConfigSpace, Constraint, Knob, Value
-from schedules.template import Kernel
-from schedules.tiles import nearest_tile, tile_sizes
-from schedules.workload import DepthwiseConv2d
+from int8tune.schedules.generic.image_copy import ImageCopy
+from int8tune.schedules.layout import PlainLayout
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.tiles import nearest_tile, tile_sizes
+from int8tune.schedules.workload import DepthwiseConv2d
 
 MAX_TILE_COLUMNS = 16
 MAX_TILE_BLOCKS = 4

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from schedules.generic.copy_schedule import schedule_copy
-from schedules.generic.depthwise_compute import depthwise_conv
-from schedules.generic.depthwise_form import DepthwiseForm
-from schedules.space import Value
+from int8tune.schedules.generic.copy_schedule import schedule_copy
+from int8tune.schedules.generic.depthwise_compute import depthwise_conv
+from int8tune.schedules.generic.depthwise_form import DepthwiseForm
+from int8tune.schedules.space import Value
 
 
 def schedule_depthwise(form: DepthwiseForm, config: Mapping[str, Value], threads: int) -> Any:

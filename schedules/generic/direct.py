@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedules.generic.direct_form import direct_form, direct_kernel, direct_space
-from schedules.image import image_of
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.tiles import filled_lanes
-from schedules.workload import Conv2d, Dense, Workload
+from int8tune.schedules.generic.direct_form import direct_form, direct_kernel, direct_space
+from int8tune.schedules.image import image_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.tiles import filled_lanes
+from int8tune.schedules.workload import Conv2d, Dense, Workload
 
 
 class DirectGeneric:
@@ -32,7 +32,7 @@ class DirectGeneric:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
-        from schedules.generic.direct_schedule import schedule_direct
+        from int8tune.schedules.generic.direct_schedule import schedule_direct
 
         self.space(workload, target).check(config)
         form = direct_form(image_of(workload), _lanes(workload, target), config)

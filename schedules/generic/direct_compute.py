@@ -10,11 +10,11 @@ from typing import Any
 from tvm import tirx
 from tvm.script import tirx as T
 
-from schedules.arguments import PAD_VALUE, WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
-from schedules.epilogue import DTYPES, add_residual, requantize
-from schedules.generic.direct_form import DirectForm
-from schedules.generic.image_copy import ImageCopy
-from schedules.numerics import Numerics
+from int8tune.schedules.arguments import PAD_VALUE, WEIGHT_ZERO_POINT, params_length, rescale_shape, rescale_type
+from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
+from int8tune.schedules.generic.direct_form import DirectForm
+from int8tune.schedules.generic.image_copy import ImageCopy
+from int8tune.schedules.numerics import Numerics
 
 
 def image_copy(copy: ImageCopy) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from schedules.generic.copy_schedule import schedule_copy
-from schedules.generic.direct_compute import direct_conv
-from schedules.generic.direct_form import DirectForm
-from schedules.space import Value
+from int8tune.schedules.generic.copy_schedule import schedule_copy
+from int8tune.schedules.generic.direct_compute import direct_conv
+from int8tune.schedules.generic.direct_form import DirectForm
+from int8tune.schedules.space import Value
 
 
 def schedule_direct(form: DirectForm, config: Mapping[str, Value], threads: int) -> Any:

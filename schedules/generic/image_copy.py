@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from schedules.tiles import filled_lanes
+from int8tune.schedules.tiles import filled_lanes
 
 COPY_BYTES = 64
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics.arm_vectors import BYTES, bind_int32
+from int8tune.schedules.intrinsics.arm_vectors import BYTES, bind_int32
 
 
 def import_loads() -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.gpus import Gpu
+from int8tune.schedules.gpus import Gpu
 
 LETTERS = {"u8": "u", "s8": "s"}
 _HEAD = "__forceinline__ __device__"

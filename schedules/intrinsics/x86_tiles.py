@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.written.accumulators import ON_STACK
+from int8tune.schedules.written.accumulators import ON_STACK
 
 # The instruction for the types of data and weights.
 _PRODUCTS = {("u8", "s8"): "tdpbusd", ("u8", "u8"): "tdpbuud", ("s8", "s8"): "tdpbssd", ("s8", "u8"): "tdpbsud"}

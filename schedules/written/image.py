@@ -8,10 +8,10 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import PAD_VALUE
-from schedules.image import Image
-from schedules.written.rows import VECTOR_BYTES, copy_row, fill_row, repeat, share
-from schedules.written.signature import Arguments
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.image import Image
+from int8tune.schedules.written.rows import VECTOR_BYTES, copy_row, fill_row, repeat, share
+from int8tune.schedules.written.signature import Arguments
 
 
 @dataclass(frozen=True, slots=True)

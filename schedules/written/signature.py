@@ -8,11 +8,11 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import params_length, rescale_shape, rescale_type
-from schedules.epilogue import DTYPES
-from schedules.lowering import AS_WRITTEN, SIMPLIFIED
-from schedules.template import OperandLayout
-from schedules.workload import Workload
+from int8tune.schedules.arguments import params_length, rescale_shape, rescale_type
+from int8tune.schedules.epilogue import DTYPES
+from int8tune.schedules.lowering import AS_WRITTEN, SIMPLIFIED
+from int8tune.schedules.template import OperandLayout
+from int8tune.schedules.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

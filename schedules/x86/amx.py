@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.image import image_of
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Conv2d, Dense, Workload
-from schedules.x86.amx_form import LANES
-from schedules.x86.amx_space import amx_form, amx_space, estimated_cycles
-from schedules.x86.threads import threaded_space, threads_of
+from int8tune.schedules.image import image_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Conv2d, Dense, Workload
+from int8tune.schedules.x86.amx_form import LANES
+from int8tune.schedules.x86.amx_space import amx_form, amx_space, estimated_cycles
+from int8tune.schedules.x86.threads import threaded_space, threads_of
 
 PROFILE = "x86-amx"
 
@@ -48,8 +48,8 @@ class AmxX86:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
-        from schedules.intrinsics.x86_vectors import VECTORS
-        from schedules.x86.amx_kernel import write_amx
+        from int8tune.schedules.intrinsics.x86_vectors import VECTORS
+        from int8tune.schedules.x86.amx_kernel import write_amx
 
         self.space(workload, target).check(config)
         form = amx_form(image_of(workload), config, threads_of(config))

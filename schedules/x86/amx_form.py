@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arguments import has_weight_zero_point
-from schedules.image import Image, in_one_row, turned
-from schedules.layout import PlainLayout
-from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
-from schedules.x86.conv_form import ColumnTiles
-from schedules.x86.registers import TAPS
+from int8tune.schedules.arguments import has_weight_zero_point
+from int8tune.schedules.image import Image, in_one_row, turned
+from int8tune.schedules.layout import PlainLayout
+from int8tune.schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
+from int8tune.schedules.x86.conv_form import ColumnTiles
+from int8tune.schedules.x86.registers import TAPS
 
 TILE_REGISTERS, REGISTER_ROWS, ROW_BYTES, LANES = 8, 16, 64, 16
 # Copying what more taps share takes longer than the products that it spares, as it does where no tap fills a step.

@@ -10,11 +10,11 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import PAD_VALUE
-from schedules.written.image import Portion, ReadImage
-from schedules.written.rows import copy_row, fill_row, repeat, share
-from schedules.written.signature import Arguments
-from schedules.x86.amx_form import AmxForm
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.written.image import Portion, ReadImage
+from int8tune.schedules.written.rows import copy_row, fill_row, repeat, share
+from int8tune.schedules.written.signature import Arguments
+from int8tune.schedules.x86.amx_form import AmxForm
 
 
 def split_image(form: AmxForm, arguments: Arguments, made: int | Portion) -> ReadImage:

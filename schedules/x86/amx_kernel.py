@@ -15,20 +15,20 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics import x86_tiles as tiles
-from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
-from schedules.scale_bounds import bounds_scales
-from schedules.workload import Conv2d, Dense
-from schedules.written.image import Portion, ReadImage, bordered_image, image_in_place
-from schedules.written.rows import divided, repeat
-from schedules.written.signature import declare_arguments
-from schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
-from schedules.x86.amx_image import pixels_image, split_image
-from schedules.x86.epilogue import Epilogue
-from schedules.x86.pending import PendingPlace
-from schedules.x86.registers import TAPS
-from schedules.x86.tile_loops import Tile, TileLoops
-from schedules.x86.window_sums import corrections
+from int8tune.schedules.intrinsics import x86_tiles as tiles
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
+from int8tune.schedules.scale_bounds import bounds_scales
+from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.image import Portion, ReadImage, bordered_image, image_in_place
+from int8tune.schedules.written.rows import divided, repeat
+from int8tune.schedules.written.signature import declare_arguments
+from int8tune.schedules.x86.amx_form import LANES, ROW_BYTES, TILE_REGISTERS, AmxForm
+from int8tune.schedules.x86.amx_image import pixels_image, split_image
+from int8tune.schedules.x86.epilogue import Epilogue
+from int8tune.schedules.x86.pending import PendingPlace
+from int8tune.schedules.x86.registers import TAPS
+from int8tune.schedules.x86.tile_loops import Tile, TileLoops
+from int8tune.schedules.x86.window_sums import corrections
 
 
 def write_amx(workload: Conv2d | Dense, form: AmxForm, vectors: X86Vectors) -> Any:

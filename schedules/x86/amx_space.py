@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from schedules.image import Image, in_one_row, turned
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
-from schedules.tiles import largest_share
-from schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
-from schedules.x86.channels import PACKED_REGISTERS
+from int8tune.schedules.image import Image, in_one_row, turned
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.tiles import largest_share
+from int8tune.schedules.x86.amx_form import LANES, REGISTER_ROWS, ROW_BYTES, TILE_REGISTERS, AmxForm
+from int8tune.schedules.x86.channels import PACKED_REGISTERS
 
 MAX_TILE_ROWS, MAX_DATA_TILES, MAX_CHANNEL_TILES = 8, 6, 6
 # Of `estimated_cycles`, fitted to 1,200 measurements of 104 layers on a Xeon of 2025: of a product of two registers; of

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.border import BorderClasses
-from schedules.image import Image
-from schedules.written.image import ReadImage
+from int8tune.schedules.border import BorderClasses
+from int8tune.schedules.image import Image
+from int8tune.schedules.written.image import ReadImage
 
 
 class BorderedForm(Protocol):

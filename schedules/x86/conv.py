@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.image import image_of
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Conv2d, Dense, Workload
-from schedules.x86.conv_form import conv_form
-from schedules.x86.conv_space import conv_space, estimated_cycles
-from schedules.x86.offsets import dot_offsets
-from schedules.x86.registers import REGISTERS
-from schedules.x86.threads import threaded_space, threads_of
+from int8tune.schedules.image import image_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Conv2d, Dense, Workload
+from int8tune.schedules.x86.conv_form import conv_form
+from int8tune.schedules.x86.conv_space import conv_space, estimated_cycles
+from int8tune.schedules.x86.offsets import dot_offsets
+from int8tune.schedules.x86.registers import REGISTERS
+from int8tune.schedules.x86.threads import threaded_space, threads_of
 
 
 class ConvX86:
@@ -44,8 +44,8 @@ class ConvX86:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
-        from schedules.intrinsics.x86_vectors import VECTORS
-        from schedules.x86.conv_kernel import write_conv
+        from int8tune.schedules.intrinsics.x86_vectors import VECTORS
+        from int8tune.schedules.x86.conv_kernel import write_conv
 
         self.space(workload, target).check(config)
         registers, offsets = REGISTERS[target.profile], dot_offsets(workload)

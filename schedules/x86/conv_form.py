@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arguments import has_weight_zero_point
-from schedules.border import BorderClasses, axis_classes, classes_of, taps_of_both
-from schedules.image import Image
-from schedules.space import Value
-from schedules.tiles import largest_share
-from schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
-from schedules.x86.registers import TAPS, Registers
+from int8tune.schedules.arguments import has_weight_zero_point
+from int8tune.schedules.border import BorderClasses, axis_classes, classes_of, taps_of_both
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Value
+from int8tune.schedules.tiles import largest_share
+from int8tune.schedules.x86.channels import PACKED_REGISTERS, register_groups, tiled_channels
+from int8tune.schedules.x86.registers import TAPS, Registers
 
 # Steps of a reduction between two parts of the last tile that are stored beside it, at most.
 MAX_STORE_STEPS = 3

@@ -10,20 +10,20 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
-from schedules.scale_bounds import bounds_scales
-from schedules.workload import Conv2d, Dense
-from schedules.written.accumulators import Accumulators
-from schedules.written.image import copied_image, image_in_place
-from schedules.written.rows import load_bytes
-from schedules.written.signature import declare_arguments
-from schedules.x86.border import kernel_rows, row_class
-from schedules.x86.conv_form import ColumnTiles, ConvForm, largest_divisor
-from schedules.x86.epilogue import Epilogue
-from schedules.x86.pending import PendingTile
-from schedules.x86.registers import TAPS
-from schedules.x86.tile_loops import Tile, TileLoops
-from schedules.x86.window_sums import corrections
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, fetch_ahead
+from int8tune.schedules.scale_bounds import bounds_scales
+from int8tune.schedules.workload import Conv2d, Dense
+from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.image import copied_image, image_in_place
+from int8tune.schedules.written.rows import load_bytes
+from int8tune.schedules.written.signature import declare_arguments
+from int8tune.schedules.x86.border import kernel_rows, row_class
+from int8tune.schedules.x86.conv_form import ColumnTiles, ConvForm, largest_divisor
+from int8tune.schedules.x86.epilogue import Epilogue
+from int8tune.schedules.x86.pending import PendingTile
+from int8tune.schedules.x86.registers import TAPS
+from int8tune.schedules.x86.tile_loops import Tile, TileLoops
+from int8tune.schedules.x86.window_sums import corrections
 
 # The end of a loop is mispredicted, which costs as much as some turns. Loops over rows and steps of fewer turns are
 # made one, at the price of a division in each turn.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from schedules.image import Image
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
-from schedules.tiles import tile_sizes
-from schedules.x86.conv_form import ConvForm, conv_form
-from schedules.x86.registers import TAPS, Registers
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.tiles import tile_sizes
+from int8tune.schedules.x86.conv_form import ConvForm, conv_form
+from int8tune.schedules.x86.registers import TAPS, Registers
 
 MAX_TILE_COLUMNS = 28
 MAX_TILE_REGISTERS = 6

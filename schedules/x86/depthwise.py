@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import DepthwiseConv2d, Workload
-from schedules.x86.depthwise_form import depthwise_form
-from schedules.x86.depthwise_space import depthwise_space, estimated_cycles
-from schedules.x86.registers import REGISTERS
-from schedules.x86.threads import threaded_space, threads_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import DepthwiseConv2d, Workload
+from int8tune.schedules.x86.depthwise_form import depthwise_form
+from int8tune.schedules.x86.depthwise_space import depthwise_space, estimated_cycles
+from int8tune.schedules.x86.registers import REGISTERS
+from int8tune.schedules.x86.threads import threaded_space, threads_of
 
 
 class DepthwiseX86:
@@ -39,8 +39,8 @@ class DepthwiseX86:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
-        from schedules.intrinsics.x86_vectors import VECTORS
-        from schedules.x86.depthwise_kernel import write_depthwise
+        from int8tune.schedules.intrinsics.x86_vectors import VECTORS
+        from int8tune.schedules.x86.depthwise_kernel import write_depthwise
 
         self.space(workload, target).check(config)
         form = depthwise_form(workload, REGISTERS[target.profile], config, threads_of(config))

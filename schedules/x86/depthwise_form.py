@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.space import Value
-from schedules.workload import DepthwiseConv2d
-from schedules.x86.channels import PACKED_REGISTERS, channel_order
-from schedules.x86.registers import TAPS, Registers
+from int8tune.schedules.space import Value
+from int8tune.schedules.workload import DepthwiseConv2d
+from int8tune.schedules.x86.channels import PACKED_REGISTERS, channel_order
+from int8tune.schedules.x86.registers import TAPS, Registers
 
 BLOCK_REGISTERS = (4, 2, 1)
 # Dot products of one output value that are written one after the other; more of them are a loop.

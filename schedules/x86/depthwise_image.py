@@ -6,9 +6,9 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import PAD_VALUE
-from schedules.written.image import ReadImage
-from schedules.written.rows import (
+from int8tune.schedules.arguments import PAD_VALUE
+from int8tune.schedules.written.image import ReadImage
+from int8tune.schedules.written.rows import (
     VECTOR_BYTES,
     copy_row,
     divided,
@@ -20,8 +20,8 @@ from schedules.written.rows import (
     share,
     store_vector,
 )
-from schedules.written.signature import Arguments
-from schedules.x86.depthwise_form import DepthwiseForm
+from int8tune.schedules.written.signature import Arguments
+from int8tune.schedules.x86.depthwise_form import DepthwiseForm
 
 
 def image_in_place(form: DepthwiseForm, arguments: Arguments) -> ReadImage:

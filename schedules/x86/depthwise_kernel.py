@@ -10,15 +10,15 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.scale_bounds import bounds_scales
-from schedules.written.rows import divided, repeat, share
-from schedules.written.signature import declare_arguments
-from schedules.x86.depthwise_form import LOWEST_WEIGHT, Blocks, DepthwiseForm, Tiles, Weights
-from schedules.x86.depthwise_image import copied_image, image_in_place
-from schedules.x86.depthwise_row import Constants, Kernel, Place, RowOfTiles
-from schedules.x86.epilogue import Epilogue
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
+from int8tune.schedules.scale_bounds import bounds_scales
+from int8tune.schedules.written.rows import divided, repeat, share
+from int8tune.schedules.written.signature import declare_arguments
+from int8tune.schedules.x86.depthwise_form import LOWEST_WEIGHT, Blocks, DepthwiseForm, Tiles, Weights
+from int8tune.schedules.x86.depthwise_image import copied_image, image_in_place
+from int8tune.schedules.x86.depthwise_row import Constants, Kernel, Place, RowOfTiles
+from int8tune.schedules.x86.epilogue import Epilogue
 
 
 def write_depthwise(form: DepthwiseForm, vectors: X86Vectors) -> Any:

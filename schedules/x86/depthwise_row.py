@@ -10,16 +10,16 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import PAD_VALUE, WEIGHT_ZERO_POINT
-from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.written.image import ReadImage
-from schedules.written.rows import flip_signs, load_bytes, repeat
-from schedules.written.signature import Arguments
-from schedules.x86.channels import PACKED_REGISTERS
-from schedules.x86.depthwise_form import Blocks, DepthwiseForm, Tiles, Weights
-from schedules.x86.depthwise_words import WordMaker
-from schedules.x86.epilogue import Epilogue, Pixel
-from schedules.x86.registers import TAPS
+from int8tune.schedules.arguments import PAD_VALUE, WEIGHT_ZERO_POINT
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
+from int8tune.schedules.written.image import ReadImage
+from int8tune.schedules.written.rows import flip_signs, load_bytes, repeat
+from int8tune.schedules.written.signature import Arguments
+from int8tune.schedules.x86.channels import PACKED_REGISTERS
+from int8tune.schedules.x86.depthwise_form import Blocks, DepthwiseForm, Tiles, Weights
+from int8tune.schedules.x86.depthwise_words import WordMaker
+from int8tune.schedules.x86.epilogue import Epilogue, Pixel
+from int8tune.schedules.x86.registers import TAPS
 
 Operand = Sequence[Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
-from schedules.workload import DepthwiseConv2d
-from schedules.x86.depthwise_form import DepthwiseForm, Weights, depthwise_form
-from schedules.x86.registers import Registers
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from int8tune.schedules.workload import DepthwiseConv2d
+from int8tune.schedules.x86.depthwise_form import DepthwiseForm, Weights, depthwise_form
+from int8tune.schedules.x86.registers import Registers
 
 MAX_TILE_ROWS, MAX_TILE_COLUMNS = 4, 8
 # Dot products of one tile for one register of channels, each an instruction of its own: more take long to compile and

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics.x86_vectors import call
-from schedules.x86.channels import PACKED_REGISTERS
+from int8tune.schedules.intrinsics.x86_vectors import call
+from int8tune.schedules.x86.channels import PACKED_REGISTERS
 
 PART_BYTES = 16  # packs and unpacks work within so many bytes of a register
 

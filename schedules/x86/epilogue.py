@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import (
+from int8tune.schedules.arguments import (
     EXCEPTION_OFFSET_ROW,
     EXCEPTION_ROW,
     HIGHEST,
@@ -25,14 +25,14 @@ from schedules.arguments import (
     OUTPUT_ZERO_POINT,
     SCALE_ROW,
 )
-from schedules.epilogue import DTYPES, SIGN_BIT
-from schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
-from schedules.numerics import Numerics
-from schedules.written.rows import pieces, store_vector
-from schedules.written.signature import Arguments
-from schedules.x86.channels import PACKED_REGISTERS, register_groups
-from schedules.x86.fixed_point import fixed_point
-from schedules.x86.residual import ResidualAddition
+from int8tune.schedules.epilogue import DTYPES, SIGN_BIT
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.written.rows import pieces, store_vector
+from int8tune.schedules.written.signature import Arguments
+from int8tune.schedules.x86.channels import PACKED_REGISTERS, register_groups
+from int8tune.schedules.x86.fixed_point import fixed_point
+from int8tune.schedules.x86.residual import ResidualAddition
 
 # 2^16 in binary32: beyond any output, within int32.
 LARGE_BITS = 0x47800000

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schedules.image import image_of
-from schedules.space import ConfigSpace, Value
-from schedules.target import Target
-from schedules.template import Kernel, Rejection
-from schedules.workload import Conv2d, Workload
-from schedules.x86.grouped_form import group_words, grouped_form
-from schedules.x86.grouped_space import MAX_DOTS, estimated_cycles, grouped_space
-from schedules.x86.offsets import dot_offsets
-from schedules.x86.registers import REGISTERS
-from schedules.x86.threads import threaded_space, threads_of
+from int8tune.schedules.image import image_of
+from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.workload import Conv2d, Workload
+from int8tune.schedules.x86.grouped_form import group_words, grouped_form
+from int8tune.schedules.x86.grouped_space import MAX_DOTS, estimated_cycles, grouped_space
+from int8tune.schedules.x86.offsets import dot_offsets
+from int8tune.schedules.x86.registers import REGISTERS
+from int8tune.schedules.x86.threads import threaded_space, threads_of
 
 # Wider groups fill the registers of a tile on their own, and broadcasting their data from memory is as fast.
 MAX_GROUP_OUTPUTS = 32
@@ -62,8 +62,8 @@ class GroupedX86:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d)
-        from schedules.intrinsics.x86_vectors import VECTORS
-        from schedules.x86.grouped_kernel import write_grouped
+        from int8tune.schedules.intrinsics.x86_vectors import VECTORS
+        from int8tune.schedules.x86.grouped_kernel import write_grouped
 
         self.space(workload, target).check(config)
         registers, offsets = REGISTERS[target.profile], dot_offsets(workload)

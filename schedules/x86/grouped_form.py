@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.arguments import has_weight_zero_point
-from schedules.border import BorderClasses
-from schedules.image import Image
-from schedules.space import Value
-from schedules.tiles import largest_share
-from schedules.x86.channels import channel_order
-from schedules.x86.conv_form import ColumnTiles, ConvForm
-from schedules.x86.registers import TAPS, Registers
+from int8tune.schedules.arguments import has_weight_zero_point
+from int8tune.schedules.border import BorderClasses
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Value
+from int8tune.schedules.tiles import largest_share
+from int8tune.schedules.x86.channels import channel_order
+from int8tune.schedules.x86.conv_form import ColumnTiles, ConvForm
+from int8tune.schedules.x86.registers import TAPS, Registers
 
 
 @dataclass(frozen=True, slots=True)

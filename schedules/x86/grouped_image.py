@@ -8,12 +8,12 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.image import Image
-from schedules.written.image import ReadImage, copied_image
-from schedules.written.rows import VECTOR_BYTES, load_bytes, repeat, share, store_vector
-from schedules.written.signature import Arguments
-from schedules.x86.grouped_form import GroupWords
-from schedules.x86.registers import TAPS
+from int8tune.schedules.image import Image
+from int8tune.schedules.written.image import ReadImage, copied_image
+from int8tune.schedules.written.rows import VECTOR_BYTES, load_bytes, repeat, share, store_vector
+from int8tune.schedules.written.signature import Arguments
+from int8tune.schedules.x86.grouped_form import GroupWords
+from int8tune.schedules.x86.registers import TAPS
 
 # Bytes that are packed at a time: a byte shuffle (PSHUFB) does not cross 128 bits.
 BLOCK_BYTES = 16

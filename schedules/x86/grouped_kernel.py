@@ -9,20 +9,20 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.scale_bounds import bounds_scales
-from schedules.workload import Conv2d
-from schedules.written.accumulators import Accumulators
-from schedules.written.image import ReadImage, copied_image, image_in_place
-from schedules.written.rows import flip_signs, load_bytes
-from schedules.written.signature import Arguments, declare_arguments
-from schedules.x86.border import kernel_rows, row_class
-from schedules.x86.epilogue import Epilogue
-from schedules.x86.grouped_form import GroupedForm
-from schedules.x86.grouped_image import packed_image
-from schedules.x86.registers import TAPS
-from schedules.x86.tile_loops import Tile, TileLoops
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
+from int8tune.schedules.scale_bounds import bounds_scales
+from int8tune.schedules.workload import Conv2d
+from int8tune.schedules.written.accumulators import Accumulators
+from int8tune.schedules.written.image import ReadImage, copied_image, image_in_place
+from int8tune.schedules.written.rows import flip_signs, load_bytes
+from int8tune.schedules.written.signature import Arguments, declare_arguments
+from int8tune.schedules.x86.border import kernel_rows, row_class
+from int8tune.schedules.x86.epilogue import Epilogue
+from int8tune.schedules.x86.grouped_form import GroupedForm
+from int8tune.schedules.x86.grouped_image import packed_image
+from int8tune.schedules.x86.registers import TAPS
+from int8tune.schedules.x86.tile_loops import Tile, TileLoops
 
 
 def write_grouped(workload: Conv2d, form: GroupedForm, vectors: X86Vectors) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from schedules.image import Image
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
-from schedules.tiles import tile_sizes
-from schedules.x86.channels import register_groups
-from schedules.x86.conv_space import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
-from schedules.x86.grouped_form import GroupedForm, group_words, grouped_form
-from schedules.x86.registers import TAPS, Registers
+from int8tune.schedules.image import Image
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.tiles import tile_sizes
+from int8tune.schedules.x86.channels import register_groups
+from int8tune.schedules.x86.conv_space import ADDITION_REGISTERS, MAX_EDGE_TILES, MAX_TILE_COLUMNS, MAX_TILE_REGISTERS
+from int8tune.schedules.x86.grouped_form import GroupedForm, group_words, grouped_form
+from int8tune.schedules.x86.registers import TAPS, Registers
 
 # Dot products of a tile and kernel row, all of them written out.
 MAX_DOTS = 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedules.workload import Workload
+from int8tune.schedules.workload import Workload
 
 
 def dot_offsets(workload: Workload) -> tuple[int, int]:

@@ -7,10 +7,10 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from schedules.intrinsics import x86_tiles as tiles
-from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.written.rows import share
-from schedules.x86.registers import Registers
+from int8tune.schedules.intrinsics import x86_tiles as tiles
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
+from int8tune.schedules.written.rows import share
+from int8tune.schedules.x86.registers import Registers
 
 
 def write_peak(vectors: X86Vectors, registers: Registers, threads: int, chains: int, steps: int) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.written.accumulators import ON_STACK, Accumulators
+from int8tune.schedules.written.accumulators import ON_STACK, Accumulators
 
 
 class PendingPlace:

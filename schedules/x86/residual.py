@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import (
+from int8tune.schedules.arguments import (
     HIGHEST,
     LOWEST,
     MULTIPLIER,
@@ -26,11 +26,11 @@ from schedules.arguments import (
     SUM_LOWEST,
     SUM_ZERO_POINT,
 )
-from schedules.epilogue import DTYPES, ROUNDER, ROUNDER_BITS
-from schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
-from schedules.numerics import Numerics
-from schedules.operands import ADDITION_SHIFT
-from schedules.x86.fixed_point import doubled_high
+from int8tune.schedules.epilogue import DTYPES, ROUNDER, ROUNDER_BITS
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors, bind_int32
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.operands import ADDITION_SHIFT
+from int8tune.schedules.x86.fixed_point import doubled_high
 
 # What is left of the 31 bits of a doubled product's low half, when a factor was shifted left.
 LOW_BITS = 31 - ADDITION_SHIFT

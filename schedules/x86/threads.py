@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from schedules.space import Config, ConfigSpace, Constraint, Knob, Value
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value
 
 # Until TVM's threads have begun and ended a kernel: five networks are fastest with it on two cores of a Xeon of 2025.
 LAUNCH_CYCLES = 5000

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.image import Image
-from schedules.written.rows import repeat, share
-from schedules.x86.conv_form import ColumnTiles
+from int8tune.schedules.image import Image
+from int8tune.schedules.written.rows import repeat, share
+from int8tune.schedules.x86.conv_form import ColumnTiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from schedules.arguments import WEIGHT_ZERO_POINT
-from schedules.image import Image
-from schedules.intrinsics.x86_vectors import X86Vectors
-from schedules.written.image import ReadImage
-from schedules.written.rows import VECTOR_BYTES, load_bytes, pieces, repeat, share
+from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
+from int8tune.schedules.image import Image
+from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
+from int8tune.schedules.written.image import ReadImage
+from int8tune.schedules.written.rows import VECTOR_BYTES, load_bytes, pieces, repeat, share
 
 
 def corrections(problem: Image, image: ReadImage, params: Any, vectors: X86Vectors, threads: int) -> Any:

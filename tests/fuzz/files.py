@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.texts import changed_bytes, changed_json
-from results.codec import checksum
-from results.schema import metadata
+from int8tune.results.codec import checksum
+from int8tune.results.schema import metadata
 
 _ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 _STATEMENTS = (

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from compiler.errors import CompilerError
-from compiler.graph import Value
 from fuzz import files, samples, texts
 from fuzz.texts import Mutation, changed_bytes, many_lines
-from results.errors import ResultsError
-from rpc.errors import RpcError
-from rpc.npy import CaseError
-from schedules.errors import ScheduleError
-from tuner.errors import TunerError
+from int8tune.compiler.errors import CompilerError
+from int8tune.compiler.graph import Value
+from int8tune.results.errors import ResultsError
+from int8tune.rpc.errors import RpcError
+from int8tune.rpc.npy import CaseError
+from int8tune.schedules.errors import ScheduleError
+from int8tune.tuner.errors import TunerError
 
 DOCUMENTED = (CompilerError, ResultsError, RpcError, ScheduleError, TunerError, OSError)
 
@@ -47,16 +47,16 @@ class Kind:
 
 
 def _best_log(folder: Path) -> None:
-    from compiler.best_log import schedule_faults
-    from results.best import read_best_log
+    from int8tune.compiler.best_log import schedule_faults
+    from int8tune.results.best import read_best_log
 
     read_best_log(folder / "best.jsonl", schedule_faults)
 
 
 def _records(folder: Path) -> None:
-    from results.best import best_schedules
-    from results.record import BenchResult, Campaign, DeviceCheck, Duel, Trial
-    from results.store import SqliteStore
+    from int8tune.results.best import best_schedules
+    from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Trial
+    from int8tune.results.store import SqliteStore
 
     with SqliteStore(folder / "records.db", readonly=True) as store:
         for kind in (Campaign, Trial, Duel, DeviceCheck, BenchResult):
@@ -67,33 +67,33 @@ def _records(folder: Path) -> None:
 
 
 def _layer_table(folder: Path) -> None:
-    from compiler.network_file import load_network
+    from int8tune.compiler.network_file import load_network
 
     load_network(str(folder / "table.json"))
 
 
 def _farm(folder: Path) -> None:
-    from rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory_file import read_inventory
 
     read_inventory(folder / "farm.toml", ("generic", samples.TARGET))
 
 
 def _simulation(folder: Path) -> None:
-    from rpc.farm.simulation.scenario import Work, simulate
-    from rpc.inventory_file import read_inventory
+    from int8tune.rpc.farm.simulation.scenario import Work, simulate
+    from int8tune.rpc.inventory_file import read_inventory
 
     simulate(read_inventory(folder / "farm.toml"), Work(trials=20))
 
 
 def _status(folder: Path) -> None:
-    from rpc.farm.status_file import read_report
+    from int8tune.rpc.farm.status_file import read_report
 
     read_report(folder, "a")
 
 
 def _journal(folder: Path) -> None:
-    from rpc.farm.journal import JournalFile
-    from tuner.campaign.farm_journal import FarmJournal
+    from int8tune.rpc.farm.journal import JournalFile
+    from int8tune.tuner.campaign.farm_journal import FarmJournal
 
     copied = shutil.copyfile(folder / "farm.journal", folder / "copied.journal")
     FarmJournal(copied, samples.CANARY, ["a", "b"], lambda _: None).close()
@@ -101,48 +101,48 @@ def _journal(folder: Path) -> None:
 
 
 def _bundle(folder: Path) -> None:
-    from rpc.bundle.archive import extract, open_bundle
+    from int8tune.rpc.bundle.archive import extract, open_bundle
 
     with tempfile.TemporaryDirectory(dir=folder) as made:
         extract(open_bundle(folder / "b.pyz"), Path(made))
 
 
 def _bundle_results(folder: Path) -> None:
-    from tuner.bundles.merge import merge
+    from int8tune.tuner.bundles.merge import merge
 
     merge(folder, folder / "b.results")
 
 
 def _recording(folder: Path) -> None:
-    from tuner.lab.recording import read_recording
+    from int8tune.tuner.lab.recording import read_recording
 
     for layer in read_recording(folder / "lab.parquet"):
         _ = layer.space
 
 
 def _database(folder: Path) -> None:
-    from tuner.lab.metaschedule import read_database
+    from int8tune.tuner.lab.metaschedule import read_database
 
     read_database(folder)
 
 
 def _found(folder: Path) -> None:
-    from tuner.metaschedule.job import found_from_json
+    from int8tune.tuner.metaschedule.job import found_from_json
 
     found_from_json((folder / "found.json").read_text(encoding="utf-8"))
 
 
 def _model(folder: Path) -> None:
-    from compiler.model import read_model
-    from compiler.quantized_layers import network_of
+    from int8tune.compiler.model import read_model
+    from int8tune.compiler.quantized_layers import network_of
 
     (path,) = folder.glob("m.*")
     network_of(read_model(path))
 
 
 def _samples(folder: Path) -> None:
-    from tuner.errors import SamplesError
-    from tuner.models.arrays import read_samples
+    from int8tune.tuner.errors import SamplesError
+    from int8tune.tuner.models.arrays import read_samples
 
     inputs = [Value("x", (4,), "u8"), Value("y", (4,), "f32")]
     for name in ("s.npz", "s.npy", "f.npy"):
@@ -153,7 +153,7 @@ def _samples(folder: Path) -> None:
 
 
 def _case(folder: Path) -> None:
-    from rpc.npy import read_npy
+    from int8tune.rpc.npy import read_npy
 
     for name in ("s.npy", "f.npy"):
         read_npy(str(folder / name))

@@ -13,23 +13,34 @@ from typing import Any
 import numpy as np
 from results_samples import campaign, candidate, check, duel, estimated, failed, ok
 
-from results.best import best_schedules, write_best_log
-from results.record import BenchResult, Entrant, Outcome
-from results.store import SqliteStore
-from rpc.bundle.manifest import File, Item, Manifest, id_of, manifest_to_json
-from rpc.fake import FAKE_CAPABILITIES
-from rpc.farm.entries import Began, Booted, Calibrated, Concluded, Entry, Issued, Opened, Returned, Submitted, Turned
-from rpc.farm.journal import JournalFile
-from rpc.farm.status_file import BoardReport, Writer, write_report
-from rpc.farm.values import Campaign, State, Trial, Verdict
-from rpc.protocol import capabilities_to_json, reply_to_json
-from rpc.request import Case, Program, Reply, Request, Timing
-from schedules.registry import template_for
-from schedules.target import named_target
-from schedules.workload import parse_workload
-from tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
-from tuner.lab.metaschedule import RECORDS, WORKLOADS
-from tuner.metaschedule.job import Found, found_to_json
+from int8tune.results.best import best_schedules, write_best_log
+from int8tune.results.record import BenchResult, Entrant, Outcome
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.bundle.manifest import File, Item, Manifest, id_of, manifest_to_json
+from int8tune.rpc.fake import FAKE_CAPABILITIES
+from int8tune.rpc.farm.entries import (
+    Began,
+    Booted,
+    Calibrated,
+    Concluded,
+    Entry,
+    Issued,
+    Opened,
+    Returned,
+    Submitted,
+    Turned,
+)
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.status_file import BoardReport, Writer, write_report
+from int8tune.rpc.farm.values import Campaign, State, Trial, Verdict
+from int8tune.rpc.protocol import capabilities_to_json, reply_to_json
+from int8tune.rpc.request import Case, Program, Reply, Request, Timing
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import named_target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
+from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS
+from int8tune.tuner.metaschedule.job import Found, found_to_json
 
 WORKLOAD = "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8"
 TARGET = "x86-avx512vnni"
@@ -159,7 +170,7 @@ def bundle_results(folder: Path) -> None:
 
 
 def recording(folder: Path) -> None:
-    from tuner.lab.recording import RecordedLayer, write_recording
+    from int8tune.tuner.lab.recording import RecordedLayer, write_recording
 
     times: dict[str, float | None] = {f'{{"tile":{n},"unroll":true}}': 1e-3 / n for n in range(1, 20)}
     layers = [RecordedLayer(TARGET, key, "x86.conv", 1, times | {'{"tile":0}': None}) for key in (WORKLOAD, "other")]

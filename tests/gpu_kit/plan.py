@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DEVICE, TARGET = "h100", "cuda-sm90"
-PROGRAM = "tuner.cli.main"
+PROGRAM = "int8tune"
 # Seconds of a step, below the ten minutes that a command may take there.
 LIMITS_S: Mapping[str, float] = {"0": 60, "1": 560, "2": 580, "3": 580, "4": 580}
 INVENTORY = f"""[[boards]]

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from compiler.gpu_library import cuda_source
-from compiler.nvrtc import compile_cubin
-from schedules.adversarial import adversarial_operands
-from schedules.arguments import kernel_inputs
-from schedules.cuda.gemm_form import GemmForm, gemm_form
-from schedules.image import image_of
-from schedules.lowering import compile_function
-from schedules.reference import reference
-from schedules.registry import template_named
-from schedules.space import Value
-from schedules.target import gpu_target
-from schedules.workload import Conv2d, Dense, parse_workload
+from int8tune.compiler.gpu_library import cuda_source
+from int8tune.compiler.nvrtc import compile_cubin
+from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
+from int8tune.schedules.image import image_of
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.reference import reference
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import gpu_target
+from int8tune.schedules.workload import Conv2d, Dense, parse_workload
 
 TARGET = "cuda-sm90"
 ARGUMENTS = ("data", "weight", "bias", "rescale", "params")

@@ -15,9 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from rpc import framing, processes
-from rpc.cuda_libraries import library_path
-from rpc.errors import DeviceLostError, ProtocolError
+import int8tune
+from int8tune.rpc import framing, processes
+from int8tune.rpc.cuda_libraries import library_path
+from int8tune.rpc.errors import DeviceLostError, ProtocolError
 
 START_LIMIT_S = 60.0
 LOAD_LIMIT_S = 120.0
@@ -181,7 +182,7 @@ class _Process:
 
 
 def _environment(threads: int, *, is_on_gpu: bool) -> dict[str, str]:
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(int8tune.__file__).parents[1])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), str(threads))
     # TVM would bind its threads to cores of its own choice.

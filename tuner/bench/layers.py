@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from compiler.batches import with_batch
-from compiler.network_file import load_network
-from schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
-from tuner.errors import BenchSpecError
+from int8tune.compiler.batches import with_batch
+from int8tune.compiler.network_file import load_network
+from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
+from int8tune.tuner.errors import BenchSpecError
 
 NETWORKS = ("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "inception_v3", "bert_base")
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from results.record import Entrant, Outcome
-from rpc.request import Program, Timing
-from rpc.timing import time_in_turn
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Workload, parse_workload
-from tuner.bench.contestant import Contestant
-from tuner.bench.operands import layer_operands
-from tuner.bench.peers.base import PeerForm
-from tuner.errors import BenchError
-from tuner.verify import write_case
+from int8tune.results.record import Entrant, Outcome
+from int8tune.rpc.request import Program, Timing
+from int8tune.rpc.timing import time_in_turn
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.bench.contestant import Contestant
+from int8tune.tuner.bench.operands import layer_operands
+from int8tune.tuner.bench.peers.base import PeerForm
+from int8tune.tuner.errors import BenchError
+from int8tune.tuner.verify import write_case
 
 # All call and no work: what a library needs for it, it needs for every call.
 SMALLEST = parse_workload("conv2d-u8s8-1x1x1x16-k1x1x16-s1-p0-float.c-u8")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.numerics import RANGES, RoundingRule
-from schedules.operands import DTYPES, Addend, Operands, quantize_addition, quantize_multiplier
-from schedules.workload import Workload
+from int8tune.schedules.numerics import RANGES, RoundingRule
+from int8tune.schedules.operands import DTYPES, Addend, Operands, quantize_addition, quantize_multiplier
+from int8tune.schedules.workload import Workload
 
 RealArray = npt.NDArray[np.float64]
 

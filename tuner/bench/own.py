@@ -6,24 +6,24 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from results.base import Store
-from results.record import CacheMode, Candidate, Outcome, Trial, cache_mode
-from results.stats import median
-from rpc.base import Transport
-from rpc.request import Program, Request, Timing
-from schedules.errors import WorkloadError
-from schedules.operands import Operands
-from schedules.registry import template_for, template_named
-from schedules.space import ConfigSpace
-from schedules.target import Target
-from schedules.template import Template
-from schedules.workload import Workload
-from tuner.build.base import Pool
-from tuner.build.job import Built, Job
-from tuner.campaign.measuring import SESSION_LIMIT_S, calls_limit_s
-from tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
-from tuner.suggest import recorded_best
-from tuner.verify import write_case
+from int8tune.results.base import Store
+from int8tune.results.record import CacheMode, Candidate, Outcome, Trial, cache_mode
+from int8tune.results.stats import median
+from int8tune.rpc.base import Transport
+from int8tune.rpc.request import Program, Request, Timing
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.space import ConfigSpace
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.build.base import Pool
+from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, calls_limit_s
+from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
+from int8tune.tuner.suggest import recorded_best
+from int8tune.tuner.verify import write_case
 
 OWN_NAME = "int8tune"
 # How it is timed here does not count: it is timed beside the others.

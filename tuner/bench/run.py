@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.record import BenchResult, Candidate
-from results.stats import MIN_PAIRS
-from rpc.inventory import Board
-from rpc.request import Timing
-from schedules.errors import WorkloadError
-from schedules.workload import Workload
-from tuner.bench.contestant import Contestants
-from tuner.bench.gpu.peers.matrices import product_operands
-from tuner.bench.gpu.site import open_gpu_site
-from tuner.bench.match import PeakLoop, Player, Seated, play, seat_own, seat_peer, with_overhead
-from tuner.bench.operands import layer_operands
-from tuner.bench.own import OWN_NAME, NotPreparedError, choose
-from tuner.bench.peers.base import PeerForm
-from tuner.bench.site import Site, open_site
-from tuner.cores import bound_to
-from tuner.errors import BenchSpecError
-from tuner.work_folder import work_folder
+from int8tune.results.record import BenchResult, Candidate
+from int8tune.results.stats import MIN_PAIRS
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.request import Timing
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.contestant import Contestants
+from int8tune.tuner.bench.gpu.peers.matrices import product_operands
+from int8tune.tuner.bench.gpu.site import open_gpu_site
+from int8tune.tuner.bench.match import PeakLoop, Player, Seated, play, seat_own, seat_peer, with_overhead
+from int8tune.tuner.bench.operands import layer_operands
+from int8tune.tuner.bench.own import OWN_NAME, NotPreparedError, choose
+from int8tune.tuner.bench.peers.base import PeerForm
+from int8tune.tuner.bench.site import Site, open_site
+from int8tune.tuner.cores import bound_to
+from int8tune.tuner.errors import BenchSpecError
+from int8tune.tuner.work_folder import work_folder
 
 # Of what a bench may be asked for: the least and the most.
 THREADS, RUNS, RUN_S = (1, 1024), (MIN_PAIRS, 1000), (0.001, 10.0)
@@ -49,7 +49,7 @@ class BenchSpec:
     threads: int
     timing: Timing
     profile: str | None = None
-    worker: str = "tuner.bench.worker"
+    worker: str = "int8tune.tuner.bench.worker"
     board: Board | None = None
     template: str | None = None
 

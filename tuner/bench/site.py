@@ -7,22 +7,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.linker import find_linker
-from results.base import Store
-from results.record import BenchResult, Entrant
-from results.store import SqliteStore
-from rpc.base import Transport
-from rpc.local import LocalTransport
-from rpc.request import Capabilities
-from schedules.target import Target, target_for
-from tuner.bench.gpu.rates import gpu_rates
-from tuner.bench.own import Choice, Preparation
-from tuner.build.pool import BuildPool
-from tuner.campaign.run import DEVICE_NAME, environment_of
-from tuner.cores import bound_to, measuring_and_build_cores
-from tuner.device_check import Probes, build_probes
-from tuner.folders import STORE_FILE, make_folder
-from tuner.work_folder import work_folder
+from int8tune.compiler.linker import find_linker
+from int8tune.results.base import Store
+from int8tune.results.record import BenchResult, Entrant
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.base import Transport
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Capabilities
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.bench.gpu.rates import gpu_rates
+from int8tune.tuner.bench.own import Choice, Preparation
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.run import DEVICE_NAME, environment_of
+from int8tune.tuner.cores import bound_to, measuring_and_build_cores
+from int8tune.tuner.device_check import Probes, build_probes
+from int8tune.tuner.folders import STORE_FILE, make_folder
+from int8tune.tuner.work_folder import work_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The process of one contestant: `python -m tuner.bench.worker`, started and told what to do over an inherited socket.
+"""The process of one contestant: `python -m int8tune.tuner.bench.worker`, told what to do over an inherited socket.
 
 It holds one layer at a time and blocks while it is not its turn. Whatever goes wrong in it is an answer, or its end.
 """
@@ -20,13 +20,13 @@ from typing import Protocol
 
 import numpy as np
 
-from rpc import framing, processes
-from rpc.errors import DeviceLostError
-from rpc.fields import Fields, text
-from schedules.workload import parse_workload
-from tuner.bench.peers.base import Array, LoadedLayer, Peer
-from tuner.bench.peers.registry import PEERS
-from tuner.verify import read_case
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError
+from int8tune.rpc.fields import Fields, text
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer, Peer
+from int8tune.tuner.bench.peers.registry import PEERS
+from int8tune.tuner.verify import read_case
 
 IDLE_CHECK_S = 60.0
 SEND_LIMIT_S = 10.0
@@ -82,7 +82,7 @@ class KernelRunner:
     """Runs kernels that this library built, through TVM's runtime."""
 
     def __init__(self) -> None:
-        from rpc.worker import Kernel
+        from int8tune.rpc.worker import Kernel
 
         self._kernel: Kernel | None = None
 
@@ -92,10 +92,10 @@ class KernelRunner:
         return version("int8tune")
 
     def load(self, task: Mapping[str, object]) -> tuple[int, int]:
-        from rpc.arena import Arena
-        from rpc.cases import open_cases
-        from rpc.protocol import program_from_json
-        from rpc.worker import load_programs
+        from int8tune.rpc.arena import Arena
+        from int8tune.rpc.cases import open_cases
+        from int8tune.rpc.protocol import program_from_json
+        from int8tune.rpc.worker import load_programs
 
         program = program_from_json("", task)
         cases = open_cases(program)

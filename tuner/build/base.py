@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self
 
-from tuner.build.job import Built, Job
+from int8tune.tuner.build.job import Built, Job
 
 
 class Pool(Protocol):

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from results.bounded_json import read_json
-from results.record import Outcome
-from rpc import framing, processes
-from rpc.errors import DeviceLostError, ProtocolError
-from rpc.limits import lower
-from rpc.request import KILLED
-from tuner.build.job import RESULT_FILE, Built, Job, built_from_json, job_from_json, job_to_json
+from int8tune.results.bounded_json import read_json
+from int8tune.results.record import Outcome
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError, ProtocolError
+from int8tune.rpc.limits import lower
+from int8tune.rpc.request import KILLED
+from int8tune.tuner.build.job import RESULT_FILE, Built, Job, built_from_json, job_from_json, job_to_json
 
 ARM_LIMIT_S = 3.0
 END_LIMIT_S = 3.0

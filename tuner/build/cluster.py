@@ -23,13 +23,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from results.record import Outcome
-from rpc import framing
-from tuner.build.job import Built, Job, built_from_json, job_to_json
-from tuner.build.listening import scheduler_listens_openly
-from tuner.build.parcel import Places, moved, path_of, unpack
-from tuner.build.pool import MOST_ATTEMPTS
-from tuner.errors import BuildClusterError, ParcelError
+from int8tune.results.record import Outcome
+from int8tune.rpc import framing
+from int8tune.tuner.build.job import Built, Job, built_from_json, job_to_json
+from int8tune.tuner.build.listening import scheduler_listens_openly
+from int8tune.tuner.build.parcel import Places, moved, path_of, unpack
+from int8tune.tuner.build.pool import MOST_ATTEMPTS
+from int8tune.tuner.errors import BuildClusterError, ParcelError
 
 CONNECT_LIMIT_S = 10.0
 RECEIVE_LIMIT_S = 60.0
@@ -60,7 +60,7 @@ class ClusterPool:
         server: the module that workers run as their build server.
     """
 
-    def __init__(self, address: str, server: str = "tuner.build.server") -> None:
+    def __init__(self, address: str, server: str = "int8tune.tuner.build.server") -> None:
         self._address = checked_address(address)
         self._server = server
         self._client: Any = None
@@ -131,7 +131,7 @@ class ClusterPool:
         os.close(self._bell)
 
     def _submit(self, job: Job, attempt: int) -> None:
-        from tuner.build.remote import build_remotely, versions
+        from int8tune.tuner.build.remote import build_remotely, versions
 
         self._suites = {folder: suite for folder, suite in self._suites.items() if Path(folder).exists()}
         suite, known = self._suites[job.suite] if job.candidate else (None, {})

@@ -12,35 +12,35 @@ from typing import Any
 import numpy as np
 
 # What templates import when they are applied: loaded here once, and not in every child again.
-import schedules.arm.blocked_kernel
-import schedules.arm.conv_kernel
-import schedules.arm.depthwise_kernel
-import schedules.arm.peak_kernel
-import schedules.compute_probes
-import schedules.cuda.depthwise_kernel
-import schedules.cuda.gemm_kernel
-import schedules.generic.depthwise_schedule
-import schedules.generic.direct_schedule
-import schedules.intrinsics.x86_vectors
-import schedules.x86.amx_kernel
-import schedules.x86.conv_kernel
-import schedules.x86.depthwise_kernel
-import schedules.x86.grouped_kernel
-import schedules.x86.peak_kernel  # noqa: F401
-from compiler.gpu_library import link_gpu_module
-from compiler.linker import link_module
-from compiler.nvrtc import compile_cubin
-from results.record import Candidate, Outcome
-from rpc.mca.estimate import estimate_cycles
-from rpc.request import Case, Program
-from schedules.errors import ConfigError
-from schedules.lowering import compile_function
-from schedules.probes import bandwidth_probe, peak_probe, word_probe
-from schedules.registry import template_named
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.build.job import RESULT_FILE, Built, Job, built_to_json
-from tuner.verify import write_cases, write_suite
+import int8tune.schedules.arm.blocked_kernel
+import int8tune.schedules.arm.conv_kernel
+import int8tune.schedules.arm.depthwise_kernel
+import int8tune.schedules.arm.peak_kernel
+import int8tune.schedules.compute_probes
+import int8tune.schedules.cuda.depthwise_kernel
+import int8tune.schedules.cuda.gemm_kernel
+import int8tune.schedules.generic.depthwise_schedule
+import int8tune.schedules.generic.direct_schedule
+import int8tune.schedules.intrinsics.x86_vectors
+import int8tune.schedules.x86.amx_kernel
+import int8tune.schedules.x86.conv_kernel
+import int8tune.schedules.x86.depthwise_kernel
+import int8tune.schedules.x86.grouped_kernel
+import int8tune.schedules.x86.peak_kernel  # noqa: F401
+from int8tune.compiler.gpu_library import link_gpu_module
+from int8tune.compiler.linker import link_module
+from int8tune.compiler.nvrtc import compile_cubin
+from int8tune.results.record import Candidate, Outcome
+from int8tune.rpc.mca.estimate import estimate_cycles
+from int8tune.rpc.request import Case, Program
+from int8tune.schedules.errors import ConfigError
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.probes import bandwidth_probe, peak_probe, word_probe
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.build.job import RESULT_FILE, Built, Job, built_to_json
+from int8tune.tuner.verify import write_cases, write_suite
 
 ENTRY = "main"
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.record import ADVICE, Candidate, Outcome
-from rpc.request import Case, Program
-from schedules.target import Target
+from int8tune.results.record import ADVICE, Candidate, Outcome
+from int8tune.rpc.request import Case, Program
+from int8tune.schedules.target import Target
 
 RESULT_FILE = "result.json"
 """What a build leaves in its folder: a `Built`, as JSON."""

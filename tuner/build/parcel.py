@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from results.bounded_json import parse_json
-from rpc.request import Case, Program
-from tuner.errors import ParcelError
+from int8tune.results.bounded_json import parse_json
+from int8tune.rpc.request import Case, Program
+from int8tune.tuner.errors import ParcelError
 
 Places = Mapping[str, Path]
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from results.record import Outcome
-from rpc import framing, processes
-from rpc.errors import DeviceLostError, ProtocolError
-from rpc.request import KILLED
-from tuner.build.job import Built, Job, built_from_json, job_to_json
-from tuner.errors import BuildPoolError
+import int8tune
+from int8tune.results.record import Outcome
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError, ProtocolError
+from int8tune.rpc.request import KILLED
+from int8tune.tuner.build.job import Built, Job, built_from_json, job_to_json
+from int8tune.tuner.errors import BuildPoolError
 
 START_LIMIT_S = 60.0
 SEND_LIMIT_S = 10.0
@@ -38,7 +39,9 @@ class BuildPool:
         server: the module that is run as the server.
     """
 
-    def __init__(self, cores: Sequence[int], guest: int, log: Path, server: str = "tuner.build.server") -> None:
+    def __init__(
+        self, cores: Sequence[int], guest: int, log: Path, server: str = "int8tune.tuner.build.server"
+    ) -> None:
         self._cores = tuple(cores)
         self._guest = guest
         self._log = log
@@ -158,7 +161,7 @@ class BuildPool:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        root = str(Path(__file__).resolve().parents[2])
+        root = str(Path(int8tune.__file__).parents[1])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")
         command = [sys.executable, "-P", "-m", self._server, "--fd", str(theirs.fileno())]

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from distributed import get_worker
 
-from tuner.build.job import Built, Job, built_to_json, job_from_json
-from tuner.build.listening import worker_listens_openly
-from tuner.build.parcel import Places, files_of, moved, name_of, pack, unpack
-from tuner.build.pool import MOST_ATTEMPTS, BuildPool
-from tuner.errors import BuildPoolError
+from int8tune.tuner.build.job import Built, Job, built_to_json, job_from_json
+from int8tune.tuner.build.listening import worker_listens_openly
+from int8tune.tuner.build.parcel import Places, files_of, moved, name_of, pack, unpack
+from int8tune.tuner.build.pool import MOST_ATTEMPTS, BuildPool
+from int8tune.tuner.errors import BuildPoolError
 
 JOB, SUITE = "job", "suite"
 """The places of a parcel: what a job makes for itself, and what all candidates of its workload share."""

@@ -1,4 +1,4 @@
-"""The resident process that builds: `python -m tuner.build.server`, started by a pool.
+"""The resident process that builds: `python -m int8tune.tuner.build.server`, started by a pool.
 
 It imports TVM once and forks children for the jobs, one for each core: an aborting or hanging compiler costs its job
 alone, and memory that a compiler leaks goes with its child some jobs later. It speaks over an inherited socket.
@@ -17,10 +17,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from rpc import framing, processes
-from rpc.errors import DeviceLostError
-from tuner.build.child import Child
-from tuner.build.job import Built, Job, built_to_json, job_from_json
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError
+from int8tune.tuner.build.child import Child
+from int8tune.tuner.build.job import Built, Job, built_to_json, job_from_json
 
 IDLE_CHECK_S = 60.0
 SEND_LIMIT_S = 10.0
@@ -110,7 +110,7 @@ def main() -> None:
 
 def _serve(sock: socket.socket, cores: list[int], guest: int | None) -> None:
     """Obey `{"job": ...}` and `{"hush": true or false}`, which is acknowledged; send `{"built": ...}` as jobs end."""
-    from tuner.build.compile import build
+    from int8tune.tuner.build.compile import build
 
     _send(sock, {"ready": True})
     gc.collect()

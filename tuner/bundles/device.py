@@ -6,19 +6,19 @@ import os
 import platform
 from dataclasses import asdict, replace
 
-from results.label import layer_label
-from results.record import Candidate
-from rpc.bundle.manifest import Item
-from rpc.bundle.pack import Packer
-from rpc.request import Capabilities, Program, Reply, Request
-from schedules.gpus import GPUS
-from schedules.target import PROFILES, Profile
-from schedules.workload import Workload
-from tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial
-from tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request
-from tuner.campaign.surroundings import Match, Purpose
-from tuner.device_check import PEAK_ATTEMPTS, PEAK_TIMING, RUN_LIMIT_S
-from tuner.errors import SpecError
+from int8tune.results.label import layer_label
+from int8tune.results.record import Candidate
+from int8tune.rpc.bundle.manifest import Item
+from int8tune.rpc.bundle.pack import Packer
+from int8tune.rpc.request import Capabilities, Program, Reply, Request
+from int8tune.schedules.gpus import GPUS
+from int8tune.schedules.target import PROFILES, Profile
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial
+from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request
+from int8tune.tuner.campaign.surroundings import Match, Purpose
+from int8tune.tuner.device_check import PEAK_ATTEMPTS, PEAK_TIMING, RUN_LIMIT_S
+from int8tune.tuner.errors import SpecError
 
 # What code for any CPU of an architecture may use, by LLVM's name.
 _PLAINEST = {"x86_64": "x86-64", "aarch64": "generic"}

@@ -9,28 +9,28 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from compiler.linker import find_linker
-from results.record import Campaign
-from rpc.agent_bundle import Bundle as AgentBundle
-from rpc.agent_bundle import compilers, default_cache, make_bundle
-from rpc.bundle.archive import Bundle, open_bundle, own_bytes
-from rpc.bundle.manifest import Manifest, id_of
-from rpc.bundle.pack import Packer
-from rpc.errors import ProvisionError
-from rpc.request import Capabilities, Program
-from schedules.target import Target, target_for
-from tuner.bundles.device import Packing, assumed, profile_named
-from tuner.bundles.memory import BundleMemory, Known, Remembered
-from tuner.campaign.events import Listener
-from tuner.campaign.loop import Ending
-from tuner.campaign.measuring import Measuring, Occasion
-from tuner.campaign.run import Ground, Outlet, environment_of, run_on
-from tuner.campaign.spec import NAME, CampaignSpec
-from tuner.campaign.surroundings import Purpose
-from tuner.errors import SpecError
-from tuner.folders import make_folder
-from tuner.publish import open_records
-from tuner.verify import SUITE_NAME, SUITE_SEED
+from int8tune.compiler.linker import find_linker
+from int8tune.results.record import Campaign
+from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.agent_bundle import compilers, default_cache, make_bundle
+from int8tune.rpc.bundle.archive import Bundle, open_bundle, own_bytes
+from int8tune.rpc.bundle.manifest import Manifest, id_of
+from int8tune.rpc.bundle.pack import Packer
+from int8tune.rpc.errors import ProvisionError
+from int8tune.rpc.request import Capabilities, Program
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.bundles.device import Packing, assumed, profile_named
+from int8tune.tuner.bundles.memory import BundleMemory, Known, Remembered
+from int8tune.tuner.campaign.events import Listener
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.measuring import Measuring, Occasion
+from int8tune.tuner.campaign.run import Ground, Outlet, environment_of, run_on
+from int8tune.tuner.campaign.spec import NAME, CampaignSpec
+from int8tune.tuner.campaign.surroundings import Purpose
+from int8tune.tuner.errors import SpecError
+from int8tune.tuner.folders import make_folder
+from int8tune.tuner.publish import open_records
+from int8tune.tuner.verify import SUITE_NAME, SUITE_SEED
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from results.atomic import sync_folder, write_own
-from results.bounded_json import read_json
-from results.own_files import make_own_folder, require_own_folder
-from results.record import Candidate
-from results.typed_json import from_json
-from rpc.bundle.manifest import LONGEST_BYTES, Manifest, id_of, manifest_from_json
-from rpc.errors import BundleError, ProtocolError
-from rpc.protocol import capabilities_from_json, capabilities_to_json
-from rpc.request import Capabilities
-from tuner.errors import CampaignError
-from tuner.folders import bundles_path, make_folder
+from int8tune.results.atomic import sync_folder, write_own
+from int8tune.results.bounded_json import read_json
+from int8tune.results.own_files import make_own_folder, require_own_folder
+from int8tune.results.record import Candidate
+from int8tune.results.typed_json import from_json
+from int8tune.rpc.bundle.manifest import LONGEST_BYTES, Manifest, id_of, manifest_from_json
+from int8tune.rpc.errors import BundleError, ProtocolError
+from int8tune.rpc.protocol import capabilities_from_json, capabilities_to_json
+from int8tune.rpc.request import Capabilities
+from int8tune.tuner.errors import CampaignError
+from int8tune.tuner.folders import bundles_path, make_folder
 
 _DEVICE = "device.json"
 _MANIFEST = ".manifest.json"

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.base import Store
-from results.record import DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
-from results.stats import median, spread
-from results.store import SqliteStore
-from rpc.bundle.manifest import Item, Manifest
-from rpc.bundle.results_file import Began, Damage, Line, read_lines
-from rpc.errors import ProtocolError
-from rpc.inventory import TimingKind
-from rpc.protocol import reply_from_json
-from rpc.request import Capabilities, Reply
-from tuner.bundles.memory import AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered, memory_of
-from tuner.campaign.run import require_same_cpu
-from tuner.errors import CampaignDiffersError, ForeignResultsError
-from tuner.folders import STORE_FILE
+from int8tune.results.base import Store
+from int8tune.results.record import DeviceCheck, Duel, Entry, Measurement, Outcome, Trial
+from int8tune.results.stats import median, spread
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.bundle.manifest import Item, Manifest
+from int8tune.rpc.bundle.results_file import Began, Damage, Line, read_lines
+from int8tune.rpc.errors import ProtocolError
+from int8tune.rpc.inventory import TimingKind
+from int8tune.rpc.protocol import reply_from_json
+from int8tune.rpc.request import Capabilities, Reply
+from int8tune.tuner.bundles.memory import AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered, memory_of
+from int8tune.tuner.campaign.run import require_same_cpu
+from int8tune.tuner.errors import CampaignDiffersError, ForeignResultsError
+from int8tune.tuner.folders import STORE_FILE
 
 MOST_FAULTS = 100
 

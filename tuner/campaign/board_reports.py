@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rpc.farm.desk import Status
-from rpc.farm.status_file import LONGEST_S, BoardReport, Writer, write_report
-from rpc.farm.values import State
+from int8tune.rpc.farm.desk import Status
+from int8tune.rpc.farm.status_file import LONGEST_S, BoardReport, Writer, write_report
+from int8tune.rpc.farm.values import State
 
 EVERY_S = 1.0
 PACE_OVER_S = 60.0

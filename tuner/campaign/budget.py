@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.campaign.measuring import SLOWEST_OPS_PER_S
+from int8tune.tuner.campaign.measuring import SLOWEST_OPS_PER_S
 
 # The share of the past in the guess, as Ansor's authors set it.
 PAST = 0.2

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from results.record import Duel, Outcome
-from rpc.request import Reply
-from tuner.build.job import Built
-from tuner.campaign.search import Search
-from tuner.campaign.surroundings import Match, Surroundings
-from tuner.campaign.task import TaskRun
+from int8tune.results.record import Duel, Outcome
+from int8tune.rpc.request import Reply
+from int8tune.tuner.build.job import Built
+from int8tune.tuner.campaign.search import Search
+from int8tune.tuner.campaign.surroundings import Match, Surroundings
+from int8tune.tuner.campaign.task import TaskRun
 
 
 class Duels:

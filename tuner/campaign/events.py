@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from results.record import Duel, Trial
-from tuner.campaign.plan import Task
+from int8tune.results.record import Duel, Trial
+from int8tune.tuner.campaign.plan import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from compiler.linker import find_linker
-from rpc.base import Transport
-from rpc.inventory import Board, TimingKind, TransportKind
-from rpc.request import Capabilities, Program
-from schedules.target import Target, target_for
-from tuner.board_transports import TRANSPORTS, local_cores, require_transport
-from tuner.campaign.board_reports import BoardReports
-from tuner.campaign.boards import Boards
-from tuner.campaign.farm_journal import FarmJournal
-from tuner.campaign.measuring import Measuring, Occasion
-from tuner.campaign.run import Ground
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Purpose
-from tuner.cores import bound_to
-from tuner.errors import SpecError
-from tuner.folders import journal_path
+from int8tune.compiler.linker import find_linker
+from int8tune.rpc.base import Transport
+from int8tune.rpc.inventory import Board, TimingKind, TransportKind
+from int8tune.rpc.request import Capabilities, Program
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.board_transports import TRANSPORTS, local_cores, require_transport
+from int8tune.tuner.campaign.board_reports import BoardReports
+from int8tune.tuner.campaign.boards import Boards
+from int8tune.tuner.campaign.farm_journal import FarmJournal
+from int8tune.tuner.campaign.measuring import Measuring, Occasion
+from int8tune.tuner.campaign.run import Ground
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Purpose
+from int8tune.tuner.cores import bound_to
+from int8tune.tuner.errors import SpecError
+from int8tune.tuner.folders import journal_path
 
 _LONGEST_NAME = 64
 ESTIMATED_ARCHITECTURE = "aarch64"

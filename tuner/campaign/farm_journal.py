@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from results.record import Outcome
-from results.text import printable
-from rpc.errors import JournalError, ProtocolError
-from rpc.farm.desk import Status
-from rpc.farm.driver import Replies
-from rpc.farm.entries import Began, Booted, Calibrated, Entry, Turned
-from rpc.farm.health import TOOK_OTHERWISE
-from rpc.farm.journal import JournalFile
-from rpc.farm.ledger import Ledger
-from rpc.farm.status_file import host_boot
-from rpc.farm.values import State, Verdict
-from rpc.protocol import reply_from_json, reply_to_json
-from rpc.request import Reply, Request
+from int8tune.results.record import Outcome
+from int8tune.results.text import printable
+from int8tune.rpc.errors import JournalError, ProtocolError
+from int8tune.rpc.farm.desk import Status
+from int8tune.rpc.farm.driver import Replies
+from int8tune.rpc.farm.entries import Began, Booted, Calibrated, Entry, Turned
+from int8tune.rpc.farm.health import TOOK_OTHERWISE
+from int8tune.rpc.farm.journal import JournalFile
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.status_file import host_boot
+from int8tune.rpc.farm.values import State, Verdict
+from int8tune.rpc.protocol import reply_from_json, reply_to_json
+from int8tune.rpc.request import Reply, Request
 
 # A board that was left alone for longer may have been ill when it answered, and be well now.
 LONGEST_GAP_S = 600.0

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from results.label import layer_label
-from results.progress import rate_of
-from results.record import Estimate, Measurement, Outcome, Trial
-from rpc.request import Reply
-from tuner.build.job import Built, advice_code
-from tuner.campaign.duels import Duels
-from tuner.campaign.events import Progress
-from tuner.campaign.plan import Task
-from tuner.campaign.search import Search
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Match, Purpose, Surroundings
-from tuner.campaign.task import Slot, TaskRun, median_s
-from tuner.errors import CampaignError, DeviceGoneError
+from int8tune.results.label import layer_label
+from int8tune.results.progress import rate_of
+from int8tune.results.record import Estimate, Measurement, Outcome, Trial
+from int8tune.rpc.request import Reply
+from int8tune.tuner.build.job import Built, advice_code
+from int8tune.tuner.campaign.duels import Duels
+from int8tune.tuner.campaign.events import Progress
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.campaign.search import Search
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Match, Purpose, Surroundings
+from int8tune.tuner.campaign.task import Slot, TaskRun, median_s
+from int8tune.tuner.errors import CampaignError, DeviceGoneError
 
 # How long a stop request may go unnoticed.
 POLL_S = 0.2

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from rpc.base import Transport
-from rpc.request import Capabilities, Program, Reply, Request, Timing
-from schedules.workload import Workload
-from tuner.device_check import USUAL_CACHE_BYTES
+from int8tune.rpc.base import Transport
+from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.device_check import USUAL_CACHE_BYTES
 
 T = TypeVar("T")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.network import Network
-from results.record import Candidate, Config
-from schedules.registry import template_for
-from schedules.space import ConfigSpace
-from schedules.target import Target
-from schedules.template import Template
-from schedules.workload import Workload
+from int8tune.compiler.network import Network
+from int8tune.results.record import Candidate, Config
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.space import ConfigSpace
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Template
+from int8tune.schedules.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from compiler.linker import find_linker
-from results.base import Store
-from results.record import ESTIMATED_BY, CacheMode, Campaign, DeviceCheck, Trial, cache_mode
-from results.store import SqliteStore
-from rpc.base import Transport
-from rpc.mca.estimate import model_name
-from rpc.request import Capabilities, Program
-from schedules.target import Target, target_for
-from tuner.build.base import Pool
-from tuner.build.cluster import ClusterPool
-from tuner.build.pool import BuildPool
-from tuner.campaign.events import Listener
-from tuner.campaign.loop import CampaignLoop, Ending
-from tuner.campaign.measuring import Device, Measuring, Occasion, cold_bytes_of
-from tuner.campaign.plan import Task, make_plan
-from tuner.campaign.search import make_search
-from tuner.campaign.spec import CampaignSpec, require_same
-from tuner.campaign.surroundings import Purpose, Surroundings
-from tuner.campaign.workshop import Workshop
-from tuner.cores import bound_to, measuring_and_build_cores
-from tuner.device_check import build_probes, check_device, read_sizes
-from tuner.errors import CampaignDiffersError, SpecError
-from tuner.folders import STORE_FILE, journal_path, make_folder, require_room
-from tuner.verify import SUITE_NAME
-from tuner.work_folder import work_folder
+from int8tune.compiler.linker import find_linker
+from int8tune.results.base import Store
+from int8tune.results.record import ESTIMATED_BY, CacheMode, Campaign, DeviceCheck, Trial, cache_mode
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.base import Transport
+from int8tune.rpc.mca.estimate import model_name
+from int8tune.rpc.request import Capabilities, Program
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.build.base import Pool
+from int8tune.tuner.build.cluster import ClusterPool
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.campaign.events import Listener
+from int8tune.tuner.campaign.loop import CampaignLoop, Ending
+from int8tune.tuner.campaign.measuring import Device, Measuring, Occasion, cold_bytes_of
+from int8tune.tuner.campaign.plan import Task, make_plan
+from int8tune.tuner.campaign.search import make_search
+from int8tune.tuner.campaign.spec import CampaignSpec, require_same
+from int8tune.tuner.campaign.surroundings import Purpose, Surroundings
+from int8tune.tuner.campaign.workshop import Workshop
+from int8tune.tuner.cores import bound_to, measuring_and_build_cores
+from int8tune.tuner.device_check import build_probes, check_device, read_sizes
+from int8tune.tuner.errors import CampaignDiffersError, SpecError
+from int8tune.tuner.folders import STORE_FILE, journal_path, make_folder, require_room
+from int8tune.tuner.verify import SUITE_NAME
+from int8tune.tuner.work_folder import work_folder
 
 DEVICE_NAME = "local"
 # Records, the suites of three open tasks and the programs of their contenders, of layers of a usual size.

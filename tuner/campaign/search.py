@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from results.base import Store
-from results.record import Duel, Trial
-from tuner.campaign.plan import Task
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.task import Slot, TaskRun, task_rng
-from tuner.campaign.teaching import Teacher, trials_before
-from tuner.campaign.turns import EvenTurns, GainTurns, RoundTurns, Turns
-from tuner.search.registry import UNGUIDED, make_strategy
+from int8tune.results.base import Store
+from int8tune.results.record import Duel, Trial
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.task import Slot, TaskRun, task_rng
+from int8tune.tuner.campaign.teaching import Teacher, trials_before
+from int8tune.tuner.campaign.turns import EvenTurns, GainTurns, RoundTurns, Turns
+from int8tune.tuner.search.registry import UNGUIDED, make_strategy
 
 # Models are learned anew when they have not seen a fifth of the trials: as often while there are few.
 ENOUGH_NEWS = 0.2

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from compiler.network import Network
-from results.record import CacheMode, Campaign
-from schedules.target import Target
-from tuner.errors import CampaignDiffersError, SpecError
-from tuner.search.registry import strategy_names
+from int8tune.compiler.network import Network
+from int8tune.results.record import CacheMode, Campaign
+from int8tune.schedules.target import Target
+from int8tune.tuner.errors import CampaignDiffersError, SpecError
+from int8tune.tuner.search.registry import strategy_names
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_TRIALS = 1_000_000

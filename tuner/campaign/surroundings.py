@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from results.base import Store
-from results.record import Candidate
-from rpc.request import Program
-from tuner.build.job import Built
-from tuner.campaign.events import Listener
-from tuner.campaign.measuring import Measuring
-from tuner.campaign.task import Slot, TaskRun
-from tuner.campaign.workshop import Workshop
+from int8tune.results.base import Store
+from int8tune.results.record import Candidate
+from int8tune.rpc.request import Program
+from int8tune.tuner.build.job import Built
+from int8tune.tuner.campaign.events import Listener
+from int8tune.tuner.campaign.measuring import Measuring
+from int8tune.tuner.campaign.task import Slot, TaskRun
+from int8tune.tuner.campaign.workshop import Workshop
 
 
 @dataclass(slots=True)

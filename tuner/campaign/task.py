@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from results.drift import cost, fastest_first
-from results.record import Candidate, Config, Outcome, Trial
-from results.stats import median
-from tuner.campaign.budget import Standing
-from tuner.campaign.plan import Task
-from tuner.search.base import Forecaster, Strategy
+from int8tune.results.drift import cost, fastest_first
+from int8tune.results.record import Candidate, Config, Outcome, Trial
+from int8tune.results.stats import median
+from int8tune.tuner.campaign.budget import Standing
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.search.base import Forecaster, Strategy
 
 BATCH = 8
 # How many of a task's fastest trials are timed again beside its default, so that noise does not choose.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from results.base import Store
-from results.record import ESTIMATED_BY, CacheMode, Campaign, Trial, cache_mode
-from schedules.target import Target
-from tuner.cost_model.experience import Experience
-from tuner.cost_model.prior import Prior, learn_prior
+from int8tune.results.base import Store
+from int8tune.results.record import ESTIMATED_BY, CacheMode, Campaign, Trial, cache_mode
+from int8tune.schedules.target import Target
+from int8tune.tuner.cost_model.experience import Experience
+from int8tune.tuner.cost_model.prior import Prior, learn_prior
 
 
 class Teacher:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from results.record import Trial
-from tuner.campaign.budget import expected_saving_s, is_worth_a_batch, most_promising
-from tuner.campaign.task import BATCH, Slot, TaskRun
+from int8tune.results.record import Trial
+from int8tune.tuner.campaign.budget import expected_saving_s, is_worth_a_batch, most_promising
+from int8tune.tuner.campaign.task import BATCH, Slot, TaskRun
 
 # Turns that may be under way at once: enough to keep builds and the device at work while the last of them end.
 MOST_OPEN = 3

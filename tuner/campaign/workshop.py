@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from results.record import Candidate, Outcome
-from rpc.request import Program
-from tuner.build.base import Pool
-from tuner.build.job import Built, Job
-from tuner.build.parcel import files_of
-from tuner.campaign.plan import Task
-from tuner.errors import CampaignError, ResultsFolderError
-from tuner.folders import HeldFolder
-from tuner.verify import suite_memory_bytes
+from int8tune.results.record import Candidate, Outcome
+from int8tune.rpc.request import Program
+from int8tune.tuner.build.base import Pool
+from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.build.parcel import files_of
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.errors import CampaignError, ResultsFolderError
+from int8tune.tuner.folders import HeldFolder
+from int8tune.tuner.verify import suite_memory_bytes
 
 BUILD_LIMIT_S = 30.0
 SUITE_LIMIT_S = 300.0

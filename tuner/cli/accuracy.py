@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.compile import LogOption, ModelArgument
-from tuner.cli.options import (
+from int8tune.tuner.cli.compile import LogOption, ModelArgument
+from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
     DebugOption,
     Format,
@@ -19,10 +19,10 @@ from tuner.cli.options import (
     ThreadsOption,
     whole_number,
 )
-from tuner.cli.output import aligned, emit, emit_json, say
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
-    from tuner.models.accuracy import Difference
+    from int8tune.tuner.models.accuracy import Difference
 
 SamplesOption = Annotated[
     Path | None,
@@ -72,8 +72,8 @@ def accuracy(
 
     Example: int8tune accuracy mobilenet_v2.tflite --count 100
     """
-    from tuner.models.checks import Check, compare_layers, compare_outputs
-    from tuner.models.drawn_samples import statistics_of
+    from int8tune.tuner.models.checks import Check, compare_layers, compare_outputs
+    from int8tune.tuner.models.drawn_samples import statistics_of
 
     if count is not None and not 1 <= count <= MOST_SAMPLES:
         raise typer.BadParameter(f"--count must be 1 to {MOST_SAMPLES}: {count}")

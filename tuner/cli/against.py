@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.cli.options import Format
-from tuner.cli.output import emit, emit_json, say
-from tuner.cli.stopping import INTERRUPTED
+from int8tune.tuner.cli.options import Format
+from int8tune.tuner.cli.output import emit, emit_json, say
+from int8tune.tuner.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from results.bench import LayerFacts
-    from results.search import Leg
-    from rpc.inventory import Board
-    from tuner.metaschedule.spec import RaceSpec
+    from int8tune.results.bench import LayerFacts
+    from int8tune.results.search import Leg
+    from int8tune.rpc.inventory import Board
+    from int8tune.tuner.metaschedule.spec import RaceSpec
 
 _SHOWN = 60
 
@@ -32,9 +32,9 @@ def make_race(
     Raises:
         BenchSpecError: nobody knows the other tuner, no layer was named, or a number is out of its range.
     """
-    from tuner.bench.layers import choose_layers
-    from tuner.errors import BenchSpecError
-    from tuner.metaschedule.spec import PEER_NAME, RaceSpec
+    from int8tune.tuner.bench.layers import choose_layers
+    from int8tune.tuner.errors import BenchSpecError
+    from int8tune.tuner.metaschedule.spec import PEER_NAME, RaceSpec
 
     if against != PEER_NAME:
         raise BenchSpecError(f"unknown tuner `{against[:_SHOWN]}`, known: {PEER_NAME}")
@@ -45,12 +45,12 @@ def make_race(
 
 def race(spec: RaceSpec, results: Path, form: Format) -> int:
     """Race, and print what came of it; the exit code. Layers that were done before a stop are shown, too."""
-    from results.report.search import render_search, search_as_dict
-    from results.search import summarize_search
-    from tuner.bench.gpu.layers import GpuLayerClass
-    from tuner.bench.layers import LayerClass
-    from tuner.cli.stopping import StopRequest
-    from tuner.metaschedule.race import run_race
+    from int8tune.results.report.search import render_search, search_as_dict
+    from int8tune.results.search import summarize_search
+    from int8tune.tuner.bench.gpu.layers import GpuLayerClass
+    from int8tune.tuner.bench.layers import LayerClass
+    from int8tune.tuner.cli.stopping import StopRequest
+    from int8tune.tuner.metaschedule.race import run_race
 
     facts = _facts(spec)
     progress = _Progress(facts)
@@ -66,9 +66,9 @@ def race(spec: RaceSpec, results: Path, form: Format) -> int:
 
 
 def _facts(spec: RaceSpec) -> Mapping[str, LayerFacts]:
-    from results.bench import LayerFacts
-    from tuner.bench.gpu.layers import gpu_class_of
-    from tuner.bench.layers import class_of
+    from int8tune.results.bench import LayerFacts
+    from int8tune.tuner.bench.gpu.layers import gpu_class_of
+    from int8tune.tuner.bench.layers import class_of
 
     own = class_of if spec.board is None else gpu_class_of
     return {workload.key: LayerFacts(workload.macs, own(workload)) for workload in spec.layers}
@@ -82,8 +82,8 @@ class _Progress:
         self._facts = facts
 
     def __call__(self, leg: Leg) -> None:
-        from results.bench import bench_row
-        from results.report.format import interval
+        from int8tune.results.bench import bench_row
+        from int8tune.results.report.format import interval
 
         self.legs.append(leg)
         row = bench_row(leg.result, self._facts[leg.result.workload])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.options import (
+from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     BatchOption,
@@ -19,20 +19,20 @@ from tuner.cli.options import (
     TargetOption,
     whole_number,
 )
-from tuner.cli.output import emit, emit_json, say
-from tuner.cli.stopping import INTERRUPTED
+from int8tune.tuner.cli.output import emit, emit_json, say
+from int8tune.tuner.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from results.bench import LayerFacts
-    from results.record import BenchResult
-    from rpc.inventory import Board
-    from rpc.request import Timing
-    from schedules.workload import Workload
-    from tuner.bench.gpu.peers.base import GpuPeer
-    from tuner.bench.peers.base import Peer
-    from tuner.bench.run import BenchSpec
+    from int8tune.results.bench import LayerFacts
+    from int8tune.results.record import BenchResult
+    from int8tune.rpc.inventory import Board
+    from int8tune.rpc.request import Timing
+    from int8tune.schedules.workload import Workload
+    from int8tune.tuner.bench.gpu.peers.base import GpuPeer
+    from int8tune.tuner.bench.peers.base import Peer
+    from int8tune.tuner.bench.run import BenchSpec
 
 INSTALL = "pip install 'int8tune[peers]'"
 INSTALL_FOR_GPU = "pip install 'int8tune[gpu-peers]'"
@@ -107,13 +107,13 @@ def bench(
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
-    from compiler.network_file import is_model
-    from rpc.request import Timing
-    from rpc.tile_registers import deny_tile_registers
-    from tuner.bench.layers import choose_layers, class_named
-    from tuner.bench.run import BenchSpec
-    from tuner.cli.bench_model import bench_models
-    from tuner.errors import BenchSpecError
+    from int8tune.compiler.network_file import is_model
+    from int8tune.rpc.request import Timing
+    from int8tune.rpc.tile_registers import deny_tile_registers
+    from int8tune.tuner.bench.layers import choose_layers, class_named
+    from int8tune.tuner.bench.run import BenchSpec
+    from int8tune.tuner.cli.bench_model import bench_models
+    from int8tune.tuner.errors import BenchSpecError
 
     if device is not None:
         if threads != 1 or without_amx or unquantized:
@@ -140,8 +140,8 @@ def gpu_of(inventory: Path, name: str) -> Board:
         InventoryError: the inventory can't be read.
         UnknownBoardError: it has no such board.
     """
-    from rpc.inventory_file import read_inventory
-    from tuner.bench.gpu.site import require_gpu
+    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.tuner.bench.gpu.site import require_gpu
 
     board = read_inventory(inventory).board(name)
     require_gpu(board)
@@ -158,29 +158,29 @@ def _spec_on_gpu(
     board: Board,
     template: str | None,
 ) -> BenchSpec:
-    from tuner.bench.gpu.layers import GpuLayerClass, gpu_class_of
-    from tuner.bench.layers import choose_layers, class_named
-    from tuner.bench.run import BenchSpec
+    from int8tune.tuner.bench.gpu.layers import GpuLayerClass, gpu_class_of
+    from int8tune.tuner.bench.layers import choose_layers, class_named
+    from int8tune.tuner.bench.run import BenchSpec
 
     chosen = None if only is None else class_named(only, GpuLayerClass)
     layers = choose_layers(names, chosen, batch, gpu_class_of)
-    own, worker = _known(template), "tuner.bench.gpu.worker"
+    own, worker = _known(template), "int8tune.tuner.bench.gpu.worker"
     return BenchSpec(layers, _gpu_peers(against), 1, timing, profile, worker, board, own)
 
 
 def _known(template: str | None) -> str | None:
     """Raises: UnknownTemplateError: there is no such template."""
-    from schedules.registry import template_named
+    from int8tune.schedules.registry import template_named
 
     return template_named(template).name if template else None
 
 
 def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
-    from results.bench import bench_results, summarize_bench
-    from results.report.bench import bench_as_dict, render_bench
-    from tuner.bench.run import run_bench
-    from tuner.cli.stopping import StopRequest
-    from tuner.publish import open_records
+    from int8tune.results.bench import bench_results, summarize_bench
+    from int8tune.results.report.bench import bench_as_dict, render_bench
+    from int8tune.tuner.bench.run import run_bench
+    from int8tune.tuner.cli.stopping import StopRequest
+    from int8tune.tuner.publish import open_records
 
     facts = _facts(spec)
     with StopRequest() as stop:
@@ -207,8 +207,8 @@ def _peers(against: str | None) -> tuple[Peer, ...]:
         BenchSpecError: nobody knows one of the names.
         NoPeersError: none is installed.
     """
-    from tuner.bench.peers.registry import PEERS, missing_distributions, peers_named
-    from tuner.errors import NoPeersError
+    from int8tune.tuner.bench.peers.registry import PEERS, missing_distributions, peers_named
+    from int8tune.tuner.errors import NoPeersError
 
     wanted = PEERS if against is None else peers_named(against.split(","))
     missing = {peer.name: missing_distributions(peer.requires) for peer in wanted}
@@ -225,8 +225,8 @@ def _gpu_peers(against: str | None) -> tuple[GpuPeer, ...]:
     Raises:
         BenchSpecError: nobody knows one of the names.
     """
-    from tuner.bench.gpu.peers.registry import GPU_PEERS
-    from tuner.bench.peers.registry import peers_named
+    from int8tune.tuner.bench.gpu.peers.registry import GPU_PEERS
+    from int8tune.tuner.bench.peers.registry import peers_named
 
     wanted = GPU_PEERS if against is None else peers_named(against.split(","), GPU_PEERS)
     missing = {peer.name: () if peer.is_installed() else peer.requires for peer in wanted}
@@ -241,16 +241,16 @@ def _say_missing(missing: Mapping[str, Sequence[str]], install: str) -> None:
 
 
 def _classes(spec: BenchSpec) -> tuple[str, ...]:
-    from tuner.bench.gpu.layers import GpuLayerClass
-    from tuner.bench.layers import LayerClass
+    from int8tune.tuner.bench.gpu.layers import GpuLayerClass
+    from int8tune.tuner.bench.layers import LayerClass
 
     return tuple(LayerClass) if spec.board is None else tuple(GpuLayerClass)
 
 
 def _facts(spec: BenchSpec) -> Mapping[str, LayerFacts]:
-    from results.bench import LayerFacts
-    from tuner.bench.gpu.layers import gpu_class_of
-    from tuner.bench.layers import class_of
+    from int8tune.results.bench import LayerFacts
+    from int8tune.tuner.bench.gpu.layers import gpu_class_of
+    from int8tune.tuner.bench.layers import class_of
 
     named: Callable[[Workload], str] = class_of if spec.board is None else gpu_class_of
     return {workload.key: LayerFacts(workload.macs, named(workload)) for workload in spec.layers}
@@ -264,8 +264,8 @@ class _Progress:
         self._done = 0
 
     def __call__(self, result: BenchResult) -> None:
-        from results.bench import bench_row
-        from results.report.format import interval
+        from int8tune.results.bench import bench_row
+        from int8tune.results.report.format import interval
 
         self._done += 1
         row = bench_row(result, self._facts[result.workload])

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.options import Format
-from tuner.cli.output import aligned, emit, emit_json, say
+from int8tune.tuner.cli.options import Format
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
-    from rpc.request import Timing
-    from tuner.models.bench import ModelBench
-    from tuner.models.race import Result
+    from int8tune.rpc.request import Timing
+    from int8tune.tuner.models.bench import ModelBench
+    from int8tune.tuner.models.race import Result
 
 SAMPLES = 4
 
@@ -28,8 +28,8 @@ def bench_models(
     form: Format,
 ) -> None:
     """Compare whole models with other runtimes, one model after the other."""
-    from tuner.models.bench import bench_model, runtimes_named
-    from tuner.models.checks import Check
+    from int8tune.tuner.models.bench import bench_model, runtimes_named
+    from int8tune.tuner.models.checks import Check
 
     peers = runtimes_named(None if against is None else against.split(","))
     found = []
@@ -55,8 +55,8 @@ def _show(bench: ModelBench) -> None:
 
 
 def _cells(result: Result) -> tuple[str, str, str, str]:
-    from results.report.format import interval, milliseconds, percent
-    from results.stats import spread
+    from int8tune.results.report.format import interval, milliseconds, percent
+    from int8tune.results.stats import spread
 
     label = f"{result.entry.label} {result.version}"
     if result.failure:

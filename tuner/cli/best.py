@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from results.record import CacheMode
-from tuner.cli.options import (
+from int8tune.results.record import CacheMode
+from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
     CampaignOption,
     DebugOption,
@@ -18,10 +18,10 @@ from tuner.cli.options import (
     ResultsOption,
     cache_mode_named,
 )
-from tuner.cli.output import emit, emit_json, say
+from int8tune.tuner.cli.output import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from results.best import BestSchedule
+    from int8tune.results.best import BestSchedule
 
 LogOption = Annotated[
     Path | None,
@@ -66,8 +66,8 @@ def best(
 
 
 def _recorded(results: Path, campaign: str | None, cache: CacheMode | None) -> list[BestSchedule]:
-    from results.best import best_schedules
-    from tuner.publish import choose_campaign, open_records
+    from int8tune.results.best import best_schedules
+    from int8tune.tuner.publish import choose_campaign, open_records
 
     with open_records(results) as store:
         chosen = None if campaign is None else choose_campaign(store, campaign)
@@ -75,16 +75,16 @@ def _recorded(results: Path, campaign: str | None, cache: CacheMode | None) -> l
 
 
 def _logged(log: Path) -> list[BestSchedule]:
-    from compiler.best_log import schedule_faults
-    from results.best import read_best_log
+    from int8tune.compiler.best_log import schedule_faults
+    from int8tune.results.best import read_best_log
 
     return read_best_log(log, schedule_faults)
 
 
 def _lines(best: BestSchedule) -> str:
     """Two lines: which layer and how fast, then the schedule."""
-    from results.label import layer_label
-    from results.report.format import interval, kilocycles, microseconds
+    from int8tune.results.label import layer_label
+    from int8tune.results.report.format import interval, kilocycles, microseconds
 
     gain = "default" if best.is_default else interval(best.speedup)
     measured = f"{microseconds(best.median_s)} us"

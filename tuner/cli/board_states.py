@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from results.report.format import microseconds
-from rpc.errors import StatusFileError
-from rpc.farm.status_file import BoardReport, read_report
-from rpc.farm.values import State
-from tuner.cli.output import aligned
+from int8tune.results.report.format import microseconds
+from int8tune.rpc.errors import StatusFileError
+from int8tune.rpc.farm.status_file import BoardReport, read_report
+from int8tune.rpc.farm.values import State
+from int8tune.tuner.cli.output import aligned
 
 IDLE = "idle"
 NONE = "-"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.options import (
+from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
     BatchOption,
     DebugOption,
@@ -19,9 +19,9 @@ from tuner.cli.options import (
     ResultsOption,
     ThreadsOption,
 )
-from tuner.cli.output import say
-from tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
-from tuner.cli.tune import (
+from int8tune.tuner.cli.output import say
+from int8tune.tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
+from int8tune.tuner.cli.tune import (
     MinGainOption,
     NameOption,
     SeedOption,
@@ -32,10 +32,10 @@ from tuner.cli.tune import (
 )
 
 if TYPE_CHECKING:
-    from tuner.bundles.make import AwayDevice, Made
-    from tuner.bundles.merge import Merged
-    from tuner.campaign.run import Outlet
-    from tuner.campaign.spec import CampaignSpec
+    from int8tune.tuner.bundles.make import AwayDevice, Made
+    from int8tune.tuner.bundles.merge import Merged
+    from int8tune.tuner.campaign.run import Outlet
+    from int8tune.tuner.campaign.spec import CampaignSpec
 
 MOST_FAULTS_SHOWN = 5
 _MB = 1e6
@@ -95,10 +95,10 @@ def make(
 
     Example: int8tune bundle make mobilenet_v2 --device node7 --target x86-avx512vnni
     """
-    from compiler.batches import network_with_batch
-    from compiler.network_file import load_network
-    from tuner.bundles.make import AwayDevice
-    from tuner.campaign.spec import CampaignSpec
+    from int8tune.compiler.batches import network_with_batch
+    from int8tune.compiler.network_file import load_network
+    from int8tune.tuner.bundles.make import AwayDevice
+    from int8tune.tuner.campaign.spec import CampaignSpec
 
     layers = network_with_batch(load_network(network), batch)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, min_gain=min_gain)
@@ -124,9 +124,9 @@ def run_(
 
     Example: int8tune bundle run mobilenet_v2.bundle-1.pyz
     """
-    from rpc.bundle.command import cores as listed
-    from rpc.bundle.command import run, tolerance
-    from rpc.bundle.runner import Settings
+    from int8tune.rpc.bundle.command import cores as listed
+    from int8tune.rpc.bundle.command import run, tolerance
+    from int8tune.rpc.bundle.runner import Settings
 
     settings = Settings(folder or bundle.parent)
     try:
@@ -156,7 +156,7 @@ def merge(
 
     Example: int8tune bundle merge mobilenet_v2.bundle-1.results
     """
-    from tuner.bundles.merge import merge as merge_file
+    from int8tune.tuner.bundles.merge import merge as merge_file
 
     commands: dict[str, str] = {}
     for file in files:
@@ -179,9 +179,9 @@ def _make(
     command: str,
     stop: StopRequest,
 ) -> int:
-    from tuner.bundles.make import make_next
-    from tuner.campaign.loop import Ending
-    from tuner.cli.live import make_display
+    from int8tune.tuner.bundles.make import make_next
+    from int8tune.tuner.campaign.loop import Ending
+    from int8tune.tuner.cli.live import make_display
 
     with make_display(stop.is_requested, None) as display:
         outlet, made = make_next(spec, device, results, output, command, display, stop)

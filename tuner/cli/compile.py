@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import (
+from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
     DebugOption,
     Format,
@@ -18,13 +18,13 @@ from tuner.cli.options import (
     TargetOption,
     ThreadsOption,
 )
-from tuner.cli.output import aligned, emit, emit_json, say, size
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say, size
 
 if TYPE_CHECKING:
-    from compiler.about import About
-    from compiler.graph import Graph
-    from compiler.schedule_choice import Chooser
-    from schedules.target import Target
+    from int8tune.compiler.about import About
+    from int8tune.compiler.graph import Graph
+    from int8tune.compiler.schedule_choice import Chooser
+    from int8tune.schedules.target import Target
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantized model (.tflite, .onnx).")]
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The shared library to write.")]
@@ -59,10 +59,10 @@ def compile_(
 
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
-    from compiler.model import read_model
-    from tuner.cli.waiting import waiting
-    from tuner.models.compiling import compile_apart
-    from tuner.models.schedules import device_target, schedules_for
+    from int8tune.compiler.model import read_model
+    from int8tune.tuner.cli.waiting import waiting
+    from int8tune.tuner.models.compiling import compile_apart
+    from int8tune.tuner.models.schedules import device_target, schedules_for
 
     if ranked and log is not None:
         raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
@@ -81,9 +81,9 @@ def compile_(
 
 
 def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
-    from results.report.format import milliseconds
-    from tuner.cli.waiting import waiting
-    from tuner.models.ranking import MIXTURE, rank_on_this_machine
+    from int8tune.results.report.format import milliseconds
+    from int8tune.tuner.cli.waiting import waiting
+    from int8tune.tuner.models.ranking import MIXTURE, rank_on_this_machine
 
     with waiting("starting") as report:
         ranking = rank_on_this_machine(graph, target, results, report)

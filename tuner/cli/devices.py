@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import DEFAULT_INVENTORY, DebugOption, Format, FormatOption, InventoryOption, TargetOption
-from tuner.cli.output import aligned, emit, emit_json, say, stdout_columns
-from tuner.cli.plan import cores_in_words
+from int8tune.tuner.cli.options import (
+    DEFAULT_INVENTORY,
+    DebugOption,
+    Format,
+    FormatOption,
+    InventoryOption,
+    TargetOption,
+)
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say, stdout_columns
+from int8tune.tuner.cli.plan import cores_in_words
 
 if TYPE_CHECKING:
-    from results.record import DeviceCheck
-    from rpc.inventory import Board, Inventory, TransportKind
-    from rpc.request import Capabilities
-    from tuner.board_check import BoardCheck
+    from int8tune.results.record import DeviceCheck
+    from int8tune.rpc.inventory import Board, Inventory, TransportKind
+    from int8tune.rpc.request import Capabilities
+    from int8tune.tuner.board_check import BoardCheck
 
 # Of all CPU features, those that decide how fast int8 can be.
 INT8_FEATURES = (
@@ -44,8 +51,8 @@ def list_(
 
     Example: int8tune devices list --inventory farm.toml
     """
-    from rpc.farm.status_file import status_folder
-    from tuner.cli.board_states import read_states, state_fields, states_table
+    from int8tune.rpc.farm.status_file import status_folder
+    from int8tune.tuner.cli.board_states import read_states, state_fields, states_table
 
     boards = _read(inventory).boards
     states = read_states(status_folder(inventory), [board.name for board in boards])
@@ -67,8 +74,8 @@ def provision(
 
     Example: int8tune devices provision a53
     """
-    from rpc.agent_bundle import default_cache
-    from rpc.provision import provision as provision_board
+    from int8tune.rpc.agent_bundle import default_cache
+    from int8tune.rpc.provision import provision as provision_board
 
     done = provision_board(_ssh_board(inventory, board), default_cache(), upgrade, say)
     emit(
@@ -90,7 +97,7 @@ def release(board: BoardArgument, inventory: InventoryOption = DEFAULT_INVENTORY
 
     Example: int8tune devices release a53
     """
-    from rpc.provision import release as release_board
+    from int8tune.rpc.provision import release as release_board
 
     was_there = release_board(_ssh_board(inventory, board))
     emit(f"{board}: {'released' if was_there else 'nothing was there'}")
@@ -106,8 +113,8 @@ def trust(
 
     Example: int8tune devices trust a53 SHA256:Gm2m0eJp2oUX8e0lYyB0pZ1bQ7iDq1V3n0o1yqk1F0s
     """
-    from rpc.inventory_file import replace_host_key
-    from rpc.ssh_connection import shown_key_with
+    from int8tune.rpc.inventory_file import replace_host_key
+    from int8tune.rpc.ssh_connection import shown_key_with
 
     known = _read(inventory)
     chosen = _ssh_board(inventory, board)
@@ -133,9 +140,9 @@ def check(
     if board is not None:
         _check_board(inventory, board, target, form)
         return
-    from compiler.linker import find_linker
-    from tuner.cores import measuring_and_build_cores
-    from tuner.device_check import measure_device
+    from int8tune.compiler.linker import find_linker
+    from int8tune.tuner.cores import measuring_and_build_cores
+    from int8tune.tuner.device_check import measure_device
 
     find_linker()
     measuring, building = measuring_and_build_cores()
@@ -151,8 +158,8 @@ def check(
 
 
 def _check_board(inventory: Path, name: str, target: str | None, form: Format) -> None:
-    from tuner.board_check import check_board
-    from tuner.board_transports import AGENTS
+    from int8tune.tuner.board_check import check_board
+    from int8tune.tuner.board_transports import AGENTS
 
     board = _board(inventory, name, *AGENTS)
     say("building and running the canary, this takes some seconds")
@@ -189,20 +196,20 @@ def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
 
 
 def _read(inventory: Path) -> Inventory:
-    from rpc.inventory_file import read_inventory
-    from schedules.target import PROFILE_NAMES
+    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.schedules.target import PROFILE_NAMES
 
     return read_inventory(inventory, PROFILE_NAMES)
 
 
 def _ssh_board(inventory: Path, name: str) -> Board:
-    from rpc.inventory import TransportKind
+    from int8tune.rpc.inventory import TransportKind
 
     return _board(inventory, name, TransportKind.SSH)
 
 
 def _board(inventory: Path, name: str, *kinds: TransportKind) -> Board:
-    from rpc.errors import ProvisionError
+    from int8tune.rpc.errors import ProvisionError
 
     board = _read(inventory).board(name)
     if board.transport not in kinds:

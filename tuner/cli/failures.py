@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import typer
 
-from compiler.errors import (
+from int8tune.compiler.errors import (
     BatchError,
     CompiledModelError,
     CompilerDiedError,
@@ -19,7 +19,7 @@ from compiler.errors import (
     NoLinkerError,
     UnknownNetworkError,
 )
-from results.errors import (
+from int8tune.results.errors import (
     BestLogError,
     ExportError,
     ForeignStoreError,
@@ -31,8 +31,8 @@ from results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from rpc.bundle.command import HINTS
-from rpc.errors import (
+from int8tune.rpc.bundle.command import HINTS
+from int8tune.rpc.errors import (
     BundleError,
     BundleResultsError,
     DeviceLostError,
@@ -56,15 +56,15 @@ from rpc.errors import (
     UnreachableError,
     WrongDeviceError,
 )
-from schedules.errors import (
+from int8tune.schedules.errors import (
     ConfigError,
     ScheduleError,
     UnknownTargetError,
     UnknownTemplateError,
     WorkloadError,
 )
-from tuner.cli.output import say
-from tuner.errors import (
+from int8tune.tuner.cli.output import say
+from int8tune.tuner.errors import (
     BenchError,
     BenchSpecError,
     BuildClusterError,

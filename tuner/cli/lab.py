@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.bench import DeviceOption, gpu_of
-from tuner.cli.options import (
+from int8tune.tuner.cli.bench import DeviceOption, gpu_of
+from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     BatchOption,
@@ -23,11 +23,11 @@ from tuner.cli.options import (
     TargetOption,
     whole_number,
 )
-from tuner.cli.output import aligned, emit, emit_json, say
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
-    from tuner.lab.lessons import Classroom
-    from tuner.lab.recording import RecordedLayer
+    from int8tune.tuner.lab.lessons import Classroom
+    from int8tune.tuner.lab.recording import RecordedLayer
 
 MAX_SEEDS, MAX_TRIALS = 1000, 10_000
 # Of `lab`, by parameter: what has no meaning for a race with another tuner, and for one on recorded layers.
@@ -109,7 +109,7 @@ def lab(
     """
     _refuse_other_options(context, _OF_RECORDINGS if against else _OF_RACES)
     if against:
-        from tuner.cli.against import make_race, race
+        from int8tune.tuner.cli.against import make_race, race
 
         board = None if device is None else gpu_of(inventory, device)
         return race(make_race(names or [], against, trials, target, batch, board), results, form)
@@ -131,9 +131,9 @@ def _replay(
     data: Path | None, strategies: str | None, seeds: int, trials: int, only: str | None, explain: bool, form: Format
 ) -> None:
     """Race on recorded layers."""
-    from tuner.lab.leaderboard import leaderboard, leaderboard_as_dict, leaderboard_rows
-    from tuner.lab.lessons import Classroom
-    from tuner.lab.race import default_share, race, zero_trial_share
+    from int8tune.tuner.lab.leaderboard import leaderboard, leaderboard_as_dict, leaderboard_rows
+    from int8tune.tuner.lab.lessons import Classroom
+    from int8tune.tuner.lab.race import default_share, race, zero_trial_share
 
     for name, value, most in (("seeds", seeds, MAX_SEEDS), ("trials", trials, MAX_TRIALS)):
         if not 1 <= value <= most:
@@ -168,9 +168,9 @@ def export(
 
     Example: int8tune results export lab.parquet --campaign lab
     """
-    from results.record import Duel, Trial
-    from tuner.lab.recording import record_layers, write_recording
-    from tuner.publish import choose_campaign, open_records
+    from int8tune.results.record import Duel, Trial
+    from int8tune.tuner.lab.recording import record_layers, write_recording
+    from int8tune.tuner.publish import choose_campaign, open_records
 
     with open_records(results) as store:
         chosen = choose_campaign(store, campaign)
@@ -180,8 +180,8 @@ def export(
 
 
 def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:
-    from tuner.lab.metaschedule import read_database
-    from tuner.lab.recording import bundled, read_recording
+    from int8tune.tuner.lab.metaschedule import read_database
+    from int8tune.tuner.lab.recording import bundled, read_recording
 
     layers = bundled() if data is None else read_database(data) if data.is_dir() else read_recording(data)
     try:
@@ -195,9 +195,9 @@ def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:
 
 
 def _strategies(names: str | None) -> list[str]:
-    from tuner.errors import UnknownStrategyError
-    from tuner.lab.race import TOGETHER, WITH_OTHERS
-    from tuner.search.registry import strategy_names
+    from int8tune.tuner.errors import UnknownStrategyError
+    from int8tune.tuner.lab.race import TOGETHER, WITH_OTHERS
+    from int8tune.tuner.search.registry import strategy_names
 
     guided = strategy_names()[0]
     known = [f"{guided}{WITH_OTHERS}", f"{guided}{TOGETHER}", *strategy_names()]
@@ -213,7 +213,7 @@ def _strategies(names: str | None) -> list[str]:
 def _explain(classroom: Classroom, form: Format) -> None:
     from dataclasses import asdict
 
-    from tuner.lab.explain import explain
+    from int8tune.tuner.lab.explain import explain
 
     explanations = explain(classroom)
     if form is Format.JSON:
@@ -232,7 +232,7 @@ def _explain(classroom: Classroom, form: Format) -> None:
 
 def _without_trials(untried: list[tuple[RecordedLayer, float, float | None]]) -> str:
     """What a layer's config reaches that nobody measured: the template's own, and the one that others rank first."""
-    from tuner.lab.leaderboard import geometric_mean
+    from int8tune.tuner.lab.leaderboard import geometric_mean
 
     known = [others for _, _, others in untried if others is not None]
     means = ["geometric mean", "", _percent(geometric_mean([own for _, own, _ in untried]))]
@@ -243,7 +243,7 @@ def _without_trials(untried: list[tuple[RecordedLayer, float, float | None]]) ->
 
 
 def _label(layer: RecordedLayer) -> str:
-    from results.label import layer_label
+    from int8tune.results.label import layer_label
 
     return layer_label(layer.workload) if layer.parsed() else layer.workload[:40]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption
-from tuner.cli.output import aligned, emit, emit_json, say
+from int8tune.tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
-    from compiler.graph import Graph
-    from compiler.network import Network
-    from schedules.target import Target
-    from schedules.workload import Workload
+    from int8tune.compiler.graph import Graph
+    from int8tune.compiler.network import Network
+    from int8tune.schedules.target import Target
+    from int8tune.schedules.workload import Workload
 
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show names, and why other templates take no layer.")]
 NOT_TAKEN = "none"
@@ -34,8 +34,8 @@ def layers(
 
     Example: int8tune layers mobilenet_v2.tflite --target generic
     """
-    from compiler.obstacles import obstacle_lines
-    from tuner.local_target import target_to_look_at
+    from int8tune.compiler.obstacles import obstacle_lines
+    from int8tune.tuner.local_target import target_to_look_at
 
     found, graph = _loaded(network)
     chosen = target_to_look_at(target)
@@ -65,12 +65,12 @@ def layers(
 
 def _loaded(network: str) -> tuple[Network, Graph | None]:
     """A network; with the graph that it was read from, if it is a model."""
-    from compiler.network_file import is_model, load_network
+    from int8tune.compiler.network_file import is_model, load_network
 
     if not is_model(network):
         return load_network(network), None
-    from compiler.model import read_model
-    from compiler.quantized_layers import network_of
+    from int8tune.compiler.model import read_model
+    from int8tune.compiler.quantized_layers import network_of
 
     graph = read_model(Path(network))
     return network_of(graph), graph
@@ -78,7 +78,7 @@ def _loaded(network: str) -> tuple[Network, Graph | None]:
 
 def _obstacles(graph: Graph) -> dict[str, Any]:
     """What keeps a model from being compiled, as `--format json` has it."""
-    from compiler.obstacles import int8_share, obstacles
+    from int8tune.compiler.obstacles import int8_share, obstacles
 
     return {"int8_share": int8_share(graph), "obstacles": [asdict(each) for each in obstacles(graph)]}
 
@@ -93,7 +93,7 @@ def short(count: int) -> str:
 
 def _templates(workload: Workload, target: Target) -> dict[str, Any]:
     """The templates that take a workload, the preferred one first, and why the others do not."""
-    from schedules.registry import TEMPLATES, templates_for
+    from int8tune.schedules.registry import TEMPLATES, templates_for
 
     taking = [template.name for template in templates_for(workload, target)]
     rejections = {t.name: reason.reason for t in TEMPLATES if (reason := t.rejects(workload, target))}

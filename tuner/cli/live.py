@@ -12,14 +12,14 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from results.label import layer_label
-from results.progress import rate_of
-from results.record import Duel, Outcome, Trial
-from results.report.format import factor, giga
-from tuner.campaign.events import Progress
-from tuner.campaign.plan import Task
-from tuner.cli.output import safe, say
-from tuner.cli.stopping import STOPPING
+from int8tune.results.label import layer_label
+from int8tune.results.progress import rate_of
+from int8tune.results.record import Duel, Outcome, Trial
+from int8tune.results.report.format import factor, giga
+from int8tune.tuner.campaign.events import Progress
+from int8tune.tuner.campaign.plan import Task
+from int8tune.tuner.cli.output import safe, say
+from int8tune.tuner.cli.stopping import STOPPING
 
 PREPARING = "starting the device, measuring its peak"
 COMPARING = "timing the best of each layer against its default"

@@ -6,14 +6,14 @@ import contextlib
 import os
 import sys
 
-from rpc.standard_streams import make_usable, write_last_words
-from tuner.cli.stopping import INTERRUPTED, Interruption, end_at_signals, ignore_signals, interrupt_at_signals
+from int8tune.rpc.standard_streams import make_usable, write_last_words
+from int8tune.tuner.cli.stopping import INTERRUPTED, Interruption, end_at_signals, ignore_signals, interrupt_at_signals
 
 
 def main() -> None:
     end_at_signals()
     make_usable()
-    from tuner.cli.program import run
+    from int8tune.tuner.cli.program import run
 
     try:
         interrupt_at_signals()

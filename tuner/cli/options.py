@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from results.record import CacheMode
-from schedules.target import PROFILES
-from tuner.errors import BuildClusterError
+from int8tune.results.record import CacheMode
+from int8tune.schedules.target import PROFILES
+from int8tune.tuner.errors import BuildClusterError
 
 DEFAULT_RESULTS = Path("int8tune-results")
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -68,7 +68,7 @@ def duration_s(text: str) -> float:
 
 def cluster_address(text: str) -> str:
     """The address of a cluster that builds."""
-    from tuner.build.cluster import checked_address
+    from int8tune.tuner.build.cluster import checked_address
 
     try:
         return checked_address(text)

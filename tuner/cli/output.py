@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from results.text import printable
+from int8tune.results.text import printable
 
 # Of a stdout that is no terminal.
 PAGE_COLUMNS = 100

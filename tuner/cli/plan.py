@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.options import (
+from int8tune.tuner.cli.options import (
     BatchOption,
     DebugOption,
     Format,
@@ -13,14 +13,14 @@ from tuner.cli.options import (
     TargetOption,
     ThreadsOption,
 )
-from tuner.cli.output import aligned, emit, emit_json
-from tuner.cli.tune import TrialsOption
+from int8tune.tuner.cli.output import aligned, emit, emit_json
+from int8tune.tuner.cli.tune import TrialsOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rpc.request import Capabilities
-    from tuner.campaign.plan import Task
+    from int8tune.rpc.request import Capabilities
+    from int8tune.tuner.campaign.plan import Task
 
 # Of MobileNet V2's and ResNet-18's layers on two cores of a server.
 TYPICAL_TRIAL_S = 0.2
@@ -41,13 +41,13 @@ def plan(
 
     Example: int8tune plan resnet50 --trials 64
     """
-    from compiler.batches import network_with_batch
-    from compiler.network_file import load_network
-    from rpc.local import LocalTransport
-    from schedules.target import target_for
-    from tuner.campaign.plan import make_plan
-    from tuner.campaign.spec import CampaignSpec
-    from tuner.cores import measuring_and_build_cores
+    from int8tune.compiler.batches import network_with_batch
+    from int8tune.compiler.network_file import load_network
+    from int8tune.rpc.local import LocalTransport
+    from int8tune.schedules.target import target_for
+    from int8tune.tuner.campaign.plan import make_plan
+    from int8tune.tuner.campaign.spec import CampaignSpec
+    from int8tune.tuner.cores import measuring_and_build_cores
 
     spec = CampaignSpec("plan", network_with_batch(load_network(network), batch), trials_per_task=trials)
     measuring, building = measuring_and_build_cores(threads)
@@ -93,7 +93,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _row(task: Task, trials: int) -> dict[str, Any]:
-    from results.label import layer_label
+    from int8tune.results.label import layer_label
 
     return {
         "name": task.name,

@@ -8,23 +8,23 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from tuner.cli.accuracy import accuracy
-from tuner.cli.bench import bench
-from tuner.cli.best import best
-from tuner.cli.bundle import make, merge, run_
-from tuner.cli.compile import compile_
-from tuner.cli.devices import check, list_, provision, release, trust
-from tuner.cli.failures import explain
-from tuner.cli.lab import export, lab
-from tuner.cli.layers import layers
-from tuner.cli.options import Invocation
-from tuner.cli.output import emit
-from tuner.cli.plan import plan
-from tuner.cli.report import report
-from tuner.cli.simulate import simulate
-from tuner.cli.suggest import suggest
-from tuner.cli.templates import list_templates, show_template
-from tuner.cli.tune import tune
+from int8tune.tuner.cli.accuracy import accuracy
+from int8tune.tuner.cli.bench import bench
+from int8tune.tuner.cli.best import best
+from int8tune.tuner.cli.bundle import make, merge, run_
+from int8tune.tuner.cli.compile import compile_
+from int8tune.tuner.cli.devices import check, list_, provision, release, trust
+from int8tune.tuner.cli.failures import explain
+from int8tune.tuner.cli.lab import export, lab
+from int8tune.tuner.cli.layers import layers
+from int8tune.tuner.cli.options import Invocation
+from int8tune.tuner.cli.output import emit
+from int8tune.tuner.cli.plan import plan
+from int8tune.tuner.cli.report import report
+from int8tune.tuner.cli.simulate import simulate
+from int8tune.tuner.cli.suggest import suggest
+from int8tune.tuner.cli.templates import list_templates, show_template
+from int8tune.tuner.cli.tune import tune
 
 NAME = "int8tune"
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, ResultsOption
-from tuner.cli.output import say
+from int8tune.tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, ResultsOption
+from int8tune.tuner.cli.output import say
 
 PageArgument = Annotated[Path, typer.Argument(metavar="OUT.html", help="The file to write.")]
 
@@ -23,7 +23,7 @@ def report(
 
     Example: int8tune report resnet50.html --campaign resnet50
     """
-    from tuner.publish import choose_campaign, open_records, write_page
+    from int8tune.tuner.publish import choose_campaign, open_records, write_page
 
     with open_records(results) as store:
         chosen = choose_campaign(store, campaign)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import DebugOption, Format, FormatOption, duration_s, share, whole_number
-from tuner.cli.output import aligned, emit, emit_json
-from tuner.cli.plan import in_words
+from int8tune.tuner.cli.options import DebugOption, Format, FormatOption, duration_s, share, whole_number
+from int8tune.tuner.cli.output import aligned, emit, emit_json
+from int8tune.tuner.cli.plan import in_words
 
 if TYPE_CHECKING:
-    from rpc.farm.simulation.accounting import FarmReport, Found, Waiting
+    from int8tune.rpc.farm.simulation.accounting import FarmReport, Found, Waiting
 
 MOST_BOARDS, MOST_TRIALS, MOST_CAMPAIGNS = 10_000, 1_000_000, 1000
 _SHOWN_BOARDS = 20
@@ -45,9 +45,9 @@ def simulate(
 
     Example: int8tune simulate farm.toml --boards 16 --trials 20000
     """
-    from rpc.farm.simulation.scenario import Work
-    from rpc.farm.simulation.scenario import simulate as run
-    from rpc.inventory_file import read_inventory
+    from int8tune.rpc.farm.simulation.scenario import Work
+    from int8tune.rpc.farm.simulation.scenario import simulate as run
+    from int8tune.rpc.inventory_file import read_inventory
 
     _check("--boards", 1 if boards is None else boards, MOST_BOARDS)
     _check("--trials", trials, MOST_TRIALS)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import DEFAULT_RESULTS, DebugOption, Format, FormatOption, ResultsOption, TargetOption
-from tuner.cli.output import emit, emit_json
+from int8tune.tuner.cli.options import DEFAULT_RESULTS, DebugOption, Format, FormatOption, ResultsOption, TargetOption
+from int8tune.tuner.cli.output import emit, emit_json
 
 NamesArgument = Annotated[
     list[str], typer.Argument(metavar="NETWORK|KEY...", help="Networks, models, layer tables, workload keys.")
@@ -29,12 +29,12 @@ def suggest(
 
     Example: int8tune results suggest conv2d-u8s8-1x20x20x96-k3x3x96-s1-p1-float.c-u8
     """
-    from results.label import layer_label
-    from tuner.bench.layers import choose_layers
-    from tuner.campaign.run import DEVICE_NAME
-    from tuner.local_target import target_to_look_at
-    from tuner.publish import open_records
-    from tuner.suggest import suggest as suggestion_for
+    from int8tune.results.label import layer_label
+    from int8tune.tuner.bench.layers import choose_layers
+    from int8tune.tuner.campaign.run import DEVICE_NAME
+    from int8tune.tuner.local_target import target_to_look_at
+    from int8tune.tuner.publish import open_records
+    from int8tune.tuner.suggest import suggest as suggestion_for
 
     chosen = target_to_look_at(target)
     with open_records(results) as store:

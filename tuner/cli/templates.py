@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import DebugOption, Format, FormatOption, TargetOption
-from tuner.cli.output import aligned, emit, emit_json
+from int8tune.tuner.cli.options import DebugOption, Format, FormatOption, TargetOption
+from int8tune.tuner.cli.output import aligned, emit, emit_json
 
 if TYPE_CHECKING:
-    from schedules.space import ConfigSpace
-    from schedules.target import Target
-    from schedules.template import Template
-    from schedules.workload import Workload
+    from int8tune.schedules.space import ConfigSpace
+    from int8tune.schedules.target import Target
+    from int8tune.schedules.template import Template
+    from int8tune.schedules.workload import Workload
 
 # One layer of each operator that no template has a reason to reject, to ask what a template takes.
 USUAL_LAYERS = (
@@ -35,7 +35,7 @@ def list_templates(form: FormatOption = Format.TABLE, _debug: DebugOption = Fals
 
     Example: int8tune templates list
     """
-    from schedules.registry import TEMPLATES
+    from int8tune.schedules.registry import TEMPLATES
 
     rows: list[dict[str, Any]] = [{"name": t.name, "version": t.version, **_takes(t)} for t in TEMPLATES]
     if form is Format.JSON:
@@ -56,9 +56,9 @@ def show_template(
 
     Example: int8tune templates show x86.conv --workload conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-float.c-u8
     """
-    from schedules.registry import template_named
-    from schedules.workload import parse_workload
-    from tuner.local_target import target_to_look_at
+    from int8tune.schedules.registry import template_named
+    from int8tune.schedules.workload import parse_workload
+    from int8tune.tuner.local_target import target_to_look_at
 
     template = template_named(name)
     about: dict[str, Any] = {
@@ -80,9 +80,9 @@ def show_template(
 
 def _takes(template: Template) -> dict[str, list[str]]:
     """The operators and target profiles of a template, by asking it."""
-    from schedules.target import PROFILE_NAMES
-    from schedules.workload import parse_workload
-    from tuner.local_target import target_to_look_at
+    from int8tune.schedules.target import PROFILE_NAMES
+    from int8tune.schedules.workload import parse_workload
+    from int8tune.tuner.local_target import target_to_look_at
 
     layers = [parse_workload(key) for key in USUAL_LAYERS]
     targets = [target_to_look_at(name) for name in PROFILE_NAMES]
@@ -98,7 +98,7 @@ def _description(template: Template) -> str:
 
 
 def _space(template: Template, layer: Workload, target: Target) -> dict[str, Any]:
-    from schedules.errors import WorkloadError
+    from int8tune.schedules.errors import WorkloadError
 
     if rejection := template.rejects(layer, target):
         raise WorkloadError(f"{template.name} does not take this layer ({rejection.reason}): {layer.key}")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from results.record import CacheMode
-from tuner.cli.options import (
+from int8tune.results.record import CacheMode
+from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     BatchOption,
@@ -28,13 +28,13 @@ from tuner.cli.options import (
     share,
     whole_number,
 )
-from tuner.cli.output import emit, emit_json, say, stdout_columns
-from tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
+from int8tune.tuner.cli.output import emit, emit_json, say, stdout_columns
+from int8tune.tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
 
 if TYPE_CHECKING:
-    from tuner.campaign.run import Outlet
-    from tuner.campaign.spec import CampaignSpec
-    from tuner.publish import Publication
+    from int8tune.tuner.campaign.run import Outlet
+    from int8tune.tuner.campaign.spec import CampaignSpec
+    from int8tune.tuner.publish import Publication
 
 NameOption = Annotated[
     str | None,
@@ -115,9 +115,9 @@ def tune(
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
-    from compiler.batches import network_with_batch
-    from compiler.network_file import load_network
-    from tuner.campaign.spec import CampaignSpec
+    from int8tune.compiler.batches import network_with_batch
+    from int8tune.compiler.network_file import load_network
+    from int8tune.tuner.campaign.spec import CampaignSpec
 
     layers = network_with_batch(load_network(network), batch)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
@@ -144,11 +144,11 @@ def _tune(
     command: str,
     stop: StopRequest,
 ) -> int:
-    from rpc.local import LocalTransport
-    from tuner.campaign.loop import Ending
-    from tuner.campaign.run import run_campaign
-    from tuner.cli.live import make_display
-    from tuner.cores import measuring_and_build_cores
+    from int8tune.rpc.local import LocalTransport
+    from int8tune.tuner.campaign.loop import Ending
+    from int8tune.tuner.campaign.run import run_campaign
+    from int8tune.tuner.cli.live import make_display
+    from int8tune.tuner.cores import measuring_and_build_cores
 
     with make_display(stop.is_requested, spec.time_limit_s) as display:
         transport = LocalTransport(measuring_and_build_cores(threads)[0])
@@ -169,12 +169,12 @@ def _tune_on_boards(
     stop: StopRequest,
 ) -> int:
     """A campaign for each target of the boards, one after the other."""
-    from rpc.farm.status_file import status_folder
-    from rpc.inventory_file import read_inventory
-    from tuner.campaign.farm import grounds_of, spec_on
-    from tuner.campaign.loop import Ending
-    from tuner.campaign.run import run_on
-    from tuner.cli.live import make_display
+    from int8tune.rpc.farm.status_file import status_folder
+    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.tuner.campaign.farm import grounds_of, spec_on
+    from int8tune.tuner.campaign.loop import Ending
+    from int8tune.tuner.campaign.run import run_on
+    from int8tune.tuner.cli.live import make_display
 
     known = read_inventory(inventory)
     boards = [known.board(name) for name in dict.fromkeys(devices.split(","))]
@@ -196,8 +196,8 @@ def _publish(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format, co
 
 def show_found(results: Path, campaign: str, form: Format, ending: str) -> Publication:
     """Show what a campaign found so far, and write its report and best log."""
-    from results.report.text import as_dict, render_table
-    from tuner.publish import publish
+    from int8tune.results.report.text import as_dict, render_table
+    from int8tune.tuner.publish import publish
 
     published = publish(results, campaign)
     if form is Format.JSON:
@@ -209,7 +209,7 @@ def show_found(results: Path, campaign: str, form: Format, ending: str) -> Publi
 
 def _say_end(outlet: Outlet, published: Publication, command: str) -> None:
     """What is left to do, and where the files are."""
-    from tuner.campaign.loop import Ending
+    from int8tune.tuner.campaign.loop import Ending
 
     if outlet.nothing_left:
         say(f"nothing is left to do, {published.summary.totals.trials:,} trials are recorded")

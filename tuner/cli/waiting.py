@@ -10,9 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from compiler.report import Report
-from tuner.cli.live import GAP, PLAIN_EVERY_S, clock
-from tuner.cli.output import safe, say
+from int8tune.compiler.report import Report
+from int8tune.tuner.cli.live import GAP, PLAIN_EVERY_S, clock
+from int8tune.tuner.cli.output import safe, say
 
 
 class _Waiting:

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tuner.errors import CostModelError
+from int8tune.tuner.errors import CostModelError
 
 Rows = npt.NDArray[np.float64]
 # Scores of rows [configs, columns] as [configs], the higher the faster.

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from results.record import Candidate, Trial
-from schedules.errors import ScheduleError
-from schedules.registry import template_named
-from schedules.space import ConfigSpace
-from schedules.target import Target
-from schedules.workload import parse_workload
-from tuner.cost_model.features import FeatureEncoder
-from tuner.search.speeds import speed_of
+from int8tune.results.record import Candidate, Trial
+from int8tune.schedules.errors import ScheduleError
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.space import ConfigSpace
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.cost_model.features import FeatureEncoder
+from int8tune.tuner.search.speeds import speed_of
 
 Rows = npt.NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from schedules.space import ConfigSpace, Knob, Value
-from tuner.errors import CostModelError
+from int8tune.schedules.space import ConfigSpace, Knob, Value
+from int8tune.tuner.errors import CostModelError
 
 # Points of a space by which its columns' spans are estimated, and what is less than a span: rounding.
 SPAN_POINTS, SMALLEST_SPAN = 500, 1e-9

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tuner.cost_model.base import CostModel, Rows, Sample, Scorer
-from tuner.cost_model.features import spans_of
-from tuner.cost_model.xgboost import targets_of
-from tuner.errors import CostModelError
+from int8tune.tuner.cost_model.base import CostModel, Rows, Sample, Scorer
+from int8tune.tuner.cost_model.features import spans_of
+from int8tune.tuner.cost_model.xgboost import targets_of
+from int8tune.tuner.errors import CostModelError
 
 # Distance over which what is learned of a config fades, in standard deviations of a column.
 LENGTH = 1.5

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from results.atomic import write_atomic
-from results.bounded_json import parse_json
-from tuner.cost_model.experience import LayerExperience, Rows, aligned
-from tuner.errors import CostModelError
+from int8tune.results.atomic import write_atomic
+from int8tune.results.bounded_json import parse_json
+from int8tune.tuner.cost_model.experience import LayerExperience, Rows, aligned
+from int8tune.tuner.errors import CostModelError
 
 VERSION = 1
 MAX_BYTES = 64 << 20

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tuner.cost_model.base import Rows, Sample, Scorer
-from tuner.errors import CostModelError
+from int8tune.tuner.cost_model.base import Rows, Sample, Scorer
+from int8tune.tuner.errors import CostModelError
 
 Objective = Literal["throughput", "rank"]
 

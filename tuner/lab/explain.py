@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.lab.lessons import Classroom
+from int8tune.tuner.lab.lessons import Classroom
 
 # Bounds of the shares of a layer's best that are expected.
 BINS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95)

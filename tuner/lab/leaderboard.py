@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from results.stats import median
-from tuner.lab.race import Run
+from int8tune.results.stats import median
+from int8tune.tuner.lab.race import Run
 
 CHECKPOINTS = (4, 8, 16, 32, 64)
 GOOD_SHARE = 0.97

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schedules.target import named_target
-from tuner.cost_model.experience import LayerExperience, experience_of
-from tuner.cost_model.prior import Prior, learn_prior
-from tuner.lab.recording import RecordedLayer, replayed
+from int8tune.schedules.target import named_target
+from int8tune.tuner.cost_model.experience import LayerExperience, experience_of
+from int8tune.tuner.cost_model.prior import Prior, learn_prior
+from int8tune.tuner.lab.recording import RecordedLayer, replayed
 
 
 class Classroom:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from results.bounded_json import parse_json
-from results.stats import median
-from results.typed_json import from_json
-from tuner.errors import RecordingError
-from tuner.lab.recording import RecordedLayer, canonical
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.stats import median
+from int8tune.results.typed_json import from_json
+from int8tune.tuner.errors import RecordingError
+from int8tune.tuner.lab.recording import RecordedLayer, canonical
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 MAX_BYTES = 256 << 20

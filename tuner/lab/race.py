@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from results.record import Trial
-from schedules.target import named_target
-from tuner.campaign.task import BATCH
-from tuner.campaign.teaching import Teacher
-from tuner.lab.lessons import Classroom
-from tuner.lab.recording import RecordedLayer, canonical, replayed
-from tuner.search.registry import Lessons, make_strategy
-from tuner.suggest import best_guess
+from int8tune.results.record import Trial
+from int8tune.schedules.target import named_target
+from int8tune.tuner.campaign.task import BATCH
+from int8tune.tuner.campaign.teaching import Teacher
+from int8tune.tuner.lab.lessons import Classroom
+from int8tune.tuner.lab.recording import RecordedLayer, canonical, replayed
+from int8tune.tuner.search.registry import Lessons, make_strategy
+from int8tune.tuner.suggest import best_guess
 
 WITH_OTHERS = "+others"
 """What follows a strategy's name where other layers taught it: those of the recording, the raced one left out."""

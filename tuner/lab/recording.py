@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from results.bounded_json import parse_json
-from results.drift import PROBES
-from results.record import Candidate, Config, Duel, Measurement, Outcome, Trial
-from results.stats import median
-from results.text import printable
-from schedules.errors import ScheduleError
-from schedules.registry import template_named
-from schedules.space import ConfigSpace, Constraint, Knob
-from schedules.target import named_target
-from schedules.workload import Workload, parse_workload
-from tuner.errors import RecordingError
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.drift import PROBES
+from int8tune.results.record import Candidate, Config, Duel, Measurement, Outcome, Trial
+from int8tune.results.stats import median
+from int8tune.results.text import printable
+from int8tune.schedules.errors import ScheduleError
+from int8tune.schedules.registry import template_named
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob
+from int8tune.schedules.target import named_target
+from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.errors import RecordingError
 
 COLUMNS = ("target", "workload", "template", "version", "config", "outcome", "time_s")
 # Trials before and after one, whose probes say how fast the machine was.

@@ -18,12 +18,12 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule import mutator, postproc, schedule_rule
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from compiler.linker import link_module
-from tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
-from tuner.campaign.workshop import BUILD_LIMIT_S
-from tuner.metaschedule.intrinsic import register_dot
-from tuner.metaschedule.job import SearchJob
-from tuner.metaschedule.means import Means, end_with_parent
+from int8tune.compiler.linker import link_module
+from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
+from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S
+from int8tune.tuner.metaschedule.intrinsic import register_dot
+from int8tune.tuner.metaschedule.job import SearchJob
+from int8tune.tuner.metaschedule.means import Means, end_with_parent
 
 UNROLL_STEPS = [0, 16, 64, 512]
 MOST_INNERMOST = 64

@@ -6,13 +6,13 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from schedules.arguments import PAD_VALUE, params_length, rescale_shape, rescale_type
-from schedules.epilogue import DTYPES, add_residual, requantize
-from schedules.generic.direct_compute import residual_type, with_arguments_of
-from schedules.intrinsics import cuda
-from schedules.template import Kernel
-from schedules.x86.registers import TAPS
-from tuner.metaschedule.form import DepthwiseForm, DotForm, MatrixForm, PeerForm
+from int8tune.schedules.arguments import PAD_VALUE, params_length, rescale_shape, rescale_type
+from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
+from int8tune.schedules.generic.direct_compute import residual_type, with_arguments_of
+from int8tune.schedules.intrinsics import cuda
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.x86.registers import TAPS
+from int8tune.tuner.metaschedule.form import DepthwiseForm, DotForm, MatrixForm, PeerForm
 
 
 def kernel_of(form: PeerForm, function: Any) -> Kernel:

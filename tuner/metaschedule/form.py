@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.border import BorderClasses, axis_classes, taps_of_both
-from schedules.image import Image, image_of
-from schedules.layout import PlainLayout
-from schedules.target import Target
-from schedules.template import Rejection
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
-from schedules.x86.registers import TAPS
+from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
+from int8tune.schedules.image import Image, image_of
+from int8tune.schedules.layout import PlainLayout
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
+from int8tune.schedules.x86.registers import TAPS
 
 Weights = npt.NDArray[np.integer[Any]]
 

@@ -25,22 +25,22 @@ from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 from tvm.s_tir.meta_schedule.schedule_rule import ScheduleRule
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from compiler.gpu_library import link_gpu_module
-from compiler.nvrtc import compile_cubin
-from results.record import Outcome
-from results.stats import median
-from rpc.base import Transport
-from rpc.board_way import way_from_json
-from rpc.request import Case, Program
-from rpc.ssh import AgentTransport
-from schedules.gpus import MOST_THREADS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
-from schedules.lowering import GPU_HOST, compile_function
-from schedules.target import Target
-from schedules.workload import Workload, parse_workload
-from tuner.campaign.measuring import SESSION_LIMIT_S, trial_request
-from tuner.campaign.workshop import BUILD_LIMIT_S
-from tuner.metaschedule.job import SearchJob
-from tuner.metaschedule.means import INTRINSICS, TASK, Means, end_with_parent
+from int8tune.compiler.gpu_library import link_gpu_module
+from int8tune.compiler.nvrtc import compile_cubin
+from int8tune.results.record import Outcome
+from int8tune.results.stats import median
+from int8tune.rpc.base import Transport
+from int8tune.rpc.board_way import way_from_json
+from int8tune.rpc.request import Case, Program
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.gpus import MOST_THREADS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
+from int8tune.schedules.lowering import GPU_HOST, compile_function
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, trial_request
+from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S
+from int8tune.tuner.metaschedule.job import SearchJob
+from int8tune.tuner.metaschedule.means import INTRINSICS, TASK, Means, end_with_parent
 
 KIND = "cuda-tensorcore"
 # What TVM's own targets of these GPUs say, whatever the GPU could have.

@@ -11,9 +11,9 @@ from typing import Any
 from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T
 
-from schedules.intrinsics.x86_vectors import VECTORS, X86Vectors
-from schedules.target import Target
-from schedules.x86.registers import TAPS
+from int8tune.schedules.intrinsics.x86_vectors import VECTORS, X86Vectors
+from int8tune.schedules.target import Target
+from int8tune.schedules.x86.registers import TAPS
 
 
 def register_dot(target: Target) -> str | None:

@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from results.bounded_json import parse_json
-from rpc.fields import Fields, integer, optional, positive, text
-from rpc.protocol import program_from_json
-from rpc.request import Program
-from schedules.target import Target
+from int8tune.results.bounded_json import parse_json
+from int8tune.rpc.fields import Fields, integer, optional, positive, text
+from int8tune.rpc.protocol import program_from_json
+from int8tune.rpc.request import Program
+from int8tune.schedules.target import Target
 
 JOB_FILE, FOUND_FILE, DATABASE = "job.json", "found.json", "database"
 

@@ -14,34 +14,34 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from compiler.network import Layer, Network
-from results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
-from results.search import Effort, Leg
-from results.store import SqliteStore
-from rpc.board_way import way_to_json
-from rpc.errors import DeviceStartError
-from rpc.local import LocalTransport
-from rpc.request import Program, Reply, Request, Timing
-from rpc.ssh import AgentTransport
-from schedules.target import Target
-from schedules.template import Rejection
-from schedules.workload import Workload
-from tuner.bench.operands import layer_operands
-from tuner.bench.own import OWN_NAME, Choice, NotPreparedError, choose
-from tuner.bench.site import Site
-from tuner.campaign.events import Progress, Silence
-from tuner.campaign.loop import Ending
-from tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S, Device, Occasion
-from tuner.campaign.run import Ground, Outlet, run_campaign, run_on
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.surroundings import Purpose
-from tuner.cores import bound_to
-from tuner.errors import BenchError, DeviceGoneError
-from tuner.folders import STORE_FILE, make_folder
-from tuner.metaschedule.form import peer_workload
-from tuner.metaschedule.job import DATABASE, SearchJob
-from tuner.metaschedule.process import SearchFailedError, run_search
-from tuner.metaschedule.spec import PEER_NAME, RaceSpec
+from int8tune.compiler.network import Layer, Network
+from int8tune.results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
+from int8tune.results.search import Effort, Leg
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.board_way import way_to_json
+from int8tune.rpc.errors import DeviceStartError
+from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.request import Program, Reply, Request, Timing
+from int8tune.rpc.ssh import AgentTransport
+from int8tune.schedules.target import Target
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.operands import layer_operands
+from int8tune.tuner.bench.own import OWN_NAME, Choice, NotPreparedError, choose
+from int8tune.tuner.bench.site import Site
+from int8tune.tuner.campaign.events import Progress, Silence
+from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S, Device, Occasion
+from int8tune.tuner.campaign.run import Ground, Outlet, run_campaign, run_on
+from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Purpose
+from int8tune.tuner.cores import bound_to
+from int8tune.tuner.errors import BenchError, DeviceGoneError
+from int8tune.tuner.folders import STORE_FILE, make_folder
+from int8tune.tuner.metaschedule.form import peer_workload
+from int8tune.tuner.metaschedule.job import DATABASE, SearchJob
+from int8tune.tuner.metaschedule.process import SearchFailedError, run_search
+from int8tune.tuner.metaschedule.spec import PEER_NAME, RaceSpec
 
 # Rounds take a little longer than the calls in them, and each kernel looks for its number of calls first.
 TURN_OVERHEAD = 4

@@ -11,12 +11,13 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from rpc import processes
-from rpc.errors import LeftoverError, ProtocolError
-from tuner.errors import NoMetaScheduleError
-from tuner.metaschedule.job import FOUND_FILE, JOB_FILE, Found, SearchJob, found_from_json, job_to_json
+import int8tune
+from int8tune.rpc import processes
+from int8tune.rpc.errors import LeftoverError, ProtocolError
+from int8tune.tuner.errors import NoMetaScheduleError
+from int8tune.tuner.metaschedule.job import FOUND_FILE, JOB_FILE, Found, SearchJob, found_from_json, job_to_json
 
-WORKER = "tuner.metaschedule.worker"
+WORKER = "int8tune.tuner.metaschedule.worker"
 POLL_S = 0.1
 END_LIMIT_S = 5.0
 MARK = "INT8TUNE_METASCHEDULE"
@@ -77,7 +78,7 @@ def run_search(
 
 
 def _start(folder: Path, mark: str, worker: str) -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(int8tune.__file__).parents[1])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     # Of the libraries' own pools of threads; builds and the search are processes and threads of MetaSchedule's.
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"), "1")

@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.search import Leg
-from rpc.request import Capabilities
-from schedules.target import Target, target_for
-from schedules.x86.amx import PROFILE as AMX_PROFILE
-from tuner.bench.gpu.site import open_gpu_site
-from tuner.bench.site import Site, open_site
-from tuner.metaschedule.leg import Track, run_leg
-from tuner.metaschedule.process import require_metaschedule
-from tuner.metaschedule.spec import RaceSpec
-from tuner.work_folder import work_folder
+from int8tune.results.search import Leg
+from int8tune.rpc.request import Capabilities
+from int8tune.schedules.target import Target, target_for
+from int8tune.schedules.x86.amx import PROFILE as AMX_PROFILE
+from int8tune.tuner.bench.gpu.site import open_gpu_site
+from int8tune.tuner.bench.site import Site, open_site
+from int8tune.tuner.metaschedule.leg import Track, run_leg
+from int8tune.tuner.metaschedule.process import require_metaschedule
+from int8tune.tuner.metaschedule.spec import RaceSpec
+from int8tune.tuner.work_folder import work_folder
 
 # MetaSchedule has no intrinsic for AMX; every such CPU has the instructions of this profile, too.
 WITHOUT_TILES = "x86-avx512vnni"

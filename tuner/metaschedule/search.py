@@ -11,9 +11,9 @@ from typing import Any
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
-from tuner.lab.metaschedule import FAILED_S
-from tuner.metaschedule.job import SearchJob
-from tuner.metaschedule.means import INTRINSICS, Means
+from int8tune.tuner.lab.metaschedule import FAILED_S
+from int8tune.tuner.metaschedule.job import SearchJob
+from int8tune.tuner.metaschedule.means import INTRINSICS, Means
 
 # Candidates between two lessons of its cost model. TVM's own 64 would leave short searches without any.
 BATCH = 16

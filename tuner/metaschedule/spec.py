@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rpc.inventory import Board
-from rpc.request import Timing
-from schedules.workload import Workload
-from tuner.errors import BenchSpecError
-from tuner.metaschedule.process import WORKER
+from int8tune.rpc.inventory import Board
+from int8tune.rpc.request import Timing
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.errors import BenchSpecError
+from int8tune.tuner.metaschedule.process import WORKER
 
 PEER_NAME = "metaschedule"
 TRIALS = (1, 10_000)

@@ -1,4 +1,4 @@
-"""The process of one search: `python -m tuner.metaschedule.worker`, which TVM may abort or hang.
+"""The process of one search: `python -m int8tune.tuner.metaschedule.worker`, which TVM may abort or hang.
 
 It leaves what it found in its folder, whole or not at all.
 """
@@ -16,16 +16,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from compiler.nvrtc import compile_cubin
-from results.atomic import write_atomic
-from rpc import processes
-from rpc.request import Case, Program
-from schedules.template import Rejection
-from schedules.workload import parse_workload
-from tuner.metaschedule.form import peer_form
-from tuner.metaschedule.job import DATABASE, FOUND_FILE, Found, SearchJob, found_to_json, job_from_json
-from tuner.metaschedule.means import TASK, Means
-from tuner.verify import write_cases
+from int8tune.compiler.nvrtc import compile_cubin
+from int8tune.results.atomic import write_atomic
+from int8tune.rpc import processes
+from int8tune.rpc.request import Case, Program
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.metaschedule.form import peer_form
+from int8tune.tuner.metaschedule.job import DATABASE, FOUND_FILE, Found, SearchJob, found_to_json, job_from_json
+from int8tune.tuner.metaschedule.means import TASK, Means
+from int8tune.tuner.verify import write_cases
 
 
 def main(run: Callable[[SearchJob], Found] | None = None) -> None:
@@ -53,8 +53,8 @@ def search_layer(job: SearchJob, compile_source: Callable[[str, str], bytes] = c
     Args:
         compile_source: makes machine code of CUDA C++ for an architecture.
     """
-    from tuner.metaschedule.definition import kernel_of, layer_function
-    from tuner.metaschedule.search import search
+    from int8tune.tuner.metaschedule.definition import kernel_of, layer_function
+    from int8tune.tuner.metaschedule.search import search
 
     workload = parse_workload(job.workload)
     form = peer_form(workload, job.target)
@@ -74,10 +74,10 @@ def _means(
     job: SearchJob, cases: tuple[Case, ...], compile_source: Callable[[str, str], bytes]
 ) -> AbstractContextManager[Means]:
     if job.way is not None:
-        from tuner.metaschedule.gpu import gpu_means
+        from int8tune.tuner.metaschedule.gpu import gpu_means
 
         return gpu_means(job, cases, compile_source)
-    from tuner.metaschedule.cpu import cpu_means
+    from int8tune.tuner.metaschedule.cpu import cpu_means
 
     return nullcontext(cpu_means(job))
 

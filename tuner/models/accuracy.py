@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Graph, Kind, Value
-from compiler.program import Array
+from int8tune.compiler.graph import Graph, Kind, Value
+from int8tune.compiler.program import Array
 
 
 @dataclass(frozen=True, slots=True)

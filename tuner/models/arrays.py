@@ -12,11 +12,11 @@ from typing import IO
 
 import numpy as np
 
-from compiler.graph import DTYPES, Value
-from compiler.program import Array
-from compiler.strict_json import clipped
-from results.text import printable
-from tuner.errors import SamplesError
+from int8tune.compiler.graph import DTYPES, Value
+from int8tune.compiler.program import Array
+from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import printable
+from int8tune.tuner.errors import SamplesError
 
 MOST_BYTES = 1 << 30
 _PIECE_BYTES = 1 << 20

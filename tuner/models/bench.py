@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpc.request import Timing
-from tuner.bench.peers.registry import missing_distributions
-from tuner.cores import bound_to, measuring_and_build_cores
-from tuner.errors import BenchSpecError, NoPeersError
-from tuner.models.accuracy import Difference, differences
-from tuner.models.checks import Check, model_of, seats_of
-from tuner.models.race import Entry, Result, race
-from tuner.models.runtimes import ON_REQUEST, PEERS, REFERENCES, UNQUANTIZED, Runtime
+from int8tune.rpc.request import Timing
+from int8tune.tuner.bench.peers.registry import missing_distributions
+from int8tune.tuner.cores import bound_to, measuring_and_build_cores
+from int8tune.tuner.errors import BenchSpecError, NoPeersError
+from int8tune.tuner.models.accuracy import Difference, differences
+from int8tune.tuner.models.checks import Check, model_of, seats_of
+from int8tune.tuner.models.race import Entry, Result, race
+from int8tune.tuner.models.runtimes import ON_REQUEST, PEERS, REFERENCES, UNQUANTIZED, Runtime
 
 _SHOWN = 60
 

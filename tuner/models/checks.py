@@ -9,24 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.compile import all_values
-from compiler.file_layout import with_file_layouts
-from compiler.graph import Graph, Value
-from compiler.interpreter import run_reference
-from compiler.model import read_model
-from compiler.operators.base import scale_of, zero_point_of
-from compiler.program import Array
-from tuner.bench.peers.registry import missing_distributions
-from tuner.cores import measuring_and_build_cores
-from tuner.errors import BenchError, NoPeersError
-from tuner.models.accuracy import Difference, differences
-from tuner.models.arrays import read_samples
-from tuner.models.compiling import compile_apart
-from tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
-from tuner.models.race import Entry, Seat, seats
-from tuner.models.runtimes import OWN, REFERENCES
-from tuner.models.schedules import device_target, schedules_for
-from tuner.work_folder import work_folder
+from int8tune.compiler.compile import all_values
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.graph import Graph, Value
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.model import read_model
+from int8tune.compiler.operators.base import scale_of, zero_point_of
+from int8tune.compiler.program import Array
+from int8tune.tuner.bench.peers.registry import missing_distributions
+from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.errors import BenchError, NoPeersError
+from int8tune.tuner.models.accuracy import Difference, differences
+from int8tune.tuner.models.arrays import read_samples
+from int8tune.tuner.models.compiling import compile_apart
+from int8tune.tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
+from int8tune.tuner.models.race import Entry, Seat, seats
+from int8tune.tuner.models.runtimes import OWN, REFERENCES
+from int8tune.tuner.models.schedules import device_target, schedules_for
+from int8tune.tuner.work_folder import work_folder
 
 REFERENCE_NAME = "this library's reference"
 

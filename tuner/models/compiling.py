@@ -10,17 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from compiler.about import About, read_about
-from compiler.errors import CompilerDiedError, ModelError, NoLinkerError
-from compiler.graph import Graph
-from compiler.replacing import replaced
-from compiler.report import Report, ignore
-from compiler.schedule_choice import Chooser
-from results.errors import ExportError
-from rpc import framing, processes
-from rpc.errors import DeviceLostError
-from schedules.errors import WorkloadError
-from schedules.target import Target
+from int8tune.compiler.about import About, read_about
+from int8tune.compiler.errors import CompilerDiedError, ModelError, NoLinkerError
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.replacing import replaced
+from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.schedule_choice import Chooser
+from int8tune.results.errors import ExportError
+from int8tune.rpc import framing, processes
+from int8tune.rpc.errors import DeviceLostError
+from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.target import Target
 
 LIMIT_S = 1800.0
 END_LIMIT_S = 2.0
@@ -51,7 +51,7 @@ def compile_apart(
     """
 
     def compile_to(made: Path, tell: Report) -> str:
-        from compiler.compile import compile_model
+        from int8tune.compiler.compile import compile_model
 
         return compile_model(graph, target, schedules, made, tell)
 

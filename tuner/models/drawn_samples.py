@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from compiler.graph import DTYPES, Graph, Kind, Value
-from compiler.program import Array
-from compiler.quantized_layers import quantized_layers
-from schedules.numerics import RANGES
+from int8tune.compiler.graph import DTYPES, Graph, Kind, Value
+from int8tune.compiler.program import Array
+from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.schedules.numerics import RANGES
 
 FloatArray = npt.NDArray[np.float64]
 # Multiply-adds of all samples: ten seconds of LiteRT's reference kernels.

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.program import Array
-from results.stats import Speedup, median, ratio_interval
-from rpc.request import Timing
-from rpc.timing import time_in_turn
-from tuner.bench.contestant import Contestant, Contestants
-from tuner.errors import BenchError
-from tuner.models.arrays import read_arrays, write_arrays
-from tuner.models.runtimes import Runtime
+from int8tune.compiler.program import Array
+from int8tune.results.stats import Speedup, median, ratio_interval
+from int8tune.rpc.request import Timing
+from int8tune.rpc.timing import time_in_turn
+from int8tune.tuner.bench.contestant import Contestant, Contestants
+from int8tune.tuner.errors import BenchError
+from int8tune.tuner.models.arrays import read_arrays, write_arrays
+from int8tune.tuner.models.runtimes import Runtime
 
-WORKER = "tuner.models.worker"
+WORKER = "int8tune.tuner.models.worker"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,32 +16,32 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.about import About
-from compiler.file_layout import with_file_layouts
-from compiler.graph import Graph
-from compiler.program import Array
-from compiler.quantized_layers import quantized_layers
-from compiler.report import Report, ignore
-from compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
-from results.base import Store
-from results.drift import fastest_first
-from results.record import CacheMode, Trial, cache_mode
-from results.stats import median
-from rpc.request import Timing
-from rpc.timing import time_in_turn
-from schedules.target import Target
-from schedules.workload import Workload, parse_workload
-from tuner.bench.contestant import Contestant, Contestants
-from tuner.cores import bound_to, measuring_and_build_cores
-from tuner.errors import BenchError
-from tuner.folders import STORE_FILE
-from tuner.models.arrays import read_arrays, write_arrays
-from tuner.models.compiling import compile_apart
-from tuner.models.drawn_samples import drawn_samples
-from tuner.models.race import WORKER
-from tuner.models.runtimes import OWN
-from tuner.publish import open_records
-from tuner.work_folder import work_folder
+from int8tune.compiler.about import About
+from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.graph import Graph
+from int8tune.compiler.program import Array
+from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
+from int8tune.results.base import Store
+from int8tune.results.drift import fastest_first
+from int8tune.results.record import CacheMode, Trial, cache_mode
+from int8tune.results.stats import median
+from int8tune.rpc.request import Timing
+from int8tune.rpc.timing import time_in_turn
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.bench.contestant import Contestant, Contestants
+from int8tune.tuner.cores import bound_to, measuring_and_build_cores
+from int8tune.tuner.errors import BenchError
+from int8tune.tuner.folders import STORE_FILE
+from int8tune.tuner.models.arrays import read_arrays, write_arrays
+from int8tune.tuner.models.compiling import compile_apart
+from int8tune.tuner.models.drawn_samples import drawn_samples
+from int8tune.tuner.models.race import WORKER
+from int8tune.tuner.models.runtimes import OWN
+from int8tune.tuner.publish import open_records
+from int8tune.tuner.work_folder import work_folder
 
 # Beside the default: the fastest schedules of each layer.
 MOST_RIVALS = 3

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from compiler.program import Array
-from tuner.bench.peers.onnxruntime import session_of
-from tuner.bench.peers.openvino import OPTIONS
+from int8tune.compiler.program import Array
+from int8tune.tuner.bench.peers.onnxruntime import session_of
+from int8tune.tuner.bench.peers.openvino import OPTIONS
 
 
 class LoadedModel(Protocol):
@@ -60,7 +60,7 @@ class Int8Tune:
     suffixes = (".so",)
 
     def load(self, path: Path, threads: int) -> LoadedModel:  # noqa: ARG002
-        from compiler.compiled_model import CompiledModel
+        from int8tune.compiler.compiled_model import CompiledModel
 
         return Compiled(CompiledModel(path))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compiler.best_log import schedule_faults
-from compiler.schedule_choice import Schedules
-from results.best import BestSchedule, best_schedules, read_best_log
-from rpc.capabilities import read_capabilities
-from schedules.target import Target, target_for
-from tuner.errors import TooManyThreadsError
-from tuner.folders import STORE_FILE
-from tuner.publish import open_records
+from int8tune.compiler.best_log import schedule_faults
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.results.best import BestSchedule, best_schedules, read_best_log
+from int8tune.rpc.capabilities import read_capabilities
+from int8tune.schedules.target import Target, target_for
+from int8tune.tuner.errors import TooManyThreadsError
+from int8tune.tuner.folders import STORE_FILE
+from int8tune.tuner.publish import open_records
 
 
 def device_target(profile: str | None, threads: int) -> Target:

@@ -1,4 +1,4 @@
-"""The process of one runtime: `python -m tuner.models.worker`, told what to do as `tuner.bench.worker` is."""
+"""The process of one runtime: `python -m int8tune.tuner.models.worker`, told what to do as `tuner.bench.worker` is."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rpc.fields import Fields, integer, text
-from tuner.bench.worker import Options, mean_call_s, run_contestant
-from tuner.models.arrays import read_arrays, write_arrays
-from tuner.models.runtimes import RUNTIMES, Compiled, LoadedModel, Runtime
+from int8tune.rpc.fields import Fields, integer, text
+from int8tune.tuner.bench.worker import Options, mean_call_s, run_contestant
+from int8tune.tuner.models.arrays import read_arrays, write_arrays
+from int8tune.tuner.models.runtimes import RUNTIMES, Compiled, LoadedModel, Runtime
 
 MOST_PROFILED = 10_000
 

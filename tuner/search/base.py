@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from results.record import Trial
-from schedules.space import Config
+from int8tune.results.record import Trial
+from int8tune.schedules.space import Config
 
 
 class Strategy(Protocol):

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from results.record import Trial
-from schedules.space import Config, ConfigSpace
-from tuner.search.speeds import Speeds
-from tuner.search.untried import Untried, shuffled
+from int8tune.results.record import Trial
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.tuner.search.speeds import Speeds
+from int8tune.tuner.search.untried import Untried, shuffled
 
 # Random configs that the first descent may start from, besides what was observed.
 STARTS = 4

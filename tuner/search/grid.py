@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from results.record import Trial
-from schedules.space import Config, ConfigSpace
-from tuner.search.untried import Untried
+from int8tune.results.record import Trial
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.tuner.search.untried import Untried
 
 
 class GridSearch:

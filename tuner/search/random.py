@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from results.record import Trial
-from schedules.space import Config, ConfigSpace
-from tuner.search.untried import Untried, shuffled
+from int8tune.results.record import Trial
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.tuner.search.untried import Untried, shuffled
 
 
 class RandomSearch:

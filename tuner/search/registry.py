@@ -7,19 +7,19 @@ from functools import partial
 
 import numpy as np
 
-from schedules.space import ConfigSpace
-from tuner.cost_model.base import Scorer
-from tuner.cost_model.features import FeatureEncoder
-from tuner.cost_model.kriging import KrigedCostModel
-from tuner.cost_model.prior import Prior
-from tuner.cost_model.xgboost import XGBoostCostModel
-from tuner.errors import UnknownStrategyError
-from tuner.search.base import Strategy
-from tuner.search.descent import LocalDescent
-from tuner.search.evolution import EvolutionarySearch
-from tuner.search.grid import GridSearch
-from tuner.search.random import RandomSearch
-from tuner.search.xgboost import WHOLE_GRID, ModelGuidedSearch
+from int8tune.schedules.space import ConfigSpace
+from int8tune.tuner.cost_model.base import Scorer
+from int8tune.tuner.cost_model.features import FeatureEncoder
+from int8tune.tuner.cost_model.kriging import KrigedCostModel
+from int8tune.tuner.cost_model.prior import Prior
+from int8tune.tuner.cost_model.xgboost import XGBoostCostModel
+from int8tune.tuner.errors import UnknownStrategyError
+from int8tune.tuner.search.base import Strategy
+from int8tune.tuner.search.descent import LocalDescent
+from int8tune.tuner.search.evolution import EvolutionarySearch
+from int8tune.tuner.search.grid import GridSearch
+from int8tune.tuner.search.random import RandomSearch
+from int8tune.tuner.search.xgboost import WHOLE_GRID, ModelGuidedSearch
 
 # What other layers taught so far; asked for each batch.
 Lessons = Callable[[], Prior | None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from results.drift import cost
-from results.record import Outcome, Trial
-from schedules.space import ConfigSpace
+from int8tune.results.drift import cost
+from int8tune.results.record import Outcome, Trial
+from int8tune.schedules.space import ConfigSpace
 
 
 class Speeds:

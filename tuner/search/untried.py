@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from schedules.space import Config, ConfigSpace, Value
+from int8tune.schedules.space import Config, ConfigSpace, Value
 
 
 def shuffled(size: int, rng: np.random.Generator) -> Iterator[int]:

@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from results.record import Trial
-from schedules.space import Config, ConfigSpace
-from tuner.cost_model.base import CostModel, Rows, Sample, Scorer
-from tuner.cost_model.features import FeatureEncoder
-from tuner.search.improvement import error_of, expected_improvement, saved_share
-from tuner.search.pool import Indexes, Pool, kinds, spread
-from tuner.search.speeds import fastest_of, speed_of
-from tuner.search.untried import Untried, shuffled
+from int8tune.results.record import Trial
+from int8tune.schedules.space import Config, ConfigSpace
+from int8tune.tuner.cost_model.base import CostModel, Rows, Sample, Scorer
+from int8tune.tuner.cost_model.features import FeatureEncoder
+from int8tune.tuner.search.improvement import error_of, expected_improvement, saved_share
+from int8tune.tuner.search.pool import Indexes, Pool, kinds, spread
+from int8tune.tuner.search.speeds import fastest_of, speed_of
+from int8tune.tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.
 WARM_UP = 8

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rpc.farm.entries import Concluded, Entry, Issued, Returned, Submitted, Turned
-from rpc.farm.events import CanaryAnswered, Command, Event, Reached, Refused
-from rpc.farm.simulation.values import SICKNESSES, Fault, Kill
-from rpc.farm.values import Phase, State, Verdict
+from int8tune.rpc.farm.entries import Concluded, Entry, Issued, Returned, Submitted, Turned
+from int8tune.rpc.farm.events import CanaryAnswered, Command, Event, Reached, Refused
+from int8tune.rpc.farm.simulation.values import SICKNESSES, Fault, Kill
+from int8tune.rpc.farm.values import Phase, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)

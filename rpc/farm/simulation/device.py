@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from rpc.farm.events import Answered, CanaryAnswered, Cancel, Check, Dropped, Event, Heard, Reached, Start
-from rpc.farm.simulation.values import SICKNESSES, Candidate, Fault, FaultKind, SimulatedBoard
-from rpc.farm.values import Phase, Verdict
+from int8tune.rpc.farm.events import Answered, CanaryAnswered, Cancel, Check, Dropped, Event, Heard, Reached, Start
+from int8tune.rpc.farm.simulation.values import SICKNESSES, Candidate, Fault, FaultKind, SimulatedBoard
+from int8tune.rpc.farm.values import Phase, Verdict
 
 # What a board takes to notice that a candidate's limit is over.
 _KILL_S = 0.1

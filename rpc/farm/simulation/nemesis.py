@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rpc.farm.simulation.values import Candidate, Fault, FaultKind, Kill, SimulatedBoard
-from rpc.farm.simulation.world import SchedulerMaker, SimulatedFarm, Watcher, trials_of
-from rpc.farm.values import Board, Campaign, Rules, Verdict
+from int8tune.rpc.farm.simulation.values import Candidate, Fault, FaultKind, Kill, SimulatedBoard
+from int8tune.rpc.farm.simulation.world import SchedulerMaker, SimulatedFarm, Watcher, trials_of
+from int8tune.rpc.farm.values import Board, Campaign, Rules, Verdict
 
 _BAD = (Verdict.WRONG, Verdict.CRASHED, Verdict.TIMED_OUT)
 

@@ -9,15 +9,15 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from results.text import printable
-from rpc import inventory
-from rpc.errors import InventoryError
-from rpc.farm.boards import scheduled
-from rpc.farm.simulation.accounting import Accounting, FarmReport
-from rpc.farm.simulation.nemesis import random_candidates
-from rpc.farm.simulation.values import Behaviour, Candidate, Fault, FaultKind, SimulatedBoard
-from rpc.farm.simulation.world import SimulatedFarm
-from rpc.farm.values import Board, Campaign, Rules
+from int8tune.results.text import printable
+from int8tune.rpc import inventory
+from int8tune.rpc.errors import InventoryError
+from int8tune.rpc.farm.boards import scheduled
+from int8tune.rpc.farm.simulation.accounting import Accounting, FarmReport
+from int8tune.rpc.farm.simulation.nemesis import random_candidates
+from int8tune.rpc.farm.simulation.values import Behaviour, Candidate, Fault, FaultKind, SimulatedBoard
+from int8tune.rpc.farm.simulation.world import SimulatedFarm
+from int8tune.rpc.farm.values import Board, Campaign, Rules
 
 _BEHAVIOUR = tuple(field.name for field in fields(Behaviour))
 _PER_HOUR = {f"{kind}_per_h": kind for kind in FaultKind}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rpc.farm.values import Board, Trial, Verdict
+from int8tune.rpc.farm.values import Board, Trial, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rpc.farm.entries import Entry
-from rpc.farm.events import (
+from int8tune.rpc.farm.entries import Entry
+from int8tune.rpc.farm.events import (
     Built,
     CanaryAnswered,
     Command,
@@ -21,11 +21,11 @@ from rpc.farm.events import (
     Submit,
     Tick,
 )
-from rpc.farm.ledger import Ledger
-from rpc.farm.scheduler import Scheduler
-from rpc.farm.simulation.device import Device
-from rpc.farm.simulation.values import Candidate, Fault, Kill, SimulatedBoard
-from rpc.farm.values import Campaign, Rules, Trial, Verdict
+from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.simulation.device import Device
+from int8tune.rpc.farm.simulation.values import Candidate, Fault, Kill, SimulatedBoard
+from int8tune.rpc.farm.values import Campaign, Rules, Trial, Verdict
 
 Line = Mapping[str, Any]
 Watcher = Callable[[float, Event | Entry | Command | Fault | Kill], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from schedules.workload import Dense, DepthwiseConv2d, Workload
+from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload
 
 # Products of M x N x K, from which on a layer is large.
 LARGE_MACS = 1 << 31

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from results.bench import GPU_RATE
-from rpc.request import Capabilities
+from int8tune.results.bench import GPU_RATE
+from int8tune.rpc.request import Capabilities
 
 # Operations (a multiply-add is two) of a multiprocessor's tensor cores in a cycle, on int8 without sparsity: rates of
 # NVIDIA's data sheets over multiprocessors and boost clock, of T4 (130 TOPS, 40 at 1.59 GHz), A100 (624, 108 at 1.41),

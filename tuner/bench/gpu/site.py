@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from compiler.linker import find_linker
-from results.store import SqliteStore
-from rpc.inventory import Board, TransportKind
-from schedules.target import target_for
-from tuner.bench.own import Preparation
-from tuner.bench.site import Site
-from tuner.board_transports import TRANSPORTS
-from tuner.build.pool import BuildPool
-from tuner.cores import bound_to, measuring_and_build_cores
-from tuner.device_check import build_probes
-from tuner.errors import BenchSpecError
-from tuner.folders import STORE_FILE, make_folder
-from tuner.work_folder import work_folder
+from int8tune.compiler.linker import find_linker
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.schedules.target import target_for
+from int8tune.tuner.bench.own import Preparation
+from int8tune.tuner.bench.site import Site
+from int8tune.tuner.board_transports import TRANSPORTS
+from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.cores import bound_to, measuring_and_build_cores
+from int8tune.tuner.device_check import build_probes
+from int8tune.tuner.errors import BenchSpecError
+from int8tune.tuner.folders import STORE_FILE, make_folder
+from int8tune.tuner.work_folder import work_folder
 
 # Templates whose kernels multiply by DP4A.
 _OF_WORDS = ("cuda.dp4a", "cuda.depthwise")

@@ -1,4 +1,4 @@
-"""The process of a contestant on a GPU: `python -m tuner.bench.gpu.worker`, as `tuner.bench.worker`.
+"""The process of a contestant on a GPU: `python -m int8tune.tuner.bench.gpu.worker`, as `tuner.bench.worker`.
 
 A turn's calls are one CUDA graph. A kernel that fails takes the GPU from its process for good, so that ends then.
 """
@@ -13,18 +13,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rpc.cases import open_cases
-from rpc.fields import Fields, text
-from rpc.protocol import program_from_json
-from rpc.runtime_files import package_folder
-from schedules.workload import parse_workload
-from tuner.bench.gpu.cuda import Clock, Cuda
-from tuner.bench.gpu.libraries import cuda_runtime
-from tuner.bench.gpu.peers.base import GpuPeer
-from tuner.bench.gpu.peers.registry import GPU_PEERS
-from tuner.bench.peers.base import Array
-from tuner.bench.worker import Options, UnusableError, differences, run_contestant
-from tuner.verify import read_case
+from int8tune.rpc.cases import open_cases
+from int8tune.rpc.fields import Fields, text
+from int8tune.rpc.protocol import program_from_json
+from int8tune.rpc.runtime_files import package_folder
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.gpu.cuda import Clock, Cuda
+from int8tune.tuner.bench.gpu.libraries import cuda_runtime
+from int8tune.tuner.bench.gpu.peers.base import GpuPeer
+from int8tune.tuner.bench.gpu.peers.registry import GPU_PEERS
+from int8tune.tuner.bench.peers.base import Array
+from int8tune.tuner.bench.worker import Options, UnusableError, differences, run_contestant
+from int8tune.tuner.verify import read_case
 
 
 class GpuRunner:

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Workload
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Workload
 
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.bench.peers.base import Array, PeerError
+from int8tune.tuner.bench.peers.base import Array, PeerError
 
 Handle = ctypes.c_void_p
 Memories = Sequence[tuple[int, Handle]]

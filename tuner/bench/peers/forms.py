@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedules.numerics import DataType, Requantize
-from schedules.template import Rejection
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
+from int8tune.schedules.numerics import DataType, Requantize
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 
 def usual_form(workload: Workload, data: DataType) -> Workload | Rejection:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Dense, Workload
-from tuner.bench.peers.base import Array, LoadedLayer
-from tuner.bench.peers.forms import same_padding, usual_form
-from tuner.bench.peers.tflite_model import layer_model
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Dense, Workload
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer
+from int8tune.tuner.bench.peers.forms import same_padding, usual_form
+from int8tune.tuner.bench.peers.tflite_model import layer_model
 
 
 class LiteRt:

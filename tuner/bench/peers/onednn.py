@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
-from tuner.bench.peers.base import Array, LoadedLayer, PeerError
-from tuner.bench.peers.dnnl import (
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer, PeerError
+from int8tune.tuner.bench.peers.dnnl import (
     BIAS,
     F32,
     S8,
@@ -30,7 +30,7 @@ from tuner.bench.peers.dnnl import (
     Tensor,
     Window,
 )
-from tuner.bench.peers.forms import groups_of, usual_form
+from int8tune.tuner.bench.peers.forms import groups_of, usual_form
 
 WHEEL = "onednn-cpu-gomp"
 LIBRARY = "libdnnl.so.3"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from schedules.operands import Operands
-from schedules.workload import Dense, Workload
-from tuner.bench.peers.base import Array
-from tuner.bench.peers.forms import groups_of
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.workload import Dense, Workload
+from int8tune.tuner.bench.peers.base import Array
+from int8tune.tuner.bench.peers.forms import groups_of
 
 # The domain of ONNX Runtime's own operators.
 MICROSOFT = "com.microsoft"

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Workload
-from tuner.bench.peers.base import Array, LoadedLayer
-from tuner.bench.peers.forms import float_form
-from tuner.bench.peers.onnx_model import layer_model
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer
+from int8tune.tuner.bench.peers.forms import float_form
+from int8tune.tuner.bench.peers.onnx_model import layer_model
 
 ERRORS_ONLY = 3
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
-from tuner.bench.peers.base import Array, LoadedLayer, PeerError
-from tuner.bench.peers.forms import groups_of, usual_form
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer, PeerError
+from int8tune.tuner.bench.peers.forms import groups_of, usual_form
 
 # https://docs.openvino.ai, "CPU Device": one request, in the calling thread where there is one thread.
 OPTIONS = {"NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import TypeVar
 
-from tuner.bench.peers.base import Peer, PeerForm
-from tuner.bench.peers.litert import LiteRt
-from tuner.bench.peers.onednn import OneDnn
-from tuner.bench.peers.onnxruntime import OnnxRuntime
-from tuner.bench.peers.openvino import OpenVino
-from tuner.errors import BenchSpecError
+from int8tune.tuner.bench.peers.base import Peer, PeerForm
+from int8tune.tuner.bench.peers.litert import LiteRt
+from int8tune.tuner.bench.peers.onednn import OneDnn
+from int8tune.tuner.bench.peers.onnxruntime import OnnxRuntime
+from int8tune.tuner.bench.peers.openvino import OpenVino
+from int8tune.tuner.errors import BenchSpecError
 
 PEERS: tuple[Peer, ...] = (OnnxRuntime(), OpenVino(), OneDnn(), LiteRt())
 

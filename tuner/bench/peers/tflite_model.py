@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.operands import Operands
-from schedules.workload import Dense, DepthwiseConv2d, Workload
-from tuner.bench.peers.base import Array
-from tuner.bench.peers.forms import same_padding
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload
+from int8tune.tuner.bench.peers.base import Array
+from int8tune.tuner.bench.peers.forms import same_padding
 
 VERSION = 3
 IDENTIFIER = b"TFL3"

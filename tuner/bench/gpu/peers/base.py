@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from schedules.operands import Operands
-from schedules.workload import Workload
-from tuner.bench.gpu.cuda import Cuda
-from tuner.bench.peers.base import LoadedLayer, PeerForm
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.gpu.cuda import Cuda
+from int8tune.tuner.bench.peers.base import LoadedLayer, PeerForm
 
 
 class GpuPeer(PeerForm, Protocol):

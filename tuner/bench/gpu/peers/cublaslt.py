@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from rpc.cuda_libraries import find_library
-from rpc.timing import calls_that_fill
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Workload
-from tuner.bench.gpu.cuda import Clock, Cuda
-from tuner.bench.gpu.libraries import CUBLASLT
-from tuner.bench.gpu.peers.lt import DataType, Layout, Lt, Places, Product
-from tuner.bench.gpu.peers.matrices import Matrices, ProductOutput, is_product, matrices_of, product_form
-from tuner.bench.peers.base import Array, LoadedLayer, PeerError
+from int8tune.rpc.cuda_libraries import find_library
+from int8tune.rpc.timing import calls_that_fill
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.gpu.cuda import Clock, Cuda
+from int8tune.tuner.bench.gpu.libraries import CUBLASLT
+from int8tune.tuner.bench.gpu.peers.lt import DataType, Layout, Lt, Places, Product
+from int8tune.tuner.bench.gpu.peers.matrices import Matrices, ProductOutput, is_product, matrices_of, product_form
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer, PeerError
 
 # https://docs.nvidia.com/cuda/cublas/ on `cublasLtMatmul`, what int8 kernels require: "Leading dimensions of matrices
 # A, B, C must be multiples of 4", "Dimensions m and k must be multiples of 4".

@@ -9,7 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from tuner.bench.peers.base import PeerError
+from int8tune.tuner.bench.peers.base import PeerError
 
 Handle = ctypes.c_void_p
 Algorithm = ctypes.c_uint64 * 8

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from schedules.numerics import Numerics, Requantize
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
-from tuner.bench.operands import layer_operands
+from int8tune.schedules.numerics import Numerics, Requantize
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
+from int8tune.tuner.bench.operands import layer_operands
 
 Array = npt.NDArray[Any]
 ProductOutput = Literal["s8", "s32"]

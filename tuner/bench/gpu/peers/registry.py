@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.bench.gpu.peers.base import GpuPeer
-from tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
-from tuner.bench.gpu.peers.torch_product import TorchProduct
+from int8tune.tuner.bench.gpu.peers.base import GpuPeer
+from int8tune.tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
+from int8tune.tuner.bench.gpu.peers.torch_product import TorchProduct
 
 GPU_PEERS: tuple[GpuPeer, ...] = (*CUBLASLT_PEERS, TorchProduct())

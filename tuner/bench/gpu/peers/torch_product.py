@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from schedules.operands import Operands
-from schedules.template import Rejection
-from schedules.workload import Workload
-from tuner.bench.gpu.cuda import Cuda
-from tuner.bench.gpu.peers.matrices import is_product, matrices_of, product_form
-from tuner.bench.peers.base import Array, LoadedLayer
-from tuner.bench.peers.registry import missing_distributions
+from int8tune.schedules.operands import Operands
+from int8tune.schedules.template import Rejection
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.bench.gpu.cuda import Cuda
+from int8tune.tuner.bench.gpu.peers.matrices import is_product, matrices_of, product_form
+from int8tune.tuner.bench.peers.base import Array, LoadedLayer
+from int8tune.tuner.bench.peers.registry import missing_distributions
 
 # What `_int_mm_out_cuda` of PyTorch checks (aten/src/ATen/native/cuda/Blas.cpp).
 FEWEST_ROWS, MULTIPLE = 17, 8

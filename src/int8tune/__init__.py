@@ -1,0 +1,1 @@
+"""Auto-tuning benchmark harness for int8 kernels."""
