@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from probes import host_target
@@ -21,6 +22,14 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What campaigns say of their boards stays out of the user's own folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def importable() -> Iterator[None]:
+    """Processes that tests start find `tests`: some run modules of it in place of the program's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
         yield
 
 
