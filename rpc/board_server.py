@@ -19,9 +19,9 @@ from int8tune.rpc.board_session import BoardBench, measure_on_board
 from int8tune.rpc.board_way import Way, way_from_json
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError
 from int8tune.rpc.fields import Fields
-from int8tune.rpc.protocol import capabilities_to_json
+from int8tune.rpc.protocol import VERSION, capabilities_to_json
 from int8tune.rpc.request import Capabilities, Reply, Request
-from int8tune.rpc.server import VERSION, answer_request, guard_against_orphanhood
+from int8tune.rpc.server import answer_request, guard_against_orphanhood
 
 _SEND_LIMIT_S = 10.0
 # The agent leaves where the host is silent for 20 s.

@@ -13,6 +13,9 @@ from int8tune.rpc.errors import ProtocolError
 from int8tune.rpc.fields import Fields, integer, line, many, number, optional, positive, table, text
 from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request, Timing
 
+VERSION = 1
+"""Version of the messages between a transport and its server."""
+
 LONGEST_RUN_S = 86_400.0
 _MOST_REPEATS = 10_000
 _MOST_CALLS = 10**12

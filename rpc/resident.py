@@ -21,9 +21,8 @@ from int8tune.rpc import framing, processes
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
 from int8tune.rpc.fields import Fields, integer, text
 from int8tune.rpc.limits import require_limits
-from int8tune.rpc.protocol import capabilities_from_json, reply_from_json, request_to_json
+from int8tune.rpc.protocol import VERSION, capabilities_from_json, reply_from_json, request_to_json
 from int8tune.rpc.request import Capabilities, Reply, Request
-from int8tune.rpc.server import VERSION
 
 _END_LIMIT_S = 2.0
 _LONGEST_TAIL = 2000

@@ -19,11 +19,8 @@ from types import FrameType
 from int8tune.rpc import framing, processes
 from int8tune.rpc.errors import DeviceLostError, ProtocolError
 from int8tune.rpc.fields import Fields, integer
-from int8tune.rpc.protocol import capabilities_to_json, reply_to_json, request_from_json
+from int8tune.rpc.protocol import VERSION, capabilities_to_json, reply_to_json, request_from_json
 from int8tune.rpc.request import Reply, Request
-
-VERSION = 1
-"""Of the messages between transport and server."""
 
 _IDLE_CHECK_S = 60.0
 _SEND_LIMIT_S = 10.0
