@@ -17,8 +17,8 @@ from int8tune.compiler.graph import DTYPES
 from int8tune.compiler.program import Array
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
-from int8tune.rpc.capabilities import usable_features
-from int8tune.rpc.tile_registers import TILE_FEATURES, allow_tile_registers
+from int8tune.rpc.local.capabilities import usable_features
+from int8tune.rpc.local.tile_registers import TILE_FEATURES, allow_tile_registers
 
 
 @dataclass(frozen=True, slots=True)

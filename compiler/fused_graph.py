@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.fused_rounding import ROUNDING, FusedRounding, fused_rounding
-from int8tune.compiler.fused_sum import SUM, FusedSum, fused_sum
 from int8tune.compiler.graph import Graph, Kind, Operator
 from int8tune.compiler.layer_operands import addition_operands, dense_factor, known_operands
 from int8tune.compiler.operators.base import every_stored, zero_point_of
 from int8tune.compiler.quantized_layers import ModelLayer, quantized_layers
-from int8tune.compiler.staircases import ExactStaircase, FixedStaircase, Staircase
+from int8tune.compiler.rounding.fused_rounding import ROUNDING, FusedRounding, fused_rounding
+from int8tune.compiler.rounding.fused_sum import SUM, FusedSum, fused_sum
+from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.fused_rounding import ROUNDING, FusedRounding
-from int8tune.compiler.fused_sum import SUM
 from int8tune.compiler.graph import Graph, Operator, Quantization, Value
 from int8tune.compiler.quantized_layers import ModelLayer
+from int8tune.compiler.rounding.fused_rounding import ROUNDING, FusedRounding
+from int8tune.compiler.rounding.fused_sum import SUM
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import (

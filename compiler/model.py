@@ -11,7 +11,7 @@ from int8tune.compiler.files import read_file
 from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.onnx_reader.model import read_onnx
-from int8tune.compiler.tflite_model import read_tflite
+from int8tune.compiler.tflite_reader.model import read_tflite
 
 READERS: dict[str, Callable[[bytes, str], Graph]] = {".onnx": read_onnx, ".tflite": read_tflite}
 MOST_BYTES = 1 << 31

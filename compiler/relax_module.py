@@ -14,10 +14,10 @@ import tvm
 from tvm import relax
 
 from int8tune.compiler.graph import Value
-from int8tune.compiler.linker import link_objects
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program
 from int8tune.compiler.replacing import replaced
+from int8tune.compiler.toolchain.linker import link_objects
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 

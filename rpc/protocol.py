@@ -10,8 +10,8 @@ import dataclasses
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.errors import ProtocolError
-from int8tune.rpc.fields import Fields, integer, line, many, number, optional, positive, table, text
 from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request, Timing
+from int8tune.rpc.wire.fields import Fields, integer, line, many, number, optional, positive, table, text
 
 VERSION = 1
 """Version of the messages between a transport and its server."""

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from int8tune.rpc.agent_bundle import AGENT, MARK, Bundle, compilers, is_of_this_version, launcher, make_bundle
-from int8tune.rpc.board_way import LAUNCHER
+from int8tune.rpc.agent.build import AGENT, MARK, Bundle, compilers, is_of_this_version, launcher, make_bundle
+from int8tune.rpc.board.way import LAUNCHER
 from int8tune.rpc.errors import ProvisionError
-from int8tune.rpc.inventory import ARCHITECTURES, Board
-from int8tune.rpc.ssh_connection import SshConnection, public_key_of
+from int8tune.rpc.inventory.boards import ARCHITECTURES, Board
+from int8tune.rpc.streams.ssh import SshConnection, public_key_of
 
 UPLOAD_LIMIT_S = 120.0
 _COMMAND_LIMIT_S = 30.0

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.operands import Addend, Operands
-from int8tune.schedules.reference import addition_constant, in_order
+from int8tune.schedules.oracle.reference import addition_constant, in_order
 from int8tune.schedules.scale_bounds import bounded_scales
 from int8tune.schedules.template import Kernel, OperandLayout
 from int8tune.schedules.workload import Workload

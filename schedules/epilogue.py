@@ -1,7 +1,7 @@
 """The end of every kernel: from an int32 sum to an output value, as TIR expressions.
 
-The rules are those of `schedules.reference`; values are clamped before they are converted or shifted into place, so
-that nothing overflows.
+The rules are those of `schedules.oracle.reference`; values are clamped before they are converted or shifted into
+place, so that nothing overflows.
 """
 
 from __future__ import annotations

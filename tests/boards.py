@@ -13,10 +13,10 @@ import psutil
 import pytest
 from sshd import Sshd
 
-from int8tune.rpc.agent_bundle import MARK, Bundle, compilers, make_bundle
+from int8tune.rpc.agent.build import MARK, Bundle, compilers, make_bundle
+from int8tune.rpc.board.local_agent import install_agent
 from int8tune.rpc.errors import ProvisionError
-from int8tune.rpc.inventory import Board, Limits, TimingKind, TransportKind
-from int8tune.rpc.local_agent import install_agent
+from int8tune.rpc.inventory.boards import Board, Limits, TimingKind, TransportKind
 
 CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "int8tune"
 LIMITS = Limits(connect_s=10.0, transfer_s=10.0, memory_bytes=1 << 30)

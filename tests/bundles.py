@@ -15,7 +15,7 @@ from boards import bundle_for
 from cli_program import Ended
 from rpc_kernels import BRIEF, Kernels
 
-from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.agent.build import Bundle as AgentBundle
 from int8tune.rpc.bundle.archive import Bundle, open_bundle
 from int8tune.rpc.bundle.manifest import Item, Manifest
 from int8tune.rpc.bundle.pack import Packer

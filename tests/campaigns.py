@@ -9,10 +9,10 @@ from pathlib import Path
 from int8tune.compiler.network import Layer, Network
 from int8tune.results.base import Store
 from int8tune.results.record import Campaign, Trial
-from int8tune.rpc.base import Transport
-from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.workload import parse_workload
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.loop import CampaignLoop
 from int8tune.tuner.campaign.measuring import Device, Measuring
@@ -39,7 +39,7 @@ def campaign_loop(
     store: Store,
     folder: Path,
     *,
-    server: str = "int8tune.tuner.build.server",
+    server: str = "int8tune.tuner.builder.server",
     transport: Transport | None = None,
     measuring_with: Measuring[Purpose] | None = None,
     build_limit_s: float = 20.0,

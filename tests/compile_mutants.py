@@ -23,6 +23,8 @@ from pathlib import Path
 from int8tune.tuner.cli.program import run
 
 LIMIT_S, MEMORY = 20.0, 8 << 30
+# What is wrong, a line for each kind of operator that can't be compiled, and what to do.
+MOST_LINES = 20
 # What bytes become: sizes and codes are small numbers, so are most of those that pass for others.
 VALUES = (0, 1, 2, 3, 4, 8, 16, 127, 128, 255)
 END = 2000
@@ -93,9 +95,10 @@ def _compiled_in_child(mutant: Path, folder: Path) -> tuple[int, str]:
     left = {path.name for path in folder.iterdir()} - {"model.so", mutant.name, "said"}
     clear = code == 0 or (
         code == 1
-        and len(lines) == 2
+        and 2 <= len(lines) <= MOST_LINES
         and lines[0].startswith("error: mutant: ")
-        and lines[1].startswith("hint: ")
+        and all(line.startswith("error: ") for line in lines[:-1])
+        and lines[-1].startswith("hint: ")
         and all(line.isprintable() and len(line) < 500 for line in lines)
     )
     return code, "" if clear and not left else f"ended with {code}, left {sorted(left)}, said {lines[-3:]}"

@@ -9,8 +9,8 @@ from emulated_gpus import compile_emulated
 
 from int8tune.schedules import probes
 from int8tune.schedules.cuda import probe_kernels
-from int8tune.tuner.build import compile
-from int8tune.tuner.build.server import main
+from int8tune.tuner.builder import compile
+from int8tune.tuner.builder.server import main
 
 
 def compile_for_this_machine(source: str, arch: str, advise: Callable[[str], None]) -> bytes:  # noqa: ARG001

@@ -154,7 +154,7 @@ def load_kernel(executable: Any) -> Any:
     """The kernel of an executable for a GPU, as TVM loads it from a library."""
     import tvm
 
-    from int8tune.compiler.gpu_library import link_gpu_module
+    from int8tune.compiler.toolchain.gpu_library import link_gpu_module
 
     _load()
     library = Path(tempfile.mkdtemp(dir=_folder().name)) / "kernel.so"

@@ -13,11 +13,11 @@ import int8tune.tuner.bench.gpu.site
 import int8tune.tuner.board_check
 import int8tune.tuner.campaign.run
 import int8tune.tuner.metaschedule.spec
-from int8tune.rpc.inventory import Board, TransportKind
-from int8tune.rpc.local_agent import agent_here
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.board.local_agent import agent_here
+from int8tune.rpc.inventory.boards import Board, TransportKind
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.tuner.board_transports import AGENTS, TRANSPORTS
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 
 

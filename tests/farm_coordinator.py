@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.fake import FakeTransport
 from int8tune.rpc.farm.driver import FarmDriver
 from int8tune.rpc.farm.events import Open
 from int8tune.rpc.farm.journal import JournalFile
@@ -21,6 +20,7 @@ from int8tune.rpc.farm.ledger import Ledger
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, Trial
 from int8tune.rpc.request import Reply, Request, Timing
+from int8tune.rpc.transports.fake import FakeTransport
 
 CANARY = Request((), Timing(), 1.0)
 SESSION_S = 0.01

@@ -3,7 +3,7 @@
 from faulty_templates import FaultyTemplate
 
 import int8tune.schedules.registry
-from int8tune.tuner.build.server import main
+from int8tune.tuner.builder.server import main
 
 if __name__ == "__main__":
     int8tune.schedules.registry.TEMPLATES = (FaultyTemplate(), *int8tune.schedules.registry.TEMPLATES)

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from int8tune.schedules.operands import Operands
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import Dense, Workload
 from int8tune.tuner.bench.peers.base import Array, LoadedLayer, PeerError

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from int8tune.compiler import nvrtc
-from int8tune.compiler.gpu_library import cuda_source
+from int8tune.compiler.toolchain import nvrtc
+from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import Value

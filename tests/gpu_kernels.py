@@ -18,7 +18,7 @@ from rpc_kernels import SHAPE, Kernels, sha256_of, write_case
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.compiler.gpu_library import link_gpu_module
+from int8tune.compiler.toolchain.gpu_library import link_gpu_module
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import gpu_target
 

@@ -12,12 +12,12 @@ from boards import AT_ANY_SPEED, CACHE
 from gpu_kernels import install_emulated_cublaslt
 
 import int8tune.tuner.bench.gpu.site
-from int8tune.rpc.agent_bundle import compilers, make_bundle
-from int8tune.rpc.inventory import Board, TransportKind
-from int8tune.rpc.local_agent import install_agent
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.agent.build import compilers, make_bundle
+from int8tune.rpc.board.local_agent import install_agent
+from int8tune.rpc.inventory.boards import Board, TransportKind
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.tuner.board_transports import TRANSPORTS
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 
 FARM = f'[[boards]]\nname = "h100"\ntransport = "gpu"\n{AT_ANY_SPEED}\n[[boards]]\nname = "here"\ntransport = "local"\n'

@@ -19,7 +19,7 @@ from test_rpc_gpu import BOARD, agent_with_gpu
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.request import Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 
 STARTS_MS = (0, 300, 1000)
 TRIALS = 12

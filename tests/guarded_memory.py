@@ -19,9 +19,9 @@ import tvm
 from kernels import Built, Emulated, build
 from probes import host_target
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.arguments import kernel_inputs
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.registry import templates_for
 from int8tune.schedules.space import ConfigSpace, Value
 from int8tune.schedules.workload import Workload, parse_workload

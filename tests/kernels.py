@@ -12,12 +12,12 @@ import numpy.typing as npt
 import tvm
 from emulated_arm import CPUS, is_native, run_kernel
 
-from int8tune.rpc.tile_registers import allow_tile_registers
-from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.rpc.local.tile_registers import allow_tile_registers
 from int8tune.schedules.arguments import kernel_inputs
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.operands import DTYPES, Operands
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import Value
 from int8tune.schedules.target import Target

@@ -10,11 +10,11 @@ from mutation import Cases, Node, Subject, replaced_by, verdict
 from mutation_nodes import like
 from tvm.ir import TensorLoad
 
-from int8tune.schedules.adversarial import adversarial_operands
-from int8tune.schedules.adversarial_addition import addend_of_ties
-from int8tune.schedules.adversarial_terms import Terms, allowed_zero_points, assemble, bounds_of, middles_of, ranges_of
 from int8tune.schedules.operands import DTYPES, Operands
-from int8tune.schedules.reference import requantize
+from int8tune.schedules.oracle.addition import addend_of_ties
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import requantize
+from int8tune.schedules.oracle.terms import Terms, allowed_zero_points, assemble, bounds_of, middles_of, ranges_of
 from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import Workload
 

@@ -25,11 +25,11 @@ from int8tune.results.drift import relative_time
 from int8tune.results.record import Candidate, Trial
 from int8tune.results.stats import median
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Program, Request, Timing
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target, target_for
-from int8tune.tuner.build.job import Job
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.job import Job
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
 LAYERS = (

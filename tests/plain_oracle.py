@@ -1,7 +1,7 @@
 """The oracle in its plainest form: sums by binary64, every rounding by integers, the whole of a layer at once.
 
-`schedules.reference` must compute the same. `python -m tests.plain_oracle WORKLOAD` says how long both take for the
-adversarial suite, in seconds of the processor and of the clock.
+`schedules.oracle.reference` must compute the same. `python -m tests.plain_oracle WORKLOAD` says how long both take for
+the adversarial suite, in seconds of the processor and of the clock.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.schedules import reference as oracle
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.operands import DTYPES, Operands
+from int8tune.schedules.oracle import reference as oracle
+from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Workload, parse_workload
 
 RealArray = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import emulated_gpus
 import pytest
 from emulated_arm import is_native, missing
 
-from int8tune.rpc.tile_registers import TILE_FEATURES, allow_tile_registers
+from int8tune.rpc.local.tile_registers import TILE_FEATURES, allow_tile_registers
 from int8tune.schedules.errors import UnknownTargetError
 from int8tune.schedules.gpus import GPU_PROFILES
 from int8tune.schedules.target import PROFILES, Target, gpu_target, target_for

@@ -8,7 +8,7 @@ MARK = "INT8TUNE_SERVER"
 
 
 def servers_of(tuner: psutil.Process) -> set[psutil.Process]:
-    return {child for child in tuner.children() if "int8tune.rpc.server" in child.cmdline()}
+    return {child for child in tuner.children() if "int8tune.rpc.local.server" in child.cmdline()}
 
 
 def server_of(tuner: psutil.Process) -> psutil.Process:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from int8tune.rpc import processes
+from int8tune.rpc.process import processes
 
 _START_LIMIT_S = 10.0
 _CONFIG = """

@@ -33,7 +33,7 @@ from timed_template import TimedTemplate
 from int8tune.results.errors import StoreError
 from int8tune.results.record import Outcome, Trial
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.provision import provision
 from int8tune.tuner.folders import STORE_FILE
 
@@ -90,7 +90,7 @@ class Harbour:
     def kill_server(self, index: int) -> None:
         """The host's process that speaks with a board."""
         assert self.process is not None
-        found = [child for child in _children(self.process.pid) if "int8tune.rpc.board_server" in _words(child)]
+        found = [child for child in _children(self.process.pid) if "int8tune.rpc.board.server" in _words(child)]
         _signal(found[index : index + 1], signal.SIGKILL)
 
     def kill_agent(self, index: int) -> None:

@@ -23,8 +23,8 @@ import int8tune.tuner.campaign.run
 from int8tune.results.record import DeviceCheck
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.errors import DeviceStartError
-from int8tune.rpc.inventory_file import read_inventory
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.rpc.inventory.file import read_inventory
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.boards import RULES, Boards
 from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.farm import grounds_of

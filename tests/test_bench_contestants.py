@@ -14,7 +14,7 @@ import pytest
 import int8tune.tuner.bench.contestant
 from int8tune.results.record import Outcome
 from int8tune.rpc.request import Timing
-from int8tune.rpc.timing import time_in_turn
+from int8tune.rpc.session.timing import time_in_turn
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.contestant import Contestant, Contestants
 from int8tune.tuner.bench.match import Player, Seated, seat_peer, with_overhead

@@ -16,9 +16,9 @@ from gpu_kernels import build_gpu_kernels, install_emulated_cublaslt
 from rpc_kernels import Kernels
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.cuda_libraries import find_library
+from int8tune.rpc.agent.cuda_libraries import find_library
 from int8tune.rpc.request import Capabilities, Timing
-from int8tune.rpc.timing import time_in_turn
+from int8tune.rpc.session.timing import time_in_turn
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.contestant import Contestant, Contestants
@@ -27,7 +27,7 @@ from int8tune.tuner.bench.gpu.peers import lt
 from int8tune.tuner.bench.gpu.peers.cublaslt import CUBLASLT_PEERS
 from int8tune.tuner.bench.gpu.peers.matrices import product_operands
 from int8tune.tuner.bench.gpu.peers.registry import GPU_PEERS
-from int8tune.tuner.bench.gpu.rates import gpu_rates
+from int8tune.tuner.bench.gpu_rates import gpu_rates
 from int8tune.tuner.bench.layers import choose_layers
 from int8tune.tuner.bench.match import Player, seat_peer
 from int8tune.tuner.bench.peers.base import PeerError

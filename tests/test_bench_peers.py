@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.contestant import Contestants

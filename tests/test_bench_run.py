@@ -17,13 +17,13 @@ from int8tune.results.bench import bench_results
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import BenchResult, Campaign, Candidate, Duel, Measurement, Outcome, Trial
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.base import Transport
-from int8tune.rpc.fake import FakeTransport
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Reply, Timing
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.fake import FakeTransport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.numerics import RANGES
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload, parse_workload
@@ -31,7 +31,7 @@ from int8tune.tuner.bench.layers import NETWORKS, LayerClass, choose_layers, cla
 from int8tune.tuner.bench.operands import layer_operands
 from int8tune.tuner.bench.own import NotPreparedError, Preparation, choose
 from int8tune.tuner.bench.run import BenchSpec, run_bench
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import BenchSpecError, TooManyThreadsError
 from int8tune.tuner.verify import read_case, write_case

@@ -14,7 +14,7 @@ from int8tune.schedules.lowering import SIMPLIFIED
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
-from int8tune.tuner.build.compile import link
+from int8tune.tuner.builder.compile import link
 
 CONV = "conv2d-u8s8-1x28x28x144-k1x1x32-s1-p0-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x28x28x192-k3x3x1-s1-p1-float.c-u8"

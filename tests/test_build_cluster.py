@@ -16,9 +16,9 @@ from test_build_contract import build_suite, candidate_job, collect
 from int8tune.results.record import Outcome, Trial
 from int8tune.results.store import SqliteStore
 from int8tune.schedules.target import Target
-from int8tune.tuner.build import cluster as cluster_pools
-from int8tune.tuner.build.cluster import ClusterPool, checked_address
-from int8tune.tuner.build.job import Job
+from int8tune.tuner.builder import cluster as cluster_pools
+from int8tune.tuner.builder.cluster import ClusterPool, checked_address
+from int8tune.tuner.builder.job import Job
 from int8tune.tuner.cli.program import run
 from int8tune.tuner.errors import BuildClusterError
 
@@ -100,7 +100,7 @@ def test_workers_of_other_versions_are_refused(
     cluster: DaskProcesses, generic: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.add_worker()
-    monkeypatch.setattr("int8tune.tuner.build.remote.versions", lambda: {"int8tune": "0.0.1"})
+    monkeypatch.setattr("int8tune.tuner.builder.remote.versions", lambda: {"int8tune": "0.0.1"})
     with ClusterPool(cluster.address) as pool:
         pool.submit(Job("suite", generic, str(tmp_path / "job"), LIMIT_S, SMALL, suite=str(tmp_path / "suite")))
         with pytest.raises(

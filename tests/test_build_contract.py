@@ -16,13 +16,13 @@ from dask_processes import DaskProcesses
 from faulty_templates import BUILD_FAULTS
 
 from int8tune.results.record import Candidate, Outcome
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Request, Timing
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target
-from int8tune.tuner.build.base import Pool
-from int8tune.tuner.build.cluster import ClusterPool
-from int8tune.tuner.build.job import Built, Job
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.base import Pool
+from int8tune.tuner.builder.cluster import ClusterPool
+from int8tune.tuner.builder.job import Built, Job
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
 LIMIT_S = 60.0

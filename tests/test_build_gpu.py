@@ -12,18 +12,18 @@ import pytest
 import tvm_ffi
 from probes import any_target
 
-from int8tune.compiler import nvrtc
 from int8tune.compiler.errors import CudaCompileError, NoCudaCompilerError
-from int8tune.compiler.gpu_library import cuda_source, with_machine_code
-from int8tune.compiler.linker import link_objects
-from int8tune.compiler.object_file import data_object
+from int8tune.compiler.toolchain import nvrtc
+from int8tune.compiler.toolchain.gpu_library import cuda_source, with_machine_code
+from int8tune.compiler.toolchain.linker import link_objects
+from int8tune.compiler.toolchain.object_file import data_object
 from int8tune.results.record import Candidate, Outcome
 from int8tune.schedules.gpus import GPU_PROFILES
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.workload import parse_workload
-from int8tune.tuner.build.compile import build
-from int8tune.tuner.build.job import RESULT_FILE, Built, Job, advice_code, built_from_json
+from int8tune.tuner.builder.compile import build
+from int8tune.tuner.builder.job import RESULT_FILE, Built, Job, advice_code, built_from_json
 
 KEY = "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-float.c-u8"
 GPU = "cuda-sm80"
@@ -140,7 +140,7 @@ def test_builds_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             advise(line)
         return nvrtc.compile_cubin(source, arch)
 
-    monkeypatch.setattr("int8tune.tuner.build.compile.compile_cubin", compile_slow)
+    monkeypatch.setattr("int8tune.tuner.builder.compile.compile_cubin", compile_slow)
     made = built(tmp_path)
     assert made.advice == (line, line)
     assert made.advised == {"advice_C7515": 2.0}

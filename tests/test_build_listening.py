@@ -21,8 +21,8 @@ from dask_processes import ON_LOOPBACK, DaskProcesses
 from test_build_contract import build_suite
 
 from int8tune.schedules.target import Target
-from int8tune.tuner.build.cluster import ClusterPool
-from int8tune.tuner.build.listening import _address
+from int8tune.tuner.builder.cluster import ClusterPool
+from int8tune.tuner.builder.listening import _address
 from int8tune.tuner.cli.failures import FAILURES
 from int8tune.tuner.errors import BuildClusterError
 
@@ -31,7 +31,7 @@ Security = pytest.importorskip("distributed", reason="needs the extra `dask`").S
 
 ROLES = ("scheduler", "worker", "client")
 README = Path(__file__).parents[1] / "README.md"
-SERVER = "int8tune.tuner.build.server"
+SERVER = "int8tune.tuner.builder.server"
 START_LIMIT_S = 60.0
 _EXPOSED = r"can't be used: (tcp|tls)://.*: it listens beyond loopback without TLS, .*0\.0\.0\.0:\d+"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from int8tune.tuner.build.parcel import pack, unpack
+from int8tune.tuner.builder.parcel import pack, unpack
 from int8tune.tuner.errors import ParcelError
 
 CONTENTS = {"job/kernel.so": b"\x7fELF" + bytes(300), "suite/0.expected.3x4.npy": b"twelve", "job/0.1.npy": b""}

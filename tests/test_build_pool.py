@@ -15,9 +15,9 @@ from campaigns import SMALL
 
 from int8tune.results.record import Candidate, Outcome
 from int8tune.schedules.target import Target
-from int8tune.tuner.build.child import MOST_JOBS, Child
-from int8tune.tuner.build.job import Job
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.child import MOST_JOBS, Child
+from int8tune.tuner.builder.job import Job
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
 pytestmark = pytest.mark.alone

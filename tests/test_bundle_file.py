@@ -16,7 +16,7 @@ from bundles import pack
 from cli_program import int8tune
 from rpc_kernels import Kernels, build_kernels
 
-from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.agent.build import Bundle as AgentBundle
 from int8tune.rpc.bundle.archive import Bundle, check_bundle, extract, open_bundle, own_bytes
 from int8tune.rpc.bundle.carried import PACKAGES, carried_code, carried_modules, imported_by
 from int8tune.rpc.bundle.manifest import MANIFEST, id_of
@@ -75,8 +75,8 @@ def test_what_travels_imports_the_standard_library_alone() -> None:
     modules = carried_modules()
     assert {
         "int8tune.rpc.bundle.runner",
-        "int8tune.rpc.board_server",
-        "int8tune.rpc.board_session",
+        "int8tune.rpc.board.server",
+        "int8tune.rpc.board.session",
         "int8tune.rpc.farm.scheduler",
     } <= modules
     for module in modules:

@@ -20,9 +20,9 @@ from int8tune.results.record import Campaign, Candidate, DeviceCheck, Duel, Outc
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.bundle.archive import Bundle
 from int8tune.rpc.bundle.manifest import MANIFEST
-from int8tune.rpc.fake import FAKE_CAPABILITIES
 from int8tune.rpc.protocol import capabilities_to_json, reply_to_json
 from int8tune.rpc.request import Capabilities, Reply
+from int8tune.rpc.transports.fake import FAKE_CAPABILITIES
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Remembered
 from int8tune.tuner.bundles.merge import Merged, merge
 from int8tune.tuner.errors import CampaignDiffersError, CampaignError, ForeignResultsError

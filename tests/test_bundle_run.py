@@ -229,7 +229,7 @@ def test_a_changed_candidate_is_not_run(kernels: Kernels, python: Path, tmp_path
 
 def test_a_changed_runner_does_not_begin(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
-    for name in ("int8tune/rpc/bundle/runner.py", "int8tune/rpc/errors.py", "int8tune/rpc/board_session.py"):
+    for name in ("int8tune/rpc/bundle/runner.py", "int8tune/rpc/errors.py", "int8tune/rpc/board/session.py"):
         changed = rewritten(bundle, tmp_path / "c.pyz", lambda file, data: data[:900] if file == name else data)  # noqa: B023
         ended = run(python, changed)
         assert ended.code == 1

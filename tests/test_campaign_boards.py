@@ -17,14 +17,14 @@ from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_
 
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Duel, Outcome, Trial
-from int8tune.rpc import inventory
 from int8tune.rpc.errors import UnreachableError
-from int8tune.rpc.fake import FakeTransport
-from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.inventory import boards as inventory
 from int8tune.rpc.request import Program, Reply, Request
+from int8tune.rpc.transports.fake import FakeTransport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.boards import RULES, Boards
 from int8tune.tuner.campaign.loop import Ending
 from int8tune.tuner.campaign.plan import make_plan

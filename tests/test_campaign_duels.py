@@ -12,8 +12,8 @@ from campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_
 
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Duel, Outcome, Trial
-from int8tune.rpc.fake import FakeTransport
 from int8tune.rpc.request import Program, Reply, Request
+from int8tune.rpc.transports.fake import FakeTransport
 from int8tune.schedules.target import Target
 from int8tune.tuner.campaign.loop import CampaignLoop, Ending
 from int8tune.tuner.campaign.plan import Task, make_plan

@@ -15,11 +15,11 @@ from rpc_processes import server_of
 
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Outcome, Trial
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Capabilities, Reply, Request
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.loop import WIND_UP_S, Ending
 from int8tune.tuner.campaign.plan import Task
 from int8tune.tuner.campaign.spec import CampaignSpec
@@ -112,7 +112,7 @@ def test_nothing_is_left_behind(faulty_trials: dict[str, Trial]) -> None:
     assert [
         child
         for child in psutil.Process().children(recursive=True)
-        if "int8tune.rpc.server" in " ".join(child.cmdline())
+        if "int8tune.rpc.local.server" in " ".join(child.cmdline())
     ] == []
 
 

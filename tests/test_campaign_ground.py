@@ -11,8 +11,8 @@ from results_samples import MODEL
 
 from int8tune.results.record import ESTIMATED_BY, CacheMode, Candidate, Estimate, Outcome, Trial
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.fake import FAKE_CAPABILITIES, FakeTransport
 from int8tune.rpc.request import Program, Reply
+from int8tune.rpc.transports.fake import FAKE_CAPABILITIES, FakeTransport
 from int8tune.schedules.target import Target
 from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.farm import spec_on

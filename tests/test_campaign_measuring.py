@@ -10,9 +10,9 @@ from campaigns import SMALL, campaign_loop, network_of, trials_of
 from int8tune.results.drift import fastest_first
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Duel, Outcome
-from int8tune.rpc.fake import FAKE_CAPABILITIES, FakeTransport
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Case, Program, Reply, Request
+from int8tune.rpc.transports.fake import FAKE_CAPABILITIES, FakeTransport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.loop import Ending

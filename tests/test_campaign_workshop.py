@@ -12,7 +12,7 @@ from campaigns import campaign_loop, network_of
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Outcome
 from int8tune.schedules.target import named_target
-from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.builder.job import Built, Job
 from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.loop import CampaignLoop
 from int8tune.tuner.campaign.plan import Task, make_plan

@@ -14,7 +14,7 @@ import emulated_gpus
 import pytest
 from gpu_machine import FARM, Machine
 
-import int8tune.rpc.cuda_libraries
+import int8tune.rpc.agent.cuda_libraries
 import int8tune.tuner.bench.gpu.site
 import int8tune.tuner.bench.run
 from int8tune.results.base import Store
@@ -24,7 +24,7 @@ from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.bench.own import Choice, choose
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 from int8tune.tuner.device_check import Probes, build_probes
 
@@ -126,7 +126,7 @@ def test_a_gpu_takes_no_other_target(machine: Machine, capsys: pytest.CaptureFix
 def test_without_a_library_to_compare_with_it_is_timed_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(int8tune.rpc.cuda_libraries, "PLACES", ())
+    monkeypatch.setattr(int8tune.rpc.agent.cuda_libraries, "PLACES", ())
     assert machine.bench(DENSE, "--against", "cublaslt", *BRIEF) == 0
     shown = capsys.readouterr()
     note = "note: cublaslt is left out, not installed: nvidia-cublas; pip install 'int8tune[gpu-peers]'"

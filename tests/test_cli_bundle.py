@@ -10,7 +10,7 @@ import pytest
 from bundles import bare_python, run
 from cli_program import CONV, Ended, int8tune, write_table
 
-from int8tune.compiler import nvrtc
+from int8tune.compiler.toolchain import nvrtc
 from int8tune.results.best import read_best_log
 from int8tune.results.record import DeviceCheck, Duel, Entry, Outcome, Trial
 from int8tune.results.store import SqliteStore

@@ -25,7 +25,7 @@ import int8tune.tuner.campaign.run
 import int8tune.tuner.metaschedule.spec
 from int8tune.results.record import BenchResult, DeviceCheck, Outcome, Trial
 from int8tune.results.store import SqliteStore
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 from int8tune.tuner.lab.metaschedule import RECORDS
 

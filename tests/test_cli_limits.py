@@ -17,15 +17,15 @@ from cli_program import LIMIT_S, Ended, command, write_table
 from mounts import mounted
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.limits import LEAST_ADDRESS_BYTES, LEAST_OPEN_FILES
+from int8tune.rpc.process.limits import LEAST_ADDRESS_BYTES, LEAST_OPEN_FILES
 from int8tune.schedules.target import Target
-from int8tune.tuner.build.job import Job
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.job import Job
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
 SOFT_LIMIT_RAISED = """
 import resource
-from int8tune.rpc.limits import require_limits
+from int8tune.rpc.process.limits import require_limits
 require_limits()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

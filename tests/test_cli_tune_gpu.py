@@ -15,12 +15,12 @@ import int8tune.tuner.board_check
 import int8tune.tuner.campaign.run
 from int8tune.results.record import Outcome, Trial
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.agent_bundle import compilers, make_bundle
-from int8tune.rpc.inventory import TransportKind
-from int8tune.rpc.local_agent import install_agent
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.agent.build import compilers, make_bundle
+from int8tune.rpc.board.local_agent import install_agent
+from int8tune.rpc.inventory.boards import TransportKind
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.tuner.board_transports import AGENTS, TRANSPORTS
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 
 # Beside others it takes four times as long: what an emulated GPU is busy with is timed again and again.

@@ -27,7 +27,7 @@ from int8tune.compiler.errors import CompiledModelError, ModelError
 from int8tune.compiler.model import read_model
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules, Source
-from int8tune.compiler.tflite_model import read_tflite
+from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.results.best import BestSchedule
 from int8tune.results.errors import ExportError
 from int8tune.results.record import Candidate

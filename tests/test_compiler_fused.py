@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from int8tune.compiler.fused_rounding import FusedRounding, fused_rounding
-from int8tune.compiler.fused_sum import fused_sum
-from int8tune.compiler.staircases import ExactStaircase, FixedStaircase, Staircase
+from int8tune.compiler.rounding.fused_rounding import FusedRounding, fused_rounding
+from int8tune.compiler.rounding.fused_sum import fused_sum
+from int8tune.compiler.rounding.staircases import ExactStaircase, FixedStaircase, Staircase
 from int8tune.schedules.operands import Addend, quantize_addition, quantize_multiplier
-from int8tune.schedules.reference import add_binary32, add_fixed_point, scale_fixed_point, scale_fused
+from int8tune.schedules.oracle.reference import add_binary32, add_fixed_point, scale_fixed_point, scale_fused
 
 MOST_SUM = 1 << 17
 SCALES = st.floats(-14, -0.01).map(lambda exponent: 2.0**exponent)

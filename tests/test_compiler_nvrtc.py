@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from boards import CACHE
 
-from int8tune.rpc.cuda_libraries import libraries
-from int8tune.rpc.kept_folder import make_once
+from int8tune.rpc.agent.cuda_libraries import libraries
+from int8tune.rpc.agent.kept_folder import make_once
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEEL = "nvidia-cuda-nvrtc==13.0.88"
@@ -27,7 +27,7 @@ int nvrtcVersion(void) { return dlopen("libnvrtc-builtins.so.13.0", RTLD_NOW) ? 
 """
 COMPILE = """
 import json, sys
-from int8tune.compiler import nvrtc
+from int8tune.compiler.toolchain import nvrtc
 nvrtc._NAMES = (sys.argv[1],)
 print(json.dumps([nvrtc.compile_cubin(sys.argv[2], arch)[:4].hex() for arch in sys.argv[3:]]))
 """

@@ -21,7 +21,7 @@ from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.obstacles import int8_share, obstacle_lines, obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules
-from int8tune.compiler.tflite_model import read_tflite
+from int8tune.compiler.tflite_reader.model import read_tflite
 
 
 def quantize(writer: OnnxWriter, data: str, made: str) -> str:

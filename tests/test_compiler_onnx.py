@@ -14,7 +14,7 @@ from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.layer_operands import layer_operands
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.reference import reference
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")

@@ -27,7 +27,7 @@ from int8tune.compiler.model import read_model
 from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import Addend
-from int8tune.schedules.reference import add_binary32
+from int8tune.schedules.oracle.reference import add_binary32
 from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]

@@ -19,9 +19,9 @@ from int8tune.compiler.layer_operands import layer_operands
 from int8tune.compiler.model import read_model
 from int8tune.compiler.network_file import load_network
 from int8tune.compiler.quantized_layers import network_of, quantized_layers
-from int8tune.compiler.tflite_model import read_tflite
-from int8tune.schedules.adversarial import adversarial_operands
-from int8tune.schedules.reference import reference
+from int8tune.compiler.tflite_reader.model import read_tflite
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.peers.tflite_model import layer_model
 
@@ -294,7 +294,7 @@ import sys
 import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.quantized_layers import network_of
-from int8tune.compiler.tflite_model import read_tflite
+from int8tune.compiler.tflite_reader.model import read_tflite
 
 whole, count = open(sys.argv[1], "rb").read(), int(sys.argv[2])
 rng, refused = np.random.default_rng(0), 0

@@ -15,7 +15,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.graph import Kind, Operator
 from int8tune.compiler.interpreter import run_reference
-from int8tune.compiler.tflite_model import read_tflite
+from int8tune.compiler.tflite_reader.model import read_tflite
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 

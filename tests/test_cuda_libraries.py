@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import int8tune.rpc.cuda_libraries
-from int8tune.rpc.cuda_libraries import CUDA_RUNTIME, DRIVER, find_library, library_path
+from int8tune.rpc.agent import cuda_libraries
+from int8tune.rpc.agent.cuda_libraries import CUDA_RUNTIME, DRIVER, find_library, library_path
+from int8tune.rpc.agent.runtime_files import names_of, runtime_files
 from int8tune.rpc.errors import DownloadError
-from int8tune.rpc.runtime_files import names_of, runtime_files
 from int8tune.tuner.bench.gpu.libraries import cuda_runtime
 from int8tune.tuner.cli.failures import FAILURES
 
@@ -43,8 +43,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ldconfig = tmp_path / "ldconfig"
     ldconfig.write_text(f'#!/bin/sh\necho "	{CUDA_RUNTIME} (libc6,x86-64) => {tmp_path}/loaders/{CUDA_RUNTIME}"\n')
     ldconfig.chmod(0o700)
-    monkeypatch.setattr(int8tune.rpc.cuda_libraries, "_TOOLKITS", tmp_path / "local")
-    monkeypatch.setattr(int8tune.rpc.cuda_libraries, "_LDCONFIG", (str(ldconfig),))
+    monkeypatch.setattr(cuda_libraries, "_TOOLKITS", tmp_path / "local")
+    monkeypatch.setattr(cuda_libraries, "_LDCONFIG", (str(ldconfig),))
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *(place for place in sys.path if not _has_cuda(place))])
     monkeypatch.setenv("LD_LIBRARY_PATH", f"relative::{tmp_path / 'chosen'}")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
@@ -69,7 +69,7 @@ def no_downloads(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def started(*command: object, **_: object) -> None:
         raise AssertionError(f"nothing is to be downloaded: {command}")
 
-    monkeypatch.setattr("int8tune.rpc.runtime_files._download_wheels", started)
+    monkeypatch.setattr("int8tune.rpc.agent.runtime_files._download_wheels", started)
     monkeypatch.setenv("XDG_CACHE_HOME", str(machine / "cache"))
     return machine
 
@@ -128,7 +128,7 @@ def test_a_board_of_another_architecture_has_no_library_of_this_machine(no_downl
 
 
 def test_a_driver_that_the_loader_misses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8tune.rpc.cuda_libraries, "DRIVER_FOLDERS", (str(tmp_path / "lib64"), str(tmp_path / "lib")))
+    monkeypatch.setattr(cuda_libraries, "DRIVER_FOLDERS", (str(tmp_path / "lib64"), str(tmp_path / "lib")))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/own")
     assert library_path() == "/own"
     put(tmp_path / "lib64", DRIVER)
@@ -148,11 +148,11 @@ def no_namespaces() -> str | None:
 WITHOUT_A_NETWORK = """
 import sys, platform
 from pathlib import Path
-import int8tune.rpc.cuda_libraries
+from int8tune.rpc.agent import cuda_libraries
 from int8tune.rpc.errors import DownloadError
-from int8tune.rpc.runtime_files import runtime_files
+from int8tune.rpc.agent.runtime_files import runtime_files
 if sys.argv[2] == "bare":
-    int8tune.rpc.cuda_libraries.PLACES = ()
+    cuda_libraries.PLACES = ()
 try:
     print(runtime_files(platform.machine(), Path(sys.argv[1]), has_gpu=True)["libcudart.so.13"])
 except DownloadError as error:

@@ -21,7 +21,7 @@ from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules
-from int8tune.rpc.tile_registers import deny_tile_registers
+from int8tune.rpc.local.tile_registers import deny_tile_registers
 from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]

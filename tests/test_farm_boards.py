@@ -22,16 +22,16 @@ from campaigns import SMALL, SMALL_DEPTHWISE, network_of, trials_of
 from rpc_kernels import BRIEF, Kernels, build_kernels, sha256_of
 from sshd import Sshd, running_sshd
 
-from int8tune.compiler.linker import link_module
+from int8tune.compiler.toolchain.linker import link_module
 from int8tune.results.record import Outcome
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.board_way import Way, way_to_json
+from int8tune.rpc.board.way import Way, way_to_json
 from int8tune.rpc.errors import NotProvisionedError
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.protocol import request_to_json
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Program, Reply, Request, Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import target_for
@@ -51,9 +51,9 @@ LAYERS = (
 
 TUNER = """
 import json, sys
-from int8tune.rpc.board_way import way_from_json
+from int8tune.rpc.board.way import way_from_json
 from int8tune.rpc.protocol import request_from_json
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 message = json.loads(sys.argv[1])
 with AgentTransport(way_from_json("way", message["way"]).board) as transport:
     transport.run(request_from_json(message["request"]))

@@ -17,10 +17,10 @@ from sshd import farm_toml, running_sshd
 from storm import trials_of
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 
 DAY_S = 86_400
 JUMPING = Path(__file__).parent / "jumping_clock"

@@ -14,9 +14,7 @@ import pytest
 
 import int8tune.rpc.farm
 from int8tune.results.record import Outcome
-from int8tune.rpc.base import Transport
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError, JournalError, UnreachableError
-from int8tune.rpc.fake import FakeTransport
 from int8tune.rpc.farm.driver import Ending, FarmDriver, Replies, Said
 from int8tune.rpc.farm.entries import Entry, Opened, Submitted
 from int8tune.rpc.farm.events import Open
@@ -25,6 +23,8 @@ from int8tune.rpc.farm.ledger import Ledger
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, Trial, Verdict
 from int8tune.rpc.request import Reply, Request, Timing
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.fake import FakeTransport
 
 CANARY = Request((), Timing(), 1.0)
 LIMITS = Limits(grace_s=0.5, silence_s=None)

@@ -21,7 +21,7 @@ from int8tune.results.record import Outcome
 from int8tune.rpc.farm.values import State
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Reply
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.boards import RULES, Boards
 

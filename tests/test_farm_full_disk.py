@@ -15,10 +15,10 @@ from rpc_kernels import Kernels, build_kernels
 from sshd import running_sshd
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Reply
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.board_reports import BoardReports
 from int8tune.tuner.campaign.boards import RULES, Boards

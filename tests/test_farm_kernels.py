@@ -16,7 +16,7 @@ from int8tune.rpc.farm.driver import VERDICTS, Ending, FarmDriver
 from int8tune.rpc.farm.events import Open
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, State, Trial, Verdict
-from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.transports.local import LocalTransport
 
 pytestmark = pytest.mark.alone
 

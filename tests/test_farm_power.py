@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from int8tune.rpc import inventory
 from int8tune.rpc.farm.boards import PowerSwitch, scheduled
 from int8tune.rpc.farm.values import Board, Limits
+from int8tune.rpc.inventory import boards as inventory
 
 AWHILE_S = f"61.{os.getpid()}"
 """Longer than any test here; says of a process that a test of this one started it."""

@@ -22,8 +22,8 @@ from rpc_kernels import Kernels, build_kernels
 from sshd import Sshd, farm_toml, make_key, running_sshd
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.board_connection import connect
-from int8tune.rpc.board_way import Way
+from int8tune.rpc.board.connection import connect
+from int8tune.rpc.board.way import Way
 from int8tune.rpc.errors import (
     DeviceLostError,
     HostKeyError,
@@ -35,11 +35,11 @@ from int8tune.rpc.errors import (
     SessionEndedError,
     UnreachableError,
 )
-from int8tune.rpc.inventory import Board
-from int8tune.rpc.inventory_file import read_inventory
+from int8tune.rpc.inventory.boards import Board
+from int8tune.rpc.inventory.file import read_inventory
 from int8tune.rpc.provision import provision, release
-from int8tune.rpc.ssh import AgentTransport
-from int8tune.rpc.ssh_connection import SshConnection, fingerprint, public_key_of
+from int8tune.rpc.streams.ssh import SshConnection, fingerprint, public_key_of
+from int8tune.rpc.transports.agent import AgentTransport
 
 
 @pytest.fixture(scope="module")

@@ -30,10 +30,10 @@ from strangers import ACTS, OPEN_HOUSE, Stranger, Tried, why_no_ssh
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.errors import LoginError, UnreachableError
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 
 pytestmark = [
     pytest.mark.skipif(bool(why_no_ssh()), reason=f"nobody can be a stranger: {why_no_ssh()}"),

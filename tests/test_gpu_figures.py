@@ -24,7 +24,7 @@ from gpu_figures import (
 )
 from gpu_machine import FARM, Machine, no_gpu
 
-from int8tune.compiler import nvrtc
+from int8tune.compiler.toolchain import nvrtc
 from int8tune.results.record import Outcome, Trial
 from int8tune.results.store import SqliteStore
 from int8tune.schedules.gpus import GPU_PROFILES

@@ -25,8 +25,8 @@ from gpu_kit.packages import require_fit, requirements
 from gpu_kit.pieces import Archive, pieces_of_step, write_archive, write_pieces
 from gpu_kit.tiles import CHECKED, TARGET, TILES, TIMED, Tile, hopper_cubin, write_tiles
 
-from int8tune.compiler import nvrtc
 from int8tune.compiler.network_file import load_network
+from int8tune.compiler.toolchain import nvrtc
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import parse_workload

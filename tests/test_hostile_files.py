@@ -23,7 +23,7 @@ from int8tune.compiler.errors import LayerTableError, ModelError
 from int8tune.compiler.files import read_file
 from int8tune.compiler.graph import Value
 from int8tune.compiler.strict_json import MAX_FAULTS, decode_json
-from int8tune.compiler.tflite_model import read_tflite
+from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.results.best import read_best_log
 from int8tune.results.bounded_json import MOST_DEPTH, parse_json, read_json
 from int8tune.results.codec import checksum
@@ -37,8 +37,8 @@ from int8tune.rpc.bundle.archive import open_bundle
 from int8tune.rpc.errors import BundleError, InventoryError, JournalError
 from int8tune.rpc.farm.journal import JournalFile
 from int8tune.rpc.farm.simulation.scenario import Work, simulate
-from int8tune.rpc.inventory_file import read_inventory
-from int8tune.rpc.npy import read_npy
+from int8tune.rpc.inventory.file import read_inventory
+from int8tune.rpc.wire.npy import read_npy
 from int8tune.tuner.bundles.merge import MOST_FAULTS, merge
 from int8tune.tuner.errors import CampaignError, RecordingError, SamplesError
 from int8tune.tuner.lab.metaschedule import RECORDS, read_database

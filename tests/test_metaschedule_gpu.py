@@ -17,12 +17,12 @@ from faulty_metaschedule import load_intrinsics_of_tvm
 from kernels import Built, EmulatedGpu
 from thinned import one_in
 
-from int8tune.compiler import nvrtc
+from int8tune.compiler.toolchain import nvrtc
 from int8tune.results.record import Outcome
 from int8tune.rpc.errors import DeviceStartError
-from int8tune.rpc.fake import FakeTransport
-from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.inventory.boards import Board, TransportKind
 from int8tune.rpc.request import Case, Reply, Request
+from int8tune.rpc.transports.fake import FakeTransport
 from int8tune.schedules.target import gpu_target
 from int8tune.schedules.template import Kernel, Rejection
 from int8tune.schedules.workload import Workload, parse_workload

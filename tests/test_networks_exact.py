@@ -10,9 +10,9 @@ from kernels import Array, build
 from probes import host_target
 
 from int8tune.compiler.network_file import load_network, network_names
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.operands import Operands
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.workload import parse_workload
 
 PROFILES = ("x86-amx", "x86-avx512vnni", "generic")

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from int8tune.rpc import agent_link
-from int8tune.rpc.agent_link import AgentLink
-from int8tune.rpc.board_capabilities import capabilities_of
+from int8tune.rpc.agent import link as agent_link
+from int8tune.rpc.agent.link import AgentLink
+from int8tune.rpc.board.capabilities import capabilities_of
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError, SessionEndedError, SilentError
-from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.inventory.boards import Board, TransportKind
 
 BOARD = Board(name="b", transport=TransportKind.SSH)
 ABOUT = {"architecture": "aarch64", "cpu": "implementer 0x41 part 0xd03", "features": "asimd", "cores": "0,1"}
@@ -164,7 +164,7 @@ def test_x86_boards_are_told_by_the_levels_of_their_abi(features: str, cpu: str)
 
 
 def test_the_process_that_speaks_with_a_board_loads_no_tvm() -> None:
-    program = "import sys, rpc.board_server; print(sorted({name.partition('.')[0] for name in sys.modules}))"
+    program = "import sys, rpc.board.server; print(sorted({name.partition('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     loaded = ast.literal_eval(done.stdout)
     assert "rpc" in loaded

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from int8tune.rpc.arena import GUARD_BYTES, Arena
+from int8tune.rpc.local.arena import GUARD_BYTES, Arena
 
 EXPECTED = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
 FLOATS = np.array([0.0, 1.0, np.nan], dtype=np.float32)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from int8tune.rpc.capabilities import cache_bytes, cpu_features, cpu_name, frequency_hz, governor, read_capabilities
+from int8tune.rpc.local.capabilities import (
+    cache_bytes,
+    cpu_features,
+    cpu_name,
+    frequency_hz,
+    governor,
+    read_capabilities,
+)
 
 X86 = """processor\t: 0
 model name\t: Test CPU @ 3.00GHz

@@ -29,14 +29,14 @@ from rpc_kernels import Kernels, build_kernels
 from sshd import running_sshd
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.base import Transport
 from int8tune.rpc.errors import RpcError
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Program, Request, Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import PROFILES
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.boards import CANARY_TIMING
 from int8tune.tuner.device_check import build_probes
 

@@ -17,8 +17,8 @@ from rpc_kernels import BRIEF, Kernels, build_kernels, build_with_tvm
 from rpc_processes import MARK, marked, server_of
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Case, Program, Timing
+from int8tune.rpc.transports.local import LocalTransport
 
 pytestmark = pytest.mark.alone
 

@@ -14,13 +14,13 @@ from gpu_kernels import build_gpu_kernels
 from rpc_kernels import Kernels
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.agent_bundle import compilers, make_bundle
+from int8tune.rpc.agent.build import compilers, make_bundle
+from int8tune.rpc.board.gpu import gpu_features
+from int8tune.rpc.board.local_agent import install_agent
 from int8tune.rpc.errors import DeviceStartError
-from int8tune.rpc.gpu import gpu_features
-from int8tune.rpc.inventory import Board, TransportKind
-from int8tune.rpc.local_agent import install_agent
+from int8tune.rpc.inventory.boards import Board, TransportKind
 from int8tune.rpc.request import Capabilities, Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.target import target_for
 
 BOARD = Board("h100", TransportKind.GPU, gpu=0, limits=LIMITS)

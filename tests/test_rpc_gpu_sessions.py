@@ -19,9 +19,9 @@ from rpc_kernels import Kernels
 from test_rpc_gpu import BOARD, agent_with_gpu, start
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 
 WAIT_S = 20.0
 REPEATS = 3

@@ -23,7 +23,7 @@ import os, sys, time
 sys.path[:0] = {paths!r}
 from pathlib import Path
 from rpc_kernels import Kernels, write_case
-from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.transports.local import LocalTransport
 
 kernels = Kernels(Path({library!r}), {sha256!r}, (write_case(Path({folder!r}), 0),))
 transport = LocalTransport()

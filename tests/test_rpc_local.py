@@ -19,8 +19,8 @@ from rpc_processes import MARK, marked, server_of, servers_of
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError, ProtocolError
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Request, Timing
+from int8tune.rpc.transports.local import LocalTransport
 
 pytestmark = pytest.mark.alone
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from boards import CACHE, board, bundle_for
 
-from int8tune.rpc import local_agent
+from int8tune.rpc.board import local_agent
+from int8tune.rpc.board.local_agent import agent_here
 from int8tune.rpc.errors import ProvisionError
-from int8tune.rpc.local_agent import agent_here
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 
 # Runs what it is given: a program of this machine's own needs no emulator.
 NO_EMULATOR = ("/usr/bin/env",)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from int8tune.rpc.faults import value_fault
-from int8tune.rpc.npy import CaseError, Values, read_npy
+from int8tune.rpc.session.faults import value_fault
+from int8tune.rpc.wire.npy import CaseError, Values, read_npy
 
 SHAPES = [(), (0,), (5,), (2, 3), (3, 1, 4), (2, 3, 4, 5)]
 

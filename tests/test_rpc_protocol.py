@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from int8tune.results.record import Outcome
-from int8tune.rpc import framing
 from int8tune.rpc.errors import DeviceLostError, ProtocolError
 from int8tune.rpc.protocol import (
     capabilities_from_json,
@@ -28,6 +27,7 @@ from int8tune.rpc.protocol import (
     timed_from_json,
 )
 from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request, Timing
+from int8tune.rpc.wire import framing
 
 PROGRAM = Program("/k.so", "ab" * 32, "main", (Case(("/a.npy", "/b.npy"), "/c.npy"),))
 REQUEST = Request((PROGRAM, PROGRAM), Timing(repeats=2, min_repeat_s=0.002), run_limit_s=10.0, probe=PROGRAM)

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from int8tune.rpc.capabilities import cpu_features
-from int8tune.rpc.tile_registers import allow_tile_registers
+from int8tune.rpc.local.capabilities import cpu_features
+from int8tune.rpc.local.tile_registers import allow_tile_registers
 
 needs_x86_linux = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs Linux on x86-64"
@@ -32,8 +32,8 @@ def test_leave_is_given_and_kept_by_children() -> None:
 @needs_x86_linux
 def test_without_leave_the_features_of_amx_are_not_usable() -> None:
     code = """
-from int8tune.rpc.capabilities import usable_features
-from int8tune.rpc.tile_registers import allow_tile_registers, deny_tile_registers
+from int8tune.rpc.local.capabilities import usable_features
+from int8tune.rpc.local.tile_registers import allow_tile_registers, deny_tile_registers
 before = usable_features()
 print(deny_tile_registers(), allow_tile_registers())
 print(sorted(name for name in usable_features() if name.startswith("amx_")), len(usable_features()) > 10)
@@ -45,9 +45,9 @@ print(sorted(name for name in usable_features() if name.startswith("amx_")), len
 def test_children_are_denied_too() -> None:
     code = """
 import subprocess, sys
-from int8tune.rpc.tile_registers import deny_tile_registers
+from int8tune.rpc.local.tile_registers import deny_tile_registers
 deny_tile_registers()
-child = "from rpc.tile_registers import allow_tile_registers; print(allow_tile_registers())"
+child = "from rpc.local.tile_registers import allow_tile_registers; print(allow_tile_registers())"
 print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True).stdout, end="")
 """
     assert run(code) == "False"

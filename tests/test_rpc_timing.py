@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from int8tune.rpc.request import Timing
-from int8tune.rpc.timing import Undisturbed, calls_that_fill, time_in_turn
+from int8tune.rpc.session.timing import Undisturbed, calls_that_fill, time_in_turn
 
 
 class Clockwork:

@@ -22,15 +22,17 @@ from rpc_kernels import Kernels, build_kernels
 from trackers import KEY, StockFarm, family, running_tracker, send_all, tracker_files, wait_until
 
 from int8tune.results.record import Outcome
-from int8tune.rpc import board_server, framing, take_over
-from int8tune.rpc.board_server import BoardServer
-from int8tune.rpc.board_way import Way
+from int8tune.rpc.board import server as board_server
+from int8tune.rpc.board.server import BoardServer
+from int8tune.rpc.board.way import Way
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError, TrackerError
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Reply, Request
-from int8tune.rpc.take_over import LIBRARY
-from int8tune.rpc.tracker import TrackerTransport
-from int8tune.rpc.tracker_client import Tracker
+from int8tune.rpc.tracker import take_over
+from int8tune.rpc.tracker.client import Tracker
+from int8tune.rpc.tracker.take_over import LIBRARY
+from int8tune.rpc.transports.tracker import TrackerTransport
+from int8tune.rpc.wire import framing
 
 
 @pytest.fixture(scope="module")

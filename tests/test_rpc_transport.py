@@ -16,16 +16,16 @@ from sshd import running_sshd
 from trackers import StockFarm, running_tracker, tracker_files
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.base import Transport
 from int8tune.rpc.errors import DeviceLostError
-from int8tune.rpc.fake import FakeTransport
-from int8tune.rpc.inventory import Board
-from int8tune.rpc.local import LocalTransport
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.protocol import reply_from_json, reply_to_json
 from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Capabilities, Program, Reply, Request
-from int8tune.rpc.ssh import AgentTransport
-from int8tune.rpc.tracker import TrackerTransport
+from int8tune.rpc.transports.agent import AgentTransport
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.fake import FakeTransport
+from int8tune.rpc.transports.local import LocalTransport
+from int8tune.rpc.transports.tracker import TrackerTransport
 
 pytestmark = pytest.mark.alone
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from int8tune.rpc.errors import ProtocolError
-from int8tune.rpc.tvm_packets import Answers, RemoteFailure, Result, begin_session, call, find_function
+from int8tune.rpc.wire.tvm_packets import Answers, RemoteFailure, Result, begin_session, call, find_function
 
 ECHO = "tests.rpc_tvm_packets.echo"
 

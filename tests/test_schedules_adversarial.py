@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.schedules.adversarial import adversarial_operands
-from int8tune.schedules.adversarial_drills import EXCEPTIONS, FIXED_DRILLS, FLOAT_DRILLS, FUSED_DRILLS
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import Operands, quantize_multiplier
-from int8tune.schedules.reference import (
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.drills import EXCEPTIONS, FIXED_DRILLS, FLOAT_DRILLS, FUSED_DRILLS
+from int8tune.schedules.oracle.reference import (
     accumulate,
     add_residual,
     reference,

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import Addend, Operands
-from int8tune.schedules.reference import (
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import (
     add_binary32,
     add_fixed_point,
     addition_constant,

@@ -19,9 +19,9 @@ from layers import ODD, workloads
 from probes import any_target, host_target
 from thinned import one_in
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.image import image_of
 from int8tune.schedules.intrinsics import x86_tiles
+from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Conv2d, Dense, Workload, parse_workload
 from int8tune.schedules.x86.amx import AmxX86

@@ -21,8 +21,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import codegen
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Value
 from int8tune.schedules.target import target_for

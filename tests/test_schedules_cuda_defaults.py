@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from int8tune.compiler import nvrtc
 from int8tune.compiler.batches import with_batch
-from int8tune.compiler.gpu_library import cuda_source
 from int8tune.compiler.network_file import load_network, network_names
+from int8tune.compiler.toolchain import nvrtc
+from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
 from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES
 from int8tune.schedules.gpus import GPU_PROFILES, Gpu

@@ -10,8 +10,8 @@ import gpu_binaries
 import numpy as np
 import pytest
 
-from int8tune.compiler import nvrtc
-from int8tune.compiler.gpu_library import cuda_source
+from int8tune.compiler.toolchain import nvrtc
+from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.schedules import probes
 from int8tune.schedules.gpus import GPUS, Gpu
 from int8tune.schedules.lowering import compile_function

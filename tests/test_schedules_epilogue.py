@@ -14,7 +14,7 @@ from probes import host_target
 
 from int8tune.schedules.numerics import RANGES, Requantize
 from int8tune.schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Operands
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.scale_bounds import bounds_scales
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload, parse_workload

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from plain_oracle import plain_reference
 
-from int8tune.schedules import reference as oracle
-from int8tune.schedules.adversarial import adversarial_operands
-from int8tune.schedules.exact_products import MOST_EXACT, Columns
-from int8tune.schedules.row_blocks import for_row_blocks
+from int8tune.schedules.oracle import reference as oracle
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.exact_products import MOST_EXACT, Columns
+from int8tune.schedules.oracle.row_blocks import for_row_blocks
 from int8tune.schedules.workload import parse_workload
 
 # Depths around those up to which one piece is exact: 2^24 / (255 * 255) is 258.01, 2^24 / (128 * 128) is 1024.

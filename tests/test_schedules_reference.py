@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layers import residuals
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import Numerics, Requantize
 from int8tune.schedules.operands import Addend, Operands, quantize_multiplier
-from int8tune.schedules.reference import (
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import (
     accumulate,
     reference,
     requantize,
@@ -346,7 +346,7 @@ def test_blocks_of_rows_sum_like_a_whole_image(monkeypatch: pytest.MonkeyPatch) 
     workload = parse_workload("conv2d-u8s8-2x9x7x6-k3x2x4-s2x1-p1.0.2.1-g2-s32")
     operands = adversarial_operands(workload, 5)[0][1]
     whole = accumulate(workload, operands.data, operands.weight, 3, 0)
-    monkeypatch.setattr("int8tune.schedules.reference._VALUES", 500)
+    monkeypatch.setattr("int8tune.schedules.oracle.reference._VALUES", 500)
     np.testing.assert_array_equal(accumulate(workload, operands.data, operands.weight, 3, 0), whole)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import DTYPES, MAX_SCALE, MIN_SCALE, Addend, Operands, quantize_addition
-from int8tune.schedules.reference import add_binary32, add_fixed_point, addition_constant, reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import add_binary32, add_fixed_point, addition_constant, reference
 from int8tune.schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.numerics import Numerics, Requantize
 from int8tune.schedules.operands import Operands, quantize_multiplier
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
 from int8tune.tuner.bench.peers.forms import same_padding
 from int8tune.tuner.bench.peers.tflite_model import layer_model

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.numerics import Numerics, Requantize
 from int8tune.schedules.operands import Operands
-from int8tune.schedules.reference import accumulate, reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import accumulate, reference
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload, parse_workload
 from int8tune.tuner.bench.peers.onnx_model import OUTPUT_FORM, QUANTIZED_INPUTS, layer_model, node_model
 

@@ -14,13 +14,13 @@ from probes import host_target
 from tvm.script import tirx as T
 from tvm.script.ir_builder import tirx as builder
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.arguments import OWN_RATIO, RESIDUAL_RATIO, SHIFT, SUM_CONSTANT, kernel_inputs
 from int8tune.schedules.epilogue import add_residual
 from int8tune.schedules.intrinsics.x86_vectors import X86Vectors
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import DTYPES, MAX_CONSTANT, MAX_SCALE, MIN_SCALE, Addend, Operands, quantize_addition
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
 from int8tune.schedules.x86.conv import ConvX86

@@ -9,7 +9,7 @@ import pytest
 
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE
-from int8tune.schedules.reference import scale_binary32
+from int8tune.schedules.oracle.reference import scale_binary32
 from int8tune.schedules.scale_bounds import bounded_scales, bounds_scales
 from int8tune.schedules.workload import Workload, parse_workload
 

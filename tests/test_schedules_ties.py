@@ -33,9 +33,9 @@ from test_schedules_adversarial import (
     to_be_stored,
 )
 
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.operands import Operands
-from int8tune.schedules.reference import reference, requantize
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference, requantize
 from int8tune.schedules.workload import Workload, parse_workload
 
 Array = npt.NDArray[Any]

@@ -14,12 +14,12 @@ PACKAGES = ("compiler", "results", "rpc", "schedules", "tuner")
 
 # Where a wait ends though its call does not say when: file, function, what is called; and why it does.
 ALLOWED = {
-    ("rpc/framing.py", "receive_some", "recv"): "MSG_DONTWAIT, after a poll with a limit",
-    ("rpc/pipe_stream.py", "receive", "recv"): "after `wait_readable` with a limit",
-    ("rpc/ssh_connection.py", "receive", "recv"): "`_limit` has set the channel's time-out",
-    ("rpc/ssh_connection.py", "_drain", "recv"): "only what `recv_ready` says is there",
-    ("rpc/ssh_connection.py", "_drain", "recv_stderr"): "only what `recv_stderr_ready` says is there",
-    ("rpc/ssh_connection.py", "last_words", "recv_stderr"): "only what `recv_stderr_ready` says is there",
+    ("rpc/wire/framing.py", "receive_some", "recv"): "MSG_DONTWAIT, after a poll with a limit",
+    ("rpc/streams/pipe.py", "receive", "recv"): "after `wait_readable` with a limit",
+    ("rpc/streams/ssh.py", "receive", "recv"): "`_limit` has set the channel's time-out",
+    ("rpc/streams/ssh.py", "_drain", "recv"): "only what `recv_ready` says is there",
+    ("rpc/streams/ssh.py", "_drain", "recv_stderr"): "only what `recv_stderr_ready` says is there",
+    ("rpc/streams/ssh.py", "last_words", "recv_stderr"): "only what `recv_stderr_ready` says is there",
     ("rpc/bundle/results_file.py", "read_lines", "readline"): "`require_file` lets nothing in but files",
     ("rpc/farm/journal.py", "__init__", "readline"): "what is no file was refused before",
     ("tuner/lab/metaschedule.py", "_lines", "readline"): "what is no file was refused before",

@@ -5,7 +5,7 @@ import os
 from timed_template import TimedTemplate
 
 import int8tune.schedules.registry
-from int8tune.tuner.build.server import main
+from int8tune.tuner.builder.server import main
 
 if __name__ == "__main__":
     int8tune.schedules.registry.TEMPLATES = (TimedTemplate(int(os.environ["INT8TUNE_TIMED_CONFIGS"])),)

@@ -17,12 +17,12 @@ from pathlib import Path
 import psutil
 from boards import AT_ANY_SPEED, CACHE, LIMITS, bundle_for
 
-from int8tune.rpc import processes
-from int8tune.rpc.agent_bundle import MARK, compilers
+from int8tune.rpc.agent.build import MARK, compilers
 from int8tune.rpc.errors import TrackerError
-from int8tune.rpc.inventory import Board, TransportKind
-from int8tune.rpc.tracker_client import Tracker
-from int8tune.rpc.tracker_files import make_files
+from int8tune.rpc.inventory.boards import Board, TransportKind
+from int8tune.rpc.process import processes
+from int8tune.rpc.tracker.client import Tracker
+from int8tune.rpc.tracker.files import make_files
 
 KEY = "x86"
 ARCHITECTURE = os.uname().machine

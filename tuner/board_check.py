@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from int8tune.compiler.linker import find_linker
+from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.record import DeviceCheck, Outcome
-from int8tune.rpc.board_connection import connect
-from int8tune.rpc.board_way import Way
-from int8tune.rpc.inventory import Board, TimingKind
+from int8tune.rpc.board.connection import connect
+from int8tune.rpc.board.way import Way
+from int8tune.rpc.inventory.boards import Board, TimingKind
 from int8tune.rpc.request import Capabilities, Program, Request, Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.target import target_for
 from int8tune.tuner.board_transports import AGENTS
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device, read_sizes
 from int8tune.tuner.errors import CampaignError

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from int8tune.rpc.agent_bundle import default_cache
-from int8tune.rpc.base import Transport
-from int8tune.rpc.inventory import Board, TransportKind
-from int8tune.rpc.local import LocalTransport
-from int8tune.rpc.local_agent import agent_here
-from int8tune.rpc.ssh import AgentTransport
-from int8tune.rpc.tracker import TrackerTransport
-from int8tune.rpc.tracker_files import make_files
+from int8tune.rpc.agent.build import default_cache
+from int8tune.rpc.board.local_agent import agent_here
+from int8tune.rpc.inventory.boards import Board, TransportKind
+from int8tune.rpc.tracker.files import make_files
+from int8tune.rpc.transports.agent import AgentTransport
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.local import LocalTransport
+from int8tune.rpc.transports.tracker import TrackerTransport
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import SpecError
 

@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 
 from int8tune.results.record import DeviceCheck, Outcome
 from int8tune.results.stats import median, spread
-from int8tune.rpc.base import Transport
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Capabilities, Program, Request, Timing
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target, target_for
-from int8tune.tuner.build.base import Pool
-from int8tune.tuner.build.job import Built, Job
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.base import Pool
+from int8tune.tuner.builder.job import Built, Job
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.errors import CampaignError
 from int8tune.tuner.folders import require_room
 
@@ -58,7 +58,7 @@ def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, i
     """Build the probes, the reading ones for the given levels and sizes in bytes.
 
     Args:
-        loop: the peak loop, as `tuner.build.job.Job` names it.
+        loop: the peak loop, as `tuner.builder.job.Job` names it.
 
     Raises:
         CampaignError: one of them does not build on this target.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from int8tune.rpc.capabilities import cpu_features
+from int8tune.rpc.local.capabilities import cpu_features
 from int8tune.schedules.gpus import GPU_PROFILES
 from int8tune.schedules.target import PROFILES, Target, gpu_target, target_for
 

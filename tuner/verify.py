@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.rpc.request import Case
-from int8tune.schedules.adversarial import adversarial_operands
 from int8tune.schedules.arguments import kernel_inputs
 from int8tune.schedules.operands import Addend, Operands
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import Workload
 

@@ -1,4 +1,4 @@
-"""The sum of two quantized values of one shape, as `schedules.reference` adds a layer's residual."""
+"""The sum of two quantized values of one shape, as `schedules.oracle.reference` adds a layer's residual."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from int8tune.compiler.layer_operands import addition_operands
 from int8tune.compiler.operators.base import Array, byte_fault, shape_fault, stored, zero_point_of
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE
-from int8tune.schedules.reference import add_binary32, add_fixed_point
+from int8tune.schedules.oracle.reference import add_binary32, add_fixed_point
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:

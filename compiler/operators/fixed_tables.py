@@ -24,7 +24,7 @@ from int8tune.compiler.operators.base import (
 from int8tune.compiler.operators.quantize import half_away
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import DTYPES, quantize_multiplier
-from int8tune.schedules.reference import scale_fixed_point
+from int8tune.schedules.oracle.reference import scale_fixed_point
 
 INT16 = np.iinfo(np.int16)
 

@@ -1,4 +1,4 @@
-"""Convolutions and dense layers: what templates compute, by the oracle of `schedules.reference`."""
+"""Convolutions and dense layers: what templates compute, by the oracle of `schedules.oracle.reference`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from int8tune.compiler.graph import Graph, Operator, Value
 from int8tune.compiler.layer_operands import layer_operands
 from int8tune.compiler.operators.base import Array
 from int8tune.compiler.quantized_layers import quantized_layers
-from int8tune.schedules.reference import reference as layer_reference
+from int8tune.schedules.oracle.reference import reference as layer_reference
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:  # noqa: ARG001

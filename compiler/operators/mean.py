@@ -15,7 +15,7 @@ from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE, quantize_multiplier
-from int8tune.schedules.reference import scale_binary32, scale_fixed_point
+from int8tune.schedules.oracle.reference import scale_binary32, scale_fixed_point
 
 # The sum of so many 8-bit values fits 32 bits.
 MOST_VALUES = 1 << 23
@@ -28,8 +28,8 @@ class MeanConstants:
     Attributes:
         zero_points: the input's zero point times the number of values, which is subtracted from the sum.
         multiplier, shift: the fixed rule's factor, multiplier * 2^(shift - 31), for
-            `schedules.reference.scale_fixed_point`. The multiplier may be below 2^30.
-        scale: the float rule's factor, for `schedules.reference.scale_binary32`.
+            `schedules.oracle.reference.scale_fixed_point`. The multiplier may be below 2^30.
+        scale: the float rule's factor, for `schedules.oracle.reference.scale_binary32`.
     """
 
     zero_points: int

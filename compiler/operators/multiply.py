@@ -17,7 +17,7 @@ from int8tune.compiler.operators.base import Array, byte_fault, scale_of, shape_
 from int8tune.compiler.operators.quantize import half_even
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import quantize_multiplier
-from int8tune.schedules.reference import scale_fixed_point
+from int8tune.schedules.oracle.reference import scale_fixed_point
 
 
 @dataclass(frozen=True, slots=True, eq=False)

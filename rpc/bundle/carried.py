@@ -9,7 +9,7 @@ from pathlib import Path
 import int8tune
 
 # The second one is a process of its own: no import says that it is needed.
-ROOTS = ("int8tune.rpc.bundle.command", "int8tune.rpc.board_server")
+ROOTS = ("int8tune.rpc.bundle.command", "int8tune.rpc.board.server")
 PACKAGES = ("int8tune.results", "int8tune.rpc")
 """What may be carried: neither needs TVM to be imported."""
 

@@ -27,8 +27,8 @@ from int8tune.rpc.errors import (
     WrongDeviceError,
 )
 from int8tune.rpc.farm.driver import RULES
-from int8tune.rpc.inventory import CANARY_TOLERANCES
-from int8tune.rpc.standard_streams import make_usable
+from int8tune.rpc.inventory.boards import CANARY_TOLERANCES
+from int8tune.rpc.process.standard_streams import make_usable
 
 Value = TypeVar("Value")
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.results.bounded_json import parse_json
+from int8tune.rpc.agent.runtime_files import names_of
 from int8tune.rpc.errors import BundleError, ProtocolError
-from int8tune.rpc.fields import Fields, Reader, integer, line, many, table, text
-from int8tune.rpc.inventory import ARCHITECTURES
+from int8tune.rpc.inventory.boards import ARCHITECTURES
 from int8tune.rpc.protocol import program_from_json, request_from_json, request_to_json
 from int8tune.rpc.request import Case, Program, Request
-from int8tune.rpc.runtime_files import names_of
+from int8tune.rpc.wire.fields import Fields, Reader, integer, line, many, table, text
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from int8tune.results.atomic import replacement
-from int8tune.rpc.agent_bundle import Bundle as AgentBundle
+from int8tune.rpc.agent.build import Bundle as AgentBundle
 from int8tune.rpc.bundle.archive import AGENT_FOLDER, FILES_FOLDER
 from int8tune.rpc.bundle.carried import carried_code
 from int8tune.rpc.bundle.manifest import KINDS, MANIFEST, File, Manifest, id_of, manifest_to_json

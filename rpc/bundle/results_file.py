@@ -18,9 +18,9 @@ from int8tune.results.own_files import open_own
 from int8tune.rpc.bundle.archive import Bundle, require_file
 from int8tune.rpc.bundle.manifest import is_id
 from int8tune.rpc.errors import BundleResultsError, ProtocolError
-from int8tune.rpc.fields import Fields, line
 from int8tune.rpc.protocol import capabilities_from_json, capabilities_to_json, reply_from_json, reply_to_json
 from int8tune.rpc.request import Capabilities, Reply
+from int8tune.rpc.wire.fields import Fields, line
 
 LARGEST_BYTES = 1 << 28
 _LONGEST_LINE = 1 << 20

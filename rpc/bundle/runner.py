@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from int8tune.results.own_files import require_own_folder
+from int8tune.rpc.board.local_agent import write_launcher
 from int8tune.rpc.bundle.archive import AGENT_FOLDER, Bundle, extract
 from int8tune.rpc.bundle.manifest import Item, located, located_request
 from int8tune.rpc.bundle.results_file import ResultsFile
@@ -25,10 +26,9 @@ from int8tune.rpc.farm.events import Open
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board as FarmBoard
 from int8tune.rpc.farm.values import Campaign, State, Trial
-from int8tune.rpc.inventory import FIRST_GPU, GPU_MEMORY_BYTES, Board, Limits, TimingKind, TransportKind
-from int8tune.rpc.local_agent import write_launcher
+from int8tune.rpc.inventory.boards import FIRST_GPU, GPU_MEMORY_BYTES, Board, Limits, TimingKind, TransportKind
 from int8tune.rpc.request import Capabilities, Request
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
 
 CANARY_EVERY = 20
 """What a killed run had measured since its last canary is measured again."""

@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from int8tune.rpc import inventory, processes
 from int8tune.rpc.farm.values import Board, Limits
-from int8tune.rpc.foreign_text import last_line
+from int8tune.rpc.inventory import boards as inventory
+from int8tune.rpc.process import processes
+from int8tune.rpc.wire.foreign_text import last_line
 
 _SHOWN = 200
 # Of what a command writes, so much is read at a time, and so much is kept: one that writes without end waits.

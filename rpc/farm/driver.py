@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.base import Transport
 from int8tune.rpc.errors import DeviceStartError, RpcError, SilentError
 from int8tune.rpc.farm.desk import Status
 from int8tune.rpc.farm.entries import Concluded, Entry, Returned
@@ -34,6 +33,7 @@ from int8tune.rpc.farm.events import (
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Limits, Phase, Rules, Trial, Verdict
 from int8tune.rpc.request import Reply, Request, Timing
+from int8tune.rpc.transports.base import Transport
 
 CANARY_TIMING = Timing(repeats=5, min_repeat_s=0.002)
 CANARY_LIMIT_S = 10.0
@@ -83,9 +83,9 @@ class Ending:
 class FarmDriver:
     """Measures trials on several boards at a time.
 
-    It is used by one thread. The boards' limits must leave their transports the time that they may take:
-    `rpc.base.Transport` has 5 s more than a request's own limit. Transports are not listened for (`silence_s` is None):
-    those of boards ask for signs of life themselves. What takes too long is cancelled.
+    It is used by one thread. The boards' limits must leave their transports the time that they may take: a `Transport`
+    has 5 s more than a request's own limit. Transports are not listened for (`silence_s` is None): those of boards ask
+    for signs of life themselves. What takes too long is cancelled.
     """
 
     def __init__(

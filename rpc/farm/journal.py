@@ -13,10 +13,10 @@ from int8tune.results.bounded_json import parse_json
 from int8tune.results.own_files import open_own
 from int8tune.rpc.errors import JournalError, ProtocolError
 from int8tune.rpc.farm.entries import Concluded, Entry, entry_from_json, entry_to_json
-from int8tune.rpc.fields import Fields, anything, integer, many
-from int8tune.rpc.fields import text as any_text
 from int8tune.rpc.protocol import reply_from_json, reply_to_json
 from int8tune.rpc.request import Reply
+from int8tune.rpc.wire.fields import Fields, anything, integer, many
+from int8tune.rpc.wire.fields import text as any_text
 
 LARGEST_BYTES = 1 << 30
 _LONGEST_LINE = 1 << 24

@@ -20,8 +20,8 @@ from int8tune.results.own_files import make_own_folder
 from int8tune.results.text import printable
 from int8tune.rpc.errors import ProtocolError, StatusFileError
 from int8tune.rpc.farm.values import State
-from int8tune.rpc.fields import Fields, integer, line, number, optional
-from int8tune.rpc.processes import started_ticks
+from int8tune.rpc.process.processes import started_ticks
+from int8tune.rpc.wire.fields import Fields, integer, line, number, optional
 
 FORMAT = 1
 LONGEST_S = 1e6

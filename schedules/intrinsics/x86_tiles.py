@@ -1,7 +1,7 @@
 """AMX: matrices in tile registers, and their products.
 
 Eight registers hold up to 16 rows of 64 bytes each. A configuration says how many rows and bytes each has; a process
-needs the kernel's leave to use them (`rpc.tile_registers`).
+needs the kernel's leave to use them (`rpc.local.tile_registers`).
 
 Names and semantics: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 """

@@ -1,7 +1,7 @@
 """The addition of a residual in an x86 kernel, while the layer's own outputs are in registers of 32 bits.
 
 The residual's bytes are loaded in the order of the packed bytes and widened to four registers, each of which takes four
-bytes in every 128 bits (VPSHUFB). The rules are those of `schedules.reference`.
+bytes in every 128 bits (VPSHUFB). The rules are those of `schedules.oracle.reference`.
 """
 
 from __future__ import annotations

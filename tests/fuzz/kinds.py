@@ -15,7 +15,7 @@ from int8tune.compiler.errors import CompilerError
 from int8tune.compiler.graph import Value
 from int8tune.results.errors import ResultsError
 from int8tune.rpc.errors import RpcError
-from int8tune.rpc.npy import CaseError
+from int8tune.rpc.wire.npy import CaseError
 from int8tune.schedules.errors import ScheduleError
 from int8tune.tuner.errors import TunerError
 
@@ -73,14 +73,14 @@ def _layer_table(folder: Path) -> None:
 
 
 def _farm(folder: Path) -> None:
-    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory.file import read_inventory
 
     read_inventory(folder / "farm.toml", ("generic", samples.TARGET))
 
 
 def _simulation(folder: Path) -> None:
     from int8tune.rpc.farm.simulation.scenario import Work, simulate
-    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory.file import read_inventory
 
     simulate(read_inventory(folder / "farm.toml"), Work(trials=20))
 
@@ -153,7 +153,7 @@ def _samples(folder: Path) -> None:
 
 
 def _case(folder: Path) -> None:
-    from int8tune.rpc.npy import read_npy
+    from int8tune.rpc.wire.npy import read_npy
 
     for name in ("s.npy", "f.npy"):
         read_npy(str(folder / name))

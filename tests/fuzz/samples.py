@@ -17,7 +17,6 @@ from int8tune.results.best import best_schedules, write_best_log
 from int8tune.results.record import BenchResult, Entrant, Outcome
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.bundle.manifest import File, Item, Manifest, id_of, manifest_to_json
-from int8tune.rpc.fake import FAKE_CAPABILITIES
 from int8tune.rpc.farm.entries import (
     Began,
     Booted,
@@ -35,6 +34,7 @@ from int8tune.rpc.farm.status_file import BoardReport, Writer, write_report
 from int8tune.rpc.farm.values import Campaign, State, Trial, Verdict
 from int8tune.rpc.protocol import capabilities_to_json, reply_to_json
 from int8tune.rpc.request import Case, Program, Reply, Request, Timing
+from int8tune.rpc.transports.fake import FAKE_CAPABILITIES
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import named_target
 from int8tune.schedules.workload import parse_workload

@@ -22,7 +22,7 @@ if __package__ == "tests.gpu_kit":
 from gpu_kit import packages, plan
 from gpu_kit.pieces import PRESETS, USUAL_PRESET, Archive, pieces_of_step, write_archive, write_pieces
 from gpu_kit.tiles import CHECKED, TILES, TIMED, Compile, Tile, hopper_cubin, write_tiles
-from int8tune.rpc.agent_bundle import make_bundle
+from int8tune.rpc.agent.build import make_bundle
 
 THERE = Path(__file__).parent / "there"
 HOME = "home"

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.gpu_library import cuda_source
-from int8tune.compiler.nvrtc import compile_cubin
-from int8tune.schedules.adversarial import adversarial_operands
+from int8tune.compiler.toolchain.gpu_library import cuda_source
+from int8tune.compiler.toolchain.nvrtc import compile_cubin
 from int8tune.schedules.arguments import kernel_inputs
 from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
-from int8tune.schedules.reference import reference
+from int8tune.schedules.oracle.adversarial import adversarial_operands
+from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.registry import template_named
 from int8tune.schedules.space import Value
 from int8tune.schedules.target import gpu_target
@@ -91,7 +91,7 @@ Compile = Callable[[str], bytes]
 
 
 def hopper_cubin(source: str) -> bytes:
-    """Raises: NoCudaCompilerError, CudaCompileError: as `compiler.nvrtc.compile_cubin`."""
+    """Raises: NoCudaCompilerError, CudaCompileError: as `compiler.toolchain.nvrtc.compile_cubin`."""
     gpu = gpu_target(TARGET).gpu
     assert gpu is not None
     return compile_cubin(source, gpu.arch)

@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import IO, Self
 
 import int8tune
-from int8tune.rpc import framing, processes
-from int8tune.rpc.cuda_libraries import library_path
+from int8tune.rpc.agent.cuda_libraries import library_path
 from int8tune.rpc.errors import DeviceLostError, ProtocolError
+from int8tune.rpc.process import processes
+from int8tune.rpc.wire import framing
 
 START_LIMIT_S = 60.0
 LOAD_LIMIT_S = 120.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from int8tune.results.record import Entrant, Outcome
 from int8tune.rpc.request import Program, Timing
-from int8tune.rpc.timing import time_in_turn
+from int8tune.rpc.session.timing import time_in_turn
 from int8tune.schedules.operands import Operands
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import Workload, parse_workload

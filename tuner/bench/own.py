@@ -9,8 +9,8 @@ from pathlib import Path
 from int8tune.results.base import Store
 from int8tune.results.record import CacheMode, Candidate, Outcome, Trial, cache_mode
 from int8tune.results.stats import median
-from int8tune.rpc.base import Transport
 from int8tune.rpc.request import Program, Request, Timing
+from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.operands import Operands
 from int8tune.schedules.registry import template_for, template_named
@@ -18,8 +18,8 @@ from int8tune.schedules.space import ConfigSpace
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Template
 from int8tune.schedules.workload import Workload
-from int8tune.tuner.build.base import Pool
-from int8tune.tuner.build.job import Built, Job
+from int8tune.tuner.builder.base import Pool
+from int8tune.tuner.builder.job import Built, Job
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, calls_limit_s
 from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
 from int8tune.tuner.suggest import recorded_best

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from int8tune.results.record import BenchResult, Candidate
 from int8tune.results.stats import MIN_PAIRS
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Timing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.workload import Workload

@@ -7,17 +7,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from int8tune.compiler.linker import find_linker
+from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.base import Store
 from int8tune.results.record import BenchResult, Entrant
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.base import Transport
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Capabilities
+from int8tune.rpc.transports.base import Transport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target, target_for
-from int8tune.tuner.bench.gpu.rates import gpu_rates
+from int8tune.tuner.bench.gpu_rates import gpu_rates
 from int8tune.tuner.bench.own import Choice, Preparation
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.run import DEVICE_NAME, environment_of
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import Probes, build_probes

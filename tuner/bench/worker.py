@@ -20,9 +20,10 @@ from typing import Protocol
 
 import numpy as np
 
-from int8tune.rpc import framing, processes
 from int8tune.rpc.errors import DeviceLostError
-from int8tune.rpc.fields import Fields, text
+from int8tune.rpc.process import processes
+from int8tune.rpc.wire import framing
+from int8tune.rpc.wire.fields import Fields, text
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.peers.base import Array, LoadedLayer, Peer
 from int8tune.tuner.bench.peers.registry import PEERS
@@ -82,7 +83,7 @@ class KernelRunner:
     """Runs kernels that this library built, through TVM's runtime."""
 
     def __init__(self) -> None:
-        from int8tune.rpc.worker import Kernel
+        from int8tune.rpc.local.worker import Kernel
 
         self._kernel: Kernel | None = None
 
@@ -92,10 +93,10 @@ class KernelRunner:
         return version("int8tune")
 
     def load(self, task: Mapping[str, object]) -> tuple[int, int]:
-        from int8tune.rpc.arena import Arena
-        from int8tune.rpc.cases import open_cases
+        from int8tune.rpc.local.arena import Arena
+        from int8tune.rpc.local.cases import open_cases
+        from int8tune.rpc.local.worker import load_programs
         from int8tune.rpc.protocol import program_from_json
-        from int8tune.rpc.worker import load_programs
 
         program = program_from_json("", task)
         cases = open_cases(program)

@@ -29,7 +29,7 @@ class AskedTrial:
     """A candidate that was built, and its place in the campaign.
 
     Attributes:
-        advised: as `tuner.build.job.Built` has it.
+        advised: as `tuner.builder.job.Built` has it.
     """
 
     sequence: int

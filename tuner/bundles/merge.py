@@ -14,7 +14,7 @@ from int8tune.results.store import SqliteStore
 from int8tune.rpc.bundle.manifest import Item, Manifest
 from int8tune.rpc.bundle.results_file import Began, Damage, Line, read_lines
 from int8tune.rpc.errors import ProtocolError
-from int8tune.rpc.inventory import TimingKind
+from int8tune.rpc.inventory.boards import TimingKind
 from int8tune.rpc.protocol import reply_from_json
 from int8tune.rpc.request import Capabilities, Reply
 from int8tune.tuner.bundles.memory import AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered, memory_of

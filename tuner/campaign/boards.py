@@ -14,15 +14,15 @@ from dataclasses import asdict, replace
 from typing import Generic, TypeVar
 
 from int8tune.results.record import Outcome
-from int8tune.rpc import inventory
-from int8tune.rpc.base import Transport
 from int8tune.rpc.farm.boards import PowerSwitch, scheduled
 from int8tune.rpc.farm.driver import CANARY_LIMIT_S, CANARY_TIMING, LIMITS, RULES, Ending, FarmDriver, Replies
 from int8tune.rpc.farm.entries import Entry
 from int8tune.rpc.farm.events import Open
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Rules, Trial, Verdict
+from int8tune.rpc.inventory import boards as inventory
 from int8tune.rpc.request import Program, Reply, Request
+from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.campaign.board_reports import BoardReports
 from int8tune.tuner.campaign.farm_journal import FarmJournal, trial_id

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from int8tune.results.record import Duel, Outcome
 from int8tune.rpc.request import Reply
-from int8tune.tuner.build.job import Built
+from int8tune.tuner.builder.job import Built
 from int8tune.tuner.campaign.search import Search
 from int8tune.tuner.campaign.surroundings import Match, Surroundings
 from int8tune.tuner.campaign.task import TaskRun

@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from int8tune.compiler.linker import find_linker
-from int8tune.rpc.base import Transport
-from int8tune.rpc.inventory import Board, TimingKind, TransportKind
+from int8tune.compiler.toolchain.linker import find_linker
+from int8tune.rpc.inventory.boards import Board, TimingKind, TransportKind
 from int8tune.rpc.request import Capabilities, Program
+from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.board_transports import TRANSPORTS, local_cores, require_transport
 from int8tune.tuner.campaign.board_reports import BoardReports

@@ -12,7 +12,7 @@ from int8tune.results.label import layer_label
 from int8tune.results.progress import rate_of
 from int8tune.results.record import Estimate, Measurement, Outcome, Trial
 from int8tune.rpc.request import Reply
-from int8tune.tuner.build.job import Built, advice_code
+from int8tune.tuner.builder.job import Built, advice_code
 from int8tune.tuner.campaign.duels import Duels
 from int8tune.tuner.campaign.events import Progress
 from int8tune.tuner.campaign.plan import Task

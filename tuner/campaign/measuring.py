@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from int8tune.rpc.base import Transport
 from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
+from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.device_check import USUAL_CACHE_BYTES
 

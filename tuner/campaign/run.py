@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from int8tune.compiler.linker import find_linker
+from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.base import Store
 from int8tune.results.record import ESTIMATED_BY, CacheMode, Campaign, DeviceCheck, Trial, cache_mode
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.base import Transport
 from int8tune.rpc.mca.estimate import model_name
 from int8tune.rpc.request import Capabilities, Program
+from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.target import Target, target_for
-from int8tune.tuner.build.base import Pool
-from int8tune.tuner.build.cluster import ClusterPool
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.base import Pool
+from int8tune.tuner.builder.cluster import ClusterPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.loop import CampaignLoop, Ending
 from int8tune.tuner.campaign.measuring import Device, Measuring, Occasion, cold_bytes_of

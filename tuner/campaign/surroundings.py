@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from int8tune.results.base import Store
 from int8tune.results.record import Candidate
 from int8tune.rpc.request import Program
-from int8tune.tuner.build.job import Built
+from int8tune.tuner.builder.job import Built
 from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.measuring import Measuring
 from int8tune.tuner.campaign.task import Slot, TaskRun

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from int8tune.results.record import Candidate, Outcome
 from int8tune.rpc.request import Program
-from int8tune.tuner.build.base import Pool
-from int8tune.tuner.build.job import Built, Job
-from int8tune.tuner.build.parcel import files_of
+from int8tune.tuner.builder.base import Pool
+from int8tune.tuner.builder.job import Built, Job
+from int8tune.tuner.builder.parcel import files_of
 from int8tune.tuner.campaign.plan import Task
 from int8tune.tuner.errors import CampaignError, ResultsFolderError
 from int8tune.tuner.folders import HeldFolder
@@ -30,7 +30,7 @@ class Workshop:
     """Turns candidates into programs. A candidate asked for twice while its program is kept is built once."""
 
     def __init__(self, pool: Pool, folder: Path, build_limit_s: float = BUILD_LIMIT_S, estimate_cpu: str = "") -> None:
-        """`estimate_cpu`: as `tuner.build.job.Job` has it, of all candidates."""
+        """`estimate_cpu`: as `tuner.builder.job.Job` has it, of all candidates."""
         self._pool = pool
         self._folder = folder
         self._held = HeldFolder(folder)

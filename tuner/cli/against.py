@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from int8tune.results.bench import LayerFacts
     from int8tune.results.search import Leg
-    from int8tune.rpc.inventory import Board
+    from int8tune.rpc.inventory.boards import Board
     from int8tune.tuner.metaschedule.spec import RaceSpec
 
 _SHOWN = 60

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from int8tune.results.bench import LayerFacts
     from int8tune.results.record import BenchResult
-    from int8tune.rpc.inventory import Board
+    from int8tune.rpc.inventory.boards import Board
     from int8tune.rpc.request import Timing
     from int8tune.schedules.workload import Workload
     from int8tune.tuner.bench.gpu.peers.base import GpuPeer
@@ -108,8 +108,8 @@ def bench(
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
     from int8tune.compiler.network_file import is_model
+    from int8tune.rpc.local.tile_registers import deny_tile_registers
     from int8tune.rpc.request import Timing
-    from int8tune.rpc.tile_registers import deny_tile_registers
     from int8tune.tuner.bench.layers import choose_layers, class_named
     from int8tune.tuner.bench.run import BenchSpec
     from int8tune.tuner.cli.bench_model import bench_models
@@ -140,7 +140,7 @@ def gpu_of(inventory: Path, name: str) -> Board:
         InventoryError: the inventory can't be read.
         UnknownBoardError: it has no such board.
     """
-    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory.file import read_inventory
     from int8tune.tuner.bench.gpu.site import require_gpu
 
     board = read_inventory(inventory).board(name)

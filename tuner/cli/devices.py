@@ -21,7 +21,7 @@ from int8tune.tuner.cli.plan import cores_in_words
 
 if TYPE_CHECKING:
     from int8tune.results.record import DeviceCheck
-    from int8tune.rpc.inventory import Board, Inventory, TransportKind
+    from int8tune.rpc.inventory.boards import Board, Inventory, TransportKind
     from int8tune.rpc.request import Capabilities
     from int8tune.tuner.board_check import BoardCheck
 
@@ -74,7 +74,7 @@ def provision(
 
     Example: int8tune devices provision a53
     """
-    from int8tune.rpc.agent_bundle import default_cache
+    from int8tune.rpc.agent.build import default_cache
     from int8tune.rpc.provision import provision as provision_board
 
     done = provision_board(_ssh_board(inventory, board), default_cache(), upgrade, say)
@@ -113,8 +113,8 @@ def trust(
 
     Example: int8tune devices trust a53 SHA256:Gm2m0eJp2oUX8e0lYyB0pZ1bQ7iDq1V3n0o1yqk1F0s
     """
-    from int8tune.rpc.inventory_file import replace_host_key
-    from int8tune.rpc.ssh_connection import shown_key_with
+    from int8tune.rpc.inventory.file import replace_host_key
+    from int8tune.rpc.streams.ssh import shown_key_with
 
     known = _read(inventory)
     chosen = _ssh_board(inventory, board)
@@ -140,7 +140,7 @@ def check(
     if board is not None:
         _check_board(inventory, board, target, form)
         return
-    from int8tune.compiler.linker import find_linker
+    from int8tune.compiler.toolchain.linker import find_linker
     from int8tune.tuner.cores import measuring_and_build_cores
     from int8tune.tuner.device_check import measure_device
 
@@ -196,14 +196,14 @@ def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
 
 
 def _read(inventory: Path) -> Inventory:
-    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory.file import read_inventory
     from int8tune.schedules.target import PROFILE_NAMES
 
     return read_inventory(inventory, PROFILE_NAMES)
 
 
 def _ssh_board(inventory: Path, name: str) -> Board:
-    from int8tune.rpc.inventory import TransportKind
+    from int8tune.rpc.inventory.boards import TransportKind
 
     return _board(inventory, name, TransportKind.SSH)
 

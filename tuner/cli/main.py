@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from int8tune.rpc.standard_streams import make_usable, write_last_words
+from int8tune.rpc.process.standard_streams import make_usable, write_last_words
 from int8tune.tuner.cli.stopping import INTERRUPTED, Interruption, end_at_signals, ignore_signals, interrupt_at_signals
 
 

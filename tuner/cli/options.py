@@ -68,7 +68,7 @@ def duration_s(text: str) -> float:
 
 def cluster_address(text: str) -> str:
     """The address of a cluster that builds."""
-    from int8tune.tuner.build.cluster import checked_address
+    from int8tune.tuner.builder.cluster import checked_address
 
     try:
         return checked_address(text)

@@ -43,7 +43,7 @@ def plan(
     """
     from int8tune.compiler.batches import network_with_batch
     from int8tune.compiler.network_file import load_network
-    from int8tune.rpc.local import LocalTransport
+    from int8tune.rpc.transports.local import LocalTransport
     from int8tune.schedules.target import target_for
     from int8tune.tuner.campaign.plan import make_plan
     from int8tune.tuner.campaign.spec import CampaignSpec

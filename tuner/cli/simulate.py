@@ -47,7 +47,7 @@ def simulate(
     """
     from int8tune.rpc.farm.simulation.scenario import Work
     from int8tune.rpc.farm.simulation.scenario import simulate as run
-    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory.file import read_inventory
 
     _check("--boards", 1 if boards is None else boards, MOST_BOARDS)
     _check("--trials", trials, MOST_TRIALS)

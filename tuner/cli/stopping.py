@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
-from int8tune.rpc.standard_streams import write_last_words
+from int8tune.rpc.process.standard_streams import write_last_words
 
 INTERRUPTED = 130
 STOPPING = "stopping after the measurement under way, Ctrl-C again stops at once"

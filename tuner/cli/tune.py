@@ -144,7 +144,7 @@ def _tune(
     command: str,
     stop: StopRequest,
 ) -> int:
-    from int8tune.rpc.local import LocalTransport
+    from int8tune.rpc.transports.local import LocalTransport
     from int8tune.tuner.campaign.loop import Ending
     from int8tune.tuner.campaign.run import run_campaign
     from int8tune.tuner.cli.live import make_display
@@ -170,7 +170,7 @@ def _tune_on_boards(
 ) -> int:
     """A campaign for each target of the boards, one after the other."""
     from int8tune.rpc.farm.status_file import status_folder
-    from int8tune.rpc.inventory_file import read_inventory
+    from int8tune.rpc.inventory.file import read_inventory
     from int8tune.tuner.campaign.farm import grounds_of, spec_on
     from int8tune.tuner.campaign.loop import Ending
     from int8tune.tuner.campaign.run import run_on

@@ -15,7 +15,7 @@ from int8tune.schedules.space import ConfigSpace
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.cost_model.features import FeatureEncoder
-from int8tune.tuner.search.speeds import speed_of
+from int8tune.tuner.cost_model.speeds import speed_of
 
 Rows = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule import mutator, postproc, schedule_rule
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from int8tune.compiler.linker import link_module
+from int8tune.compiler.toolchain.linker import link_module
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
 from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S
 from int8tune.tuner.metaschedule.intrinsic import register_dot

@@ -25,14 +25,14 @@ from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 from tvm.s_tir.meta_schedule.schedule_rule import ScheduleRule
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from int8tune.compiler.gpu_library import link_gpu_module
-from int8tune.compiler.nvrtc import compile_cubin
+from int8tune.compiler.toolchain.gpu_library import link_gpu_module
+from int8tune.compiler.toolchain.nvrtc import compile_cubin
 from int8tune.results.record import Outcome
 from int8tune.results.stats import median
-from int8tune.rpc.base import Transport
-from int8tune.rpc.board_way import way_from_json
+from int8tune.rpc.board.way import way_from_json
 from int8tune.rpc.request import Case, Program
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
+from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.gpus import MOST_THREADS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
 from int8tune.schedules.lowering import GPU_HOST, compile_function
 from int8tune.schedules.target import Target
@@ -54,7 +54,7 @@ MERGED = {"tirx.merge_static_smem": True}
 _ZERO_BYTES = re.compile(r"make_int([24])\((?:\(signed char\)0(?:, )?){8,16}\)")
 
 CompileSource = Callable[[str, str], bytes]
-"""Machine code of CUDA C++ for an architecture, as `compiler.nvrtc.compile_cubin`."""
+"""Machine code of CUDA C++ for an architecture, as `compiler.toolchain.nvrtc.compile_cubin`."""
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from int8tune.results.bounded_json import parse_json
-from int8tune.rpc.fields import Fields, integer, optional, positive, text
 from int8tune.rpc.protocol import program_from_json
 from int8tune.rpc.request import Program
+from int8tune.rpc.wire.fields import Fields, integer, optional, positive, text
 from int8tune.schedules.target import Target
 
 JOB_FILE, FOUND_FILE, DATABASE = "job.json", "found.json", "database"
@@ -26,7 +26,7 @@ class SearchJob:
         suite: folder of the workload's cases.
         cores: those that build; candidates are timed on the last one, while none is built.
         intrinsic: a tensor intrinsic that TVM knows, in place of the exact one of this library; empty for that.
-        way: to the board that candidates run on, as `rpc.board_way` writes it; None: to this machine's CPU.
+        way: to the board that candidates run on, as `rpc.board.way` writes it; None: to this machine's CPU.
         probe: what that board times before and after each candidate.
     """
 

@@ -18,11 +18,11 @@ from int8tune.compiler.network import Layer, Network
 from int8tune.results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from int8tune.results.search import Effort, Leg
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.board_way import way_to_json
+from int8tune.rpc.board.way import way_to_json
 from int8tune.rpc.errors import DeviceStartError
-from int8tune.rpc.local import LocalTransport
 from int8tune.rpc.request import Program, Reply, Request, Timing
-from int8tune.rpc.ssh import AgentTransport
+from int8tune.rpc.transports.agent import AgentTransport
+from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import Workload

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from int8tune.rpc import processes
+from int8tune.rpc.process import processes
 
 # Of the PrimFunc in a module, and of a candidate's function.
 TASK = "main"

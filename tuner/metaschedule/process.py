@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import int8tune
-from int8tune.rpc import processes
 from int8tune.rpc.errors import LeftoverError, ProtocolError
+from int8tune.rpc.process import processes
 from int8tune.tuner.errors import NoMetaScheduleError
 from int8tune.tuner.metaschedule.job import FOUND_FILE, JOB_FILE, Found, SearchJob, found_from_json, job_to_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from int8tune.rpc.inventory import Board
+from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Timing
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.errors import BenchSpecError

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from int8tune.compiler.nvrtc import compile_cubin
+from int8tune.compiler.toolchain.nvrtc import compile_cubin
 from int8tune.results.atomic import write_atomic
-from int8tune.rpc import processes
+from int8tune.rpc.process import processes
 from int8tune.rpc.request import Case, Program
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import parse_workload

@@ -17,8 +17,9 @@ from int8tune.compiler.replacing import replaced
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Chooser
 from int8tune.results.errors import ExportError
-from int8tune.rpc import framing, processes
 from int8tune.rpc.errors import DeviceLostError
+from int8tune.rpc.process import processes
+from int8tune.rpc.wire import framing
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.target import Target
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from int8tune.compiler.program import Array
 from int8tune.results.stats import Speedup, median, ratio_interval
 from int8tune.rpc.request import Timing
-from int8tune.rpc.timing import time_in_turn
+from int8tune.rpc.session.timing import time_in_turn
 from int8tune.tuner.bench.contestant import Contestant, Contestants
 from int8tune.tuner.errors import BenchError
 from int8tune.tuner.models.arrays import read_arrays, write_arrays

@@ -28,7 +28,7 @@ from int8tune.results.drift import fastest_first
 from int8tune.results.record import CacheMode, Trial, cache_mode
 from int8tune.results.stats import median
 from int8tune.rpc.request import Timing
-from int8tune.rpc.timing import time_in_turn
+from int8tune.rpc.session.timing import time_in_turn
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload, parse_workload
 from int8tune.tuner.bench.contestant import Contestant, Contestants

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from int8tune.rpc.fields import Fields, integer, text
+from int8tune.rpc.wire.fields import Fields, integer, text
 from int8tune.tuner.bench.worker import Options, mean_call_s, run_contestant
 from int8tune.tuner.models.arrays import read_arrays, write_arrays
 from int8tune.tuner.models.runtimes import RUNTIMES, Compiled, LoadedModel, Runtime

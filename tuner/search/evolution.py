@@ -8,7 +8,7 @@ import numpy as np
 
 from int8tune.results.record import Trial
 from int8tune.schedules.space import Config, ConfigSpace
-from int8tune.tuner.search.speeds import Speeds
+from int8tune.tuner.cost_model.speeds import Speeds
 from int8tune.tuner.search.untried import Untried, shuffled
 
 # Random configs before the first generation.

@@ -11,9 +11,9 @@ from int8tune.results.record import Trial
 from int8tune.schedules.space import Config, ConfigSpace
 from int8tune.tuner.cost_model.base import CostModel, Rows, Sample, Scorer
 from int8tune.tuner.cost_model.features import FeatureEncoder
+from int8tune.tuner.cost_model.speeds import fastest_of, speed_of
 from int8tune.tuner.search.improvement import error_of, expected_improvement, saved_share
 from int8tune.tuner.search.pool import Indexes, Pool, kinds, spread
-from int8tune.tuner.search.speeds import fastest_of, speed_of
 from int8tune.tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.

@@ -10,7 +10,6 @@ from difflib import get_close_matches
 import numpy as np
 
 from int8tune.results.text import printable
-from int8tune.rpc import inventory
 from int8tune.rpc.errors import InventoryError
 from int8tune.rpc.farm.boards import scheduled
 from int8tune.rpc.farm.simulation.accounting import Accounting, FarmReport
@@ -18,6 +17,7 @@ from int8tune.rpc.farm.simulation.nemesis import random_candidates
 from int8tune.rpc.farm.simulation.values import Behaviour, Candidate, Fault, FaultKind, SimulatedBoard
 from int8tune.rpc.farm.simulation.world import SimulatedFarm
 from int8tune.rpc.farm.values import Board, Campaign, Rules
+from int8tune.rpc.inventory import boards as inventory
 
 _BEHAVIOUR = tuple(field.name for field in fields(Behaviour))
 _PER_HOUR = {f"{kind}_per_h": kind for kind in FaultKind}

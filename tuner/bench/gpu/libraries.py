@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from int8tune.rpc.agent_bundle import default_cache
-from int8tune.rpc.cuda_libraries import CUDA_RUNTIME, find_library
-from int8tune.rpc.runtime_files import is_kept, runtime_files
+from int8tune.rpc.agent.build import default_cache
+from int8tune.rpc.agent.cuda_libraries import CUDA_RUNTIME, find_library
+from int8tune.rpc.agent.runtime_files import is_kept, runtime_files
 
 CUBLASLT = ("libcublasLt.so.13", "libcublasLt.so.12")
 _OLDER_RUNTIME = "libcudart.so.12"

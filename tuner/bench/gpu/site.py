@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from int8tune.compiler.linker import find_linker
+from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.inventory import Board, TransportKind
+from int8tune.rpc.inventory.boards import Board, TransportKind
 from int8tune.schedules.target import target_for
 from int8tune.tuner.bench.own import Preparation
 from int8tune.tuner.bench.site import Site
 from int8tune.tuner.board_transports import TRANSPORTS
-from int8tune.tuner.build.pool import BuildPool
+from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes
 from int8tune.tuner.errors import BenchSpecError

@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from int8tune.rpc.cases import open_cases
-from int8tune.rpc.fields import Fields, text
+from int8tune.rpc.agent.runtime_files import package_folder
+from int8tune.rpc.local.cases import open_cases
 from int8tune.rpc.protocol import program_from_json
-from int8tune.rpc.runtime_files import package_folder
+from int8tune.rpc.wire.fields import Fields, text
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.gpu.cuda import Clock, Cuda
 from int8tune.tuner.bench.gpu.libraries import cuda_runtime

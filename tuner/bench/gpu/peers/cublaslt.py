@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.rpc.cuda_libraries import find_library
-from int8tune.rpc.timing import calls_that_fill
+from int8tune.rpc.agent.cuda_libraries import find_library
+from int8tune.rpc.session.timing import calls_that_fill
 from int8tune.schedules.operands import Operands
 from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import Workload

@@ -1,0 +1,1 @@
+"""TFLite's roundings as fused multiply-adds that give the same outputs."""

@@ -1,0 +1,1 @@
+"""Quantized TFLite models as graphs: `model` reads one, `operators` knows what is around layers."""

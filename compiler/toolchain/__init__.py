@@ -1,0 +1,1 @@
+"""What makes code of sources and objects: linker, NVRTC."""

@@ -1,0 +1,1 @@
+"""Boards behind an agent as devices."""

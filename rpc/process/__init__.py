@@ -1,0 +1,1 @@
+"""Processes that may die, their limits and their streams."""

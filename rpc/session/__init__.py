@@ -1,0 +1,1 @@
+"""What sessions have in common, wherever they run."""

@@ -1,0 +1,1 @@
+"""Ways for bytes to and from an agent: a pipe, a socket, SSH."""

@@ -1,0 +1,1 @@
+"""Boards behind a stock TVM RPC tracker."""

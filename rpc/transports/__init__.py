@@ -1,0 +1,1 @@
+"""The ways to measure on a device, behind one contract."""

@@ -1,0 +1,1 @@
+"""What is sent and read: messages, arrays, JSON and TOML that somebody else wrote."""
