@@ -47,7 +47,7 @@ def test_children_are_denied_too() -> None:
 import subprocess, sys
 from int8tune.rpc.local.tile_registers import deny_tile_registers
 deny_tile_registers()
-child = "from rpc.local.tile_registers import allow_tile_registers; print(allow_tile_registers())"
+child = "from int8tune.rpc.local.tile_registers import allow_tile_registers; print(allow_tile_registers())"
 print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True).stdout, end="")
 """
     assert run(code) == "False"
