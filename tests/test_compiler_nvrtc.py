@@ -54,8 +54,8 @@ def test_builtins_are_loaded_from_the_folder_of_their_compiler(tmp_path: Path) -
     for name, source in (("libnvrtc-builtins.so.13.0", ""), ("libnvrtc.so.13", OPENING)):
         command = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(place / name), "-xc", "-"]
         subprocess.run(command, input=source, text=True, check=True, timeout=60)
-    found = "from int8tune.compiler.toolchain import nvrtc; print(next(nvrtc._paths()), nvrtc._loaded(next(nvrtc._paths())).nvrtcVersion())"
     setting = "from int8tune.compiler.toolchain import nvrtc; nvrtc._NAMES = ('libnvrtc.so.13',); "
+    found = "path = next(nvrtc._paths()); print(path, nvrtc._loaded(path).nvrtcVersion())"
     assert run(setting + found, folder=tmp_path) == f"{place / 'libnvrtc.so.13'} 13\n"
 
 
