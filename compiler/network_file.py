@@ -51,9 +51,9 @@ def load_network(name_or_path: str) -> Network:
         return read_table(data, name_or_path)
     if is_model(path):
         from int8tune.compiler.model import read_model  # its readers need packages that tables don't
-        from int8tune.compiler.quantized_layers import network_of
+        from int8tune.compiler.obstacles import obstructed_network_of
 
-        return network_of(read_model(path))
+        return obstructed_network_of(read_model(path))
     if _exists(name_or_path):
         accepted = f"a layer table (.json), a model (.tflite or .onnx), or one of {', '.join(network_names())}"
         raise LayerTableError([printable(f"neither a layer table nor a model, give {accepted}: {path}")])

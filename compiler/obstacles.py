@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from int8tune.compiler.errors import MAX_FAULTS_SHOWN, ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
-from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.compiler.network import Network
+from int8tune.compiler.quantized_layers import network_of, quantized_layers
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 
@@ -62,6 +63,17 @@ def refuse_obstacles(graph: Graph) -> None:
     """
     if lines := obstacle_lines(graph):
         raise ModelError("\n".join(lines))
+
+
+def obstructed_network_of(graph: Graph) -> Network:
+    """The distinct layers of a model, whatever keeps the rest of it from being compiled.
+
+    Raises:
+        ModelError: it has none: with all that keeps it from being compiled, if something does.
+    """
+    if not quantized_layers(graph):
+        refuse_obstacles(graph)
+    return network_of(graph)
 
 
 def int8_share(graph: Graph) -> float | None:

@@ -110,6 +110,48 @@ def test_products_of_matrices_of_three_axes_say_what_they_are() -> None:
     assert found.reason == "its weights must have two axes, these have 3: [2, 16, 8]"
 
 
+def dynamic_model() -> Any:
+    """Two products that are quantized at run time, as ONNX Runtime's `quantize_dynamic` writes them."""
+    writer, data = OnnxWriter([4, 16]), "x"
+    for name in ("a", "b"):
+        quantized = [f"{name}.q", f"{name}.scale", f"{name}.zero"]
+        writer.node("DynamicQuantizeLinear", [data], quantized[0])
+        writer.nodes[-1].output.extend(quantized[1:])
+        writer.constant(f"{name}.w", writer.rng.integers(-127, 128, (16, 16)), np.int8)
+        writer.node("MatMulInteger", [quantized[0], f"{name}.w", quantized[2]], f"{name}.sums")
+        writer.node("Cast", [f"{name}.sums"], f"{name}.numbers", to=1)
+        data = writer.node("Mul", [f"{name}.numbers", quantized[1]], f"{name}.product")
+    return writer.model(data)
+
+
+@pytest.mark.parametrize("command", ["compile {model} -o {folder}/model.so", "layers {model}"])
+def test_a_model_without_layers_says_all_of_it_too(command: str, tmp_path: Path) -> None:
+    model = tmp_path / "net.onnx"
+    model.write_bytes(dynamic_model().SerializeToString())
+    ended = int8tune(*command.format(model=model, folder=tmp_path).split(), cwd=tmp_path)
+    assert ended.code == 1
+    for kind in ("DynamicQuantizeLinear", "MatMulInteger"):
+        assert f"2 {kind}: values must be quantized with constant scales, not with computed ones" in ended.err
+    assert "2 Cast: no kernel computes it" in ended.err
+
+
+def test_layers_that_no_kernel_takes_are_counted() -> None:
+    """The first of them used to be named alone."""
+    writer, data = OnnxWriter([1, 4, 20]), "x"
+    writer.constant("scale", 0.05)
+    writer.constant("zero", 128, np.uint8)
+    writer.constant("w.zero", 0, np.int8)
+    for name in ("a", "b"):
+        data = quantize(writer, data, f"{name}.data")
+        writer.constant(f"{name}.w", writer.rng.integers(-127, 128, (4, 4, 3)), np.int8)
+        writer.node("DequantizeLinear", [f"{name}.w", "scale", "w.zero"], f"{name}.weight")
+        data = writer.node("Conv", [data, f"{name}.weight"], name)
+    graph = read_onnx(writer.model(quantize(writer, data, "y")).SerializeToString(), "net")
+    (found,) = obstacles(graph)
+    assert (found.operator, len(found.layers)) == ("Conv", 2)
+    assert found.reason == "only 2-D convolutions are supported, this one is 1-D"
+
+
 def test_an_lstm_is_an_operator_whatever_its_intermediates_are() -> None:
     """Its intermediates are scales alone: they have no shape, and nothing takes or makes them."""
     writer = TfLiteWriter()

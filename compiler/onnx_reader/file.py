@@ -23,14 +23,8 @@ OLDEST_FILE_VERSION = 3
 MAX_FIELDS = 1000
 
 _STANDARD_DOMAINS = ("", "ai.onnx")
-_QUANTIZES_AT_RUN_TIME = (
-    "DynamicQuantizeLinear",
-    "ConvInteger",
-    "MatMulInteger",
-    "DynamicQuantizeMatMul",
-    "DynamicQuantizeLSTM",
-    "MatMulIntegerToFloat",
-)
+# ONNX Runtime's own operators, whose shapes onnx can't infer.
+_QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat")
 # Types of attributes.
 _FLOAT, _INT, _STRING, _GRAPH, _INTS, _GRAPHS = 1, 2, 3, 5, 7, 10
 # Tags of the fields that a ModelProto has at its top.
@@ -159,7 +153,7 @@ def _node(proto: Any, model: str) -> Node:
     node = Node(proto.name or next(filter(None, outputs), ""), operator, operator, tuple(proto.input), outputs)
     if not outputs or not outputs[0]:
         raise node_fault(model, node, "it must make a value")
-    if operator in _QUANTIZES_AT_RUN_TIME:
+    if operator in _QUANTIZE_AT_RUN_TIME:
         raise node_fault(model, node, "values must be quantized with constant scales, not with computed ones")
     if any(attribute.type in (_GRAPH, _GRAPHS) for attribute in proto.attribute):
         raise node_fault(model, node, "graphs within a node are not supported")

@@ -11,7 +11,7 @@ import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Kind, Quantization
 from int8tune.compiler.onnx_reader.file import OnnxFile
-from int8tune.compiler.onnx_reader.nodes import Node, node_fault
+from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.padding import same_padding
 
@@ -44,7 +44,7 @@ def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Const
     form = read(file, node, data, weight)
     quantization = form.weight.quantization
     if quantization is not None and quantization.axis not in (None, 0):
-        raise node_fault(file.name, node, "scales of weights must be those of output channels")
+        raise UnsupportedNodeError("scales of weights must be those of output channels")
     return form
 
 
@@ -52,7 +52,7 @@ def _convolution(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Cons
     shape = weight.array.shape
     if len(shape) != 4 or len(data) != 4:
         axes = len(data) - 2
-        raise node_fault(file.name, node, f"only 2-D convolutions are supported, this one is {axes}-D")
+        raise UnsupportedNodeError(f"only 2-D convolutions are supported, this one is {axes}-D")
     groups = _number(file, node, "group", 1)
     if data[1] != shape[1] * groups or shape[0] % groups:
         what = f"weights {list(shape)} in {groups} groups don't fit {data[1]} channels"
@@ -113,9 +113,9 @@ def _require_output(
 def _product(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:
     at = node.attributes
     if node.computes == "Gemm" and (at.get("transA", 0) or at.get("alpha", 1.0) != 1 or at.get("beta", 1.0) != 1):
-        raise node_fault(file.name, node, "Gemm must have transA = 0 and alpha = beta = 1")
+        raise UnsupportedNodeError("Gemm must have transA = 0 and alpha = beta = 1")
     if weight.array.ndim != 2 or len(data) < 2 or (node.computes == "Gemm" and len(data) != 2):
-        raise node_fault(file.name, node, f"weights must have two axes: {list(weight.array.shape)}")
+        raise UnsupportedNodeError(f"weights must have two axes: {list(weight.array.shape)}")
     order = "OI" if node.computes == "Gemm" and at.get("transB", 0) else "IO"
     array, quantization = weight.array, weight.quantization
     if order == "IO":

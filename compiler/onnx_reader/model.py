@@ -18,7 +18,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile, load
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
-from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.others import READ, Found, Step, kind_of
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
 from int8tune.compiler.onnx_reader.tensors import TYPES
@@ -54,6 +54,9 @@ PASSING = (
 PASSING_STORED = (*PASSING, "Pad", "Resize")
 # What moves numbers, too, such as a model's input.
 MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
+
+
+QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 
 
 def read_onnx(data: bytes, name: str) -> Graph:
@@ -105,9 +108,17 @@ class _Reader:
         elif node.computes == QUANTIZE:
             self._quantize(node)
         else:
-            ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
-            if ending is None or not (self._read_kernel(node, ending) or self._read_sum(node, ending)):
-                self._read_other(node)
+            try:
+                self._read_operator(node)
+            except UnsupportedNodeError as fault:
+                self._leave_out(node, str(fault))
+
+    def _read_operator(self, node: Node) -> None:
+        if node.computes in QUANTIZE_AT_RUN_TIME:
+            raise UnsupportedNodeError("values must be quantized with constant scales, not with computed ones")
+        ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
+        if ending is None or not (self._read_kernel(node, ending) or self._read_sum(node, ending)):
+            self._read_other(node)
 
     # Quantization.
 
@@ -152,9 +163,9 @@ class _Reader:
         elements = {"data": data.type, "weights": TYPES[weight.array.dtype], "output": self._file.forms[ending.name][0]}
         for role, element in elements.items():
             if element not in BYTES:
-                raise node_fault(self._file.name, node, f"its {role} must be 8-bit integers: {element}")
+                raise UnsupportedNodeError(f"its {role} must be 8-bit integers: {element}")
         if data.quantization.per_channel or output.per_channel:
-            raise node_fault(self._file.name, node, "its data and output must have one scale each")
+            raise UnsupportedNodeError("its data and output must have one scale each")
         form = kernel_form(self._file, node, data.shape, weight)
         inputs = [data.name, self._values.constant(form.weight, form.order)]
         if node.input(2):
@@ -179,7 +190,7 @@ class _Reader:
         bias = self._quantizations.constants.get(node.input(2))
         assert form.weight.quantization is not None
         if bias is None:
-            raise node_fault(self._file.name, node, f"its bias must be constant: {quoted(node.input(2))}")
+            raise UnsupportedNodeError(f"its bias must be constant: {quoted(node.input(2))}")
         channels = form.weight.array.shape[0]
         return self._values.constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
 
@@ -331,11 +342,18 @@ class _Reader:
         self._operators.append(made)
         return made
 
+    def _leave_out(self, node: Node, reason: str) -> None:
+        made = [name for name in node.outputs if name in self._file.forms]
+        self._values.by_name.update((name, self._values.plain(name)) for name in made)
+        self._other(node, [self._values.taken(name) for name in node.inputs if name], made, reason)
+
     def _other(self, node: Node, inputs: Iterable[str], outputs: Iterable[str], reason: str) -> None:
         self._emit(Kind.OTHER, node, (), inputs, outputs, {"reason": reason})
 
     def _refuse_float(self) -> None:
         if any(value.quantization is not None and value.constant is None for value in self._values.by_name.values()):
+            return
+        if any(node.computes in QUANTIZE_AT_RUN_TIME for node in self._file.nodes):
             return
         first = next((node for node in self._file.nodes if node.computes in KERNELS), None)
         where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""

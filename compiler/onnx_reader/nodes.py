@@ -48,6 +48,10 @@ def model_fault(model: str, what: str) -> ModelError:
     return ModelError(printable(f"{model}: {what}"))
 
 
+class UnsupportedNodeError(Exception):
+    """A node is right, and no kernel computes it; the message says why. Whoever reads the model goes on without it."""
+
+
 def node_fault(model: str, node: Node, what: str) -> ModelError:
     return model_fault(model, f"node {quoted(node.name)} ({clipped(node.operator)}): {what}")
 

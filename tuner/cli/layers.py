@@ -70,10 +70,10 @@ def _loaded(network: str) -> tuple[Network, Graph | None]:
     if not is_model(network):
         return load_network(network), None
     from int8tune.compiler.model import read_model
-    from int8tune.compiler.quantized_layers import network_of
+    from int8tune.compiler.obstacles import obstructed_network_of
 
     graph = read_model(Path(network))
-    return network_of(graph), graph
+    return obstructed_network_of(graph), graph
 
 
 def _obstacles(graph: Graph) -> dict[str, Any]:
