@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ RULES: tuple[RoundingRule, ...] = ("float", "fixed")
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
 QUICK, LONG = 4, 8
+THREADS = st.sampled_from((1, 2))
 
 
 def test_every_kind_is_drawn() -> None:
@@ -35,6 +37,10 @@ def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
     graph = graph_of(drawn)
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, target, inputs_of(graph, seed), Path(folder))
+
+
+def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[list[Drawn]]:
+    return st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS)
 
 
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
@@ -50,9 +56,9 @@ def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
             # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
             phases=[Phase.generate],
         )
-        @given(st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS), SEEDS)
-        def check(drawn: list[Drawn], seed: int) -> None:
-            assert_kernels_exact(drawn, target, seed)
+        @given(lists_of(kind, rule, element), THREADS, SEEDS)
+        def check(drawn: list[Drawn], threads: int, seed: int) -> None:
+            assert_kernels_exact(drawn, replace(target, threads=threads), seed)
 
         check()
 

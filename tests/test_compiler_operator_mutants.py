@@ -37,6 +37,7 @@ EVERY, SHARE = 3, 30
 PROPOSALS = frozenset({"step_between", "linear_factors"})
 SHARED_ROWS = "who shares the rows among threads changes no value"
 OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
+NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -47,6 +48,9 @@ LET_THROUGH: Mapping[str, str] = {
     "concat: T.parallel(0, rows) if target.threads > 1 and rows > 1 else T.serial(0, rows): "
     "target.threads > 1 and rows > 1 -> target.threads > 1 or rows > 1": SHARED_ROWS,
     "concat: target.threads > 1 and rows > 1: target.threads > 1 -> target.threads >= 1": SHARED_ROWS,
+    "concat: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
+    "concat: True: True -> False": NO_ALIAS,
+    "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 -> "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) - 1": LAST_BIT,
