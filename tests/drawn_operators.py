@@ -162,8 +162,15 @@ def _numbers(value: Value, rng: np.random.Generator) -> Array:
 
 
 def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
-    """An array for each input of a graph."""
-    return {name: array_of(graph.values[name], seed + index) for index, name in enumerate(graph.inputs)}
+    """An array for each input of a graph; of numbers that are quantized, half are ties between two steps."""
+    made = {name: array_of(graph.values[name], seed + index) for index, name in enumerate(graph.inputs)}
+    for index, operator in enumerate(graph.operators):
+        output = graph.values[operator.outputs[0]].quantization
+        if operator.kind is Kind.QUANTIZE and operator.inputs[0] in made and output is not None:
+            numbers, rng = made[operator.inputs[0]], np.random.default_rng(seed + index)
+            ties = (rng.integers(-300, 300, numbers.shape) + 0.5) * np.float64(output.scale.flat[0])
+            made[operator.inputs[0]] = np.where(rng.random(numbers.shape) < 0.5, ties, numbers).astype(numbers.dtype)
+    return made
 
 
 # Values.
