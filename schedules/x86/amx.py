@@ -51,7 +51,7 @@ class AmxX86:
         from int8tune.schedules.intrinsics.x86_vectors import VECTORS
         from int8tune.schedules.x86.amx_kernel import write_amx
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = amx_form(image_of(workload), config, threads_of(config))
         function = write_amx(workload, form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))
