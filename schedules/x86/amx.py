@@ -44,7 +44,10 @@ class AmxX86:
         def cycles(config: Mapping[str, Value], threads: int) -> float:
             return estimated_cycles(amx_form(image, config, threads))
 
-        return threaded_space(lambda threads: amx_space(image, threads), cycles, target.threads)
+        # Kernels of several threads became faster before there was a knob for them.
+        return threaded_space(
+            lambda threads: amx_space(image, threads), cycles, target.threads, old_records_apply=False
+        )
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
