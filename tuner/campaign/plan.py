@@ -51,23 +51,31 @@ class Task:
         return min(trials_per_task, self.space.size)
 
 
-def naming_as_recorded(task: Task, recorded: Iterable[Candidate]) -> Task:
-    """The task, whose configs keep the candidates under which their kernels were recorded.
+def as_recorded(task: Task, recorded: Iterable[Candidate]) -> Task:
+    """The task with the names and the default under which it was begun.
 
-    They may lack a knob that came later, or have an earlier version of the template: a proposal of the same kernel is
-    to be found among them, not to be measured again.
+    Candidates may lack a knob that came later, or have an earlier version of the template: a proposal of the same
+    kernel is to be found among them, not to be measured again. What was tried first stays the default, as all that was
+    timed in turn was timed beside it.
+
+    Args:
+        recorded: in the order in which they were.
     """
     known = {candidate.id: candidate for candidate in recorded if candidate.template == task.template.name}
-    named = {}
+    first = next(iter(known), None)
+    named, default = {}, dict(task.space.default)
     for candidate in known.values():
         try:
             found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
             index = task.space.index(found.config)
         except ScheduleError:
             continue
+        if candidate.id == first:
+            default = task.space.at(index)
         if task.candidate(found.config).id not in known:
             named[index] = candidate
-    return replace(task, named=named)
+    space = task.space if default == task.space.default else replace(task.space, default=default)
+    return replace(task, named=named, space=space)
 
 
 def make_plan(network: Network, target: Target) -> tuple[Task, ...]:

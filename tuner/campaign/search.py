@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from int8tune.results.base import Store
 from int8tune.results.record import Candidate, Duel, Trial
-from int8tune.tuner.campaign.plan import Task, naming_as_recorded
+from int8tune.tuner.campaign.plan import Task, as_recorded
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.task import Slot, TaskRun, task_rng
 from int8tune.tuner.campaign.teaching import Teacher, trials_before
@@ -81,7 +81,7 @@ def make_search(
         strategy = make_strategy(spec.strategy, task.space, rng, lambda: teacher.prior(template, task.target))
         return TaskRun(task, strategy, len(tasks), recorded)
 
-    runs = tuple(start(naming_as_recorded(task, candidates[task.workload.key])) for task in tasks)
+    runs = tuple(start(as_recorded(task, candidates[task.workload.key])) for task in tasks)
     sizes = [task.space.size for task in tasks]
     if spec.strategy in UNGUIDED:
         budget = sum(min(spec.trials_per_task, size) for size in sizes)
