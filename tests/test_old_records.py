@@ -12,12 +12,14 @@ from campaigns import campaign_loop, network_of, trials_of
 from changed_templates import RENAMING, ConvWithKnob, NewKernelsConv, RenamedConv, with_conv
 from cli_program import int8tune
 from probes import any_target, host_target
+from results_samples import ok
 
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.compiler.schedule_choice import Schedules, Source
 from int8tune.results.best import BestSchedule, best_schedules, read_best_log, write_best_log
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Campaign, Candidate, Duel, Outcome, Trial
+from int8tune.results.stats import ITSELF
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.target import Target, named_target, targets_named
 from int8tune.schedules.template import Template
@@ -85,6 +87,19 @@ class TestKept:
         lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
         for line, best in zip(lines, read_best_log(path), strict=True):
             assert best.candidate.id == line["candidate"]
+
+
+def test_what_was_measured_of_other_kernels_does_not_apply() -> None:
+    """Version 1 of these templates had the configs of today, and other kernels."""
+    needs_parquet()
+    for layer in read_recording(TESTS / "data" / "recording_x86_1.parquet"):
+        assert layer.kernels_version == 1
+        assert not layer.has_present_kernels
+        old = Candidate(layer.workload, layer.target, layer.template, 1, json.loads(next(iter(layer.times_s))))
+        best = BestSchedule(layer.workload, layer.target, "local", old, 1e-6, old.id, ITSELF, "c", 0)
+        assert schedule_faults(best) == [f"template: template `{layer.template}` has version 2, not 1"]
+        assert used(best, any_target(layer.target)) is Source.DEFAULT
+        assert experience_of([ok(0, chosen=old)], layer.template, named_target(layer.target)) == []
 
 
 def used(best: BestSchedule, target: Target) -> Source:
