@@ -11,10 +11,11 @@ from int8tune.results.best import BestSchedule
 from int8tune.results.record import Candidate
 from int8tune.schedules.errors import UnknownTemplateError
 from int8tune.schedules.numerics import Numerics
-from int8tune.schedules.registry import template_for, template_named
+from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import Config
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Template
+from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import Workload, parse_workload
 
 
@@ -96,12 +97,13 @@ class Schedules:
 def usable(candidate: Candidate, workload: Workload, target: Target, source: Source) -> Choice | None:
     """A candidate's schedule for a workload; None where this version has no template that makes it."""
     try:
-        template = template_named(candidate.template, candidate.template_version)
+        found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
     except UnknownTemplateError:
         return None
-    if template.rejects(workload, target) or template.space(workload, target).fault(candidate.config):
+    if found.template.rejects(workload, target):
         return None
-    return Choice(template, dict(candidate.config), source)
+    space = found.template.space(workload, target)
+    return None if space.fault(found.config) else Choice(found.template, space.completed(found.config), source)
 
 
 def _in_other_order(workload: Workload) -> Workload:

@@ -21,14 +21,30 @@ Config = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One decision and its choices, in an order in which neighbours are alike."""
+    """One decision and its choices, in an order in which neighbours are alike.
+
+    Attributes:
+        before: what a config means that lacks the knob, as those have it that were recorded before there was one; None
+            where no record lacks it.
+        since: the first version of the template whose records have the knob at any value. None where the knob came
+            without a new version: at `before`, records lack it for ever, so that a candidate keeps its id.
+    """
 
     name: str
     choices: tuple[Value, ...]
+    before: Value | None = None
+    since: int | None = None
 
     def __post_init__(self) -> None:
         if not self.choices or len(set(self.choices)) != len(self.choices):
             raise ConfigError(f"knob `{self.name}` needs choices, each once: {self.choices}")
+        if self.before is not None and not self.has(self.before):
+            choices = ", ".join(map(str, self.choices))
+            raise ConfigError(f"knob `{self.name}` must have had one of its choices before, {choices}: {self.before}")
+
+    def has(self, value: Value) -> bool:
+        """Whether it is one of the choices: 1 is not True."""
+        return any(value == choice and type(value) is type(choice) for choice in self.choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,7 @@ class ConfigSpace:
         fault = self.fault(self.default)
         if fault:
             raise ConfigError(f"the default is not in the space: {fault}")
+        object.__setattr__(self, "default", self.completed(self.default))
 
     @property
     def grid_size(self) -> int:
@@ -92,14 +109,32 @@ class ConfigSpace:
         Raises:
             ConfigError: the config is not in the space.
         """
-        self.check(config)
+        whole = self.check(config)
         index = 0
         for knob in self.knobs:
-            index = index * len(knob.choices) + knob.choices.index(config[knob.name])
+            index = index * len(knob.choices) + knob.choices.index(whole[knob.name])
         return index
 
+    def completed(self, config: Mapping[str, Value]) -> Config:
+        """The config with the knobs that it lacks at what they were before they were there."""
+        whole = dict(config)
+        for knob in self._later_knobs:
+            if knob.before is not None and knob.name not in whole:
+                whole[knob.name] = knob.before
+        return whole
+
+    def written(self, config: Mapping[str, Value]) -> Config:
+        """The config as records have it, without knobs that came within a version and are as before."""
+        left_out = {knob.name: knob.before for knob in self._later_knobs if knob.since is None}
+        return {name: value for name, value in config.items() if name not in left_out or value != left_out[name]}
+
+    @cached_property
+    def _later_knobs(self) -> tuple[Knob, ...]:
+        return tuple(knob for knob in self.knobs if knob.before is not None)
+
     def fault(self, config: Mapping[str, Value]) -> str | None:
-        """Why the config is not in the space, or None when it is."""
+        """Why the config, once completed, is not in the space, or None when it is."""
+        config = self.completed(config)
         names = {knob.name for knob in self.knobs}
         if unknown := sorted(set(config) - names):
             return f"unknown knob `{unknown[0]}`, known: {', '.join(sorted(names))}"
@@ -107,18 +142,23 @@ class ConfigSpace:
             if knob.name not in config:
                 return f"knob `{knob.name}` is missing"
             value = config[knob.name]
-            if not any(value == choice and type(value) is type(choice) for choice in knob.choices):
+            if not knob.has(value):
                 return f"knob `{knob.name}` must be one of {', '.join(map(str, knob.choices))}: {value}"
         for constraint in self.constraints:
             if not constraint.holds(config):
                 return f"constraint broken: {constraint.text}"
         return None
 
-    def check(self, config: Mapping[str, Value]) -> None:
-        """Raise ConfigError with the reason when the config is not in the space."""
+    def check(self, config: Mapping[str, Value]) -> Config:
+        """The config, completed.
+
+        Raises:
+            ConfigError: it is not in the space; the message is the fault.
+        """
         fault = self.fault(config)
         if fault:
             raise ConfigError(fault)
+        return self.completed(config)
 
     def sample(self, rng: np.random.Generator) -> Config:
         """A valid config, uniformly drawn."""
@@ -129,13 +169,13 @@ class ConfigSpace:
 
     def neighbours(self, config: Mapping[str, Value]) -> list[Config]:
         """The valid configs one step away in one knob."""
-        self.check(config)
+        whole = self.check(config)
         near = []
         for knob in self.knobs:
-            at = knob.choices.index(config[knob.name])
+            at = knob.choices.index(whole[knob.name])
             for step in (at - 1, at + 1):
                 if 0 <= step < len(knob.choices):
-                    other = {**config, knob.name: knob.choices[step]}
+                    other = {**whole, knob.name: knob.choices[step]}
                     if self._satisfies(other):
                         near.append(other)
         return near

@@ -74,7 +74,10 @@ class Template(Protocol):
 
     @property
     def version(self) -> int:
-        """Raised when the same config would give another kernel than before: old records then no longer apply."""
+        """Raised when the same config would give another kernel than before: what was measured then no longer applies.
+
+        What became of the configs, `schedules.upgrades` says.
+        """
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         """Why this template does not take the workload on this target, or None when it does."""

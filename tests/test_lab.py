@@ -27,14 +27,8 @@ from int8tune.tuner.lab.leaderboard import leaderboard
 from int8tune.tuner.lab.lessons import Classroom
 from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
 from int8tune.tuner.lab.race import default_share, race, zero_trial_share
-from int8tune.tuner.lab.recording import (
-    RecordedLayer,
-    bundled,
-    canonical,
-    read_recording,
-    record_layers,
-    write_recording,
-)
+from int8tune.tuner.lab.recorded_layer import RecordedLayer, canonical
+from int8tune.tuner.lab.recording import bundled, read_recording, record_layers, write_recording
 
 pytest.importorskip("pyarrow", reason="needs the extra `lab`: recordings are Parquet files")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,6 +128,39 @@ def test_a_fault_says_what_is_wrong(change: Config, message: str) -> None:
 
 def test_a_missing_knob_is_a_fault() -> None:
     assert SMALL.fault({"rows": 1, "copy": False}) == "knob `order` is missing"
+
+
+# `SMALL` with a knob that came within a version, and one that came with version 2.
+LATER = replace(
+    SMALL,
+    knobs=(*KNOBS, Knob("fetch", ("demand", "ahead"), before="demand"), Knob("parts", (1, 2), before=1, since=2)),
+)
+OLD = {"rows": 4, "order": "image", "copy": True}
+
+
+def test_a_config_from_before_a_knob_means_what_the_knob_was_before() -> None:
+    whole = {**OLD, "fetch": "demand", "parts": 1}
+    assert LATER.fault(OLD) is None
+    assert LATER.check(OLD) == LATER.completed(OLD) == whole
+    assert LATER.completed({**OLD, "fetch": "ahead"}) == {**OLD, "fetch": "ahead", "parts": 1}
+    assert LATER.index(OLD) == LATER.index(whole)
+    assert LATER.at(LATER.index(OLD)) == whole
+    assert LATER.neighbours(OLD) == LATER.neighbours(whole)
+    assert LATER.default == {**SMALL.default, "fetch": "demand", "parts": 1}
+    assert LATER.fault({"rows": 4, "copy": True}) == "knob `order` is missing"
+
+
+def test_a_knob_is_not_written_where_records_from_before_it_lack_it() -> None:
+    assert LATER.written({**OLD, "fetch": "demand", "parts": 1}) == {**OLD, "parts": 1}
+    assert LATER.written({**OLD, "fetch": "ahead", "parts": 2}) == {**OLD, "fetch": "ahead", "parts": 2}
+    for config in LATER:
+        assert LATER.completed(LATER.written(config)) == config
+
+
+@pytest.mark.parametrize("before", [3, True, "1"])
+def test_what_a_knob_was_before_is_one_of_its_choices(before: Value) -> None:
+    with pytest.raises(ConfigError, match="knob `rows` must have had one of its choices before, 1, 2: "):
+        Knob("rows", (1, 2), before=before)
 
 
 @pytest.mark.parametrize("index", [-1, 16])

@@ -62,7 +62,7 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
     trials = [trial for trial in warm if trial.estimate is None] or warm
     prior = learn_prior(experience_of(trials, template.name, target))
     chosen = dict(space.default) if prior is None else best_guess(space, prior)
-    candidate = Candidate(workload.key, target.name, template.name, template.version, chosen)
+    candidate = Candidate(workload.key, target.name, template.name, template.version, space.written(chosen))
     source = Source.DEFAULT if chosen == dict(space.default) else Source.OTHER_LAYERS
     return Suggestion(candidate, source, prior.layers if prior else 0)
 

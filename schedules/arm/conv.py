@@ -40,7 +40,7 @@ class ConvArm:
         from int8tune.schedules.arm.blocked_kernel import write_blocked
         from int8tune.schedules.arm.conv_kernel import write_conv
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = conv_form(image_of(workload), config, target.threads)
         function = write_blocked(workload, form) if isinstance(form, BlockedForm) else write_conv(workload, form)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -37,7 +37,7 @@ class DepthwiseArm:
         assert isinstance(workload, DepthwiseConv2d)
         from int8tune.schedules.arm.depthwise_kernel import write_depthwise
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = depthwise_form(workload, config, target.threads)
         function = write_depthwise(form)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -37,7 +37,7 @@ class DepthwiseCuda:
         assert target.gpu is not None
         from int8tune.schedules.cuda.depthwise_kernel import write_depthwise
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = depthwise_form(workload, config)
         function = write_depthwise(workload, form, target.gpu)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

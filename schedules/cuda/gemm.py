@@ -43,7 +43,7 @@ class _Gemm:
         assert target.gpu is not None
         from int8tune.schedules.cuda.gemm_kernel import write_gemm
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = gemm_form(image_of(workload), self.products, config)
         function = write_gemm(workload, form, target.gpu)
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

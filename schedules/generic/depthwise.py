@@ -35,7 +35,7 @@ class DepthwiseGeneric:
         assert isinstance(workload, DepthwiseConv2d)
         from int8tune.schedules.generic.depthwise_schedule import schedule_depthwise
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = _form(workload, filled_lanes(target.vector_lanes, workload.out_channels), config)
         return depthwise_kernel(form, schedule_depthwise(form, config, target.threads))
 

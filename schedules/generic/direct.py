@@ -34,7 +34,7 @@ class DirectGeneric:
         assert isinstance(workload, Conv2d | Dense)
         from int8tune.schedules.generic.direct_schedule import schedule_direct
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = direct_form(image_of(workload), _lanes(workload, target), config)
         return direct_kernel(form, schedule_direct(form, config, target.threads))
 

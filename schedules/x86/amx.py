@@ -44,14 +44,17 @@ class AmxX86:
         def cycles(config: Mapping[str, Value], threads: int) -> float:
             return estimated_cycles(amx_form(image, config, threads))
 
-        return threaded_space(lambda threads: amx_space(image, threads), cycles, target.threads)
+        # Kernels of several threads became faster before there was a knob for them.
+        return threaded_space(
+            lambda threads: amx_space(image, threads), cycles, target.threads, old_records_apply=False
+        )
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
         from int8tune.schedules.intrinsics.x86_vectors import VECTORS
         from int8tune.schedules.x86.amx_kernel import write_amx
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = amx_form(image_of(workload), config, threads_of(config))
         function = write_amx(workload, form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

@@ -50,9 +50,9 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
         Knob("tile_columns", tuple(sorted(set().union(*columns.values())))),
         Knob("tile_rows", tuple(range(1, min(_least_form(image, "apart").output[0], MAX_TILE_ROWS) + 1))),
         Knob("tile_registers", tuple(range(1, min(math.ceil(image.out_channels / LANES), MAX_CHANNEL_TILES) + 1))),
-        Knob("rows", tuple(columns)),
+        Knob("rows", tuple(columns), before="apart", since=2),
         Knob("outer", ("weights", "image")),
-        Knob("fetch", ("demand", "ahead") if _weight_bytes(image) > FAR_BYTES else ("demand",)),
+        Knob("fetch", _fetch_choices(image), before="demand", since=2),
         Knob("store", ("after", "beside")),
     )
 
@@ -73,6 +73,11 @@ def amx_space(image: Image, threads: int) -> ConfigSpace:
         default=_default(knobs, constraints, form),
         features=lambda config: _features(form(config)),
     )
+
+
+def _fetch_choices(image: Image) -> tuple[str, ...]:
+    """Weights that stay in the second-level cache need not be fetched ahead."""
+    return ("demand", "ahead") if _weight_bytes(image) > FAR_BYTES else ("demand",)
 
 
 def _rows_choices(image: Image) -> tuple[str, ...]:

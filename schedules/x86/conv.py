@@ -47,7 +47,7 @@ class ConvX86:
         from int8tune.schedules.intrinsics.x86_vectors import VECTORS
         from int8tune.schedules.x86.conv_kernel import write_conv
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         registers, offsets = REGISTERS[target.profile], dot_offsets(workload)
         form = conv_form(image_of(workload), registers, config, offsets, threads_of(config))
         function = write_conv(workload, form, VECTORS[target.profile])

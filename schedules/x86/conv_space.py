@@ -42,8 +42,8 @@ def conv_space(image: Image, registers: Registers, offsets: tuple[int, int], thr
         Knob("outer", ("weights", "image")),
         Knob("border", _borders(image, offsets)),
         Knob("unroll", (1, 2, 4)),
-        Knob("store", ("after", "beside")),
-        Knob("fetch", ("demand", "ahead") if uses_weights_once(image) else ("demand",)),
+        Knob("store", ("after", "beside"), before="after", since=2),
+        Knob("fetch", ("demand", "ahead") if uses_weights_once(image) else ("demand",), before="demand", since=2),
     )
 
     def form(config: Mapping[str, Value]) -> ConvForm:

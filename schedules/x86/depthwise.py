@@ -42,7 +42,7 @@ class DepthwiseX86:
         from int8tune.schedules.intrinsics.x86_vectors import VECTORS
         from int8tune.schedules.x86.depthwise_kernel import write_depthwise
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         form = depthwise_form(workload, REGISTERS[target.profile], config, threads_of(config))
         function = write_depthwise(form, VECTORS[target.profile])
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))

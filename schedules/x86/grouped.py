@@ -65,7 +65,7 @@ class GroupedX86:
         from int8tune.schedules.intrinsics.x86_vectors import VECTORS
         from int8tune.schedules.x86.grouped_kernel import write_grouped
 
-        self.space(workload, target).check(config)
+        config = self.space(workload, target).check(config)
         registers, offsets = REGISTERS[target.profile], dot_offsets(workload)
         form = grouped_form(image_of(workload), registers, config, offsets, threads_of(config))
         function = write_grouped(workload, form, VECTORS[target.profile])

@@ -170,7 +170,8 @@ def bundle_results(folder: Path) -> None:
 
 
 def recording(folder: Path) -> None:
-    from int8tune.tuner.lab.recording import RecordedLayer, write_recording
+    from int8tune.tuner.lab.recorded_layer import RecordedLayer
+    from int8tune.tuner.lab.recording import write_recording
 
     times: dict[str, float | None] = {f'{{"tile":{n},"unroll":true}}': 1e-3 / n for n in range(1, 20)}
     layers = [RecordedLayer(TARGET, key, "x86.conv", 1, times | {'{"tile":0}': None}) for key in (WORKLOAD, "other")]

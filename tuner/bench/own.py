@@ -11,12 +11,13 @@ from int8tune.results.record import CacheMode, Candidate, Outcome, Trial, cache_
 from int8tune.results.stats import median
 from int8tune.rpc.request import Program, Request, Timing
 from int8tune.rpc.transports.base import Transport
-from int8tune.schedules.errors import WorkloadError
+from int8tune.schedules.errors import UnknownTemplateError, WorkloadError
 from int8tune.schedules.operands import Operands
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import ConfigSpace
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Template
+from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.builder.base import Pool
 from int8tune.tuner.builder.job import Built, Job
@@ -64,7 +65,7 @@ def choose(store: Store, workload: Workload, target: Target, device: str, templa
         best = recorded_best(store, workload, target, device)
     else:
         best = _fastest(store, workload, target, device, own, space)
-    config = dict(space.default)
+    config = space.written(space.default)
     return Choice(best or Candidate(workload.key, target.name, own.name, own.version, config), best is not None)
 
 
@@ -77,11 +78,20 @@ def _fastest(
         for trial in store.query(Trial, workload=workload.key, target=target.name, device=device)
         if trial.measurement is not None
         and trial.outcome is Outcome.OK
-        and (trial.candidate.template, trial.candidate.template_version) == (template.name, template.version)
         and cache_mode(trial.environment) == CacheMode.WARM
-        and space.fault(trial.candidate.config) is None
+        and trial.candidate.template == template.name
+        and _is_in(space, trial.candidate)
     ]
     return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _is_in(space: ConfigSpace, candidate: Candidate) -> bool:
+    """Whether a template still makes a candidate's kernel, and its space has it."""
+    try:
+        found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
+    except UnknownTemplateError:
+        return False
+    return space.fault(found.config) is None
 
 
 class Preparation:

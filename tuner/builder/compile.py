@@ -36,8 +36,8 @@ from int8tune.rpc.request import Case, Program
 from int8tune.schedules.errors import ConfigError
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.probes import bandwidth_probe, peak_probe, word_probe
-from int8tune.schedules.registry import template_named
 from int8tune.schedules.target import Target
+from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.builder.job import RESULT_FILE, Built, Job, built_to_json
 from int8tune.tuner.verify import write_cases, write_suite
@@ -97,10 +97,10 @@ def _build_probe(job: Job, folder: Path) -> Built:
 
 def _build_candidate(job: Job, candidate: Candidate, folder: Path) -> Built:
     workload = parse_workload(job.workload)
-    template = template_named(candidate.template, candidate.template_version)
-    if rejection := template.rejects(workload, job.target):
+    found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
+    if rejection := found.template.rejects(workload, job.target):
         raise ConfigError(rejection.reason)
-    kernel = template.apply(workload, job.target, candidate.config)
+    kernel = found.template.apply(workload, job.target, found.config)
     library = folder / "kernel.so"
     advice = link(kernel.function, job.target, library)
     cycles = estimate_cycles(library, job.estimate_cpu, limit_s=job.limit_s).cycles if job.estimate_cpu else None

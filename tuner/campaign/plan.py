@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from int8tune.compiler.network import Network
 from int8tune.results.record import Candidate, Config
+from int8tune.schedules.errors import ScheduleError
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import ConfigSpace
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Template
+from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import Workload
 
 
@@ -20,6 +23,7 @@ class Task:
     Attributes:
         index: position in the plan.
         count: how often the network runs the layer.
+        named: by their index in the space, configs that were recorded as something else than a new candidate would be.
     """
 
     index: int
@@ -29,9 +33,14 @@ class Task:
     target: Target
     template: Template
     space: ConfigSpace
+    named: Mapping[int, Candidate] = field(default_factory=dict, compare=False)
 
     def candidate(self, config: Config) -> Candidate:
-        return Candidate(self.workload.key, self.target.name, self.template.name, self.template.version, dict(config))
+        """The candidate of a config: as it was recorded, if it was; else as this version records it."""
+        if self.named and (named := self.named.get(self.space.index(config))):
+            return named
+        written = self.space.written(config)
+        return Candidate(self.workload.key, self.target.name, self.template.name, self.template.version, written)
 
     @property
     def default(self) -> Candidate:
@@ -40,6 +49,33 @@ class Task:
     def trials(self, trials_per_task: int) -> int:
         """Trials of this task: the budget, or the whole space where that is smaller."""
         return min(trials_per_task, self.space.size)
+
+
+def as_recorded(task: Task, recorded: Iterable[Candidate]) -> Task:
+    """The task with the names and the default under which it was begun.
+
+    Candidates may lack a knob that came later, or have an earlier version of the template: a proposal of the same
+    kernel is to be found among them, not to be measured again. What was tried first stays the default, as all that was
+    timed in turn was timed beside it.
+
+    Args:
+        recorded: in the order in which they were.
+    """
+    known = {candidate.id: candidate for candidate in recorded if candidate.template == task.template.name}
+    first = next(iter(known), None)
+    named, default = {}, dict(task.space.default)
+    for candidate in known.values():
+        try:
+            found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
+            index = task.space.index(found.config)
+        except ScheduleError:
+            continue
+        if candidate.id == first:
+            default = task.space.at(index)
+        if task.candidate(found.config).id not in known:
+            named[index] = candidate
+    space = task.space if default == task.space.default else replace(task.space, default=default)
+    return replace(task, named=named, space=space)
 
 
 def make_plan(network: Network, target: Target) -> tuple[Task, ...]:

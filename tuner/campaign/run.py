@@ -163,7 +163,15 @@ def run_on(
         stack.callback(store.close)
         _enter(store, spec, ground.device, target, environment)
         away = ground.transport is None
-        search = make_search(spec, tasks, store, ground.estimated_by, in_rounds=away, no_duels=ground.no_duels)
+        search = make_search(
+            spec,
+            tasks,
+            store,
+            ground.estimated_by,
+            in_rounds=away,
+            no_duels=ground.no_duels,
+            notice=listener.notice,
+        )
         if search.nothing_left():
             journal_path(results, spec.name).unlink(missing_ok=True)
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from int8tune.results.base import Store
-from int8tune.results.record import Duel, Trial
-from int8tune.tuner.campaign.plan import Task
+from int8tune.results.record import Candidate, Duel, Trial
+from int8tune.tuner.campaign.plan import Task, as_recorded
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.task import Slot, TaskRun, task_rng
 from int8tune.tuner.campaign.teaching import Teacher, trials_before
@@ -59,23 +60,28 @@ def make_search(
     *,
     in_rounds: bool = False,
     no_duels: frozenset[tuple[str, str]] = frozenset(),
+    notice: Callable[[str], None] = lambda _: None,
 ) -> Search:
     """The search of a stored campaign, from its beginning: what is recorded is not tried again.
 
     Args:
         in_rounds: the device answers when a whole round was measured.
         no_duels: defaults and contenders that are not to be timed in turn.
+        notice: is told which earlier trials teach nothing any more, once.
     """
     recorded = {trial.candidate.id: trial for trial in store.query(Trial, campaign=spec.name)}
     duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name)) | no_duels
-    teacher = Teacher(lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS)
+    teacher = Teacher(lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS, notice)
+    candidates: dict[str, list[Candidate]] = defaultdict(list)
+    for trial in recorded.values():
+        candidates[trial.candidate.workload].append(trial.candidate)
 
     def start(task: Task) -> TaskRun:
         rng, template = task_rng(spec.seed, task), task.template.name
         strategy = make_strategy(spec.strategy, task.space, rng, lambda: teacher.prior(template, task.target))
         return TaskRun(task, strategy, len(tasks), recorded)
 
-    runs = tuple(map(start, tasks))
+    runs = tuple(start(as_recorded(task, candidates[task.workload.key])) for task in tasks)
     sizes = [task.space.size for task in tasks]
     if spec.strategy in UNGUIDED:
         budget = sum(min(spec.trials_per_task, size) for size in sizes)

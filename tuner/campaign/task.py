@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class TaskRun:
         self._strategy = strategy
         self._stride = stride
         self._recorded = recorded
+        self._present = {candidate.id: task.space.at(index) for index, candidate in task.named.items()}
         self._taken = {trial.sequence for trial in recorded.values()}
         self._known: set[str] = set()
         self._missing: set[str] = set()
@@ -76,11 +77,16 @@ class TaskRun:
 
     def observe(self, trials: Sequence[Trial]) -> None:
         """Show the strategy a batch's trials; what it proposes and forecasts from now on may depend on them."""
-        self._strategy.observe(trials)
+        self._strategy.observe([self._as_present(trial) for trial in trials])
         self._observed += len(trials)
         before, self._best = self._best, _fastest_of([*trials, *([self._best] if self._best else [])])
         self._last_gain = _gain(before, self._best) if before and self._best else 0.0
         self._forecast = self._strategy.forecast() if isinstance(self._strategy, Forecaster) else None
+
+    def _as_present(self, trial: Trial) -> Trial:
+        """The trial with its config in the space's words, where an earlier version recorded it in others."""
+        config = self._present.get(trial.candidate.id)
+        return trial if config is None else replace(trial, candidate=replace(trial.candidate, config=config))
 
     def standing(self) -> Standing:
         """Where the layer stands, by what was observed."""

@@ -21,12 +21,19 @@ class Teacher:
     that it was told, in their order: a campaign that is resumed learns the same again.
     """
 
-    def __init__(self, earlier: Callable[[], Iterable[Trial]] = tuple, enough_news: float = 0.0) -> None:
+    def __init__(
+        self,
+        earlier: Callable[[], Iterable[Trial]] = tuple,
+        enough_news: float = 0.0,
+        notice: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """`earlier` is asked once, by the first who learns.
 
         `enough_news`: a model is learned anew when the trials that it has not seen are more than this share of all.
+        `notice`: is told once of each template how many earlier trials teach nothing, and why.
         """
         self._ask_earlier = earlier
+        self._notice = notice
         self._enough_news = enough_news
         self._told: dict[str, Trial] = {}
         self._lessons: dict[tuple[str, str], _Lesson] = {}
@@ -40,6 +47,7 @@ class Teacher:
         if (template, target.name) not in self._lessons:
             self._lessons[template, target.name] = _Lesson(Experience(template, target))
             self._lessons[template, target.name].experience.add(self._earlier)
+            self._tell_lost(template, self._lessons[template, target.name].experience)
         lesson = self._lessons[template, target.name]
         lesson.experience.add(islice(self._told.values(), lesson.told, None))
         lesson.told = len(self._told)
@@ -47,6 +55,11 @@ class Teacher:
             lesson.prior = learn_prior(lesson.experience.layers())
             lesson.learned = len(lesson.experience)
         return lesson.prior
+
+    def _tell_lost(self, template: str, experience: Experience) -> None:
+        if experience.lost:
+            reasons = "; ".join(sorted(experience.lost))
+            self._notice(f"{experience.lost.total():,} earlier trials of {template} teach nothing any more: {reasons}")
 
     @cached_property
     def _earlier(self) -> tuple[Trial, ...]:

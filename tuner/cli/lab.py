@@ -27,7 +27,7 @@ from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
     from int8tune.tuner.lab.lessons import Classroom
-    from int8tune.tuner.lab.recording import RecordedLayer
+    from int8tune.tuner.lab.recorded_layer import RecordedLayer
 
 MAX_SEEDS, MAX_TRIALS = 1000, 10_000
 # Of `lab`, by parameter: what has no meaning for a race with another tuner, and for one on recorded layers.
@@ -180,6 +180,8 @@ def export(
 
 
 def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:
+    """The layers that are asked for and can be replayed; what can't be is said."""
+    from int8tune.tuner.lab.losses import replayable
     from int8tune.tuner.lab.metaschedule import read_database
     from int8tune.tuner.lab.recording import bundled, read_recording
 
@@ -191,7 +193,10 @@ def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:
     chosen = [layer for layer in layers if wanted.search(layer.name)]
     if not chosen:
         raise typer.BadParameter(f"none of the {len(layers)} layers matches --only {only}")
-    return chosen
+    kept, notices = replayable(chosen)
+    for notice in notices:
+        say(notice)
+    return kept
 
 
 def _strategies(names: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.results.record import Candidate, Trial
-from int8tune.schedules.errors import ScheduleError
+from int8tune.schedules.errors import ConfigError, ScheduleError, UnknownTemplateError
 from int8tune.schedules.registry import template_named
-from int8tune.schedules.space import ConfigSpace
+from int8tune.schedules.space import Config, ConfigSpace
 from int8tune.schedules.target import Target
+from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.cost_model.features import FeatureEncoder
 from int8tune.tuner.cost_model.speeds import speed_of
@@ -37,29 +39,38 @@ class LayerExperience:
 
 
 class Experience:
-    """What trials say of one template on one target; each trial is encoded once, when it is added."""
+    """What trials say of one template on one target; each trial is encoded once, when it is added.
+
+    Attributes:
+        lost: how many trials of the template say nothing of its present kernels, by the reason.
+    """
 
     def __init__(self, template: str, target: Target) -> None:
         self._template = template
         self._target = target
         self._layers: dict[str, _Layer | None] = {}
+        self.lost: Counter[str] = Counter()
 
     def __len__(self) -> int:
         """How many trials can teach something."""
         return sum(len(layer.rows) for layer in self._layers.values() if layer)
 
     def add(self, trials: Iterable[Trial]) -> None:
-        """Take in trials; those of other templates, targets and versions are left out, and so are those known."""
+        """Take in trials; those of other templates, targets and kernels are left out, and so are those known."""
         for trial in trials:
             candidate = trial.candidate
-            if (candidate.template, candidate.target) != (self._template, self._target.name) or not _is_current(
-                candidate
-            ):
+            if (candidate.template, candidate.target) != (self._template, self._target.name):
                 continue
             if candidate.workload not in self._layers:
                 self._layers[candidate.workload] = _layer_of(candidate, self._target)
-            if layer := self._layers[candidate.workload]:
-                layer.add(trial)
+            try:
+                found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
+                if layer := self._layers[candidate.workload]:
+                    layer.add(trial, found.config)
+            except UnknownTemplateError as error:
+                self.lost[str(error)] += 1
+            except ConfigError:
+                self.lost[f"the space of `{candidate.template}` has changed"] += 1
 
     def layers(self) -> list[LayerExperience]:
         """Layer by layer, in the order of their keys."""
@@ -68,21 +79,24 @@ class Experience:
 
 
 class _Layer:
-    """Rows and speeds of one layer, by candidate; of a candidate with several trials the last one counts."""
+    """Rows and speeds of one layer, by index in its space; of a config with several trials the last one counts."""
 
     def __init__(self, space: ConfigSpace) -> None:
         self._space = space
         self._encoder = FeatureEncoder(space)
-        self.rows: dict[str, Rows] = {}
-        self._speeds: dict[str, float] = {}
+        self.rows: dict[int, Rows] = {}
+        self._speeds: dict[int, float] = {}
 
-    def add(self, trial: Trial) -> None:
-        key = trial.candidate.id
-        if key not in self.rows:
-            if self._space.fault(trial.candidate.config):
-                return
-            self.rows[key] = self._encoder.matrix([trial.candidate.config])[0]
-        self._speeds[key] = speed_of(trial)
+    def add(self, trial: Trial, config: Config) -> None:
+        """Take in a trial, and its config as the space has it.
+
+        Raises:
+            ConfigError: it is not in the space.
+        """
+        index = self._space.index(config)
+        if index not in self.rows:
+            self.rows[index] = self._encoder.matrix([config])[0]
+        self._speeds[index] = speed_of(trial)
 
     def experience(self, workload: str) -> LayerExperience:
         rows, speeds = np.array(list(self.rows.values())), np.array(list(self._speeds.values()))
@@ -90,7 +104,7 @@ class _Layer:
 
 
 def experience_of(trials: Iterable[Trial], template: str, target: Target) -> list[LayerExperience]:
-    """What trials say of a template, layer by layer; those of other templates, targets and versions are left out."""
+    """What trials say of a template, layer by layer; those of other templates, targets and kernels are left out."""
     experience = Experience(template, target)
     experience.add(trials)
     return experience.layers()
@@ -102,10 +116,6 @@ def _layer_of(candidate: Candidate, target: Target) -> _Layer | None:
         return _Layer(template_named(candidate.template).space(parse_workload(candidate.workload), target))
     except ScheduleError:
         return None
-
-
-def _is_current(candidate: Candidate) -> bool:
-    return template_named(candidate.template).version == candidate.template_version
 
 
 def aligned(names: Sequence[str], rows: Rows, wanted: Sequence[str]) -> Rows:

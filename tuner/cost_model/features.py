@@ -59,8 +59,9 @@ class FeatureEncoder:
         return scaled
 
     def _row(self, config: Mapping[str, Value]) -> list[float]:
-        row = [value for knob in self._space.knobs for value in _knob_values(knob, config[knob.name])]
-        features = self._space.features(config)
+        whole = self._space.completed(config)
+        row = [value for knob in self._space.knobs for value in _knob_values(knob, whole[knob.name])]
+        features = self._space.features(whole)
         return [*row, *(float(features[name]) for name in self._features)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from int8tune.schedules.target import named_target
 from int8tune.tuner.cost_model.experience import LayerExperience, experience_of
 from int8tune.tuner.cost_model.prior import Prior, learn_prior
-from int8tune.tuner.lab.recording import RecordedLayer, replayed
+from int8tune.tuner.lab.recorded_layer import RecordedLayer, replayed
 
 
 class Classroom:
@@ -19,9 +19,11 @@ class Classroom:
         self._priors: dict[int, Prior | None] = {}
 
     def experience(self, index: int) -> list[LayerExperience]:
-        """What a layer can teach: one value, or none where its template has changed."""
+        """What a layer can teach: one value, or none where it is another tuner's."""
         if index not in self._experience:
             layer = self.layers[index]
+            if layer.parsed() is None:
+                return []
             trials = (replayed(layer, layer.candidate(config), place) for place, config in enumerate(layer.space))
             self._experience[index] = experience_of(trials, layer.template, named_target(layer.target))
         return self._experience[index]
@@ -31,13 +33,16 @@ class Classroom:
         return learn_prior([experience for index in indices for experience in self.experience(index)])
 
     def prior_without(self, index: int) -> Prior | None:
-        """What the layers taught that have the template and target of one of them, that one left out."""
+        """What the layers taught that are like one of them, that one left out."""
         if index not in self._priors:
             self._priors[index] = self.prior_of(at for at in self.alike(index) if self.layers[at] != self.layers[index])
         return self._priors[index]
 
     def alike(self, index: int) -> list[int]:
-        """The layers with the template and target of one of them."""
-        layer = self.layers[index]
-        wanted = layer.template, layer.target
-        return [at for at, other in enumerate(self.layers) if (other.template, other.target) == wanted]
+        """The layers with the target of one of them, and kernels of the same version of a template."""
+        wanted = _kernels(self.layers[index])
+        return [at for at, other in enumerate(self.layers) if _kernels(other) == wanted]
+
+
+def _kernels(layer: RecordedLayer) -> tuple[str, str, int]:
+    return layer.template, layer.target, layer.kernels_version

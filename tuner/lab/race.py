@@ -13,7 +13,7 @@ from int8tune.schedules.target import named_target
 from int8tune.tuner.campaign.task import BATCH
 from int8tune.tuner.campaign.teaching import Teacher
 from int8tune.tuner.lab.lessons import Classroom
-from int8tune.tuner.lab.recording import RecordedLayer, canonical, replayed
+from int8tune.tuner.lab.recorded_layer import RecordedLayer, replayed
 from int8tune.tuner.search.registry import Lessons, make_strategy
 from int8tune.tuner.suggest import best_guess
 
@@ -76,12 +76,12 @@ def zero_trial_share(classroom: Classroom, index: int) -> float | None:
     layer, prior = classroom.layers[index], classroom.prior_without(index)
     if prior is None:
         return None
-    return _share(layer, layer.times_s[canonical(best_guess(layer.space, prior))])
+    return _share(layer, layer.time_s(best_guess(layer.space, prior)))
 
 
 def default_share(layer: RecordedLayer) -> float:
     """The share of the best that the template's default reaches."""
-    return _share(layer, layer.times_s[canonical(layer.space.default)])
+    return _share(layer, layer.time_s(dict(layer.space.default)))
 
 
 def _share(layer: RecordedLayer, time_s: float | None) -> float:
@@ -116,6 +116,6 @@ class _Replay:
         self.trials += results
         for candidate in batch:
             self._seen.add(candidate.id)
-            reached = _share(self.layer, self.layer.times_s[canonical(candidate.config)])
+            reached = _share(self.layer, self.layer.time_s(dict(candidate.config)))
             self.shares.append(max(reached, self.shares[-1] if self.shares else 0.0))
         return bool(batch)

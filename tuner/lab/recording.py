@@ -7,12 +7,9 @@ campaign's duels, in which both candidates were timed at once.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +17,11 @@ import numpy as np
 
 from int8tune.results.bounded_json import parse_json
 from int8tune.results.drift import PROBES
-from int8tune.results.record import Candidate, Config, Duel, Measurement, Outcome, Trial
+from int8tune.results.record import Duel, Trial
 from int8tune.results.stats import median
 from int8tune.results.text import printable
-from int8tune.schedules.errors import ScheduleError
-from int8tune.schedules.registry import template_named
-from int8tune.schedules.space import ConfigSpace, Constraint, Knob
-from int8tune.schedules.target import named_target
-from int8tune.schedules.workload import Workload, parse_workload
 from int8tune.tuner.errors import RecordingError
+from int8tune.tuner.lab.recorded_layer import RecordedLayer, canonical
 
 COLUMNS = ("target", "workload", "template", "version", "config", "outcome", "time_s")
 # Trials before and after one, whose probes say how fast the machine was.
@@ -39,93 +32,6 @@ _ROWS_AT_ONCE = 1000
 _TEXT_COLUMNS = ["target", "workload", "template", "config", "outcome"]
 # Of the description in a file, in bytes and entries.
 _LIMITS = {"thrift_string_size_limit": 16 << 20, "thrift_container_size_limit": 1 << 20}
-# Name of the campaign and device of trials that are replayed.
-CAMPAIGN = "lab"
-
-
-@dataclass(frozen=True)
-class RecordedLayer:
-    """The configs of one layer that were measured.
-
-    Attributes:
-        times_s: seconds of a call by config, as canonical text; None for a config that failed.
-    """
-
-    target: str
-    workload: str
-    template: str
-    version: int
-    times_s: Mapping[str, float | None]
-
-    @property
-    def name(self) -> str:
-        return f"{self.target} {self.workload}"
-
-    @cached_property
-    def best_s(self) -> float:
-        return min(time for time in self.times_s.values() if time is not None)
-
-    @cached_property
-    def space(self) -> ConfigSpace:
-        """The recorded configs: those of the template's space, with its features, or of a grid of all values.
-
-        The default is the template's where it was recorded, else the first config.
-        """
-        own = self._template_space()
-        if own is None:
-            return _grid(self.times_s)
-        recorded = Constraint("it was recorded", lambda config: canonical(config) in self.times_s)
-        return ConfigSpace(own.knobs, own.default, (*own.constraints, recorded), own.features)
-
-    def candidate(self, config: Config) -> Candidate:
-        return Candidate(self.workload, self.target, self.template, self.version, dict(config))
-
-    def parsed(self) -> Workload | None:
-        """The workload, None where it is another tuner's."""
-        try:
-            return parse_workload(self.workload)
-        except ScheduleError:
-            return None
-
-    def _template_space(self) -> ConfigSpace | None:
-        workload = self.parsed()
-        if workload is None:
-            return None
-        try:
-            template, target = template_named(self.template, self.version), named_target(self.target)
-        except ScheduleError:
-            return None
-        if template.rejects(workload, target) is not None:
-            return None
-        space = template.space(workload, target)
-        return space if canonical(space.default) in self.times_s else None
-
-
-def replayed(layer: RecordedLayer, candidate: Candidate, sequence: int) -> Trial:
-    """The trial as it was recorded."""
-    time_s = layer.times_s[canonical(candidate.config)]
-    measurement = Measurement((time_s,), 1) if time_s else None
-    outcome = Outcome.OK if time_s else Outcome.RUN_FAILED
-    return Trial(CAMPAIGN, sequence, candidate, outcome, measurement, CAMPAIGN, {}, "")
-
-
-def canonical(config: Mapping[str, Any]) -> str:
-    """Equal text for equal configs."""
-    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
-
-
-def _grid(configs: Iterable[str]) -> ConfigSpace:
-    """A space of configs that no template is known for."""
-    known = [json.loads(text) for text in configs]
-    names = sorted({name for config in known for name in config})
-    choices = {name: sorted({config[name] for config in known if name in config}, key=_order) for name in names}
-    texts = {canonical(config) for config in known}
-    recorded = Constraint("it was recorded", lambda config: canonical(config) in texts)
-    return ConfigSpace(tuple(Knob(name, tuple(choices[name])) for name in names), known[0], (recorded,))
-
-
-def _order(value: Any) -> tuple[str, Any]:
-    return type(value).__name__, value
 
 
 def record_layers(trials: Iterable[Trial], duels: Iterable[Duel] = ()) -> list[RecordedLayer]:
