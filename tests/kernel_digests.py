@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         new = {name: found for digests in pool.imap_unordered(digests_of, jobs) for name, found in digests.items()}
     if given.file:
         given.file.write_text("".join(f"{found} {name}\n" for name, found in sorted(new.items())))
-    print(f"{len(new)} kernels of {len({(job.template, job.profile) for job in jobs})} templates on profiles")
+    print(f"{len(new)} kernels, {len({(job.template, job.profile) for job in jobs})} pairs of template and profile")
     if old is None:
         return 0
     asked = {name: found for name, found in old.items() if name.startswith(given.template)}
