@@ -84,7 +84,7 @@ def _tool(name: str) -> str | None:
 
 def codes_of(cubin: Path) -> dict[str, Code]:
     """The kernels of a file of machine code, by name."""
-    usage, listing = (_cuobjdump(option, cubin) for option in ("-res-usage", "-sass"))
+    usage, listing = (cuobjdump(option, cubin) for option in ("-res-usage", "-sass"))
     parts = _FUNCTION.split(listing)
     found = {}
     for name, registers, stack, _, local in _USAGE.findall(usage):
@@ -94,7 +94,8 @@ def codes_of(cubin: Path) -> dict[str, Code]:
     return found
 
 
-def _cuobjdump(option: str, cubin: Path) -> str:
+def cuobjdump(option: str, cubin: Path) -> str:
+    """What NVIDIA's tool prints of a file of machine code, such as its listing (`-sass`)."""
     program, other = _tool("cuobjdump"), _tool("nvdisasm")
     assert program is not None
     assert other is not None

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from int8tune.schedules.target import PROFILES, Target
 from int8tune.schedules.template import Template
 from int8tune.schedules.workload import DepthwiseConv2d, Workload, parse_workload
 
-GOLDEN = Path(__file__).parent / "golden"
 few = settings(
     derandomize=True,
     database=None,
@@ -171,14 +169,6 @@ class TestContract:
         # The second one in this process: nothing is left over from the first.
         assert [digest(template), digest(template)] == 2 * [digests_elsewhere[TEMPLATES.index(template)]]
 
-    def test_kernel_is_the_golden_one(self, template: Template, refresh_golden: bool) -> None:
-        path = GOLDEN / f"{template.name}.txt"
-        text = scheduled_text(template)
-        if refresh_golden:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
-        assert text == path.read_text(), "the schedule changed: see the difference, then run with --refresh-golden"
-
     @staticmethod
     def plain(template: Template) -> tuple[Workload, Target]:
         return parse_workload(PLAIN[operators_of(template)[0]]), any_target(profile_of(template))
@@ -204,15 +194,6 @@ def vectorized_text(template: Template, workload: Workload, target: Target) -> s
         compile_function(function, target)
     (text,) = texts
     return text
-
-
-def scheduled_text(template: Template) -> str:
-    """The scheduled TIR of the default config of a small layer, below what it is for."""
-    workload, target = TestContract.plain(template)
-    config = template.space(workload, target).default
-    function = template.apply(workload, target, config).function
-    knobs = ", ".join(f"{name}={value}" for name, value in config.items())
-    return f"# {template.name} version {template.version}, {workload.key}, {knobs}\n{function.script()}\n"
 
 
 def digest(template: Template) -> str:

@@ -88,6 +88,17 @@ def missing() -> str | None:
     return None
 
 
+def version() -> tuple[int, int]:
+    """NVRTC's version, such as 12.9: another one makes other machine code.
+
+    Raises:
+        NoCudaCompilerError: NVRTC is not installed.
+    """
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     """NVRTC, of which there may be several.
