@@ -12,7 +12,7 @@ BIN = $(VENV)/bin
 # marked `alone` follow.
 BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
+.PHONY: help tune bench test test-slow check format api-docs soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-slow                    run the long tests, too (more than an hour)"
 	@echo "make check                        formatting, lint, types and import borders"
 	@echo "make format                       format the code"
+	@echo "make api-docs                     make pages of the Python API, in build/api"
 	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make noise                        what campaigns choose while another process keeps the machine busy"
@@ -54,6 +55,9 @@ check: $(VENV)/installed-dev
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+api-docs: $(VENV)/installed-dev
+	$(BIN)/pdoc --docformat google --output-directory build/api int8tune '!int8tune[.]'
 
 soak: $(VENV)/installed-test
 	$(BIN)/python -m tests.soak --trials 2000

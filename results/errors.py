@@ -10,6 +10,7 @@ ResultsError
 ├── BestLogError         a best log that can't be used; lists every fault in it
 ├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
 ├── ExportError          a report or best log could not be written
+├── ExtensionError       a part of another package that can't be used; names the package
 └── NotOwnFileError      what lies under a name of this program is not its own, such as a link; an `OSError`, too
 """
 
@@ -64,6 +65,10 @@ class RecordError(ResultsError):
 
 class ExportError(ResultsError):
     """A report or best log could not be written."""
+
+
+class ExtensionError(ResultsError):
+    """A part of another package can't be used."""
 
 
 class NotOwnFileError(ResultsError, OSError):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
+from int8tune.results.entry_points import TEMPLATES as GROUP
+from int8tune.results.entry_points import loaded
 from int8tune.schedules.arm.conv import ConvArm
 from int8tune.schedules.arm.depthwise import DepthwiseArm
 from int8tune.schedules.cuda.depthwise import DepthwiseCuda
@@ -37,18 +40,31 @@ TEMPLATES: tuple[Template, ...] = (
 )
 
 
+_NEEDS = ("name", "version", "rejects", "space", "apply")
+
+
+def all_templates() -> tuple[Template, ...]:
+    """The templates of other packages, which are preferred, and then this package's.
+
+    Raises:
+        ExtensionError: another package's can't be used.
+    """
+    others: tuple[Any, ...] = loaded(GROUP, tuple(template.name for template in TEMPLATES), _NEEDS)
+    return (*others, *TEMPLATES)
+
+
 def template_named(name: str, version: int | None = None) -> Template:
     """The template of that name, in that version if one is given.
 
     Raises:
         UnknownTemplateError: there is none.
     """
-    for template in TEMPLATES:
+    for template in all_templates():
         if template.name == name:
             if version not in (None, template.version):
                 raise UnknownTemplateError(f"template `{name}` has version {template.version}, not {version}")
             return template
-    names = [template.name for template in TEMPLATES]
+    names = [template.name for template in all_templates()]
     nearest = difflib.get_close_matches(name[:MAX_SHOWN], names, n=1, cutoff=0.4)
     hint = f", did you mean `{nearest[0]}`?" if nearest else ","
     raise UnknownTemplateError(f"unknown template `{name[:MAX_SHOWN]}`{hint} known: {', '.join(names)}")
@@ -56,7 +72,7 @@ def template_named(name: str, version: int | None = None) -> Template:
 
 def templates_for(workload: Workload, target: Target) -> tuple[Template, ...]:
     """The templates that take the workload on the target, the preferred one first."""
-    return tuple(template for template in TEMPLATES if template.rejects(workload, target) is None)
+    return tuple(template for template in all_templates() if template.rejects(workload, target) is None)
 
 
 def template_for(workload: Workload, target: Target) -> Template:
@@ -67,6 +83,6 @@ def template_for(workload: Workload, target: Target) -> Template:
     """
     templates = templates_for(workload, target)
     if not templates:
-        reasons = "; ".join(f"{t.name}: {r.reason}" for t in TEMPLATES if (r := t.rejects(workload, target)))
+        reasons = "; ".join(f"{t.name}: {r.reason}" for t in all_templates() if (r := t.rejects(workload, target)))
         raise WorkloadError(f"no template takes {workload.key} on {target.name}: {reasons}")
     return templates[0]

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from int8tune.results.atomic import sync_folder
 from int8tune.results.held import hold
+from int8tune.results.stores import STORE_FILE as STORE_FILE
 from int8tune.tuner.errors import NoRoomError, ResultsFolderError
-
-STORE_FILE = "records.db"
 
 
 def make_folder(path: Path) -> Path:

@@ -32,6 +32,13 @@ class TransportKind(StrEnum):
     MCA = "mca"
     GPU = "gpu"
     SIMULATED = "simulated"
+    EXTENSION = "extension"
+    """That of another package, which has a name of its own."""
+
+    @classmethod
+    def own(cls) -> tuple[TransportKind, ...]:
+        """Those of this package, by the names that an inventory has for them."""
+        return tuple(kind for kind in cls if kind is not cls.EXTENSION)
 
 
 class TimingKind(StrEnum):
@@ -78,6 +85,7 @@ class Board:
             empty without one.
         architecture: what the agent is built for; what `uname -m` prints if empty.
         tracker_key: the device key at a tracker.
+        extension: of a transport of another package, its name; `options` is what that is told.
         cores: those that kernels run on; all of them if empty.
         threads: cores that one kernel uses.
         gpu: the number of the GPU that kernels run on, as CUDA counts; None: they run on the CPU.
@@ -112,6 +120,13 @@ class Board:
     canary_every: int = 50
     canary_tolerance: float | None = None
     simulation: Mapping[str, float] = field(default_factory=dict, hash=False)
+    extension: str = ""
+    options: Mapping[str, str | int | float | bool] = field(default_factory=dict, hash=False)
+
+    @property
+    def transport_name(self) -> str:
+        """What the inventory calls the way to it."""
+        return self.extension or self.transport.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.results.atomic import write_atomic
+from int8tune.results.entry_points import TRANSPORTS, parts
 from int8tune.rpc.errors import InventoryError
 from int8tune.rpc.inventory.boards import (
     ARCHITECTURES,
@@ -64,6 +65,7 @@ _REQUIRED: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.MCA: ("target", "cpu", "emulator", "architecture"),
     TransportKind.GPU: (),
     TransportKind.SIMULATED: ("target",),
+    TransportKind.EXTENSION: (),
 }
 _OPTIONAL: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.LOCAL: (),
@@ -72,6 +74,7 @@ _OPTIONAL: Mapping[TransportKind, tuple[str, ...]] = {
     TransportKind.MCA: (),
     TransportKind.GPU: ("gpu",),
     TransportKind.SIMULATED: ("simulation",),
+    TransportKind.EXTENSION: ("address", "port", "user", "key_file", "cpu", "architecture", "options"),
 }
 _LIMITS = ("connect_s", "transfer_s", "run_s", "total_s", "memory", "disk")
 _ANY_FIELD = {*_ANY, *(name for names in (*_REQUIRED.values(), *_OPTIONAL.values()) for name in names)}
@@ -108,9 +111,8 @@ def read_inventory(path: Path, profiles: Sequence[str] = ()) -> Inventory:
 
 
 def _board(table: Table, home: Path, profiles: Sequence[str]) -> Board:
-    kinds = [kind.value for kind in TransportKind]
-    kind = TransportKind(table.one_of("transport", kinds, kinds[0]) if "transport" in table else kinds[0])
-    _check_names(table, kind)
+    kind, extension = _kind(table)
+    _check_names(table, kind, extension)
     emulator = _command(table, "emulator")
     board = Board(
         name=table.matching("name", _NAME, "1 to 64 letters, digits, `.`, `_` and `-`"),
@@ -137,6 +139,8 @@ def _board(table: Table, home: Path, profiles: Sequence[str]) -> Board:
         canary_every=table.integer("canary_every", 1, 1_000_000, 50),
         canary_tolerance=table.number("canary_tolerance", *CANARY_TOLERANCES, 0.0) or None,
         simulation=_simulation(table),
+        extension=extension,
+        options=_options(table),
     )
     if board.cores and len(board.cores) < board.threads:
         table.fault("threads", f"must be at most the {len(board.cores)} of `cores`: {board.threads}")
@@ -145,12 +149,26 @@ def _board(table: Table, home: Path, profiles: Sequence[str]) -> Board:
     return board
 
 
-def _check_names(table: Table, kind: TransportKind) -> None:
-    is_known = table.value("transport") == kind.value
+def _kind(table: Table) -> tuple[TransportKind, str]:
+    """The way to a board; its name, if another package has it.
+
+    Raises:
+        ExtensionError: two packages have a transport of one name.
+    """
+    own = [kind.value for kind in TransportKind.own()]
+    if "transport" not in table or table.value("transport") in own:
+        return TransportKind(table.value("transport") or own[0]), ""
+    others = parts(TRANSPORTS, tuple(own))
+    chosen = table.one_of("transport", [*own, *others], own[0])
+    return (TransportKind.EXTENSION, chosen) if chosen in others else (TransportKind(chosen), "")
+
+
+def _check_names(table: Table, kind: TransportKind, extension: str) -> None:
+    is_known = table.value("transport") == (extension or kind.value)
     known = {*_ANY, *_REQUIRED[kind], *_OPTIONAL[kind]}
     for name in sorted(_ANY_FIELD - known):
         if name in table and is_known:
-            table.fault(name, f"means nothing for transport `{kind.value}`")
+            table.fault(name, f"means nothing for transport `{extension or kind.value}`")
     table.check_names(_ANY_FIELD, ("name", "transport", *_REQUIRED[kind]) if is_known else ("name", "transport"))
 
 
@@ -196,6 +214,15 @@ def _simulation(table: Table) -> Mapping[str, float]:
     if not isinstance(values, dict):
         return {}
     return {name: simulation.number(name, 0, 1e9, 0.0) for name in values}
+
+
+def _options(table: Table) -> Mapping[str, str | int | float | bool]:
+    """What a transport of another package is told."""
+    values = table.value("options") if "options" in table else {}
+    if not isinstance(values, dict) or not all(isinstance(value, str | int | float) for value in values.values()):
+        table.fault("options", "must be a table of texts, numbers and booleans")
+        return {}
+    return values
 
 
 def _size(value: Any) -> int | None:

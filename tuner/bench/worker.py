@@ -26,7 +26,7 @@ from int8tune.rpc.wire import framing
 from int8tune.rpc.wire.fields import Fields, text
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.peers.base import Array, LoadedLayer, Peer
-from int8tune.tuner.bench.peers.registry import PEERS
+from int8tune.tuner.bench.peers.registry import all_peers
 from int8tune.tuner.verify import read_case
 
 IDLE_CHECK_S = 60.0
@@ -141,8 +141,9 @@ class Options:
     gpu: int | None
 
 
-def main(peers: Sequence[Peer] = PEERS) -> None:
-    run_contestant(lambda options: _runner(options, peers))
+def main(peers: Sequence[Peer] | None = None) -> None:
+    """Be the process of a layer's contestant; `peers`: those that there are, in place of the registry's."""
+    run_contestant(lambda options: _runner(options, all_peers() if peers is None else peers))
 
 
 def run_contestant(make_runner: Callable[[Options], Runner]) -> None:

@@ -45,7 +45,6 @@ SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_num
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare every layer's output with this library's own reference.")
 ]
-MOST_SAMPLES = 10_000
 
 
 def accuracy(
@@ -72,25 +71,34 @@ def accuracy(
 
     Example: int8tune accuracy mobilenet_v2.tflite --count 100
     """
-    from int8tune.tuner.models.checks import Check, compare_layers, compare_outputs
-    from int8tune.tuner.models.drawn_samples import statistics_of
+    from int8tune.tuner.api.accuracy import MOST_SAMPLES
+    from int8tune.tuner.api.accuracy import accuracy as compared
 
     if count is not None and not 1 <= count <= MOST_SAMPLES:
         raise typer.BadParameter(f"--count must be 1 to {MOST_SAMPLES}: {count}")
-    check = Check(model, results, log, target, threads, samples, count, seed)
-    against, found = compare_layers(check) if layers else compare_outputs(check)
-    statistics = {} if samples else statistics_of(found[0].samples)
+    found = compared(
+        model,
+        samples=samples,
+        count=count,
+        seed=seed,
+        layers=layers,
+        results=results,
+        log=log,
+        target=target,
+        threads=threads,
+    )
     if form is Format.JSON:
-        drawn = {"seed": seed, "samples": statistics} if statistics else None
-        outputs = [asdict(each) for each in found]
-        emit_json({"model": str(model), "against": against, "drawn": drawn, "outputs": outputs})
+        drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None
+        outputs = [asdict(each) for each in found.outputs]
+        emit_json({"model": str(model), "against": found.against, "drawn": drawn, "outputs": outputs})
         return
-    emit(aligned([("differ", "of", "largest", "mean", "same first", "output"), *map(_cells, found)], numbers=range(5)))
-    differing = sum(each.differing > 0 for each in found)
-    if statistics:
-        kinds = ", ".join(f"{number:,} {name}" for name, number in statistics.items())
-        say(f"{found[0].samples:,} samples drawn with seed {seed}: {kinds}")
-    say(f"{differing} of {len(found)} outputs differ from {against}" if differing else f"all equal to {against}")
+    rows = [("differ", "of", "largest", "mean", "same first", "output"), *map(_cells, found.outputs)]
+    emit(aligned(rows, numbers=range(5)))
+    if found.drawn:
+        kinds = ", ".join(f"{number:,} {name}" for name, number in found.drawn.items())
+        say(f"{found.outputs[0].samples:,} samples drawn with seed {seed}: {kinds}")
+    differ = f"{found.differing} of {len(found.outputs)} outputs differ from {found.against}"
+    say(differ if found.differing else f"all equal to {found.against}")
 
 
 def _cells(each: Difference) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
@@ -23,29 +24,30 @@ from int8tune.tuner.cli.output import emit, emit_json, say
 from int8tune.tuner.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from int8tune.results.bench import LayerFacts
     from int8tune.results.record import BenchResult
-    from int8tune.rpc.inventory.boards import Board
-    from int8tune.rpc.request import Timing
-    from int8tune.schedules.workload import Workload
-    from int8tune.tuner.bench.gpu.peers.base import GpuPeer
-    from int8tune.tuner.bench.peers.base import Peer
     from int8tune.tuner.bench.run import BenchSpec
 
-INSTALL = "pip install 'int8tune[peers]'"
-INSTALL_FOR_GPU = "pip install 'int8tune[gpu-peers]'"
 EXAMPLE_CLASS = "depthwise"
 
 NamesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NETWORK|KEY]...", help="Networks, models, layer tables, workload keys; six networks if left out."
+        metavar="[NETWORK|KEY]...",
+        autocompletion=completing.networks,
+        help="Networks, models, layer tables, workload keys; six networks if left out.",
     ),
 ]
 AgainstOption = Annotated[
-    str | None, typer.Option("--against", metavar="NAMES", help="Libraries, separated by commas; all if left out.")
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="NAMES",
+        autocompletion=completing.peers,
+        help="Libraries, separated by commas; all if left out.",
+    ),
 ]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", metavar="N", parser=whole_number, help="Threads of each library, on as many cores.")
@@ -70,11 +72,21 @@ OnlyOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", metavar="BOARD", help="A GPU of this machine, by its name in the inventory."),
+    typer.Option(
+        "--device",
+        metavar="BOARD",
+        autocompletion=completing.boards,
+        help="A GPU of this machine, by its name in the inventory.",
+    ),
 ]
 TemplateOption = Annotated[
     str | None,
-    typer.Option("--template", metavar="NAME", help="Run this template's fastest trial or default, not the best one."),
+    typer.Option(
+        "--template",
+        metavar="NAME",
+        autocompletion=completing.templates,
+        help="Run this template's fastest trial or default, not the best one.",
+    ),
 ]
 
 
@@ -107,153 +119,47 @@ def bench(
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
-    from int8tune.compiler.network_file import is_model
-    from int8tune.rpc.local.tile_registers import deny_tile_registers
     from int8tune.rpc.request import Timing
-    from int8tune.tuner.bench.layers import choose_layers, class_named
-    from int8tune.tuner.bench.run import BenchSpec
-    from int8tune.tuner.cli.bench_model import bench_models
-    from int8tune.tuner.errors import BenchSpecError
+    from int8tune.tuner.api.bench import cpu_spec, gpu_of, gpu_spec, is_of_models, require_no_amx
+    from int8tune.tuner.cli.bench_model import show_models
 
+    timing, libraries = Timing(runs, run_ms / 1e3), None if against is None else against.split(",")
     if device is not None:
         if threads != 1 or without_amx or unquantized:
             raise typer.BadParameter("--threads, --without-amx and --float are for CPUs, --device for a GPU")
         board = gpu_of(inventory, device)
-        spec = _spec_on_gpu(names or [], only, batch, against, Timing(runs, run_ms / 1e3), target, board, template)
+        spec = gpu_spec(names or [], only, batch, libraries, timing, target, board, template, _note)
         return _bench(spec, results, form)
-    if without_amx and not deny_tile_registers():
-        raise BenchSpecError("--without-amx needs Linux on x86-64, and leave to filter system calls (seccomp)")
-    timing = Timing(runs, run_ms / 1e3)
-    if names and not layers_only and only is None and all(map(is_model, names)):
-        bench_models([Path(name) for name in names], unquantized, results, target, threads, against, timing, form)
+    if without_amx:
+        require_no_amx()
+    if is_of_models(names or [], only=only, layers=layers_only):
+        models = [Path(name) for name in names or []]
+        show_models(models, unquantized, results, target, threads, libraries, timing, form)
         return 0
-    layers = choose_layers(names or [], None if only is None else class_named(only), batch)
-    spec = BenchSpec(layers, _peers(against), threads, timing, target, template=_known(template))
+    spec = cpu_spec(names or [], only, batch, libraries, threads, timing, target, template, _note)
     return _bench(spec, results, form)
 
 
-def gpu_of(inventory: Path, name: str) -> Board:
-    """The board of the inventory.
-
-    Raises:
-        BenchSpecError: it is no GPU of this machine.
-        InventoryError: the inventory can't be read.
-        UnknownBoardError: it has no such board.
-    """
-    from int8tune.rpc.inventory.file import read_inventory
-    from int8tune.tuner.bench.gpu.site import require_gpu
-
-    board = read_inventory(inventory).board(name)
-    require_gpu(board)
-    return board
-
-
-def _spec_on_gpu(
-    names: list[str],
-    only: str | None,
-    batch: int,
-    against: str | None,
-    timing: Timing,
-    profile: str | None,
-    board: Board,
-    template: str | None,
-) -> BenchSpec:
-    from int8tune.tuner.bench.gpu.layers import GpuLayerClass, gpu_class_of
-    from int8tune.tuner.bench.layers import choose_layers, class_named
-    from int8tune.tuner.bench.run import BenchSpec
-
-    chosen = None if only is None else class_named(only, GpuLayerClass)
-    layers = choose_layers(names, chosen, batch, gpu_class_of)
-    own, worker = _known(template), "int8tune.tuner.bench.gpu.worker"
-    return BenchSpec(layers, _gpu_peers(against), 1, timing, profile, worker, board, own)
-
-
-def _known(template: str | None) -> str | None:
-    """Raises: UnknownTemplateError: there is no such template."""
-    from int8tune.schedules.registry import template_named
-
-    return template_named(template).name if template else None
+def _note(text: str) -> None:
+    say(f"note: {text}")
 
 
 def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
-    from int8tune.results.bench import bench_results, summarize_bench
-    from int8tune.results.report.bench import bench_as_dict, render_bench
-    from int8tune.tuner.bench.run import run_bench
+    from int8tune.results.report.bench import bench_as_dict
+    from int8tune.tuner.api.bench import bench_layers, facts_of
     from int8tune.tuner.cli.stopping import StopRequest
-    from int8tune.tuner.publish import open_records
 
-    facts = _facts(spec)
     with StopRequest() as stop:
-        left_out: list[Workload] = []
-        leave_out = left_out.append if spec.board or spec.template else None
-        name = run_bench(spec, results, _Progress(facts), stop, leave_out)
-        with open_records(results) as store:
-            summary = summarize_bench(bench_results(store, name), facts, _classes(spec))
-        if left_out:
-            layers = "layer is" if len(left_out) == 1 else "layers are"
+        found = bench_layers(spec, results, _Progress(facts_of(spec)), stop)
+        if found.left_out:
+            layers = "layer is" if len(found.left_out) == 1 else "layers are"
             which = f"{spec.template} does not take" if spec.template else "no template takes"
-            say(f"note: {len(left_out)} {layers} left out, {which} such: {left_out[0].key}")
+            _note(f"{len(found.left_out)} {layers} left out, {which} such: {found.left_out[0].key}")
         if form is Format.JSON:
-            emit_json({"bench": name} | bench_as_dict(summary))
-        elif summary.rows:
-            emit(render_bench(summary))
+            emit_json({"bench": found.name} | bench_as_dict(found.summary))
+        elif found.summary.rows:
+            emit(str(found))
     return INTERRUPTED if stop.requested else 0
-
-
-def _peers(against: str | None) -> tuple[Peer, ...]:
-    """The libraries to compare with that are installed.
-
-    Raises:
-        BenchSpecError: nobody knows one of the names.
-        NoPeersError: none is installed.
-    """
-    from int8tune.tuner.bench.peers.registry import PEERS, missing_distributions, peers_named
-    from int8tune.tuner.errors import NoPeersError
-
-    wanted = PEERS if against is None else peers_named(against.split(","))
-    missing = {peer.name: missing_distributions(peer.requires) for peer in wanted}
-    found = tuple(peer for peer in wanted if not missing[peer.name])
-    if not found:
-        raise NoPeersError(f"none of the libraries to compare with is installed: {', '.join(missing)}")
-    _say_missing(missing, INSTALL)
-    return found
-
-
-def _gpu_peers(against: str | None) -> tuple[GpuPeer, ...]:
-    """The libraries to compare with on a GPU that are installed; without one, this library is timed beside the peak.
-
-    Raises:
-        BenchSpecError: nobody knows one of the names.
-    """
-    from int8tune.tuner.bench.gpu.peers.registry import GPU_PEERS
-    from int8tune.tuner.bench.peers.registry import peers_named
-
-    wanted = GPU_PEERS if against is None else peers_named(against.split(","), GPU_PEERS)
-    missing = {peer.name: () if peer.is_installed() else peer.requires for peer in wanted}
-    _say_missing(missing, INSTALL_FOR_GPU)
-    return tuple(peer for peer in wanted if not missing[peer.name])
-
-
-def _say_missing(missing: Mapping[str, Sequence[str]], install: str) -> None:
-    for name, distributions in missing.items():
-        if distributions:
-            say(f"note: {name} is left out, not installed: {', '.join(distributions)}; {install}")
-
-
-def _classes(spec: BenchSpec) -> tuple[str, ...]:
-    from int8tune.tuner.bench.gpu.layers import GpuLayerClass
-    from int8tune.tuner.bench.layers import LayerClass
-
-    return tuple(LayerClass) if spec.board is None else tuple(GpuLayerClass)
-
-
-def _facts(spec: BenchSpec) -> Mapping[str, LayerFacts]:
-    from int8tune.results.bench import LayerFacts
-    from int8tune.tuner.bench.gpu.layers import gpu_class_of
-    from int8tune.tuner.bench.layers import class_of
-
-    named: Callable[[Workload], str] = class_of if spec.board is None else gpu_class_of
-    return {workload.key: LayerFacts(workload.macs, named(workload)) for workload in spec.layers}
 
 
 class _Progress:

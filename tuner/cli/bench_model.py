@@ -14,28 +14,22 @@ if TYPE_CHECKING:
     from int8tune.tuner.models.bench import ModelBench
     from int8tune.tuner.models.race import Result
 
-SAMPLES = 4
 
-
-def bench_models(
+def show_models(
     models: list[Path],
     unquantized: Path | None,
     results: Path,
     target: str | None,
     threads: int,
-    against: str | None,
+    against: list[str] | None,
     timing: Timing,
     form: Format,
 ) -> None:
     """Compare whole models with other runtimes, one model after the other."""
-    from int8tune.tuner.models.bench import bench_model, runtimes_named
-    from int8tune.tuner.models.checks import Check
+    from int8tune.tuner.api.bench import bench_models
 
-    peers = runtimes_named(None if against is None else against.split(","))
     found = []
-    for model in models:
-        check = Check(model, results, None, target, threads, None, SAMPLES, 0)
-        bench = bench_model(check, peers, unquantized, timing)
+    for bench in bench_models(models, unquantized, results, target, threads, against, timing):
         found.append(_as_dict(bench))
         if form is Format.TABLE:
             _show(bench)

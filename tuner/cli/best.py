@@ -52,10 +52,12 @@ def best(
 
     Example: int8tune results best --log int8tune-results/resnet50.best.jsonl
     """
+    from int8tune.tuner.api.schedules import best as best_of
+
     if log is not None and (campaign, cache) != (None, None):
         other = "--cache" if campaign is None else "--campaign"
         raise typer.BadParameter(f"--log reads a file, {other} is about the records: give one of them")
-    schedules = _recorded(results, campaign, cache) if log is None else _logged(log)
+    schedules = best_of(results, campaign=campaign, log=log, cache=cache)
     if form is Format.JSON:
         emit_json([_as_dict(schedule) for schedule in schedules])
         return
@@ -63,22 +65,6 @@ def best(
         say("no schedule was verified yet")
         return
     emit("\n".join(_lines(schedule) for schedule in schedules))
-
-
-def _recorded(results: Path, campaign: str | None, cache: CacheMode | None) -> list[BestSchedule]:
-    from int8tune.results.best import best_schedules
-    from int8tune.tuner.publish import choose_campaign, open_records
-
-    with open_records(results) as store:
-        chosen = None if campaign is None else choose_campaign(store, campaign)
-        return best_schedules(store, campaign=chosen, cache=cache)
-
-
-def _logged(log: Path) -> list[BestSchedule]:
-    from int8tune.compiler.best_log import schedule_faults
-    from int8tune.results.best import read_best_log
-
-    return read_best_log(log, schedule_faults)
 
 
 def _lines(best: BestSchedule) -> str:

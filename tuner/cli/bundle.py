@@ -156,7 +156,9 @@ def merge(
 
     Example: int8tune bundle merge mobilenet_v2.bundle-1.results
     """
+    from int8tune.tuner.api.tune import campaign_result
     from int8tune.tuner.bundles.merge import merge as merge_file
+    from int8tune.tuner.campaign.loop import Ending
 
     commands: dict[str, str] = {}
     for file in files:
@@ -164,8 +166,9 @@ def merge(
         _say_merged(file, merged)
         commands[merged.campaign] = merged.command
     for campaign, command in commands.items():
-        published = show_found(results, campaign, form, "merged")
-        say(f"report    {published.page}")
+        published = campaign_result(results, campaign, Ending.PACKED, nothing_left=False)
+        show_found(published, form, "merged")
+        say(f"report    {published.report}")
         say(f"best log  {published.best_log}")
         say(f"next      {command}")
 
@@ -209,9 +212,12 @@ def _say_made(made: Made, results: Path) -> None:
 
 
 def _say_finished(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format) -> None:
-    published = show_found(results, spec.name, form, outlet.ending.value)
+    from int8tune.tuner.api.tune import campaign_result
+
+    published = campaign_result(results, spec.name, outlet.ending, outlet.nothing_left)
+    show_found(published, form)
     say(f"nothing is left to do, {published.summary.totals.trials:,} trials are recorded")
-    say(f"report    {published.page}")
+    say(f"report    {published.report}")
     say(f"best log  {published.best_log}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,10 +20,10 @@ from int8tune.tuner.cli.options import (
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say, size
 
 if TYPE_CHECKING:
-    from int8tune.compiler.about import About
     from int8tune.compiler.graph import Graph
     from int8tune.compiler.schedule_choice import Chooser
     from int8tune.schedules.target import Target
+    from int8tune.tuner.api.compiling import CompiledFile
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantized model (.tflite, .onnx).")]
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The shared library to write.")]
@@ -60,8 +59,8 @@ def compile_(
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
     from int8tune.compiler.model import read_model
+    from int8tune.tuner.api.compiling import compile_graph
     from int8tune.tuner.cli.waiting import waiting
-    from int8tune.tuner.models.compiling import compile_apart
     from int8tune.tuner.models.schedules import device_target, schedules_for
 
     if ranked and log is not None:
@@ -70,14 +69,15 @@ def compile_(
     chosen = device_target(target, threads)
     schedules = _ranked(graph, chosen, results) if ranked else schedules_for(chosen, results, log)
     with waiting("starting") as report:
-        about = compile_apart(graph, chosen, schedules, output, report=report)
+        made = compile_graph(graph, chosen, schedules, output, report)
+    about = made.about
     if form is Format.JSON:
         calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
         emit_json({"model": about.model, "target": about.target, "library": str(output), "calls": calls})
         return
     if verbose:
         emit(aligned([("computes", "schedule", "layers"), *map(_cells, about.calls)], numbers=()))
-    _say_summary(about, output)
+    _say_summary(made)
 
 
 def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
@@ -93,13 +93,12 @@ def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
     return ranking.best.chosen
 
 
-def _say_summary(about: About, output: Path) -> None:
-    counts = Counter(call["schedule"].get("source", "") for call in about.calls if call["kernel"])
-    others = counts.pop("", 0)
-    sources = ", ".join(f"{count} by {source}" for source, count in sorted(counts.items()))
-    layers = f"{sum(counts.values())} layers ({sources})" if sources else "no layers"
-    say(f"{about.model}: {layers}, {others} other operators, for {about.target}")
-    say(f"written  {output} ({size(output.stat().st_size)})")
+def _say_summary(made: CompiledFile) -> None:
+    about = made.about
+    sources = ", ".join(f"{count} by {source}" for source, count in made.sources.items())
+    layers = f"{sum(made.sources.values())} layers ({sources})" if sources else "no layers"
+    say(f"{about.model}: {layers}, {made.others} other operators, for {about.target}")
+    say(f"written  {made.library} ({size(made.library.stat().st_size)})")
 
 
 def _cells(call: Mapping[str, Any]) -> tuple[str, str, str]:

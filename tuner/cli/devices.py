@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DebugOption,
@@ -41,7 +42,9 @@ INT8_FEATURES = (
 )
 
 
-BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="A board's name in the inventory.")]
+BoardArgument = Annotated[
+    str, typer.Argument(metavar="BOARD", autocompletion=completing.boards, help="A board's name in the inventory.")
+]
 
 
 def list_(
@@ -124,7 +127,12 @@ def trust(
 
 def check(
     board: Annotated[
-        str | None, typer.Argument(metavar="[BOARD]", help="A board of the inventory; this machine if left out.")
+        str | None,
+        typer.Argument(
+            metavar="[BOARD]",
+            autocompletion=completing.boards,
+            help="A board of the inventory; this machine if left out.",
+        ),
     ] = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
     target: TargetOption = None,
@@ -214,7 +222,7 @@ def _board(inventory: Path, name: str, *kinds: TransportKind) -> Board:
     board = _read(inventory).board(name)
     if board.transport not in kinds:
         allowed = " or ".join(f"`{kind.value}`" for kind in kinds)
-        raise ProvisionError(f"`{name}` must be a board with transport {allowed}: {board.transport.value}")
+        raise ProvisionError(f"`{name}` must be a board with transport {allowed}: {board.transport_name}")
     return board
 
 
@@ -223,7 +231,7 @@ def _board_fields(board: Board) -> dict[str, Any]:
     address = f"{before}{board.address}:{board.port}" if before != "@" else board.address or "-"
     return {
         "board": board.name,
-        "transport": board.transport.value,
+        "transport": board.transport_name,
         "address": address,
         "target": board.target or "best",
         "cores": ",".join(map(str, board.cores)) or "all",

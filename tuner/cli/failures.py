@@ -22,6 +22,7 @@ from int8tune.compiler.errors import (
 from int8tune.results.errors import (
     BestLogError,
     ExportError,
+    ExtensionError,
     ForeignStoreError,
     NewerSchemaError,
     NotOwnFileError,
@@ -151,6 +152,7 @@ FAILURES: dict[type[BaseException], Failure] = {
         FAILED, "see what it is: ls -l PATH; move it away, or use another folder: add --results DIR"
     ),
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
+    ExtensionError: Failure(FAILED, "mend that package, or remove it: pip uninstall PACKAGE"),
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),
     EstimateError: Failure(FAILED, "install LLVM's tools (Debian: apt install llvm), then run the same command again"),
     DeviceStartError: Failure(NO_DEVICE, "see whether TVM loads: python -c 'import tvm'"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from int8tune.tuner.cli.bench import DeviceOption, gpu_of
+from int8tune.tuner.cli.bench import DeviceOption
 from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
@@ -74,7 +74,7 @@ AgainstOption = Annotated[
     str | None,
     typer.Option("--against", metavar="TUNER", help="Race with another tuner on this machine: metaschedule."),
 ]
-OutArgument = Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write.")]
+OutArgument = Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write, .parquet or .csv.")]
 
 
 def lab(
@@ -109,6 +109,7 @@ def lab(
     """
     _refuse_other_options(context, _OF_RECORDINGS if against else _OF_RACES)
     if against:
+        from int8tune.tuner.api.bench import gpu_of
         from int8tune.tuner.cli.against import make_race, race
 
         board = None if device is None else gpu_of(inventory, device)
@@ -162,21 +163,17 @@ def export(
     campaign: CampaignOption = None,
     _debug: DebugOption = False,
 ) -> None:
-    """Write what a campaign measured as one table in Parquet, for `int8tune lab` and for others.
+    """Write all that is known of a campaign's trials as one table, for `int8tune lab` (Parquet) and for others.
 
     Whole spaces come from: int8tune tune LAYERS.json --strategy grid --trials 10000
 
     Example: int8tune results export lab.parquet --campaign lab
     """
-    from int8tune.results.record import Duel, Trial
-    from int8tune.tuner.lab.recording import record_layers, write_recording
-    from int8tune.tuner.publish import choose_campaign, open_records
+    from int8tune.tuner.api.records import Records
 
-    with open_records(results) as store:
-        chosen = choose_campaign(store, campaign)
-        layers = record_layers(store.query(Trial, campaign=chosen), store.query(Duel, campaign=chosen))
-    rows = write_recording(layers, out)
-    emit(f"{rows:,} configs of {len(layers)} layers")
+    with Records(results) as records:
+        written = records.export(out, campaign=campaign)
+    emit(f"{written.configs:,} configs of {written.layers} layers")
 
 
 def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,10 +11,7 @@ from int8tune.tuner.cli.options import DebugOption, Format, FormatOption, Networ
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
-    from int8tune.compiler.graph import Graph
-    from int8tune.compiler.network import Network
-    from int8tune.schedules.target import Target
-    from int8tune.schedules.workload import Workload
+    from int8tune.tuner.api.layers import LayerInfo, Layers
 
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show names, and why other templates take no layer.")]
 NOT_TAKEN = "none"
@@ -34,53 +30,38 @@ def layers(
 
     Example: int8tune layers mobilenet_v2.tflite --target generic
     """
-    from int8tune.compiler.obstacles import obstacle_lines
-    from int8tune.tuner.local_target import target_to_look_at
+    from int8tune.tuner.api.layers import layers as layers_of
 
-    found, graph = _loaded(network)
-    chosen = target_to_look_at(target)
+    found = layers_of(network, target=target)
+    if form is Format.JSON:
+        emit_json(_as_json(found))
+        return
+    emit(aligned([("runs", "MACs", "template", "workload"), *map(_cells, found.layers)], numbers=(0, 1)))
+    if verbose:
+        emit("\n" + "\n".join(line for layer in found.layers for line in _reasons(layer)))
+    distinct = f"{found.runs:,} layers, {len(found.layers)} distinct"
+    say(f"{found.network} on {found.target}: {distinct}, {short(found.macs)} multiply-adds")
+    for line in found.model.lines if found.model else ():
+        say(line)
+
+
+def _as_json(found: Layers) -> dict[str, Any]:
+    about = {"network": found.network, "target": found.target, "macs": found.macs}
     rows = [
         {
             "names": layer.names,
             "count": layer.count,
-            "macs": layer.workload.macs,
-            "workload": layer.workload.key,
-            **_templates(layer.workload, chosen),
+            "macs": layer.macs,
+            "workload": layer.workload,
+            "templates": layer.templates,
+            "rejections": layer.rejections,
         }
         for layer in found.layers
     ]
-    if form is Format.JSON:
-        obstacles = {} if graph is None else _obstacles(graph)
-        emit_json({"network": found.name, "target": chosen.profile, "macs": found.macs, "layers": rows, **obstacles})
-        return
-    emit(aligned([("runs", "MACs", "template", "workload"), *map(_cells, rows)], numbers=(0, 1)))
-    if verbose:
-        emit("\n" + "\n".join(line for row in rows for line in _reasons(row)))
-    runs = sum(layer.count for layer in found.layers)
-    say(f"{found.name} on {chosen.profile}: {runs:,} layers, {len(rows)} distinct, {short(found.macs)} multiply-adds")
-    if graph is not None:
-        for line in obstacle_lines(graph):
-            say(line)
-
-
-def _loaded(network: str) -> tuple[Network, Graph | None]:
-    """A network; with the graph that it was read from, if it is a model."""
-    from int8tune.compiler.network_file import is_model, load_network
-
-    if not is_model(network):
-        return load_network(network), None
-    from int8tune.compiler.model import read_model
-    from int8tune.compiler.obstacles import obstructed_network_of
-
-    graph = read_model(Path(network))
-    return obstructed_network_of(graph), graph
-
-
-def _obstacles(graph: Graph) -> dict[str, Any]:
-    """What keeps a model from being compiled, as `--format json` has it."""
-    from int8tune.compiler.obstacles import int8_share, obstacles
-
-    return {"int8_share": int8_share(graph), "obstacles": [asdict(each) for each in obstacles(graph)]}
+    if found.model is None:
+        return about | {"layers": rows}
+    obstacles = [asdict(each) for each in found.model.obstacles]
+    return about | {"layers": rows, "int8_share": found.model.int8_share, "obstacles": obstacles}
 
 
 def short(count: int) -> str:
@@ -91,21 +72,12 @@ def short(count: int) -> str:
     return str(count)
 
 
-def _templates(workload: Workload, target: Target) -> dict[str, Any]:
-    """The templates that take a workload, the preferred one first, and why the others do not."""
-    from int8tune.schedules.registry import TEMPLATES, templates_for
-
-    taking = [template.name for template in templates_for(workload, target)]
-    rejections = {t.name: reason.reason for t in TEMPLATES if (reason := t.rejects(workload, target))}
-    return {"templates": taking, "rejections": rejections}
+def _cells(layer: LayerInfo) -> tuple[str, str, str, str]:
+    return str(layer.count), short(layer.macs), next(iter(layer.templates), NOT_TAKEN), layer.workload
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    return str(row["count"]), short(row["macs"]), next(iter(row["templates"]), NOT_TAKEN), row["workload"]
-
-
-def _reasons(row: dict[str, Any]) -> list[str]:
-    others = [f"    {name}: takes it, too" for name in row["templates"][1:]]
-    unnamed = row["count"] - len(row["names"])
-    names = [f"    {name}" for name in row["names"]] + ([f"    and {unnamed} more of it"] if unnamed else [])
-    return [row["workload"], *names, *others, *(f"    {name}: {reason}" for name, reason in row["rejections"].items())]
+def _reasons(layer: LayerInfo) -> list[str]:
+    others = [f"    {name}: takes it, too" for name in layer.templates[1:]]
+    unnamed = layer.count - len(layer.names)
+    names = [f"    {name}" for name in layer.names] + ([f"    and {unnamed} more of it"] if unnamed else [])
+    return [layer.workload, *names, *others, *(f"    {name}: {why}" for name, why in layer.rejections.items())]

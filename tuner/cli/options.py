@@ -12,9 +12,11 @@ import typer
 
 from int8tune.results.record import CacheMode
 from int8tune.schedules.target import PROFILES
+from int8tune.tuner.api.defaults import DEFAULT_INVENTORY as DEFAULT_INVENTORY
+from int8tune.tuner.api.defaults import DEFAULT_RESULTS as DEFAULT_RESULTS
+from int8tune.tuner.cli import completing
 from int8tune.tuner.errors import BuildClusterError
 
-DEFAULT_RESULTS = Path("int8tune-results")
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])")
@@ -97,7 +99,12 @@ def _remember_debug(context: typer.Context, debug: bool) -> None:
 
 
 NetworkArgument = Annotated[
-    str, typer.Argument(metavar="NETWORK", help="A network's name, a model (.tflite, .onnx), or a layer table (.json).")
+    str,
+    typer.Argument(
+        metavar="NETWORK",
+        help="A network's name, a model (.tflite, .onnx), or a layer table (.json).",
+        autocompletion=completing.networks,
+    ),
 ]
 BatchOption = Annotated[
     int,
@@ -112,13 +119,13 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="PROFILE",
+        autocompletion=completing.targets,
         help=f"Target profile: {', '.join(profile.name for profile in PROFILES)}; the best of this CPU if left out.",
     ),
 ]
 InventoryOption = Annotated[
     Path, typer.Option("--inventory", metavar="FILE", help="The boards: see docs/farm.md.", show_default=True)
 ]
-DEFAULT_INVENTORY = Path("farm.toml")
 ThreadsOption = Annotated[
     int, typer.Option("--threads", metavar="N", parser=whole_number, help="Cores that a kernel uses.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from int8tune.tuner.cli.options import (
@@ -19,11 +20,7 @@ from int8tune.tuner.cli.tune import TrialsOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from int8tune.rpc.request import Capabilities
-    from int8tune.tuner.campaign.plan import Task
-
-# Of MobileNet V2's and ResNet-18's layers on two cores of a server.
-TYPICAL_TRIAL_S = 0.2
+    from int8tune.tuner.api.plan import Plan, PlannedLayer
 
 
 def plan(
@@ -41,30 +38,17 @@ def plan(
 
     Example: int8tune plan resnet50 --trials 64
     """
-    from int8tune.compiler.batches import network_with_batch
-    from int8tune.compiler.network_file import load_network
-    from int8tune.rpc.transports.local import LocalTransport
-    from int8tune.schedules.target import target_for
-    from int8tune.tuner.campaign.plan import make_plan
-    from int8tune.tuner.campaign.spec import CampaignSpec
-    from int8tune.tuner.cores import measuring_and_build_cores
+    from int8tune.tuner.api.plan import plan as planned
 
-    spec = CampaignSpec("plan", network_with_batch(load_network(network), batch), trials_per_task=trials)
-    measuring, building = measuring_and_build_cores(threads)
-    with LocalTransport(measuring) as transport:
-        device = transport.start()
-    chosen = target_for(device.features, device.llvm_cpu, device.llvm_triple, target, threads)
-    tasks = make_plan(spec.network, chosen)
-    rows = [_row(task, trials) for task in tasks]
-    total = sum(row["trials"] for row in rows)
+    found = planned(network, batch=batch, target=target, trials=trials, threads=threads)
     if form is Format.JSON:
-        about = {"network": spec.network.name, "target": chosen.name, "device": _device(device, measuring, building)}
-        emit_json(about | {"tasks": rows, "trials": total, "predicted_s": total * TYPICAL_TRIAL_S})
+        emit_json(_as_json(found))
         return
-    emit(f"{spec.network.name} on {device.cpu}, target {chosen.name}")
-    emit(cores_in_words(measuring, building))
-    emit("\n" + aligned([("runs", "layer", "template", "configs", "trials"), *map(_cells, rows)], numbers=(0, 3, 4)))
-    emit(f"\n{len(rows)} layers, {total:,} trials, about {in_words(total * TYPICAL_TRIAL_S)} (an estimate)")
+    emit(f"{found.network} on {found.cpu}, target {found.target}")
+    emit(cores_in_words(found.measuring_cores, found.building_cores))
+    rows = [("runs", "layer", "template", "configs", "trials"), *map(_cells, found.layers)]
+    emit("\n" + aligned(rows, numbers=(0, 3, 4)))
+    emit(f"\n{len(found.layers)} layers, {found.trials:,} trials, about {in_words(found.predicted_s)} (an estimate)")
 
 
 def cores_in_words(measuring: Sequence[int], building: Sequence[int]) -> str:
@@ -92,23 +76,17 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
 
 
-def _row(task: Task, trials: int) -> dict[str, Any]:
-    from int8tune.results.label import layer_label
+def _cells(layer: PlannedLayer) -> tuple[str, ...]:
+    return str(layer.count), layer.label, layer.template, f"{layer.space:,}", str(layer.trials)
 
+
+def _as_json(found: Plan) -> dict[str, Any]:
+    measuring, building = list(found.measuring_cores), list(found.building_cores)
     return {
-        "name": task.name,
-        "label": layer_label(task.workload.key),
-        "count": task.count,
-        "workload": task.workload.key,
-        "template": task.template.name,
-        "space": task.space.size,
-        "trials": task.trials(trials),
+        "network": found.network,
+        "target": found.target,
+        "device": {"cpu": found.cpu, "measuring_cores": measuring, "building_cores": building},
+        "tasks": [asdict(layer) for layer in found.layers],
+        "trials": found.trials,
+        "predicted_s": found.predicted_s,
     }
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return str(row["count"]), row["label"], row["template"], f"{row['space']:,}", str(row["trials"])
-
-
-def _device(device: Capabilities, measuring: Sequence[int], building: Sequence[int]) -> dict[str, Any]:
-    return {"cpu": device.cpu, "measuring_cores": list(measuring), "building_cores": list(building)}

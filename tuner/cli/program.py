@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
 
 def make_program() -> typer.Typer:
     """All commands."""
-    program = typer.Typer(add_completion=False, rich_markup_mode=None)
+    program = typer.Typer(rich_markup_mode=None)
     program.callback()(_program)
     for command in (tune, plan, layers, report, accuracy, bench, lab, simulate):
         program.command()(command)

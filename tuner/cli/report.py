@@ -23,9 +23,7 @@ def report(
 
     Example: int8tune report resnet50.html --campaign resnet50
     """
-    from int8tune.tuner.publish import choose_campaign, open_records, write_page
+    from int8tune.tuner.api.schedules import report as write
 
-    with open_records(results) as store:
-        chosen = choose_campaign(store, campaign)
-        summary = write_page(store, chosen, page)
-    say(f"report of {chosen}, {summary.totals.trials:,} trials  {page}")
+    written = write(page, results=results, campaign=campaign)
+    say(f"report of {written.campaign}, {written.summary.totals.trials:,} trials  {page}")

@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.options import DEFAULT_RESULTS, DebugOption, Format, FormatOption, ResultsOption, TargetOption
 from int8tune.tuner.cli.output import emit, emit_json
 
 NamesArgument = Annotated[
-    list[str], typer.Argument(metavar="NETWORK|KEY...", help="Networks, models, layer tables, workload keys.")
+    list[str],
+    typer.Argument(
+        metavar="NETWORK|KEY...",
+        autocompletion=completing.networks,
+        help="Networks, models, layer tables, workload keys.",
+    ),
 ]
 
 
@@ -30,15 +36,9 @@ def suggest(
     Example: int8tune results suggest conv2d-u8s8-1x20x20x96-k3x3x96-s1-p1-float.c-u8
     """
     from int8tune.results.label import layer_label
-    from int8tune.tuner.bench.layers import choose_layers
-    from int8tune.tuner.campaign.run import DEVICE_NAME
-    from int8tune.tuner.local_target import target_to_look_at
-    from int8tune.tuner.publish import open_records
-    from int8tune.tuner.suggest import suggest as suggestion_for
+    from int8tune.tuner.api.schedules import suggest as suggested
 
-    chosen = target_to_look_at(target)
-    with open_records(results) as store:
-        found = [suggestion_for(store, workload, chosen, DEVICE_NAME) for workload in choose_layers(names, None)]
+    found = suggested(names, results=results, target=target)
     if form is Format.JSON:
         emit_json([{"source": s.source, "layers": s.layers, "candidate": asdict(s.candidate)} for s in found])
         return

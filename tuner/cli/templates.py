@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption, TargetOption
 from int8tune.tuner.cli.output import aligned, emit, emit_json
 
@@ -23,7 +24,12 @@ USUAL_LAYERS = (
     "dense-u8s8-1x1024-o1024-float.c-u8",
 )
 
-TemplateArgument = Annotated[str, typer.Argument(metavar="NAME", help="A template, as `templates list` names it.")]
+TemplateArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", autocompletion=completing.templates, help="A template, as `templates list` names it."
+    ),
+]
 WorkloadOption = Annotated[
     str | None,
     typer.Option("--workload", metavar="KEY", help="Show the space of this layer, as `layers` names it."),
@@ -35,9 +41,9 @@ def list_templates(form: FormatOption = Format.TABLE, _debug: DebugOption = Fals
 
     Example: int8tune templates list
     """
-    from int8tune.schedules.registry import TEMPLATES
+    from int8tune.schedules.registry import all_templates
 
-    rows: list[dict[str, Any]] = [{"name": t.name, "version": t.version, **_takes(t)} for t in TEMPLATES]
+    rows: list[dict[str, Any]] = [{"name": t.name, "version": t.version, **_takes(t)} for t in all_templates()]
     if form is Format.JSON:
         emit_json(rows)
         return

@@ -43,17 +43,28 @@ def record_layers(trials: Iterable[Trial], duels: Iterable[Duel] = ()) -> list[R
     known = sorted(trials, key=lambda trial: trial.started_at)
     if any(trial.estimate for trial in known):
         raise RecordingError("these trials were estimated, not measured: there are no times to record")
+    times_s = settled_times_s(known, duels)
+    layers: dict[tuple[str, str, str, int], dict[str, float | None]] = defaultdict(dict)
+    for trial in known:
+        candidate = trial.candidate
+        key = candidate.target, candidate.workload, candidate.template, candidate.template_version
+        layers[key][canonical(candidate.config)] = times_s[candidate.id]
+    return [RecordedLayer(*key, times) for key, times in layers.items() if any(times.values())]
+
+
+def settled_times_s(trials: Iterable[Trial], duels: Iterable[Duel] = ()) -> dict[str, float | None]:
+    """Seconds per call of each candidate of a campaign, less what the machine was slower then; None where it failed."""
+    known = sorted(trials, key=lambda trial: trial.started_at)
     drifts = dict(zip((t.candidate.id for t in known), _drifts([_probe_s(trial) for trial in known]), strict=True))
     # A twin has the times of the candidate with the same binary, and so its drift.
     drifts = {t.candidate.id: drifts[t.reused_from or t.candidate.id] for t in known}
     share = _share_of_drift({trial.candidate.id: trial for trial in known}, drifts, duels)
-    layers: dict[tuple[str, str, str, int], dict[str, float | None]] = defaultdict(dict)
-    for trial in known:
-        candidate, measured = trial.candidate, trial.measurement
-        key = candidate.target, candidate.workload, candidate.template, candidate.template_version
-        time_s = median(measured.times_s) / drifts[candidate.id] ** share if measured else None
-        layers[key][canonical(candidate.config)] = time_s
-    return [RecordedLayer(*key, times) for key, times in layers.items() if any(times.values())]
+    return {
+        trial.candidate.id: median(trial.measurement.times_s) / drifts[trial.candidate.id] ** share
+        if trial.measurement
+        else None
+        for trial in known
+    }
 
 
 def _share_of_drift(trials: Mapping[str, Trial], drifts: Mapping[str, float], duels: Iterable[Duel]) -> float:

@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from int8tune.results.entry_points import STRATEGIES as GROUP
+from int8tune.results.entry_points import parts
 from int8tune.schedules.space import ConfigSpace
 from int8tune.tuner.cost_model.base import Scorer
 from int8tune.tuner.cost_model.features import FeatureEncoder
@@ -58,8 +60,12 @@ UNGUIDED = frozenset({"random", "grid"})
 
 
 def strategy_names() -> tuple[str, ...]:
-    """What `make_strategy` knows, the default of a campaign first."""
-    return tuple(STRATEGIES)
+    """What `make_strategy` knows, the default of a campaign first, other packages' last.
+
+    Raises:
+        ExtensionError: two packages have a strategy of one name.
+    """
+    return (*STRATEGIES, *parts(GROUP, tuple(STRATEGIES)))
 
 
 def make_strategy(name: str, space: ConfigSpace, rng: np.random.Generator, lessons: Lessons = _nothing) -> Strategy:
@@ -70,7 +76,11 @@ def make_strategy(name: str, space: ConfigSpace, rng: np.random.Generator, lesso
 
     Raises:
         UnknownStrategyError: nobody registered the name.
+        ExtensionError: the package that brings it can't be imported.
     """
-    if name not in STRATEGIES:
-        raise UnknownStrategyError(f"unknown search strategy `{name}`, known: {', '.join(STRATEGIES)}")
-    return STRATEGIES[name](space, rng, lessons)
+    if name not in strategy_names():
+        raise UnknownStrategyError(f"unknown search strategy `{name}`, known: {', '.join(strategy_names())}")
+    if name in STRATEGIES:
+        return STRATEGIES[name](space, rng, lessons)
+    made: Strategy = parts(GROUP, tuple(STRATEGIES))[name].load()(space, rng, lessons)
+    return made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import metadata
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from int8tune.results.entry_points import PEERS as GROUP
+from int8tune.results.entry_points import loaded
 from int8tune.tuner.bench.peers.base import Peer, PeerForm
 from int8tune.tuner.bench.peers.litert import LiteRt
 from int8tune.tuner.bench.peers.onednn import OneDnn
@@ -19,8 +21,21 @@ _SHOWN = 60
 Known = TypeVar("Known", bound=PeerForm)
 
 
-def peers_named(names: Sequence[str], peers: Sequence[Known] = PEERS) -> tuple[Known, ...]:  # type: ignore[assignment]
-    """The peers of these names, in the order of the registry.
+_NEEDS = ("name", "requires", "form", "version", "load")
+
+
+def all_peers() -> tuple[Peer, ...]:
+    """This package's peers, then those of other packages.
+
+    Raises:
+        ExtensionError: another package's can't be used.
+    """
+    others: tuple[Any, ...] = loaded(GROUP, tuple(peer.name for peer in PEERS), _NEEDS)
+    return (*PEERS, *others)
+
+
+def peers_named(names: Sequence[str], peers: Sequence[Known]) -> tuple[Known, ...]:
+    """Those of the peers that have these names, in their order.
 
     Raises:
         BenchSpecError: there is no peer of a name.

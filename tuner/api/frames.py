@@ -1,0 +1,48 @@
+"""Rows as a table of pandas, which is imported when somebody wants one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = dict[str, Any]
+
+
+def frame_of(rows: Sequence[Row], columns: Sequence[str] = ()) -> pandas.DataFrame:
+    """A table with the columns of all rows in the order in which they first appear; `columns`, those of no rows."""
+    import pandas
+
+    names = list(dict.fromkeys(name for row in rows for name in row)) or list(columns)
+    values = {name: [row.get(name) for row in rows] for name in names}
+    return pandas.DataFrame({name: pandas.Series(column, dtype=_dtype(column)) for name, column in values.items()})
+
+
+def _dtype(values: Sequence[object]) -> str:
+    """The type of a column, which must not turn the whole numbers of a column with gaps into others."""
+    kinds = {type(value) for value in values if value is not None}
+    has_gaps = any(value is None for value in values)
+    if kinds == {bool}:
+        return "boolean" if has_gaps else "bool"
+    if kinds == {int} and all(value is None or -(2**63) <= int(str(value)) < 2**63 for value in values):
+        return "Int64" if has_gaps else "int64"
+    if kinds and kinds <= {int, float}:
+        return "float64"
+    return "str" if kinds == {str} else "object"
+
+
+def prefixed(prefix: str, values: Mapping[str, Any]) -> Row:
+    """The values by names such as `config.tile`."""
+    return {f"{prefix}.{name}": value for name, value in values.items()}
+
+
+def listed(count: int, noun: str, plural: str = "") -> str:
+    """A number of things, such as `1 layer` or `31 layers`."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts of a line, without the empty ones."""
+    return ", ".join(filter(None, parts))

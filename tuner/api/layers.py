@@ -1,0 +1,134 @@
+"""The int8 layers of a network, and which templates take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from int8tune.compiler.network import Network
+from int8tune.compiler.network_file import is_model
+from int8tune.compiler.obstacles import Obstacle, int8_share, obstacle_lines, obstacles
+from int8tune.results.label import layer_label
+from int8tune.schedules.registry import all_templates, templates_for
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import Workload
+from int8tune.tuner.api.frames import frame_of, listed
+from int8tune.tuner.api.networks import NetworkLike, as_network
+from int8tune.tuner.local_target import target_to_look_at
+
+if TYPE_CHECKING:
+    import pandas
+
+    from int8tune.compiler.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInfo:
+    """A distinct layer.
+
+    Attributes:
+        names: of the network's layers that are this one, as far as it names them.
+        count: how often the network runs it.
+        macs: multiply-adds of one run.
+        workload: its key.
+        templates: those that take it, the preferred one first.
+        rejections: why the others do not.
+    """
+
+    names: tuple[str, ...]
+    count: int
+    macs: int
+    workload: str
+    templates: tuple[str, ...]
+    rejections: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Compilability:
+    """What keeps a model from being compiled.
+
+    Attributes:
+        int8_share: of its multiply-adds, that of int8 layers; None where it has none at all.
+        obstacles: kinds of operators that nothing computes.
+        lines: the same for a person; none where nothing keeps it.
+    """
+
+    int8_share: float | None
+    obstacles: tuple[Obstacle, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Layers:
+    """The int8 layers of a network.
+
+    Attributes:
+        target: the profile that templates were asked for.
+        macs: multiply-adds of all runs.
+        layers: the distinct ones, in the order of their first use.
+        model: what keeps it from being compiled, where the network is a model's; else None.
+    """
+
+    network: str
+    target: str
+    macs: int
+    layers: tuple[LayerInfo, ...]
+    model: Compilability | None
+
+    @property
+    def runs(self) -> int:
+        """How many layers the network has, equal ones counted each time."""
+        return sum(layer.count for layer in self.layers)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each distinct layer."""
+        about = {"network": self.network, "target": self.target}
+        return frame_of([about | {"label": layer_label(layer.workload)} | asdict(layer) for layer in self.layers])
+
+    def __repr__(self) -> str:
+        distinct = f"{listed(self.runs, 'layer')}, {len(self.layers)} distinct, {self.macs:,} multiply-adds"
+        return f"<Layers of {self.network} on {self.target}: {distinct}>"
+
+
+def layers(network: NetworkLike, *, target: str | None = None) -> Layers:
+    """The int8 layers of a network, and which templates take them.
+
+    Of a model, those are the layers that it computes on 8-bit integers.
+
+    Args:
+        network: a name such as `mobilenet_v2`, a model, a layer table, or a network.
+        target: any profile, whether or not this machine can run it; the best of this CPU if None.
+
+    Raises:
+        UnknownNetworkError, ModelError, LayerTableError: the network can't be read.
+        UnknownTargetError: nobody registered the profile.
+    """
+    found, graph = _loaded(network)
+    chosen = target_to_look_at(target)
+    rows = tuple(
+        LayerInfo(
+            layer.names, layer.count, layer.workload.macs, layer.workload.key, *_templates(layer.workload, chosen)
+        )
+        for layer in found.layers
+    )
+    model = None if graph is None else Compilability(int8_share(graph), obstacles(graph), tuple(obstacle_lines(graph)))
+    return Layers(found.name, chosen.profile, found.macs, rows, model)
+
+
+def _loaded(network: NetworkLike) -> tuple[Network, Graph | None]:
+    """A network; with the graph that it was read from, if it is a model."""
+    if isinstance(network, Network) or not is_model(network):
+        return as_network(network), None
+    from int8tune.compiler.model import read_model
+    from int8tune.compiler.obstacles import obstructed_network_of
+
+    graph = read_model(Path(network))
+    return obstructed_network_of(graph), graph
+
+
+def _templates(workload: Workload, target: Target) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The templates that take a workload, the preferred one first, and why the others do not."""
+    taking = tuple(template.name for template in templates_for(workload, target))
+    return taking, {t.name: why.reason for t in all_templates() if (why := t.rejects(workload, target))}

@@ -1,0 +1,160 @@
+"""Records: everything that was tried and measured, as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from int8tune.results.base import E, Store
+from int8tune.results.record import Campaign, Duel, Trial
+from int8tune.results.stores import open_store
+from int8tune.tuner.api.defaults import DEFAULT_RESULTS
+from int8tune.tuner.api.frames import Row, frame_of, listed
+from int8tune.tuner.api.record_rows import bench_rows, campaign_rows, device_rows, duel_rows, trial_rows
+from int8tune.tuner.errors import RecordingError
+from int8tune.tuner.lab.recording import COLUMNS, record_layers
+from int8tune.tuner.publish import choose_campaign
+
+if TYPE_CHECKING:
+    import pandas
+
+SUFFIXES = (".parquet", ".csv")
+_OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
+    "trials": trial_rows,
+    "duels": duel_rows,
+    "campaigns": campaign_rows,
+}
+_OF_ALL: dict[str, Callable[[Store], Iterator[Row]]] = {"devices": device_rows, "benches": bench_rows}
+TABLES = (*_OF_CAMPAIGNS, *_OF_ALL)
+
+
+class Records:
+    """The records of a results folder, a results file, or a URL. They are read when they are asked for."""
+
+    def __init__(self, where: str | Path = DEFAULT_RESULTS) -> None:
+        """Open records for reading.
+
+        Raises:
+            StoreError: they are not there, or can't be read.
+        """
+        self._where = where
+        self._store = open_store(where, readonly=True)
+
+    @property
+    def campaigns(self) -> tuple[Campaign, ...]:
+        """As they were started, in this order."""
+        return tuple(self._store.query(Campaign))
+
+    def query(self, kind: type[E], **filters: str | None) -> Iterator[E]:
+        """Entries of one kind as values, such as `Trial`; filters are `campaign`, `workload`, `target` and `device`."""
+        return self._store.query(kind, **filters)
+
+    def to_pandas(self, table: str = "trials", *, campaign: str | None = None) -> pandas.DataFrame:
+        """A table with all columns.
+
+        Args:
+            table: `trials`, each with its candidate, campaign, raw times, environment, device and duels; `duels`, a
+                row for each pair of times; `campaigns`, `devices`, `benches`.
+            campaign: only this one's, where rows are a campaign's.
+
+        Raises:
+            RecordingError: there is no such table, or its rows are no campaign's.
+            UnknownCampaignError: there is no such campaign.
+        """
+        if table not in TABLES:
+            raise RecordingError(f"unknown table `{table[:60]}`, known: {', '.join(TABLES)}")
+        if table in _OF_ALL:
+            if campaign is not None:
+                raise RecordingError(f"rows of `{table}` belong to no campaign: leave campaign out")
+            return frame_of(list(_OF_ALL[table](self._store)))
+        chosen = None if campaign is None else choose_campaign(self._store, campaign)
+        rows = list(_OF_CAMPAIGNS[table](self._store, chosen))
+        return frame_of(rows, COLUMNS if table == "trials" else ())
+
+    def export(self, out: str | Path, *, campaign: str | None = None) -> Exported:
+        """Write a campaign's trials as one table, `.parquet` or `.csv`, with all columns; in CSV, lists are JSON.
+
+        Args:
+            campaign: the only one if None.
+
+        Raises:
+            RecordingError: it was estimated, or the file can't be written.
+            UnknownCampaignError: it is not clear which campaign.
+        """
+        path = Path(out)
+        chosen = choose_campaign(self._store, campaign)
+        layers = record_layers(self._store.query(Trial, campaign=chosen), self._store.query(Duel, campaign=chosen))
+        frame = self.to_pandas(campaign=chosen)
+        _write(frame, path)
+        return Exported(path, sum(len(layer.times_s) for layer in layers), len(layers))
+
+    def close(self) -> None:
+        """Let go of the records. Closing twice is allowed."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        names = [campaign.name for campaign in self.campaigns]
+        return f"<Records in {self._where}: {listed(len(names), 'campaign')}: {', '.join(names)}>"
+
+
+class Exported:
+    """A table that was written.
+
+    Attributes:
+        configs, layers: how many of them, layers without any config that works left out.
+    """
+
+    def __init__(self, path: Path, configs: int, layers: int) -> None:
+        self.path, self.configs, self.layers = path, configs, layers
+
+    def __repr__(self) -> str:
+        return f"<Exported {self.configs:,} configs of {listed(self.layers, 'layer')}: {self.path}>"
+
+
+def records(where: str | Path = DEFAULT_RESULTS) -> Records:
+    """Open records for reading.
+
+    Args:
+        where: a results folder, a results file, or a URL that an installed package opens.
+
+    Raises:
+        StoreError: they are not there, or can't be read.
+    """
+    return Records(where)
+
+
+def _write(frame: pandas.DataFrame, path: Path) -> None:
+    try:
+        if path.suffix.lower() == ".csv":
+            frame.map(_as_text).to_csv(path, index=False)
+        else:
+            _with_plain_columns(frame).to_parquet(path, engine="pyarrow", compression="zstd", index=False)
+    except OSError as error:
+        raise RecordingError(f"the recording can't be written: {path}: {error.strerror or error}") from error
+    except ImportError as error:
+        raise RecordingError(f"Parquet needs pyarrow: {error.name}; pip install 'int8tune[lab]'") from error
+
+
+def _as_text(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, tuple) else value
+
+
+def _with_plain_columns(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """Knobs that are numbers in one template and words in another are words."""
+    mixed = [name for name in frame if frame[name].dtype == object and not frame[name].map(_is_list).any()]
+    return frame.assign(**{name: frame[name].map(lambda v: v if v is None else str(v)).astype("str") for name in mixed})
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple)
