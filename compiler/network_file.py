@@ -163,4 +163,4 @@ def _folded(name: str) -> str:
 
 
 def _tables() -> Traversable:
-    return files("compiler") / "networks"
+    return files("int8tune.compiler") / "networks"
