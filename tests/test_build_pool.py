@@ -20,7 +20,7 @@ from int8tune.tuner.build.job import Job
 from int8tune.tuner.build.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(11)]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from int8tune.rpc.provision import provision
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores, for two boards"),
+    pytest.mark.promise(19),
 ]
 
 TRIALS = 3

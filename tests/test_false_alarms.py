@@ -8,6 +8,8 @@ from results_samples import failed, ok
 
 from int8tune.results.record import Outcome
 
+pytestmark = pytest.mark.promise(10)
+
 
 def test_right_kernels_of_a_few_layers_are_found_right(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--layers", "1", "--targets", "generic", "--trials", "2"]

@@ -40,7 +40,7 @@ from int8tune.tuner.build.pool import BuildPool
 from int8tune.tuner.campaign.boards import CANARY_TIMING
 from int8tune.tuner.device_check import build_probes
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(5)]
 
 MOST_SLOWER = 0.03
 LONG = Timing(repeats=5, min_repeat_s=0.02)

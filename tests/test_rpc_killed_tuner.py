@@ -13,7 +13,7 @@ import pytest
 from rpc_kernels import Kernels, build_kernels
 from rpc_processes import MARK, marked, server_of
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(5)]
 
 START_LIMIT_S = 30.0
 PATIENCE_S = 5.0
