@@ -44,6 +44,8 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     """A project of its own with these plugins."""
     pytester.syspathinsert(TESTS)
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    # Plugins that these tests need not wait for.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:benchmark -p no:hypothesispytest -p no:platformdirs")
     pytester.makeini(INI)
     pytester.makeconftest('pytest_plugins = ["quiet", "tiers", "unproven"]')
     return pytester
