@@ -66,6 +66,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     assert alive == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("strategy", "kills"),

@@ -164,6 +164,7 @@ def test_a_time_limit_stops_a_campaign_that_can_go_on(table: Path, checked: Path
     assert (checked / "other.best.jsonl").exists()
 
 
+@pytest.mark.thorough
 def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -> None:
     tune = ("tune", table, "--results", tmp_path / "r", "--trials", 2)
     cold = int8tune(*tune, "--cache", "cold")
@@ -178,6 +179,7 @@ def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -
     assert len(found) == len((tmp_path / "r" / "small.best.jsonl").read_text().splitlines()) - 1 == 2
 
 
+@pytest.mark.thorough
 def test_a_batch_is_a_campaign_of_its_own(table: Path, tmp_path: Path) -> None:
     """Its table, report and best log say so; under the name of another batch's campaign it does not go on."""
     options = ("--results", tmp_path, "--trials", "1", "--target", "generic")

@@ -93,6 +93,7 @@ def test_two_boards_share_a_campaign(farm: Path, tmp_path: Path) -> None:
     assert trials(tmp_path) == found
 
 
+@pytest.mark.thorough
 def test_each_target_has_a_campaign_and_a_best_log(farm: Path, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "here,near")
     assert ended.code == 0, ended.err

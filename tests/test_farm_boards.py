@@ -87,7 +87,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield running
 
 
-@pytest.fixture(scope="module", params=["x86", "a53"])
+@pytest.fixture(scope="module", params=["x86", pytest.param("a53", marks=pytest.mark.thorough)])
 def ready(request: pytest.FixtureRequest, sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
     if request.param == "a53" and (why := why_no_a53()):
         pytest.skip(f"no Cortex-A53: {why}")

@@ -169,6 +169,7 @@ def test_nothing_burns_after_a_kernel_that_leaves_something_burning(here: Device
     assert here.is_alone()
 
 
+@pytest.mark.thorough
 def test_a_process_that_is_left_over_would_be_seen(here: Device) -> None:
     """On the same core; no session started it."""
     words = [sys.executable, "-c", "while True: pass"]

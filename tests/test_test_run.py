@@ -23,6 +23,9 @@ INI = """
 [pytest]
 markers =
     alone: runs alone
+    matrix: shows each value
+    slow: minutes
+    thorough: the rest
     promise(*numbers): proves promises
 """
 FAILS_ONCE = """
@@ -236,6 +239,42 @@ class TestThinned:
 
     def test_one_in_some(self) -> None:
         assert [bool(each.marks) for each in one_in(3, range(7))] == [False, True, True] * 2 + [False]
+
+
+class TestMatrix:
+    BODY = """
+        import pytest
+        @pytest.fixture(params=["x86", "a53"])
+        def board(request):
+            return request.param
+        @pytest.mark.matrix
+        @pytest.mark.parametrize("kind", ["u", "s", pytest.param("w", marks=pytest.mark.slow)])
+        @pytest.mark.parametrize("size", [1, 2, 3])
+        def test_it(board, size, kind): pass
+        @pytest.mark.parametrize("size", [1, 2])
+        def test_other(board, size): pass
+        @pytest.mark.matrix
+        def test_alone(): pass
+        """
+
+    def test_each_value_stays_in_the_quick_run(self, inner: pytest.Pytester) -> None:
+        inner.makepyfile(self.BODY)
+        ran = self.ran(inner, "not slow and not thorough")
+        assert len(ran) == 3
+        assert {part for each in ran for part in each.split("-")} == {"x86", "a53", "u", "s", "1", "2", "3"}
+        inner.runpytest_inprocess("-m", "not slow and not thorough").assert_outcomes(passed=3 + 4 + 1, deselected=15)
+
+    def test_the_rest_is_thorough_and_what_is_long_stays_so(self, inner: pytest.Pytester) -> None:
+        inner.makepyfile(self.BODY)
+        quick, thorough = (set(self.ran(inner, marks)) for marks in ("not slow and not thorough", "thorough"))
+        assert len(thorough) == 12 - 3
+        assert not quick & thorough
+        assert all("w" in each for each in self.ran(inner, "slow"))
+
+    @staticmethod
+    def ran(inner: pytest.Pytester, marks: str) -> list[str]:
+        lines = inner.runpytest_inprocess("-m", marks, "-v").outlines
+        return [match[1] for line in lines if (match := re.search(r"::test_it\[([^]]*)\] PASSED", line))]
 
 
 class TestMutants:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -20,14 +20,19 @@ def representatives(values: Iterable[Any], features: Callable[[Any], Iterable[Ha
     the values, the one with the most features not yet shown comes first, and of these the first.
     """
     sets = list(values)
-    shown = [frozenset(enumerate(_parts(each)) if features is None else features(each)) for each in sets]
-    missing = frozenset().union(*shown) if shown else frozenset()
-    quick: set[int] = set()
-    while missing:
-        best = max(range(len(sets)), key=lambda at: (len(shown[at] & missing), -at))
-        quick.add(best)
-        missing -= shown[best]
+    quick = covering([frozenset(enumerate(_parts(each)) if features is None else features(each)) for each in sets])
     return [_param(each, at in quick) for at, each in enumerate(sets)]
+
+
+def covering(shown: Sequence[frozenset[Hashable]]) -> set[int]:
+    """Places of few sets that have all elements; at least one, if there is any set."""
+    missing = frozenset().union(*shown)
+    chosen = {0} if shown and not missing else set()
+    while missing:
+        best = max(range(len(shown)), key=lambda at: (len(shown[at] & missing), -at))
+        chosen.add(best)
+        missing -= shown[best]
+    return chosen
 
 
 def _param(value: Any, is_quick: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Which tests a run takes: files by what they need, and what of a drawn order fits a time.
+"""Which tests a run takes: files by what they need, representatives of matrices, what of a drawn order fits a time.
 
 A unit file loads no TVM and starts no process: its imports say so. `--files unit` collects these alone, in seconds.
 """
@@ -9,11 +9,12 @@ import functools
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from itertools import groupby
 from pathlib import Path
 
 import pytest
+from thinned import covering
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -60,12 +61,32 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_unit(collection_path) != (wanted == "unit") else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before markers choose
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in _rest_of_matrices(items):
+        item.add_marker(pytest.mark.thorough)
     if (seed := config.getoption("--order-seed")) is not None:
         # Tests of one function stay together, as they share what is expensive to make.
         groups = [list(group) for _, group in groupby(items, lambda item: item.nodeid.partition("[")[0])]
         random.Random(seed).shuffle(groups)
         items[:] = [item for group in groups for item in group]
+
+
+def _rest_of_matrices(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """What a quick run leaves out of tests marked `matrix`: sets of parameters whose values others show, too."""
+    matrices: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        is_long = item.get_closest_marker("slow") or item.get_closest_marker("thorough")
+        if isinstance(item, pytest.Function) and item.get_closest_marker("matrix") and not is_long:
+            matrices.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for matrix in matrices.values():
+        quick = covering([_values(item) for item in matrix])
+        yield from (item for at, item in enumerate(matrix) if at not in quick)
+
+
+def _values(item: pytest.Function) -> frozenset[Hashable]:
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    return frozenset((name, value if isinstance(value, Hashable) else id(value)) for name, value in values.items())
 
 
 @pytest.hookimpl(tryfirst=True)
