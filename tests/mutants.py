@@ -23,9 +23,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,11 +52,14 @@ AREAS = (
     "tuner",
 )
 """What the list has equal shares of; a module belongs to the first that its path begins with."""
-MARKS = {"quick": "not slow and not thorough", "all": "not slow"}
-IGNORED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "dist")
+MARKS = {"quick": "not slow and not thorough", "all": "not slow", "rest": "thorough and not slow"}
+NOTHING_COLLECTED = 5
+IGNORED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 # Which of the tests that fail without the edit, too, are left out before a mutant counts as not judged.
 MOST_LEFT_OUT = 5
+# Ctrl-C reaches this process alone: each mutant's processes have a session of their own, by which they are killed.
+STOPPED = threading.Event()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -167,7 +171,7 @@ def _judged(whole: Path, wrong: Path, files: Sequence[str], tier: str, deadline:
     left_out: list[str] = []
     while len(left_out) <= MOST_LEFT_OUT:
         status, test = _tested(wrong, files, tier, left_out, deadline)
-        if status == 0:
+        if status in (0, NOTHING_COLLECTED):
             return "survived", f"{len(files)} files" + (f", without {left_out}" if left_out else "")
         if status is None:
             return "killed", "took too long"
@@ -183,14 +187,14 @@ def _tested(
 ) -> tuple[int | None, str]:
     """Pytest's exit status, None where the time was over, and the test or file that failed."""
     command = [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-rfE", "--no-header", "-p", "no:cacheprovider"]
-    command += ["-m", MARKS[tier], *(f"--deselect={test}" for test in left_out), *tests]
+    command += ["-m", MARKS[tier], *(f"--{_without(test)}={test}" for test in left_out), *tests]
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryFile(mode="w+") as said:
         child = subprocess.Popen(command, cwd=tree, env=environment, stdout=said, stderr=said, start_new_session=True)
         try:
-            status = child.wait(max(deadline - time.monotonic(), 1.0))
-        except subprocess.TimeoutExpired:
-            status = None
+            while (status := child.poll()) is None and time.monotonic() < deadline and not STOPPED.is_set():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(0.5)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -198,6 +202,11 @@ def _tested(
         said.seek(0)
         failed = FAILED.findall(said.read())
     return status, failed[0] if failed else ""
+
+
+def _without(test: str) -> str:
+    """Pytest's option to leave out a test, or a file that can't be collected."""
+    return "deselect" if "::" in test else "ignore"
 
 
 def main() -> None:
@@ -224,7 +233,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="FOLDER", help="only modules below this folder, such as rpc/farm")
     parser.add_argument("--sample", type=int, metavar="N", help="only so many that are drawn")
     parser.add_argument("--seed", type=int, default=1, help="draws the sample or the list")
-    parser.add_argument("--tier", choices=(*MARKS, "both"), default="quick")
+    parser.add_argument("--tier", choices=("quick", "all", "both"), default="quick")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="for a mutant in one tier")
     parser.add_argument("--draw", type=int, metavar="N", help="write the list anew with so many")
@@ -243,26 +252,39 @@ def _report(mutants: Sequence[Kept], tiers: Sequence[str], jobs: int, limit_s: f
     words: dict[str, Counter[str]] = {tier: Counter() for tier in tiers}
     missed = 0
     with ThreadPoolExecutor(jobs) as pool:
-        for mutant, verdicts in pool.map(lambda each: (each, _in_tiers(each, tiers, limit_s)), mutants):
-            for tier, verdict in verdicts.items():
-                words[tier][verdict.word] += 1
-                print(
-                    f"{tier}: {verdict.word} in {verdict.seconds:.0f} s: {mutant.module}: {mutant.place}: {verdict.by}",
-                    flush=True,
-                )
-            found = {tier: verdict.word == "killed" for tier, verdict in verdicts.items()}
-            missed += found.get("all", False) and not found.get("quick", True)
+        try:
+            for mutant, verdicts in pool.map(lambda each: (each, _in_tiers(each, tiers, limit_s)), mutants):
+                missed += _say(mutant, verdicts)
+                for tier, verdict in verdicts.items():
+                    words[tier][verdict.word] += 1
+        except KeyboardInterrupt:
+            STOPPED.set()
+            pool.shutdown(cancel_futures=True)
+            return 130
     for tier, counts in words.items():
         print(f"{tier}: " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
     return 1 if missed else 0
 
 
+def _say(mutant: Kept, verdicts: Mapping[str, Verdict]) -> bool:
+    """Print what each tier made of a mutant; whether only the whole suite found it."""
+    for tier, verdict in verdicts.items():
+        print(
+            f"{tier}: {verdict.word} in {verdict.seconds:.0f} s: {mutant.module}: {mutant.place}: {verdict.by}",
+            flush=True,
+        )
+    found = {tier: verdict.word == "killed" for tier, verdict in verdicts.items()}
+    return found.get("all", False) and not found.get("quick", True)
+
+
 def _in_tiers(mutant: Kept, tiers: Sequence[str], limit_s: float) -> dict[str, Verdict]:
     verdicts: dict[str, Verdict] = {}
     for tier in tiers:
-        # What the quick tests find, all tests find.
         quick = verdicts.get("quick")
-        verdicts[tier] = quick if quick and quick.word != "survived" else judged(mutant, tier, limit_s)
+        if quick and quick.word != "survived":  # what the quick tests find, all tests find
+            verdicts[tier] = quick
+        else:
+            verdicts[tier] = judged(mutant, "rest" if quick else tier, limit_s)
     return verdicts
 
 
