@@ -8,16 +8,17 @@ MINUTES ?= 10
 GPU_KIT ?= gpu-kit
 GPU_PYTHON ?= 3.12
 BIN = $(VENV)/bin
-# Tests that nothing disturbs run beside each other, one more than there are cores, as some of them wait for boards; those
-# marked `alone` follow.
-BESIDE = -n $(shell expr $$(nproc) + 1) --maxprocesses 8
 
-.PHONY: help tune bench test test-slow check format api-docs soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
+.PHONY: help tune bench test test-unit test-thorough test-slow test-all mutants check format api-docs soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
-	@echo "make test                         run every test that this machine can run"
-	@echo "make test-slow                    run the long tests, too (more than an hour)"
+	@echo "make test                         run the quick tests, those of long matrices by representatives"
+	@echo "make test-unit                    run the tests that need neither TVM nor processes (a minute)"
+	@echo "make test-thorough [UNTIL_S=600]  run what the quick run leaves out of long matrices, in an order drawn by the date"
+	@echo "make test-slow                    run the thorough tests and those of minutes (more than an hour)"
+	@echo "make test-all                     run everything: the quick tests, then the slow ones"
+	@echo "make mutants                      which of 200 wrong sources the tests find (hours)"
 	@echo "make check                        formatting, lint, types and import borders"
 	@echo "make format                       format the code"
 	@echo "make api-docs                     make pages of the Python API, in build/api"
@@ -39,12 +40,22 @@ bench: $(VENV)/installed-peers
 	$(BIN)/int8tune bench
 
 test: $(VENV)/installed-test
-	$(BIN)/pytest $(BESIDE) --durations 15 -m "not slow and not alone"
-	$(BIN)/pytest --durations 15 -m "not slow and alone"
+	$(BIN)/python -m tests.stages quick
+
+test-unit: $(VENV)/installed-test
+	$(BIN)/pytest --files unit -m "not slow and not thorough and not alone"
+
+test-thorough: $(VENV)/installed-test
+	$(BIN)/python -m tests.stages thorough $(if $(UNTIL_S),--until-s $(UNTIL_S))
 
 test-slow: $(VENV)/installed-test
-	$(BIN)/pytest $(BESIDE) -m "not alone" --timeout 7200
-	$(BIN)/pytest -m alone --timeout 7200
+	$(BIN)/python -m tests.stages slow
+
+test-all: $(VENV)/installed-test
+	$(BIN)/python -m tests.stages all
+
+mutants: $(VENV)/installed-test
+	$(BIN)/python -m tests.mutants
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

@@ -10,6 +10,8 @@ from probes import host_target
 
 from int8tune.schedules.target import Target
 
+pytest_plugins = ["pytester", "quiet", "tiers", "unproven"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -7,7 +7,7 @@ a rounding left out, two arguments exchanged.
 from __future__ import annotations
 
 import ast
-import copy
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -37,8 +37,6 @@ LEFT_OUT = frozenset(
     {"rounded_alone", "bounded", "nearest_even", "nearest_away", "abs", "stored", "sorted", "reversed"}
 )
 
-Edit = Callable[[ast.AST], ast.AST | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -46,58 +44,92 @@ class Mutant:
 
     Attributes:
         place: the function, what an expression is part of, and what it became: `average: total < 0: 0 -> 1`.
-        source: of the whole module.
+        make: writes the whole module's source; that takes longer than all else.
     """
 
     place: str
-    source: str
+    make: Callable[[], str]
+
+    @property
+    def source(self) -> str:
+        return self.make()
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where a node stands in a tree: a field of its parent, or an element of a list there."""
+
+    parent: ast.AST
+    field: str
+    index: int | None
+
+    def put(self, node: ast.AST) -> None:
+        if self.index is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.index] = node
 
 
 def mutants_of(source: str, functions: frozenset[str] | None = None) -> list[Mutant]:
     """All mutants of a module, or of these functions in it, in the order of the text; docstrings are left alone."""
     tree = ast.parse(source)
+    slots = {id(child): slot for child, slot in _slots(tree)}
     found = []
-    for name, index, node in _nodes(tree):
-        if functions is not None and name not in functions:
-            continue
-        for variant in _variants(node):
-            whole = copy.deepcopy(tree)
-            # Both trees are walked in one order, so a node is known by its number.
-            old = next(each for _, at, each in _nodes(whole) if at == index)
-            _replace(whole, old, variant)
-            place = f"{name}: {_shown(tree, node)}: {ast.unparse(node)} -> {ast.unparse(variant)}"
-            found.append(Mutant(place, ast.unparse(ast.fix_missing_locations(whole))))
+    for name, node in _nodes(tree):
+        if functions is None or name in functions:
+            slot = slots[id(node)]
+            for variant in _variants(node):
+                place = f"{name}: {_shown(slot, node)}: {ast.unparse(node)} -> {ast.unparse(variant)}"
+                found.append(Mutant(place, functools.partial(_edited, tree, slot, node, variant)))
     return found
 
 
-def _nodes(tree: ast.Module) -> Iterator[tuple[str, int, ast.expr]]:
-    """Expressions inside of functions, each with the outermost function's name and a number."""
-    number = 0
+def _edited(tree: ast.Module, slot: _Slot, node: ast.expr, variant: ast.expr) -> str:
+    slot.put(variant)
+    try:
+        return ast.unparse(tree)
+    finally:
+        slot.put(node)
+
+
+def _slots(tree: ast.Module) -> Iterator[tuple[ast.AST, _Slot]]:
+    for parent in ast.walk(tree):
+        for field, value in ast.iter_fields(parent):
+            if isinstance(value, ast.expr):
+                yield value, _Slot(parent, field, None)
+            elif isinstance(value, list):
+                for index, each in enumerate(value):
+                    if isinstance(each, ast.expr):
+                        yield each, _Slot(parent, field, index)
+
+
+def _nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Expressions inside of functions, each with the outermost function's name."""
     for function in tree.body:
         if isinstance(function, ast.FunctionDef | ast.ClassDef):
             for statement in function.body:
+                left_alone = _left_alone(statement)
                 for node in ast.walk(statement):
-                    number += 1
-                    if isinstance(node, ast.expr) and not _is_left_alone(node, statement):
-                        yield function.name, number, node
+                    if isinstance(node, ast.expr) and id(node) not in left_alone:
+                        yield function.name, node
 
 
-def _shown(tree: ast.Module, node: ast.expr) -> str:
+def _shown(slot: _Slot, node: ast.expr) -> str:
     """The least that an expression is part of, or itself where that is a statement of many lines."""
-    parent = next(each for each in ast.walk(tree) if any(node is child for child in ast.iter_child_nodes(each)))
-    text = ast.unparse(parent)
-    return text if isinstance(parent, ast.expr) and "\n" not in text else ast.unparse(node)
+    text = ast.unparse(slot.parent)
+    return text if isinstance(slot.parent, ast.expr) and "\n" not in text else ast.unparse(node)
 
 
-def _is_left_alone(node: ast.expr, statement: ast.stmt) -> bool:
-    """Whether an expression is part of a type, which nothing computes, or says that `zip` is to check its lengths."""
+def _left_alone(statement: ast.stmt) -> frozenset[int]:
+    """Expressions that are part of a type, which nothing computes, or say that `zip` is to check its lengths, by id."""
+    found: set[int] = set()
     for each in ast.walk(statement):
-        if isinstance(each, ast.keyword) and each.arg == "strict" and each.value is node:
-            return True
-        kept = [getattr(each, "annotation", None), getattr(each, "returns", None)]
-        if any(part is not None and any(node is inner for inner in ast.walk(part)) for part in kept):
-            return True
-    return False
+        if isinstance(each, ast.keyword) and each.arg == "strict":
+            found.add(id(each.value))
+        for part in (getattr(each, "annotation", None), getattr(each, "returns", None)):
+            if part is not None:
+                found |= {id(inner) for inner in ast.walk(part)}
+    return frozenset(found)
 
 
 def _variants(node: ast.expr) -> Iterator[ast.expr]:
@@ -131,16 +163,3 @@ def _calls(node: ast.Call) -> Iterator[ast.expr]:
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("Select", "if_then_else"):
         condition, *branches = node.args
         yield ast.Call(node.func, [condition, *reversed(branches)], node.keywords)
-
-
-def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
-    for parent in ast.walk(tree):
-        for field, value in ast.iter_fields(parent):
-            if value is old:
-                setattr(parent, field, new)
-                return
-            if isinstance(value, list):
-                for index, each in enumerate(value):
-                    if each is old:
-                        value[index] = new
-                        return

@@ -77,6 +77,7 @@ class TestPeer:
         assert isinstance(rejection, Rejection)
         assert rejection.reason
 
+    @pytest.mark.matrix
     @pytest.mark.parametrize("key", LAYERS)
     def test_outputs_are_those_of_the_oracle(self, player: Player, key: str, tmp_path: Path) -> None:
         seat = seat_peer(player, parse_workload(key), tmp_path)

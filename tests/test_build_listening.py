@@ -26,6 +26,8 @@ from int8tune.tuner.builder.listening import _address
 from int8tune.tuner.cli.failures import FAILURES
 from int8tune.tuner.errors import BuildClusterError
 
+pytestmark = pytest.mark.promise(8)
+
 dask = pytest.importorskip("dask", reason="needs the extra `dask`")
 Security = pytest.importorskip("distributed", reason="needs the extra `dask`").Security
 

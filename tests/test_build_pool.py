@@ -20,7 +20,7 @@ from int8tune.tuner.builder.job import Job
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(11)]
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from int8tune.rpc.bundle.carried import PACKAGES, carried_code, carried_modules,
 from int8tune.rpc.bundle.manifest import MANIFEST, id_of
 from int8tune.rpc.errors import BundleError
 
+pytestmark = pytest.mark.promise(17)
+
 MOST_OWN_BYTES = 20_000_000
 
 

@@ -27,6 +27,8 @@ from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTri
 from int8tune.tuner.bundles.merge import Merged, merge
 from int8tune.tuner.errors import CampaignDiffersError, CampaignError, ForeignResultsError
 
+pytestmark = pytest.mark.promise(19)
+
 Change = Callable[[dict[str, Any]], None]
 CANDIDATES = [candidate(tile, target="any") for tile in (1, 2, 3)]
 ITEMS: dict[str, list[str]] = {

@@ -22,6 +22,8 @@ from test_bundle_file import rewritten
 from int8tune.rpc.bundle.archive import Bundle
 from int8tune.rpc.bundle.results_file import Began, Damage, Result, read_lines
 
+pytestmark = pytest.mark.promise(7, 11, 19)
+
 ITEMS = {
     "good": ["good"],
     "pair": ["good", "takes_a_while"],

@@ -27,7 +27,7 @@ from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device
 from int8tune.tuner.errors import DeviceGoneError
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(11, 20)]
 
 EXPECTED = {
     "none": (Outcome.OK, ""),

@@ -18,6 +18,8 @@ from int8tune.results.store import SqliteStore
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.workload import parse_workload
 
+pytestmark = pytest.mark.promise(7, 19)
+
 # Trials of a layer for each kill: with two layers, more than are recorded before the last one.
 TRIALS_PER_KILL = 2
 
@@ -64,6 +66,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     assert alive == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("strategy", "kills"),

@@ -86,6 +86,7 @@ def test_a_search_goes_on_by_rounds_until_nothing_is_left(python: Path, tmp_path
     assert [item.partition("-")[0] for item in asked].count("duels") == LAYERS
 
 
+@pytest.mark.thorough
 def test_what_did_not_come_home_is_packed_again(python: Path, tmp_path: Path) -> None:
     campaign = Campaign(tmp_path, 4, "--strategy", "random")
     assert campaign.make().code == 0

@@ -178,6 +178,7 @@ def test_durations_in_words() -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_what_the_device_can_do() -> None:
     shown = int8tune("devices", "check", "--target", "generic", "--format", "json")

@@ -113,6 +113,7 @@ def ports_of(process: psutil.Process) -> list[object]:
         return []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_campaign_says_how_its_board_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it runs, after it was killed, and after its end; nothing listens on a port for that."""

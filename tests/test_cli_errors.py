@@ -16,6 +16,8 @@ from cli_program import CONV, Ended, in_process, int8tune, write_table
 from int8tune.results.store import SqliteStore
 from int8tune.tuner.cli.program import run
 
+pytestmark = pytest.mark.promise(15)
+
 EVIL = "\x1b]0;owned\x07\x9b31mred\u202e"
 
 

@@ -23,6 +23,8 @@ from int8tune.tuner.builder.job import Job
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 
+pytestmark = pytest.mark.promise(15)
+
 SOFT_LIMIT_RAISED = """
 import resource
 from int8tune.rpc.process.limits import require_limits

@@ -92,6 +92,7 @@ def test_samples_must_fit(model: Path, tmp_path: Path) -> None:
     assert_failed(ended, 1, r".*input `x` needs float32 \(samples, 3, 4, 6, 6\): float32 \(2, 4, 9, 10\)")
 
 
+@pytest.mark.thorough
 def test_samples_are_described_and_may_lack_a_batch_of_one(tmp_path: Path) -> None:
     path = tmp_path / "one.onnx"
     path.write_bytes(quantized_layer(shape=(1, 4, 5, 6)).SerializeToString())

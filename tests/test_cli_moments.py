@@ -28,7 +28,7 @@ from storm import trials_of
 from int8tune.rpc.provision import provision
 from int8tune.tuner.work_folder import WORK_FOLDER
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(20)]
 
 FIRST_LIMIT_S, SECOND_LIMIT_S = 10.0, 1.0
 # What of a program that ended at once has still to see that it did; on a board, that its host is gone.

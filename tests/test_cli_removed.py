@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_program import CONV, LIMIT_S, start, wait_for_trials, write_table
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(14)]
 
 
 def _remove_all(results: Path) -> None:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from cli_program import CONV, LIMIT_S, Ended, command, count_trials, end, int8tune, start, wait_for_trials, write_table
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(20)]
 
 TRIALS = 2
 BEFORE = 2

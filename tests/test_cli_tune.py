@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_program import CONV, Ended, count_trials, end, int8tune, start, wait_for_trials, write_table
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(19, 20)]
 
 TRIALS = 3
 
@@ -151,7 +151,9 @@ def test_a_second_signal_ends_at_once(table: Path, checked: Path) -> None:
     wait_for_trials(checked, 7)
     # Two signals of one kind can become one on their way.
     stopped = end(process, signal.SIGTERM, signal.SIGINT, limit_s=1)
-    assert (stopped.code, stopped.out, stopped.err) == (130, "", "")
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.errors == []  # a slow start may have said what it waits for
+    assert "to go on" not in stopped.err
 
 
 def test_a_time_limit_stops_a_campaign_that_can_go_on(table: Path, checked: Path) -> None:
@@ -162,6 +164,7 @@ def test_a_time_limit_stops_a_campaign_that_can_go_on(table: Path, checked: Path
     assert (checked / "other.best.jsonl").exists()
 
 
+@pytest.mark.thorough
 def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -> None:
     tune = ("tune", table, "--results", tmp_path / "r", "--trials", 2)
     cold = int8tune(*tune, "--cache", "cold")
@@ -176,6 +179,7 @@ def test_cold_caches_make_a_campaign_of_their_own(table: Path, tmp_path: Path) -
     assert len(found) == len((tmp_path / "r" / "small.best.jsonl").read_text().splitlines()) - 1 == 2
 
 
+@pytest.mark.thorough
 def test_a_batch_is_a_campaign_of_its_own(table: Path, tmp_path: Path) -> None:
     """Its table, report and best log say so; under the name of another batch's campaign it does not go on."""
     options = ("--results", tmp_path, "--trials", "1", "--target", "generic")

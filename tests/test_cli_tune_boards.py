@@ -19,6 +19,7 @@ from int8tune.rpc.provision import provision
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores, for two boards"),
+    pytest.mark.promise(19),
 ]
 
 TRIALS = 3
@@ -92,6 +93,7 @@ def test_two_boards_share_a_campaign(farm: Path, tmp_path: Path) -> None:
     assert trials(tmp_path) == found
 
 
+@pytest.mark.thorough
 def test_each_target_has_a_campaign_and_a_best_log(farm: Path, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "here,near")
     assert ended.code == 0, ended.err

@@ -88,6 +88,7 @@ def test_kernels_are_verified_and_estimated(farm: Path, tmp_path: Path, device: 
     assert re.search(r"[\d.,]+ kcyc est\.", best.out), best.out
 
 
+@pytest.mark.thorough
 def test_the_a53_and_this_machine_have_a_best_log_each(farm: Path, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "near,a53")
     assert ended.code == 0, ended.err

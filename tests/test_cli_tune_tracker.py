@@ -45,6 +45,7 @@ def recorded(folder: Path) -> list[Trial]:
         return list(store.query(Trial))
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_two_servers_of_a_key_share_a_campaign(farm: StockFarm, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "a,b")

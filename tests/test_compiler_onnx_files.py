@@ -21,6 +21,8 @@ from int8tune.compiler.onnx_reader.file import NEWEST_OPSET
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import network_of
 
+pytestmark = pytest.mark.promise(16)
+
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
 Change = Callable[[Any], None]

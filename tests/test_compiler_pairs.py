@@ -157,6 +157,7 @@ def fusing_onnxruntime() -> None:
 
 
 @pytest.mark.usefixtures("fusing_onnxruntime")
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["u8", "s8"])
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 def test_every_pair_is_onnxruntime_s(seeds: range, kind: str, native: Target, tmp_path: Path) -> None:
@@ -253,6 +254,7 @@ class TfliteModel(tflite_models.Writer):
                 self.combined("CONCATENATION", layers[::order], f"{name}.concat", parameters, 2 * CHANNELS, axis=3)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["u8", "s8"])
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 def test_every_pair_is_litert_s(seeds: range, kind: str, native: Target, tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("onnx", reason="needs the extra `peers`")
-pytest.importorskip("onnxruntime", reason="needs the extra `peers`")
-pytest.importorskip("sklearn", reason="needs the extra `test`")
+# Looked for and not imported: they take seconds, which other tests would wait for.
+MISSING = [name for name in ("onnx", "onnxruntime", "sklearn") if importlib.util.find_spec(name) is None]
 
 
+@pytest.mark.skipif(bool(MISSING), reason=f"needs the extras `peers` and `test`: no {', '.join(MISSING)}")
 def test_eight_bits_keep_the_accuracy_and_are_those_of_onnx_runtime(tmp_path: Path) -> None:
     import digits  # ends without the packages
 

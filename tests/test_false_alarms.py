@@ -8,7 +8,10 @@ from results_samples import failed, ok
 
 from int8tune.results.record import Outcome
 
+pytestmark = pytest.mark.promise(10)
 
+
+@pytest.mark.thorough
 def test_right_kernels_of_a_few_layers_are_found_right(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--layers", "1", "--targets", "generic", "--trials", "2"]
     assert false_alarms.main([*arguments, "--enough", "2"]) == 0

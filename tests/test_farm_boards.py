@@ -43,6 +43,8 @@ from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.folders import STORE_FILE
 from int8tune.tuner.verify import write_cases, write_suite
 
+pytestmark = pytest.mark.promise(3, 4, 5, 6, 10, 11, 17)
+
 LAYERS = (
     "conv2d-u8s8-1x6x6x16-k3x3x16-s1-p1-float.c-u8",
     "dwconv2d-s8s8-1x7x7x16-k3x3x1-s2-p1-fixed.c-s8",
@@ -85,7 +87,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield running
 
 
-@pytest.fixture(scope="module", params=["x86", "a53"])
+@pytest.fixture(scope="module", params=["x86", pytest.param("a53", marks=pytest.mark.thorough)])
 def ready(request: pytest.FixtureRequest, sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
     if request.param == "a53" and (why := why_no_a53()):
         pytest.skip(f"no Cortex-A53: {why}")

@@ -22,6 +22,8 @@ from int8tune.rpc.provision import provision
 from int8tune.rpc.request import Timing
 from int8tune.rpc.transports.agent import AgentTransport
 
+pytestmark = pytest.mark.promise(18)
+
 DAY_S = 86_400
 JUMPING = Path(__file__).parent / "jumping_clock"
 

@@ -26,6 +26,8 @@ from int8tune.rpc.request import Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport
 from int8tune.rpc.transports.fake import FakeTransport
 
+pytestmark = pytest.mark.promise(15, 16, 18)
+
 CANARY = Request((), Timing(), 1.0)
 LIMITS = Limits(grace_s=0.5, silence_s=None)
 RULES = Rules(idle_s=0.05, lost_delay_s=0.05, first_delay_s=0.05)

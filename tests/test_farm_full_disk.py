@@ -23,6 +23,8 @@ from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.board_reports import BoardReports
 from int8tune.tuner.campaign.boards import RULES, Boards
 
+pytestmark = pytest.mark.promise(15)
+
 WORKLOAD = parse_workload("dense-u8u8-1x40-o10-s32")
 NO_ROOM = "No space left on device"
 WORK_LIMIT_S = 30.0

@@ -18,7 +18,7 @@ from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Limits, Rules, State, Trial, Verdict
 from int8tune.rpc.transports.local import LocalTransport
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(13)]
 
 LIMIT_S = 90.0
 # Loses its device every time; the limit is what the device's host waits for it.

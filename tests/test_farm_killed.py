@@ -15,6 +15,8 @@ from int8tune.results.record import Outcome
 from int8tune.rpc.farm.entries import Concluded, Entry, Issued, Returned
 from int8tune.rpc.farm.journal import JournalFile
 
+pytestmark = pytest.mark.promise(7)
+
 BOARDS = 4
 GOING_AGAIN_S = 10.0
 

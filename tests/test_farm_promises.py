@@ -13,6 +13,8 @@ from farm_log import Checker, Log
 from int8tune.rpc.farm.simulation.accounting import Accounting
 from int8tune.rpc.farm.simulation.nemesis import nemesis_farm
 
+pytestmark = pytest.mark.promise(2, 3, 11, 12, 13, 18, 21)
+
 
 def test_every_trial_ends_in_exactly_one_final_state() -> None:
     assert promises.one_final_state(range(700)) == []

@@ -41,6 +41,8 @@ from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Limits, Phase, Rules, State, Trial, Verdict
 from int8tune.rpc.farm.waits import Wait, Waits
 
+pytestmark = pytest.mark.promise(2, 22)
+
 CANARY_S = 0.1
 
 

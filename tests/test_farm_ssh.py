@@ -41,6 +41,8 @@ from int8tune.rpc.provision import provision, release
 from int8tune.rpc.streams.ssh import SshConnection, fingerprint, public_key_of
 from int8tune.rpc.transports.agent import AgentTransport
 
+pytestmark = pytest.mark.promise(6, 8, 17, 23)
+
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:

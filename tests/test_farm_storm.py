@@ -10,7 +10,7 @@ from storm import check, harbour_in, run_calm, weather
 
 from int8tune.results.record import Measurement, Outcome
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300), pytest.mark.promise(2, 6, 7, 11)]
 
 CONFIGS = 40
 

@@ -37,6 +37,7 @@ from int8tune.rpc.transports.agent import AgentTransport
 
 pytestmark = [
     pytest.mark.skipif(bool(why_no_ssh()), reason=f"nobody can be a stranger: {why_no_ssh()}"),
+    pytest.mark.promise(9),
 ]
 
 # TVM's RPC server takes these 8 bytes for a client; other ones end its listener for good.

@@ -19,7 +19,7 @@ from cli_program import Ended, int8tune, write_table
 from sshd import Sshd, farm_toml, running_sshd
 from watched import Watch
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(8, 23)]
 
 TRIALS = 3
 

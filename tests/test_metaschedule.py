@@ -40,6 +40,8 @@ from int8tune.tuner.metaschedule.process import MARK, SearchFailedError, require
 from int8tune.tuner.metaschedule.race import run_race
 from int8tune.tuner.metaschedule.spec import RaceSpec
 
+pytestmark = pytest.mark.promise(16)
+
 FAULTY = "tests.faulty_metaschedule"
 BRIEF = Timing(5, 0.001)
 LAYERS = (

@@ -13,6 +13,8 @@ from onnx_models import MODELS, quantized
 from test_cli_simulate import write_farm
 from watched import Watch
 
+pytestmark = pytest.mark.promise(8)
+
 TUNE = "tune small.json --results kept --strategy random --trials 1"
 RACE = "--against onnxruntime --runs 5 --run-ms 1 --results kept"
 # Some need what those before them made. Boards behind SSH are in `test_farm_watched.py`.

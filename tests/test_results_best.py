@@ -22,6 +22,8 @@ from int8tune.results.memory import MemoryStore
 from int8tune.results.record import CacheMode, Candidate, Outcome
 from int8tune.results.stats import Speedup
 
+pytestmark = pytest.mark.promise(16)
+
 OTHER = "dense-u8s8-1x64-o10-s32"
 
 

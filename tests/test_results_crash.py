@@ -17,6 +17,8 @@ from int8tune.results.atomic import write_atomic
 from int8tune.results.record import Candidate, Config, Measurement, Trial
 from int8tune.results.store import SqliteStore
 
+pytestmark = pytest.mark.promise(1)
+
 FORK = multiprocessing.get_context("fork")
 KILLS, MANY_KILLS = 25, 200
 ROUND_LIMIT_S = 10.0

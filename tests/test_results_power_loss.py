@@ -30,7 +30,7 @@ MEMORY = Path("/dev/shm")
 # Who holds a lock is written into it, but only the lock itself counts; a draft is thrown away by the next start.
 INDIFFERENT = (".lock", ".tmp", ".new", ".new-journal", ".new-wal")
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing()), pytest.mark.promise(1)]
 
 
 @pytest.fixture

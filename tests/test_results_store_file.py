@@ -32,6 +32,8 @@ from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, En
 from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION
 from int8tune.results.store import SqliteStore
 
+pytestmark = pytest.mark.promise(1, 14, 15, 16)
+
 SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4 = (
     Path(__file__).parent / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4)
 )

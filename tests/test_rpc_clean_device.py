@@ -40,7 +40,7 @@ from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.boards import CANARY_TIMING
 from int8tune.tuner.device_check import build_probes
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(5)]
 
 MOST_SLOWER = 0.03
 LONG = Timing(repeats=5, min_repeat_s=0.02)
@@ -169,6 +169,7 @@ def test_nothing_burns_after_a_kernel_that_leaves_something_burning(here: Device
     assert here.is_alone()
 
 
+@pytest.mark.thorough
 def test_a_process_that_is_left_over_would_be_seen(here: Device) -> None:
     """On the same core; no session started it."""
     words = [sys.executable, "-c", "while True: pass"]

@@ -20,7 +20,7 @@ from int8tune.results.record import Outcome
 from int8tune.rpc.request import Case, Program, Timing
 from int8tune.rpc.transports.local import LocalTransport
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.promise(3, 4, 5, 10, 17)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from int8tune.rpc.errors import InventoryError, UnknownBoardError
 from int8tune.rpc.inventory.boards import Board, Limits, TimingKind, TransportKind
 from int8tune.rpc.inventory.file import read_inventory
 
+pytestmark = pytest.mark.promise(23)
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 SSH = f"""
 [[boards]]

@@ -247,6 +247,7 @@ def test_a_server_that_is_frozen_when_it_is_handed_out_is_left_for_another(
     send_all(family(first), signal.SIGCONT)
 
 
+@pytest.mark.thorough
 def test_a_server_that_freezes_in_a_session(farm: StockFarm, files: Path, kernels: Kernels) -> None:
     (server,) = farm.add(key="freezes")
     with TrackerTransport(farm.board(key="freezes"), files) as transport:

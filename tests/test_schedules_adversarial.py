@@ -28,6 +28,8 @@ from int8tune.schedules.oracle.reference import (
 )
 from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 
+pytestmark = pytest.mark.promise(10)
+
 Array = npt.NDArray[Any]
 Mutant = Callable[[Workload, Operands], Array]
 

@@ -102,6 +102,7 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
     return build(workload, target, {**template.space(workload, target).default, **knobs}, template)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("index", [0, 1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3))])
 def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
@@ -109,6 +110,7 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "fault"), EVERY_FAULT)
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
@@ -163,6 +165,7 @@ def test_a_kernel_that_leaves_its_arrays_fails(monkeypatch: pytest.MonkeyPatch) 
         built(CONV, "cuda.mma", SMALL["cuda.mma"]).wrong_cases()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", ["cuda-sm75", "cuda-sm80", "cuda-sm90"])
 @pytest.mark.parametrize("key", [*PLAIN.values(), "dense-u8u8-1x1024-o64-wz-fixed.c-u8"])
 def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
@@ -171,6 +174,7 @@ def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
     assert compile_kernel(workload, target, kernel).wrong_cases() == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", [CONV, "dense-u8u8-1x1024-o64-wz-fixed.c-clamp-addu8-u8", "dense-s8s8-3x512-o40-s32"])
 @pytest.mark.parametrize("name", TILES)
 def test_splits_add_up(name: str, key: str) -> None:
@@ -268,6 +272,7 @@ def test_narrow_products_are_the_wide_one(types: tuple[str, str]) -> None:
 class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
+    @pytest.mark.matrix
     @pytest.mark.parametrize("profile", GPU_PROFILES)
     @pytest.mark.parametrize("name", TILES)
     def test_the_loop_has_the_instructions_that_it_is_for(self, name: str, profile: str, tmp_path: Path) -> None:

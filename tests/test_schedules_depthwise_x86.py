@@ -47,6 +47,7 @@ def test_each_arrangement_of_words_is_exact(name: str, profile: str) -> None:
     assert build(parse_workload(LAYERS[name]), host_target(profile), template=TEMPLATE).wrong_cases() == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("border", ["skip", "copy"])
 @pytest.mark.parametrize("outer", ["channels", "image"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

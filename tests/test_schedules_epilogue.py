@@ -44,6 +44,7 @@ def built(key: str, target: Target) -> Built:
     return build(parse_workload(key), target)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", ["generic", "x86-avx512vnni"])
 @pytest.mark.parametrize("inputs", [4, 300])
 @pytest.mark.parametrize("output", ["u8", "s8"])
@@ -68,6 +69,7 @@ def test_fixed_rule_at_the_ends_of_int32(output: str, generic: Target) -> None:
         assert kernel.is_exact(operands)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", ["generic", "x86-avx512vnni", "x86-avx2"])
 @pytest.mark.parametrize("form", ["fused.c-u8", "fused.cx-s8"])
 def test_fused_rule_at_the_ends_of_int32(form: str, profile: str) -> None:
@@ -108,6 +110,7 @@ def test_partial_sums_may_wrap(key: str, generic: Target) -> None:
     assert kernel.is_exact(operands)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", ["dense-u8u8-1x4000-o16-wz-fused.cx-u8", "dense-s8u8-1x4000-o16-wz-fused.cx-u8"])
 @pytest.mark.parametrize("profile", ["generic", "x86-avx512vnni", "x86-avx2"])
 def test_exceptions_are_sums_without_what_types_and_zero_points_add(key: str, profile: str) -> None:

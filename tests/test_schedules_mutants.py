@@ -41,7 +41,10 @@ from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import parse_workload
 
 # Forks while a library has threads of its own, which the child does not use.
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+    pytest.mark.promise(10),
+]
 
 
 @dataclass(frozen=True, slots=True)

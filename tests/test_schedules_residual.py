@@ -59,6 +59,7 @@ def test_every_form_is_exact_on_x86(profile: str, form: str) -> None:
     assert build(workload, target, template=ConvX86()).wrong_cases() == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("channels", [35, 80])
 @pytest.mark.parametrize("profile", X86_PROFILES)
 def test_every_register_tile_is_exact(profile: str, channels: int) -> None:
@@ -129,6 +130,7 @@ def extreme_operands(built: Built, zero_point_place: int) -> Operands:
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["float.c-addu8-u8", "float.c-adds8.first-s8", "fixed.c-adds8-s8", "fused.c-addu8-s8"])
 @pytest.mark.parametrize("profile", ["generic", *X86_PROFILES])
 def test_sums_at_the_ends_of_int32_are_exact(profile: str, form: str) -> None:
@@ -167,6 +169,7 @@ def rounded_product(left: Any, right: Any) -> Any:
     return T.max(left * right, T.float32(-3e38))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", [LAYER, FIRST, FUSED])
 @pytest.mark.parametrize("rule", ["products rounded", "own output first"])
 def test_other_float_arithmetic_is_caught(
@@ -251,6 +254,7 @@ def test_wrong_x86_kernels_are_caught(name: str, vnni: Target, monkeypatch: pyte
     assert build(parse_workload(key), vnni).wrong_cases() != []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", [LAYER, FIRST, FUSED])
 @pytest.mark.parametrize("parameter", [OWN_RATIO, RESIDUAL_RATIO, SUM_CONSTANT])
 def test_every_parameter_of_the_addition_counts(parameter: int, key: str, generic: Target) -> None:

@@ -38,6 +38,8 @@ from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.oracle.reference import reference, requantize
 from int8tune.schedules.workload import Workload, parse_workload
 
+pytestmark = pytest.mark.promise(10)
+
 Array = npt.NDArray[Any]
 Way = Callable[[Workload, Operands], Array]
 

@@ -53,6 +53,7 @@ def test_drawn_layers_and_configs_are_exact(profile: str, workload: Any, seed: i
     assert build(workload, target, config, TEMPLATE).wrong_cases() == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @pytest.mark.parametrize("key", BORDERS)
 def test_every_way_to_treat_the_border_is_exact(profile: str, key: str) -> None:
@@ -91,6 +92,7 @@ def test_the_kernels_are_exact_with_the_right_dot_product(key: str) -> None:
     assert build(parse_workload(key), host_target("x86-avx2"), template=TEMPLATE).wrong_cases() == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("vectors", [Saturating(), Wrapping()], ids=["saturating", "wrapping"])
 @pytest.mark.parametrize("key", NARROW)
 def test_sums_of_two_products_in_16_bits_are_caught(vectors: Avx2, key: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.promise(22)
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("compiler", "results", "rpc", "schedules", "tuner")
 

@@ -1,14 +1,43 @@
-"""Parameters of tests of which quick runs take a share: the others are for long runs."""
+"""Parameters of tests of which the quick run takes representatives: the others are `thorough`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 
 def one_in(count: int, values: Iterable[Any]) -> list[Any]:
-    """All values, of which those behind the first of each `count` are `slow`; tuples are several parameters."""
-    sets = [value if isinstance(value, tuple) else (value,) for value in values]
-    return [pytest.param(*each, marks=[pytest.mark.slow] if at % count else []) for at, each in enumerate(sets)]
+    """All values, of which those behind the first of each `count` are `thorough`; tuples are several parameters."""
+    return [_param(each, at % count == 0) for at, each in enumerate(values)]
+
+
+def representatives(values: Iterable[Any], features: Callable[[Any], Iterable[Hashable]] | None = None) -> list[Any]:
+    """All values, of which all but a few that show each feature once are `thorough`.
+
+    Without `features`, tuples have their parts at their places as features: each value of each axis is shown once. Of
+    the values, the one with the most features not yet shown comes first, and of these the first.
+    """
+    sets = list(values)
+    quick = covering([frozenset(enumerate(_parts(each)) if features is None else features(each)) for each in sets])
+    return [_param(each, at in quick) for at, each in enumerate(sets)]
+
+
+def covering(shown: Sequence[frozenset[Hashable]]) -> set[int]:
+    """Places of few sets that have all elements; at least one, if there is any set."""
+    missing = frozenset().union(*shown)
+    chosen = {0} if shown and not missing else set()
+    while missing:
+        best = max(range(len(shown)), key=lambda at: (len(shown[at] & missing), -at))
+        chosen.add(best)
+        missing -= shown[best]
+    return chosen
+
+
+def _param(value: Any, is_quick: bool) -> Any:
+    return pytest.param(*_parts(value), marks=[] if is_quick else [pytest.mark.thorough])
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

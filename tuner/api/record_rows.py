@@ -11,7 +11,8 @@ from int8tune.results.label import layer_label
 from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Trial
 from int8tune.results.stats import median
 from int8tune.tuner.api.frames import Row, prefixed
-from int8tune.tuner.lab.recorded_layer import canonical, settled_times_s
+from int8tune.tuner.lab.recorded_layer import canonical
+from int8tune.tuner.lab.recording import settled_times_s
 
 
 def campaign_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:

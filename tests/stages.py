@@ -1,0 +1,118 @@
+"""Runs the tests of a tier in stages, the fastest first, and says at the end what was not proven.
+
+python -m tests.stages quick       unit tests, the other quick ones, those marked `alone`
+python -m tests.stages thorough    what is left out of the quick run: drawn order; `--until-s` ends it in time
+python -m tests.stages slow        tests of minutes, and the thorough ones
+python -m tests.stages all         everything
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # helpers know each other by their bare names
+
+from unproven import last_line, read
+
+QUICK = "not slow and not thorough"
+LONG_TIMEOUT_S = 7200
+INTERRUPTED, NOTHING_COLLECTED = 2, 5
+# A test that has begun when the time is over still ends: so much of the time is kept for it.
+RESERVE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One call of pytest.
+
+    Attributes:
+        beside: whether tests run beside each other, in one process more than there are cores, as some wait for boards.
+    """
+
+    name: str
+    marks: str
+    options: tuple[str, ...] = ()
+    beside: bool = True
+
+    def arguments(self, cores: int) -> list[str]:
+        # Neighbours share what is expensive to make, so each process gets a run of them.
+        beside = ["-n", str(min(cores + 1, 8)), "--dist", "worksteal"] if self.beside else []
+        return [*beside, "-m", self.marks, *self.options]
+
+
+LONG = ("--timeout", str(LONG_TIMEOUT_S))
+TIERS: dict[str, tuple[Stage, ...]] = {
+    "quick": (
+        Stage("unit", f"{QUICK} and not alone", ("--files", "unit")),
+        Stage("system", f"{QUICK} and not alone", ("--files", "system", "--durations", "15")),
+        Stage("alone", f"{QUICK} and alone", ("--durations", "15"), beside=False),
+    ),
+    "thorough": (
+        Stage("thorough", "thorough and not slow and not alone"),
+        Stage("thorough, alone", "thorough and not slow and alone", beside=False),
+    ),
+    "slow": (
+        Stage("thorough and slow", "(slow or thorough) and not alone", LONG),
+        Stage("thorough and slow, alone", "(slow or thorough) and alone", LONG, beside=False),
+    ),
+}
+TIERS["all"] = TIERS["quick"] + TIERS["slow"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.stages", description=__doc__.splitlines()[0])
+    parser.add_argument("tier", choices=TIERS)
+    parser.add_argument("--until-s", type=float, help="start no test later than so many seconds from now")
+    parser.add_argument("--order-seed", type=int, help="draw the order with this seed; with --until-s it is the date")
+    options = parser.parse_args()
+    until = None if options.until_s is None else time.monotonic() + options.until_s - RESERVE_S
+    seed = options.order_seed
+    if seed is None and until is not None:
+        seed = int(datetime.date.today().strftime("%Y%m%d"))
+    sys.exit(run(TIERS[options.tier], until, seed))
+
+
+def run(stages: tuple[Stage, ...], until: float | None, seed: int | None) -> int:
+    """Run all stages whatever the ones before them say; the exit status of the first that failed."""
+    failed, started = 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        unproven = Path(folder) / "unproven"
+        for stage in stages:
+            more = ["--unproven-to", str(unproven), *([] if seed is None else ["--order-seed", str(seed)])]
+            if until is not None:
+                more += ["--until-s", f"{max(until - time.monotonic(), 0.0):.0f}"]
+            status = _pytest([*stage.arguments(os.cpu_count() or 1), *more], stage, seed)
+            failed = failed or status
+            if status == INTERRUPTED:
+                break
+        print(f"{time.monotonic() - started:.0f} s for {', '.join(stage.name for stage in stages)}")
+        if line := last_line(read(unproven)):
+            print(line)
+    return failed
+
+
+def _pytest(arguments: list[str], stage: Stage, seed: int | None) -> int:
+    drawn = "" if seed is None else f", order drawn with {seed}"
+    print(f"stage {stage.name}{drawn}", flush=True)
+    started = time.monotonic()
+    child = subprocess.Popen([sys.executable, "-P", "-m", "pytest", *arguments])
+    while True:
+        try:
+            status = child.wait()  # the limits are those of the tests themselves
+            break
+        except KeyboardInterrupt:  # pytest got it, too, and takes down what runs
+            continue
+    print(f"stage {stage.name}: {time.monotonic() - started:.0f} s", flush=True)
+    return 0 if status == NOTHING_COLLECTED else status
+
+
+if __name__ == "__main__":
+    main()
