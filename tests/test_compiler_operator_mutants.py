@@ -16,7 +16,7 @@ from zlib import crc32
 
 import pytest
 from source_mutants import Mutant, mutants_of
-from test_compiler_operator_kernels import LONG, exact
+from test_compiler_operator_kernels import LONG, assert_large_mean_exact, exact
 from thinned import one_in
 
 from int8tune.compiler import compile as compiling
@@ -49,6 +49,7 @@ LET_THROUGH: Mapping[str, str] = {
     "target.threads > 1 and rows > 1 -> target.threads > 1 or rows > 1": SHARED_ROWS,
     "concat: target.threads > 1 and rows > 1: target.threads > 1 -> target.threads >= 1": SHARED_ROWS,
     "concat: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
+    "concat: target.threads > 1: 1 -> 2": SHARED_ROWS,
     "concat: True: True -> False": NO_ALIAS,
     "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "
@@ -122,6 +123,8 @@ def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
         compiling.KERNELS = _kernels_with(module, mutant)
         for kind in KINDS[module]:
             exact(kind, target, LONG, True)
+            if kind is Kind.MEAN:
+                assert_large_mean_exact(2.0**8, target)
         code = 0
     finally:
         os._exit(code)
