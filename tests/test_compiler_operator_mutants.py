@@ -38,6 +38,7 @@ PROPOSALS = frozenset({"step_between", "linear_factors"})
 SHARED_ROWS = "who shares the rows among threads changes no value"
 OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
 NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
+SATURATED = "they differ below zero, where unsigned values are 0"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -50,6 +51,7 @@ LET_THROUGH: Mapping[str, str] = {
     "concat: target.threads > 1 and rows > 1: target.threads > 1 -> target.threads >= 1": SHARED_ROWS,
     "concat: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
     "concat: target.threads > 1: 1 -> 2": SHARED_ROWS,
+    "resize: tirx.floor(total + 0.5).astype: tirx.floor(total + 0.5) -> tirx.trunc(total + 0.5)": SATURATED,
     "concat: True: True -> False": NO_ALIAS,
     "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "

@@ -54,8 +54,7 @@ def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         # In ONNX Runtime's order: the weights of a pixel are multiplied first.
         parts = [
             rounded_alone(
-                rounded_alone(shares[1][side] * shares[0][row])
-                * rounded_alone((corner[row][side] - zero_point).astype("float32") * scale)
+                (shares[1][side] * shares[0][row]) * ((corner[row][side] - zero_point).astype("float32") * scale)
             )
             for row in (0, 1)
             for side in (0, 1)
@@ -68,9 +67,7 @@ def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         shares = _shares(down[y], across[x])
         # In TFLite's order; a product that becomes part of a fused sum would be rounded once less.
         parts = [
-            rounded_alone(rounded_alone(corner[row][side] * shares[0][row]) * shares[1][side])
-            for side in (0, 1)
-            for row in (0, 1)
+            rounded_alone((corner[row][side] * shares[0][row]) * shares[1][side]) for side in (0, 1) for row in (0, 1)
         ]
         total = parts[0] + parts[1] + parts[2] + parts[3]
         return stored(tirx.floor(total + 0.5).astype("int32"), operator, output)
