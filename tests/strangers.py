@@ -190,8 +190,10 @@ def _listens_for_an_agent(process: psutil.Process) -> bool:
 def gets_a_terminal(stranger: Stranger) -> Tried:
     with stranger.running("-tt", stranger.place, "sleep 20") as ssh:
         _wait_for(lambda: stranger.on_board() or ssh.poll() is not None)
-        terminals = [process.terminal() for _, process in stranger.on_board()]
-        return Tried(any(terminals), _end(ssh))
+        if any(process.terminal() for _, process in stranger.on_board()):
+            return Tried(True, _end(ssh))
+        # The refusal may still be on its way when the agent runs: closing its standard input ends both, in order.
+        return Tried(False, _text(ssh.communicate(timeout=_LIMIT_S)[1]))
 
 
 def sets_variables(stranger: Stranger) -> Tried:
