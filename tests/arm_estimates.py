@@ -18,7 +18,6 @@ import math
 import multiprocessing
 import re
 import statistics
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -28,10 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import numpy as np
-from stock_neon import stock_conv, tile_columns_of
 
 from int8tune.compiler.network_file import load_network
 from int8tune.rpc.mca.disassembly import Instruction, disassemble
@@ -44,6 +40,7 @@ from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import Target, target_for
 from int8tune.schedules.template import Kernel, Template
 from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
+from tests.support.stand_ins.stock_neon import stock_conv, tile_columns_of
 
 CPU, TRIPLE = "cortex-a53", "aarch64-linux-gnu"
 LIMIT_S = 60.0

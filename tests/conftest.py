@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from probes import host_target
 
 from int8tune.schedules.target import Target
+from tests.support.places import ROOT
+from tests.support.run.probes import host_target
 
-pytest_plugins = ["pytester", "quiet", "tiers", "unproven"]
+pytest_plugins = ["pytester", *(f"tests.support.run.{name}" for name in ("quiet", "tiers", "unproven"))]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +31,7 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def importable() -> Iterator[None]:
     """Processes that tests start find `tests`: some run modules of it in place of the program's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        patch.setenv("PYTHONPATH", str(ROOT))
         yield
 
 

@@ -17,14 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from layers import ODD, PLAIN
-from probes import cpu_features
-
 from int8tune.results.record import Outcome, Trial
 from int8tune.results.store import SqliteStore
 from int8tune.schedules.target import PROFILES
+from tests.support.kernels.layers import ODD, PLAIN
+from tests.support.run.probes import cpu_features
 
 # What the others lack: images and channels of several tiles each, and wide groups.
 LARGER = (

@@ -10,18 +10,15 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import farm_promises as promises
 import numpy as np
-from farm_log import Checker, Log
-from test_farm_promises import keep_up
 
 from int8tune.rpc.farm.simulation.nemesis import nemesis_farm
+from tests.rpc.farm.test_promises import keep_up
+from tests.support.farm import promises
+from tests.support.farm.log import Checker, Log
 
 CHUNK = 500
 
@@ -83,8 +80,8 @@ def _interesting(log: Log) -> Iterator[str]:
 
 def _print_promises() -> list[str]:
     """What needs no seeds by the thousand, with more of them than in the tests."""
-    broken = []
-    checks = {
+    broken: list[str] = []
+    checks: dict[str, Callable[[], list[str]]] = {
         "hung kernels": lambda: promises.hung_kernels(print),
         "dead boards": lambda: promises.dead_boards(print),
         "boards gone for good": promises.boards_gone_for_good,

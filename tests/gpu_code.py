@@ -11,13 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from gpu_binaries import Code, code_of, missing
-
 from int8tune.schedules.gpus import GPUS, WARP
 from int8tune.schedules.registry import template_named
 from int8tune.schedules.space import Value
+from tests.support.gpu.binaries import Code, code_of, missing
 
 CONV = "conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-32x56x56x128-k3x3x1-s1-p1-float.c-u8"

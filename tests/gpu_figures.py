@@ -142,7 +142,8 @@ def reached(figure: Figure, values: dict[str, Any]) -> Reached:
 
 def _value(layer: dict[str, Any], measure: str) -> float | None:
     value = layer[measure]
-    return value["estimate"] if isinstance(value, dict) else value
+    found: float | None = value["estimate"] if isinstance(value, dict) else value
+    return found
 
 
 def measured(figure: Figure, options: Sequence[str]) -> tuple[Figure, Reached]:

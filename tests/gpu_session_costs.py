@@ -5,21 +5,17 @@ The output stands in docs/cuda.md. Kernels run on a CPU here: what differs betwe
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import mean
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from gpu_kernels import build_gpu_kernels
-from rpc_kernels import Kernels
-from test_rpc_gpu import BOARD, agent_with_gpu
-
 from int8tune.results.record import Outcome
 from int8tune.rpc.request import Timing
 from int8tune.rpc.transports.agent import AgentTransport
+from tests.rpc.test_gpu import BOARD, agent_with_gpu
+from tests.support.gpu.kernels import build_gpu_kernels
+from tests.support.kernels.rpc_kernels import Kernels
 
 STARTS_MS = (0, 300, 1000)
 TRIALS = 12

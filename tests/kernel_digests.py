@@ -14,18 +14,11 @@ import argparse
 import hashlib
 import multiprocessing
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import numpy as np
-from assembly import digest
-from golden_kernels import CPU_LAYERS, GPU_LAYERS, cuda_text, llvm_lines
-from layers import ODD, PLAIN
-from probes import any_target
 
 from int8tune.compiler.toolchain import nvrtc
 from int8tune.schedules.gpus import GPU_PROFILES
@@ -34,6 +27,10 @@ from int8tune.schedules.space import Value
 from int8tune.schedules.target import PROFILE_NAMES
 from int8tune.schedules.template import Template
 from int8tune.schedules.workload import Workload, parse_workload
+from tests.support.kernels.assembly import digest
+from tests.support.kernels.golden import CPU_LAYERS, GPU_LAYERS, cuda_text, llvm_lines
+from tests.support.kernels.layers import ODD, PLAIN
+from tests.support.run.probes import any_target
 
 DRAWN = 3
 CHANGED = 3

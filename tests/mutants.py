@@ -31,13 +31,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # helpers know each other by their bare names
+from tests.support.mutation.mutant_tests import files_for
+from tests.support.mutation.source_mutants import mutants_of
+from tests.support.places import ROOT, TESTS
 
-from mutant_tests import files_for
-from source_mutants import mutants_of
-from tiers import ROOT
-
-KEPT = Path(__file__).parent / "data" / "mutants.tsv"
+KEPT = TESTS / "data" / "mutants.tsv"
 AREAS = (
     "schedules",
     "compiler",

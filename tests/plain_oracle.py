@@ -49,9 +49,9 @@ def _products(workload: Conv2d | DepthwiseConv2d, taps: RealArray, weight: RealA
     if isinstance(workload, DepthwiseConv2d):
         filters = weight.reshape(workload.out_channels, *workload.window.kernel)[:, kh, kw]
         return np.repeat(taps, workload.multiplier, axis=-1) * filters
-    groups = np.split(taps, workload.groups, axis=-1)
-    filters = np.split(weight[:, kh, kw], workload.groups)
-    return np.concatenate([part @ own.T for part, own in zip(groups, filters, strict=True)], axis=-1)
+    groups: list[RealArray] = np.split(taps, workload.groups, axis=-1)
+    own = np.split(weight[:, kh, kw], workload.groups)
+    return np.concatenate([part @ each.T for part, each in zip(groups, own, strict=True)], axis=-1)
 
 
 def plain_reference(workload: Workload, operands: Operands) -> npt.NDArray[Any]:

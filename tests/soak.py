@@ -15,13 +15,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import farm_soak
 import psutil
 
 from int8tune.results.record import Trial
 from int8tune.results.store import SqliteStore
+from tests.support.farm import soak as farm_soak
 
 # Spaces of a few hundred configs each; none of them takes long to build or to run.
 CHANNELS = (96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272)

@@ -18,9 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # helpers know each other by their bare names
-
-from unproven import last_line, read
+from tests.support.run.unproven import last_line, read
 
 QUICK = "not slow and not thorough"
 LONG_TIMEOUT_S = 7200

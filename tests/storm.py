@@ -22,13 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import psutil
-from boards import CACHE, board_behind, marked
-from faulty_link import FaultyLink
-from sshd import Sshd, running_sshd
-from timed_template import TimedTemplate
 
 from int8tune.results.errors import StoreError
 from int8tune.results.record import Outcome, Trial
@@ -36,6 +30,11 @@ from int8tune.results.store import SqliteStore
 from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.provision import provision
 from int8tune.tuner.folders import STORE_FILE
+from tests.sshd import Sshd, running_sshd
+from tests.support.farm.boards import CACHE, board_behind, marked
+from tests.support.farm.faulty_link import FaultyLink
+from tests.support.places import ROOT
+from tests.support.stand_ins.timed_template import TimedTemplate
 
 # A time that is so many times the kernel's own is not its own.
 SLOW = 3.0
@@ -57,8 +56,15 @@ class Harbour:
     _before: int = 0
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "storm_campaign", str(self.farm), str(self.results), str(self.configs)]
-        path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.farm.storm_campaign",
+            str(self.farm),
+            str(self.results),
+            str(self.configs),
+        ]
+        path = str(ROOT)
         with (self.results.parent / "said").open("ab") as said:
             env = {**os.environ, "PYTHONPATH": path}
             self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=env)
@@ -189,7 +195,7 @@ def run_storm(
     rng = random.Random(seed)
     done: Counter[str] = Counter()
     acts = acts_of(harbour, longest_s)
-    until_s, seen, broken = time.monotonic() + limit_s, dict[str, Trial](), []
+    until_s, seen, broken = time.monotonic() + limit_s, dict[str, Trial](), list[str]()
     harbour.start()
     names: list[str] = []
     while not harbour.ended():

@@ -3,7 +3,7 @@
 Names and operands are those of NVIDIA's PTX ISA, chapters "Integer Arithmetic Instructions: dp4a", "Data Movement and
 Conversion Instructions: cp.async" and "Warp Level Matrix Multiply-Accumulate Instructions". A function that an
 architecture lacks is written with what it has. Every function says what it does in terms of bytes and lanes: tests run
-kernels on CPUs with these descriptions in place of the functions (`tests/emulated_gpu`).
+kernels on CPUs with these descriptions in place of the functions (`tests/support/gpu/emulated_gpu`).
 """
 
 from __future__ import annotations

@@ -14,10 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from fuzz.kinds import KINDS
-from fuzz.run import fuzz
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.run import fuzz
 
 
 def main() -> None:

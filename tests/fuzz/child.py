@@ -1,4 +1,4 @@
-"""A process that reads one folder after the other, and says how each ended: `python -m fuzz.child KIND`."""
+"""A process that reads one folder after the other, and says how each ended: `python -m tests.fuzz.child KIND`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from fuzz.kinds import KINDS, Kind
+from tests.fuzz.kinds import KINDS, Kind
 
 SPARE_BYTES = 1 << 30
 _CLEAR_PEAK = "5"

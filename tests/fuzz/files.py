@@ -14,9 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from fuzz.texts import changed_bytes, changed_json
 from int8tune.results.codec import checksum
 from int8tune.results.schema import metadata
+from tests.fuzz.texts import changed_bytes, changed_json
 
 _ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 _STATEMENTS = (

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from fuzz import files, samples, texts
-from fuzz.texts import Mutation, changed_bytes, many_lines
 from int8tune.compiler.errors import CompilerError
 from int8tune.compiler.graph import Value
 from int8tune.results.errors import ResultsError
@@ -18,6 +16,9 @@ from int8tune.rpc.errors import RpcError
 from int8tune.rpc.wire.npy import CaseError
 from int8tune.schedules.errors import ScheduleError
 from int8tune.tuner.errors import TunerError
+from tests.fuzz import files, samples, texts
+from tests.fuzz.texts import Mutation, changed_bytes, many_lines
+from tests.support.program.results_samples import campaign
 
 DOCUMENTED = (CompilerError, ResultsError, RpcError, ScheduleError, TunerError, OSError)
 
@@ -63,7 +64,7 @@ def _records(folder: Path) -> None:
             list(store.query(kind))
         best_schedules(store)
     with SqliteStore(folder / "records.db") as store:
-        store.append([samples.campaign("another")])
+        store.append([campaign("another")])
 
 
 def _layer_table(folder: Path) -> None:

@@ -19,9 +19,9 @@ from typing import Self
 
 import psutil
 
-from fuzz.kinds import KINDS
+from tests.fuzz.kinds import KINDS
+from tests.support.places import ROOT
 
-TESTS = Path(__file__).resolve().parents[1]
 # Of a processor; a busy neighbour takes none of it.
 LIMIT_S = 10.0
 # A child that waits for something which never comes.
@@ -77,19 +77,18 @@ class Reader:
         self.close()
 
     def _start(self) -> subprocess.Popen[str]:
-        paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
         process = subprocess.Popen(
-            [sys.executable, "-m", "fuzz.child", self._kind],
+            [sys.executable, "-P", "-m", "tests.fuzz.child", self._kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         if self._line(process, START_S, 2 * START_S) != "ready":
             process.kill()
             process.communicate()
-            raise RuntimeError(f"the reader of `{self._kind}` did not start: python -m fuzz.child {self._kind}")
+            raise RuntimeError(f"the reader of `{self._kind}` did not start: python -m tests.fuzz.child {self._kind}")
         return process
 
     def _line(self, process: subprocess.Popen[str], limit_s: float, silence_s: float) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results_samples import campaign, candidate, check, duel, estimated, failed, ok
 
 from int8tune.results.best import best_schedules, write_best_log
 from int8tune.results.record import BenchResult, Entrant, Outcome
@@ -41,6 +40,7 @@ from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
 from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS
 from int8tune.tuner.metaschedule.job import Found, found_to_json
+from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, ok
 
 WORKLOAD = "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8"
 TARGET = "x86-avx512vnni"
@@ -61,7 +61,9 @@ def records(folder: Path) -> None:
     with SqliteStore(folder / "records.db") as store:
         store.append([campaign(), replace(campaign("c2"), names={}), check(), bench])
         trials = [ok(n, 1e-3 / (n + 1), chosen=each) for n, each in enumerate(candidates[:2])]
-        store.append([*trials, failed(2, chosen=candidates[2]), duel(*candidates[:2], 1.5), estimated(0, name="c2")])
+        store.append(
+            [*trials, failed(2, chosen=candidates[2]), duel(candidates[0], candidates[1], 1.5), estimated(0, name="c2")]
+        )
 
 
 def best_log(folder: Path) -> None:
@@ -104,7 +106,7 @@ def status(folder: Path) -> None:
 def journal(folder: Path) -> None:
     reply = Reply(Outcome.OK, ((1e-3, 2e-3),), (3,), {"timings": 1.0}, run_s=0.1)
     began: list[Entry] = [Began("host", CANARY), Opened(Campaign("c")), Calibrated("a", 1e-3), Booted("a", "x")]
-    lines = [
+    lines: list[list[Entry]] = [
         began,
         [Submitted(Trial("1:k", "c", "t", frozenset({"x"}))), Submitted(Trial("2:k", "c", "t"))],
         [Issued(1, "a", "1:k", 1), Turned("a", State.BUSY, "")],
@@ -189,13 +191,13 @@ def found(folder: Path) -> None:
 
 
 def tflite(folder: Path) -> None:
-    from tflite_models import network
+    from tests.support.models.tflite_models import network
 
     (folder / "m.tflite").write_bytes(network())
 
 
 def onnx(folder: Path) -> None:
-    from onnx_models import quantized_layer
+    from tests.support.models.onnx_models import quantized_layer
 
     (folder / "m.onnx").write_bytes(quantized_layer(activation="Clip").SerializeToString())
 

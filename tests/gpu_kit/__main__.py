@@ -16,13 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-if __package__ == "tests.gpu_kit":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from gpu_kit import packages, plan
-from gpu_kit.pieces import PRESETS, USUAL_PRESET, Archive, pieces_of_step, write_archive, write_pieces
-from gpu_kit.tiles import CHECKED, TILES, TIMED, Compile, Tile, hopper_cubin, write_tiles
 from int8tune.rpc.agent.build import make_bundle
+from tests.gpu_kit import packages, plan
+from tests.gpu_kit.pieces import PRESETS, USUAL_PRESET, Archive, pieces_of_step, write_archive, write_pieces
+from tests.gpu_kit.tiles import CHECKED, TILES, TIMED, Compile, Tile, hopper_cubin, write_tiles
 
 THERE = Path(__file__).parent / "there"
 HOME = "home"

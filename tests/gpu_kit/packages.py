@@ -9,7 +9,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.places import ROOT
+
 # pip takes a platform by its exact name.
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 24, 17, 12, 5)]
 PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]

@@ -63,7 +63,7 @@ def write_pieces(
         raise ValueError(f"the programs of a piece leave no room in {most_bytes:,} bytes")
     pieces, left = [_new_piece(folder, 1)], room
     for archive in archives:
-        parts = []
+        parts: list[dict[str, Any]] = []
         with archive.path.open("rb") as stream:
             while archive.path.stat().st_size > stream.tell():
                 if left == 0:

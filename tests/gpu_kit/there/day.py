@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 HERE = Path(__file__).resolve().parent
 KEPT = Path(os.environ.get("INT8TUNE_DAY", "/tmp/int8tune-day"))
@@ -97,6 +98,11 @@ def tell(log: Any, text: str) -> None:
     print(text, file=log, flush=True)
 
 
+def tell_all(log: Any, lines: Iterable[str]) -> None:
+    for line in lines:
+        tell(log, line.rstrip("\n"))
+
+
 def prepare(step: int, log: Any) -> set[int]:
     """Keep this command's parts, unpack what is whole; the pieces that the step lacks."""
     begun = time.monotonic()
@@ -129,7 +135,7 @@ def unpack(name: str, archive: dict[str, Any]) -> tuple[str, float]:
     begun, done = time.monotonic(), KEPT / f"{name}.{archive['sha256'][:16]}"
     if not done.exists():
         paths = [KEPT / "parts" / part["name"] for part in archive["parts"]]
-        with Joined(paths) as stream, tarfile.open(fileobj=stream, mode="r|xz") as members:
+        with Joined(paths) as stream, tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|xz") as members:
             members.extractall(KEPT / "all", filter="data")
         done.touch()
     return name, time.monotonic() - begun
@@ -178,7 +184,7 @@ def run(command: dict[str, Any], left_s: float, out: Path, log: Any) -> bool:
         cwd=KEPT / "all", env=environment(), text=True, errors="replace",
     )  # fmt: skip
     with ThreadPoolExecutor(1) as reader:
-        reading = reader.submit(lambda: [tell(log, line.rstrip("\n")) for line in process.stdout or ()])
+        reading = reader.submit(tell_all, log, process.stdout or ())
         code = wait(process, limit_s, out)
         kill(process)
         reading.result()

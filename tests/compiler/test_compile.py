@@ -1,0 +1,249 @@
+"""Compiled models: every value is the reference's bit for bit, and the outputs are those of the model's own runtime."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from int8tune.compiler.about import read_about
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.errors import CompiledModelError, ModelError
+from int8tune.compiler.model import read_model
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.schedule_choice import Schedules, Source
+from int8tune.compiler.tflite_reader.model import read_tflite
+from int8tune.results.best import BestSchedule
+from int8tune.results.errors import ExportError
+from int8tune.results.record import Candidate
+from int8tune.results.stats import ITSELF
+from int8tune.schedules.registry import template_for
+from int8tune.schedules.target import Target
+from int8tune.schedules.workload import parse_workload
+from tests.compiler.test_interpreter import NAMES
+from tests.compiler.test_tflite import tensors_of
+from tests.compiler.test_tflite_operators import LOWEST
+from tests.support.models.compiled import assert_exact
+from tests.support.models.onnx_models import MODELS, input_data, quantized, values_of
+from tests.support.models.onnx_operators import every_operator, feeds_of, operator_model
+from tests.support.models.shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
+from tests.support.models.tflite_models import DTYPES, Writer
+from tests.support.run.probes import host_target
+
+Array = npt.NDArray[Any]
+FORMS = {
+    "u8s8.c": ("u8", "s8", True, "QDQ", False),
+    "s8s8.c": ("s8", "s8", True, "QDQ", False),
+    "u8u8.t": ("u8", "u8", False, "QDQ", False),
+    "u8s8.c nodes": ("u8", "s8", True, "QOperator", False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_operator(form: str, native: Target, tmp_path: Path) -> None:
+    model = every_operator()
+    file = quantized(model, tmp_path, *FORMS[form])
+    feed = input_data(model, 9)
+    ours = assert_exact(read_onnx(file, "net"), native, {"x": feed}, tmp_path)
+    np.testing.assert_array_equal(ours["y"], values_of(file, ["y"], feed)["y"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_networks_of_layers(name: str, native: Target, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    file = quantized(model, tmp_path, *FORMS["u8s8.c"])
+    assert_exact(read_onnx(file, "net"), native, {"x": input_data(model, 3)}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", [V1_SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in (V1, V2, V2_INT8))]
+)
+def test_real_models(name: str, native: Target, tmp_path: Path) -> None:
+    """The cat is a cat, and every output is that of LiteRT's reference kernels."""
+    path = model_path(name)
+    graph, library = read_model(path), tmp_path / "model.so"
+    compile_model(graph, native, Schedules(native), library)
+    model = CompiledModel(library)
+    for subject in PICTURES:
+        data = picture(subject, *graph.values[graph.inputs[0]].shape[1:3])
+        (ours,) = model.run([data])
+        np.testing.assert_array_equal(ours, tensors_of(path, data)[graph.outputs[0]], subject)
+        assert labels()[int(ours.argmax())].split(",")[0] in NAMES[subject]
+
+
+@pytest.mark.parametrize("target", ["generic", "x86-avx2", "x86-avx512vnni"])
+def test_other_targets(target: str, tmp_path: Path) -> None:
+    model = MODELS["separable"]()
+    file = quantized(model, tmp_path, *FORMS["u8s8.c"])
+    assert_exact(read_onnx(file, "net"), host_target(target), {"x": input_data(model, 3)}, tmp_path)
+
+
+@pytest.mark.alone
+def test_two_threads(native: Target, tmp_path: Path) -> None:
+    model = every_operator()
+    file = quantized(model, tmp_path, *FORMS["u8s8.c"])
+    threads, cores = replace(native, name=f"{native.name}-t2", threads=2), os.sched_getaffinity(0)
+    assert_exact(read_onnx(file, "net"), threads, {"x": input_data(model, 9)}, tmp_path)
+    assert os.sched_getaffinity(0) == cores
+
+
+def test_a_best_log_decides(native: Target) -> None:
+    """The layer's own schedule, then that of the same form, then the default; of other targets none."""
+    workload = parse_workload("conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8")
+    template = template_for(workload, native)
+    space = template.space(workload, native)
+    other = next(config for config in space if config != dict(space.default))
+    chosen_one = Candidate(workload.key, native.name, template.name, template.version, other)
+    best = BestSchedule(workload.key, native.name, "local", chosen_one, 1e-6, chosen_one.id, ITSELF, "c", 0)
+    schedules = Schedules(native, [best])
+    clamped = parse_workload("conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-clamp-u8")
+    larger = parse_workload("conv2d-u8s8-1x9x8x16-k1x1x32-s1-p0-float.c-u8")
+    chosen = [schedules.choose(each) for each in (workload, clamped, larger)]
+    assert [choice.source for choice in chosen] == [Source.LOG, Source.SAME_FORM, Source.DEFAULT]
+    assert [choice.config == other for choice in chosen] == [True, True, False]
+    elsewhere = Schedules(native, [replace(best, target="generic-other")])
+    assert elsewhere.choose(workload).source is Source.DEFAULT
+
+
+def test_the_same_sum_in_the_other_order_is_the_nearest_layer(native: Target) -> None:
+    keys = [f"conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c{end}-u8" for end in ("", "-addu8", "-addu8.first")]
+    plain, own_first, residual_first = (parse_workload(key) for key in keys)
+    template = template_for(plain, native)
+    space = template.space(own_first, native)
+    configs = [config for config in space if config != dict(space.default)][:2]
+    log = []
+    for workload, config in zip((plain, own_first), configs, strict=True):
+        candidate = Candidate(workload.key, native.name, template.name, template.version, config)
+        log.append(BestSchedule(workload.key, native.name, "local", candidate, 1e-6, candidate.id, ITSELF, "c", 0))
+    chosen = Schedules(native, log).choose(residual_first)
+    assert (chosen.source, chosen.config) == (Source.SAME_FORM, configs[1])
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiled model with an input [1, 3, 8, 8] of numbers."""
+    folder, target = tmp_path_factory.mktemp("small"), host_target("generic")
+    graph = read_onnx(quantized(MODELS["concat"](), folder, *FORMS["u8s8.c"]), "small")
+    compile_model(graph, target, Schedules(target), folder / "small.so")
+    return folder / "small.so"
+
+
+def test_a_compiled_model_says_what_it_is(small: Path) -> None:
+    about = CompiledModel(small).about
+    assert [form["name"] for form in about.inputs] == ["x"]
+    assert about.inputs[0]["shape"] == [1, 3, 8, 8]
+    assert about.model == "small"
+    assert about.threads == 1
+    names = {name for call in about.calls for name in call["layers"]}
+    assert {"left", "right", "mixed", "concat", "pool"} <= names
+
+
+def test_a_profile_has_every_call(small: Path) -> None:
+    model = CompiledModel(small)
+    times = model.profile([np.zeros((1, 3, 8, 8), np.float32)], 3)
+    assert [time.layers for time in times] == [tuple(call["layers"]) for call in model.about.calls if call["kernel"]]
+    assert all(len(time.times_s) == 3 and min(time.times_s) > 0 for time in times)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 64, 70])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_averages_of_many_channels_at_a_time(channels: int, dtype: Any, native: Target, tmp_path: Path) -> None:
+    form, window = ((2, channels, 9, 7), 0.0213, 3), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]}
+    model = operator_model("AveragePool", [form], (0.0171, 5), dtype, count_include_pad=channels % 2, **window)
+    feeds = feeds_of([form], dtype)
+    ours = assert_exact(read_onnx(model.SerializeToString(), "pool"), native, feeds, tmp_path)
+    # Were stored values no outputs, ONNX Runtime would make u8 of s8 on x86-64: zero points 128 higher, to which it
+    # rounds sums that are ties by a hair.
+    theirs = values_of(model.SerializeToString(), ["q0", "yq", "y"], feeds)
+    np.testing.assert_array_equal(ours["y"], theirs["y"])
+
+
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+def test_fixed_averages_of_many_channels(kind: str, native: Target, tmp_path: Path) -> None:
+    writer = Writer()
+    data, made = writer.input("x", kind, (2, 8, 8, 70), 0.1, 3), writer.tensor("y", kind, (2, 8, 8, 70), 0.1, 3)
+    window = {"filterHeight": 3, "filterWidth": 2, "strideH": 1, "strideW": 1}
+    writer.operator("AVERAGE_POOL_2D", [data], [made], "Pool2D", 2, **window)
+    low = LOWEST[kind]
+    image = np.random.default_rng(0).integers(low, low + 256, (2, 8, 8, 70)).astype(DTYPES[kind])
+    assert_exact(read_tflite(writer.model(made), "pool"), native, {"x": image}, tmp_path)
+
+
+def test_a_model_without_kernels(tmp_path: Path) -> None:
+    target, writer = host_target("generic"), Writer()
+    data, made = writer.input("x", "s8", (2, 6), 0.1, 0), writer.tensor("y", "s8", (3, 4), 0.1, 0)
+    writer.operator("RESHAPE", [data], [made], "Reshape", 1)
+    graph = read_tflite(writer.model(made), "shapes")
+    assert_exact(graph, target, {"x": np.arange(12, dtype=np.int8).reshape(2, 6)}, tmp_path)
+
+
+def test_a_model_without_outputs_is_refused(tmp_path: Path) -> None:
+    writer = Writer()
+    writer.input("x", "s8", (2, 6), 0.1, 0)
+    (tmp_path / "nothing.tflite").write_bytes(writer.model())
+    with pytest.raises(ModelError, match="nothing: the model has no outputs"):
+        read_model(tmp_path / "nothing.tflite")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "it takes 1 inputs: 0"),
+        ([np.zeros((1, 3, 8, 8))], r"input `x` must be float32 \(1, 3, 8, 8\): float64"),
+        ([np.zeros((3, 8, 8), np.float32)], r"input `x` must be float32 \(1, 3, 8, 8\): float32 \(3, 8, 8\)"),
+    ],
+)
+def test_other_inputs_are_refused_at_the_door(small: Path, inputs: list[Array], message: str) -> None:
+    with pytest.raises(CompiledModelError, match=message):
+        CompiledModel(small).run(inputs)
+
+
+def test_inputs_may_lie_anywhere(small: Path) -> None:
+    """Kernels read whole vectors, which must not begin anywhere: inputs are copied to where they may."""
+    model, memory = CompiledModel(small), np.zeros(3 * 8 * 8 + 1, np.float32)
+    shifted = memory[1:].reshape(1, 3, 8, 8)
+    shifted[:] = np.random.default_rng(0).standard_normal(shifted.shape)
+    np.testing.assert_array_equal(model.run([shifted])[0], model.run([shifted.copy()])[0])
+    backwards = np.ascontiguousarray(shifted[..., ::-1])[..., ::-1]
+    np.testing.assert_array_equal(model.run([shifted])[0], model.run([backwards])[0])
+
+
+def test_what_is_no_compiled_model_is_refused(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "text.so"
+    text.write_text("no library")
+    for path, message in ((text, "no compiled model"), (tmp_path, "must be a file")):
+        with pytest.raises(CompiledModelError, match=message):
+            CompiledModel(path)
+    monkeypatch.setattr(
+        "int8tune.compiler.compiled_model.read_about", lambda text: replace(read_about(text), needs=("amx_x",))
+    )
+    with pytest.raises(CompiledModelError, match="this CPU lacks: amx_x"):
+        CompiledModel(small)
+
+
+def test_a_library_that_cant_be_written(tmp_path: Path) -> None:
+    target = host_target("generic")
+    graph = read_onnx(quantized(MODELS["concat"](), tmp_path, *FORMS["u8s8.c"]), "small")
+    with pytest.raises(ExportError, match="No such file or directory"):
+        compile_model(graph, target, Schedules(target), tmp_path / "missing" / "model.so")
+    with pytest.raises(ExportError, match="Is a directory"):
+        compile_model(graph, target, Schedules(target), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["quantized.onnx"]
+
+
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+@pytest.mark.parametrize(("scale", "beta"), [(0.13, 1.0), (0.004, 1.0), (1.7, 0.7), (9.0, 2.0)])
+def test_softmax_in_integers(native: Target, kind: str, scale: float, beta: float, tmp_path: Path) -> None:
+    writer, shape = Writer(), (3, 500, 37)
+    data = writer.input("x", kind, shape, scale, LOWEST[kind] + 100)
+    made = writer.tensor("y", kind, shape, 1 / 256, LOWEST[kind])
+    writer.operator("SOFTMAX", [data], [made], "Softmax", beta=beta)
+    rows = np.random.default_rng(0).normal(LOWEST[kind] + 120, 20, shape)
+    values = np.clip(rows, LOWEST[kind], LOWEST[kind] + 255).astype(DTYPES[kind])
+    assert_exact(read_tflite(writer.model(made), "softmax"), native, {"x": values}, tmp_path)

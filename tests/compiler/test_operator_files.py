@@ -1,0 +1,183 @@
+"""A file of each operator, compiled and run, gives what its own runtime gives: ONNX Runtime or LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.graph import Graph, Kind
+from int8tune.compiler.model import read_model
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.schedules.target import Target
+from tests.compiler.test_tflite_operators import LOWEST, values, written
+from tests.support.models import onnx_models, tflite_models
+from tests.support.models.onnx_operators import Form, feeds_of, operator_model
+
+Array = npt.NDArray[Any]
+Model = tuple[bytes, dict[str, Array]]
+
+IMAGE, OTHER = (2, 5, 7, 9), (0.031, 90)
+WINDOW = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
+FLOOR = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+SIZES = None, None, ((2, 5, 11, 8), np.int64)
+
+
+def onnx_file(operator: str, *shapes: Any, output: tuple[float, int] = OTHER, **fields: Any) -> Model:
+    """One operator; its inputs have scales of their own, but for operators of one scale."""
+    inputs: list[Form] = [(shape, 0.02 + 0.007 * index, 100 + index) for index, shape in enumerate(shapes or [IMAGE])]
+    model = operator_model(operator, inputs, output, **fields)
+    return model.SerializeToString(), feeds_of(inputs, np.uint8)
+
+
+def constant(*shape: int) -> dict[str, Any]:
+    stored = np.random.default_rng(1).integers(0, 256, shape)
+    return {"quantized": [(stored, 0.011, 77)]}
+
+
+ONNX: dict[str, tuple[Kind, Callable[[], Model]]] = {
+    "Add": (Kind.ADD, lambda: onnx_file("Add", IMAGE, IMAGE)),
+    "AveragePool": (Kind.AVERAGE_POOL, lambda: onnx_file("AveragePool", **WINDOW)),
+    "Concat": (Kind.CONCAT, lambda: onnx_file("Concat", IMAGE, (2, 3, 7, 9), axis=1)),
+    "Concat with a constant": (Kind.CONCAT, lambda: onnx_file("Concat", IMAGE, axis=1, **constant(2, 4, 7, 9))),
+    "Concat of vectors": (Kind.CONCAT, lambda: onnx_file("Concat", (2, 5), axis=1, **constant(2, 4))),
+    "MaxPool": (Kind.MAX_POOL, lambda: onnx_file("MaxPool", **WINDOW)),
+    "GlobalAveragePool": (Kind.MEAN, lambda: onnx_file("GlobalAveragePool")),
+    "Mul": (Kind.MULTIPLY, lambda: onnx_file("Mul", IMAGE, (2, 5, 1, 1))),
+    "Mul by a constant": (Kind.MULTIPLY, lambda: onnx_file("Mul", **constant(5, 1, 1))),
+    "Mul by a constant of vectors": (Kind.MULTIPLY, lambda: onnx_file("Mul", (3, 8), **constant(8))),
+    "Pad": (Kind.PAD, lambda: onnx_file("Pad", constants=[([0, 1, 1, 2, 0, 0, 2, 0], np.int64)], output=(0.02, 100))),
+    "Relu": (Kind.LOOKUP, lambda: onnx_file("HardSwish")),
+    "linear Resize": (Kind.RESIZE, lambda: onnx_file("Resize", mode="linear", constants=SIZES)),
+    "linear Resize of one scale": (
+        Kind.RESIZE,
+        lambda: onnx_file("Resize", mode="linear", constants=SIZES, output=(0.02, 100)),
+    ),
+    "nearest Resize": (
+        Kind.RESIZE,
+        lambda: onnx_file("Resize", mode="nearest", constants=SIZES, output=(0.02, 100), **FLOOR),
+    ),
+    "Slice": (
+        Kind.SLICE,
+        lambda: onnx_file("Slice", constants=[([1], np.int64), ([6], np.int64), ([2], np.int64)], output=(0.02, 100)),
+    ),
+    "Softmax": (Kind.SOFTMAX, lambda: onnx_file("Softmax", (4, 37), output=(1 / 256, 0))),
+    "Transpose": (Kind.TRANSPOSE, lambda: onnx_file("Transpose", perm=[0, 2, 1, 3], output=(0.02, 100))),
+}
+
+
+def tflite_file(word: str, shapes: list[Any], made: Any, output: tuple[float, int], *args: Any, **fields: Any) -> Model:
+    kind = fields.pop("kind", "u8")
+    low = LOWEST[kind]
+    inputs = [(kind, shape, 0.02 + 0.007 * index, low + 100 + index) for index, shape in enumerate(shapes)]
+    data = written(word, inputs, (kind, made, output[0], low + output[1]), *args, **fields)
+    return data, {f"x{index}": values(kind, shape, index) for index, shape in enumerate(shapes)}
+
+
+ROWS, SAME, SIZE = (2, 7, 9, 5), (0.02, 100), [("s32", (11, 8))]
+POOL = {"padding": 0, "filterHeight": 3, "filterWidth": 2, "strideH": 2, "strideW": 1}
+TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
+    "ADD": (Kind.ADD, lambda: tflite_file("ADD", [ROWS, ROWS], ROWS, OTHER, "Add")),
+    "AVERAGE_POOL_2D": (
+        Kind.AVERAGE_POOL,
+        lambda: tflite_file("AVERAGE_POOL_2D", [ROWS], (2, 4, 9, 5), SAME, "Pool2D", **POOL),
+    ),
+    "CONCATENATION": (
+        Kind.CONCAT,
+        lambda: tflite_file("CONCATENATION", [(2, 5), (2, 4)], (2, 9), OTHER, "Concatenation", axis=-1),
+    ),
+    "CONCATENATION with a constant": (
+        Kind.CONCAT,
+        lambda: tflite_file(
+            "CONCATENATION", [(2, 5)], (2, 8), SAME, "Concatenation", [("u8", np.full((2, 3), 9), 0.02, 100)], axis=-1
+        ),
+    ),
+    "LOGISTIC": (Kind.LOOKUP, lambda: tflite_file("LOGISTIC", [(1, 256)], (1, 256), (1 / 256, 0))),
+    "MAX_POOL_2D": (
+        Kind.MAX_POOL,
+        lambda: tflite_file("MAX_POOL_2D", [ROWS], (2, 4, 9, 5), SAME, "Pool2D", **POOL),
+    ),
+    "MEAN": (
+        Kind.MEAN,
+        lambda: tflite_file("MEAN", [ROWS], (2, 5), OTHER, "Reducer", [("s32", [1, 2])], version=2, keepDims=False),
+    ),
+    "MUL": (Kind.MULTIPLY, lambda: tflite_file("MUL", [ROWS, ROWS], ROWS, OTHER, "Mul", version=2)),
+    "MUL by a constant": (
+        Kind.MULTIPLY,
+        lambda: tflite_file("MUL", [ROWS], ROWS, OTHER, "Mul", [("u8", np.arange(5) * 50, 0.011, 77)], version=2),
+    ),
+    "PAD": (
+        Kind.PAD,
+        lambda: tflite_file("PAD", [(3, 4)], (4, 6), SAME, "Pad", [("s32", [[0, 1], [2, 0]])], version=2),
+    ),
+    "RESIZE_BILINEAR": (
+        Kind.RESIZE,
+        lambda: tflite_file("RESIZE_BILINEAR", [ROWS], (2, 11, 8, 5), SAME, "ResizeBilinear", SIZE, version=3),
+    ),
+    "RESIZE_BILINEAR of s8": (
+        Kind.RESIZE,
+        lambda: tflite_file(
+            "RESIZE_BILINEAR", [ROWS], (2, 11, 8, 5), SAME, "ResizeBilinear", SIZE, version=3, kind="s8"
+        ),
+    ),
+    "SLICE": (
+        Kind.SLICE,
+        lambda: tflite_file(
+            "SLICE", [ROWS], (1, 3, 9, 2), SAME, "Slice", [("s32", [1, 1, 0, 2]), ("s32", [1, 3, -1, 2])], version=2
+        ),
+    ),
+    "SOFTMAX": (
+        Kind.SOFTMAX,
+        lambda: tflite_file("SOFTMAX", [(4, 37)], (4, 37), (1 / 256, 0), "Softmax", version=2, beta=1.0),
+    ),
+    "TRANSPOSE": (
+        Kind.TRANSPOSE,
+        lambda: tflite_file("TRANSPOSE", [ROWS], (2, 5, 7, 9), SAME, "Transpose", [("s32", [0, 3, 1, 2])]),
+    ),
+}
+
+
+def test_every_kind_has_a_file() -> None:
+    """Every ONNX file has QUANTIZE and DEQUANTIZE, too."""
+    assert {kind for kind, _ in ONNX.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE} == set(KERNELS)
+    assert {kind for kind, _ in TFLITE.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE} == set(KERNELS)
+
+
+@pytest.mark.parametrize("name", ONNX)
+def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
+    kind, make = ONNX[name]
+    data, feeds = make()
+    graph, ours = compiled(tmp_path / "model.onnx", data, feeds, native)
+    assert kind in [operator.kind for operator in graph.operators]
+    theirs = onnx_models.values_of(data, graph.outputs, feeds)
+    assert_same(graph, ours, theirs)
+
+
+@pytest.mark.parametrize("name", TFLITE)
+def test_tflite(name: str, native: Target, tmp_path: Path) -> None:
+    kind, make = TFLITE[name]
+    data, feeds = make()
+    graph, ours = compiled(tmp_path / "model.tflite", data, feeds, native)
+    assert kind in [operator.kind for operator in graph.operators]
+    assert_same(graph, ours, tflite_models.values_of(data, feeds))
+
+
+def compiled(path: Path, data: bytes, feeds: dict[str, Array], target: Target) -> tuple[Graph, list[Array]]:
+    """The graph of a file, and the outputs of its library."""
+    path.write_bytes(data)
+    graph = read_model(path)
+    library = path.with_suffix(".so")
+    compile_model(graph, target, Schedules(target), library)
+    return graph, CompiledModel(library).run([feeds[name] for name in graph.inputs])
+
+
+def assert_same(graph: Graph, ours: list[Array], theirs: dict[str, Array]) -> None:
+    for name, array in zip(graph.outputs, ours, strict=True):
+        np.testing.assert_array_equal(array, theirs[name], name, strict=True)

@@ -1,0 +1,92 @@
+"""Every operator kernel, compiled, gives what its family's reference gives, over all that `fault` lets through."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from int8tune.compiler.graph import Kind, Operator, Quantization, Value
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.schedules.numerics import RoundingRule
+from int8tune.schedules.target import Target
+from tests.support.models.compiled import assert_exact
+from tests.support.models.drawn_operators import FORMS, SEEDS, Drawn, graph_of, inputs_of, operators
+from tests.support.run.probes import host_target
+
+# Of one library: linking costs more than a kernel.
+LEAST_OPERATORS, MOST_OPERATORS = 4, 6
+RULES: tuple[RoundingRule, ...] = ("float", "fixed")
+TYPES = ("u8", "s8")
+PROFILES = (None, "x86-avx2", "generic")
+QUICK, LONG = 4, 8
+THREADS = st.sampled_from((1, 2))
+
+
+def test_every_kind_is_drawn() -> None:
+    assert set(FORMS) == {*KERNELS, Kind.RESHAPE}
+
+
+def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
+    graph = graph_of(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        assert_exact(graph, target, inputs_of(graph, seed), Path(folder))
+
+
+def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[list[Drawn]]:
+    return st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS)
+
+
+def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
+    """Draw libraries of a kind's operators for each rule and type."""
+    for rule, element in itertools.product(RULES, TYPES):
+
+        @settings(
+            max_examples=examples,
+            derandomize=derandomize,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
+            phases=[Phase.generate],
+        )
+        @given(lists_of(kind, rule, element), THREADS, SEEDS)
+        def check(drawn: list[Drawn], threads: int, seed: int) -> None:
+            assert_kernels_exact(drawn, replace(target, threads=threads), seed)
+
+        check()
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_kernels_are_exact(kind: Kind, native: Target) -> None:
+    exact(kind, native, QUICK, True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("kind", FORMS)
+def test_kernels_are_exact_whatever_is_drawn(kind: Kind, profile: str | None) -> None:
+    exact(kind, host_target(profile), LONG, False)
+
+
+@pytest.mark.parametrize("scale", [2.0**8, 2.0**-8])
+def test_a_mean_beyond_32_bits_is_saturated(scale: float, native: Target) -> None:
+    assert_large_mean_exact(scale, native)
+
+
+def assert_large_mean_exact(scale: float, target: Target) -> None:
+    """A factor of 2^16, which is taken, and the largest sums of a window: what is drawn is rarely so near the limit."""
+    quantizations = [Quantization(np.array([each], np.float32), np.array([0])) for each in (scale, scale / 2**28)]
+    image = Value("in0", (1, 64, 64, 2), "u8", quantizations[0])
+    output = Value("out", (1, 2), "u8", quantizations[1])
+    mean = Operator(Kind.MEAN, ("made",), "mean", ("in0",), ("out",), "float", None, {"axes": (1, 2)})
+    graph = graph_of([Drawn(mean, (image,), output)])
+    with tempfile.TemporaryDirectory() as folder:
+        assert_exact(graph, target, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))

@@ -1,0 +1,145 @@
+"""Operator kernels that are wrong on purpose: what `test_compiler_operator_kernels` draws catches them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+from zlib import crc32
+
+import pytest
+
+from int8tune.compiler import compile as compiling
+from int8tune.compiler.graph import Kind
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.schedules.target import Target
+from tests.compiler.test_operator_kernels import LONG, assert_large_mean_exact, exact
+from tests.support.mutation.source_mutants import Mutant, mutants_of
+from tests.support.run.thinned import one_in
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+PACKAGE = "int8tune.compiler.operator_kernels"
+LIMIT_S = 100.0
+# Of the functions of `kernel`, those that compute: the others divide loops, which changes no value.
+KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away", "rounded_alone"})
+# Of all mutants the long run looks at one in three, and the quick run at one in so many of those.
+EVERY, SHARE = 3, 150
+
+# What these propose is compared with the whole table before it is taken: a wrong one is left out.
+PROPOSALS = frozenset({"step_between", "linear_factors"})
+SHARED_ROWS = "who shares the rows among threads changes no value"
+OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
+NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
+SATURATED = "they differ below zero, where unsigned values are 0"
+LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
+
+LET_THROUGH: Mapping[str, str] = {
+    "average_pool: total < 0: 0 -> 1": OF_ZERO,
+    "average_pool: tirx.Select(total < 0, -1, 1): total < 0 -> total <= 0": OF_ZERO,
+    "resize: total < 0: 0 -> 1": OF_ZERO,
+    "resize: tirx.Select(total < 0, -1, 1): total < 0 -> total <= 0": OF_ZERO,
+    "concat: T.parallel(0, rows) if target.threads > 1 and rows > 1 else T.serial(0, rows): "
+    "target.threads > 1 and rows > 1 -> target.threads > 1 or rows > 1": SHARED_ROWS,
+    "concat: target.threads > 1 and rows > 1: target.threads > 1 -> target.threads >= 1": SHARED_ROWS,
+    "concat: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
+    "concat: target.threads > 1: 1 -> 2": SHARED_ROWS,
+    "resize: tirx.floor(total + 0.5).astype: tirx.floor(total + 0.5) -> tirx.trunc(total + 0.5)": SATURATED,
+    "concat: True: True -> False": NO_ALIAS,
+    "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
+    "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "
+    "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 -> "
+    "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) - 1": LAST_BIT,
+    "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1: 1 -> 2": LAST_BIT,
+    "_high_product: 1 << 30: 30 -> 31": LAST_BIT,
+}
+"""Mutants that no drawn operator shows, by place, and why."""
+
+
+def module_of(kind: Kind) -> str:
+    return KERNELS[kind].__module__.rsplit(".", 1)[-1]
+
+
+KINDS: dict[str, list[Kind]] = {}
+for each in KERNELS:
+    KINDS.setdefault(module_of(each), []).append(each)
+# Each of these is part of several kinds' kernels.
+KINDS |= {"kernel": [Kind.QUANTIZE, Kind.MULTIPLY, Kind.RESIZE], "tables": [Kind.LOOKUP, Kind.CONCAT]}
+
+
+def all_mutants() -> Iterator[tuple[str, Mutant]]:
+    for module in KINDS:
+        spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
+        assert spec is not None
+        assert spec.origin is not None
+        functions = KERNEL_FUNCTIONS if module == "kernel" else None
+        for mutant in mutants_of(Path(spec.origin).read_text(encoding="utf-8"), functions):
+            if mutant.place not in LET_THROUGH and mutant.place.partition(":")[0] not in PROPOSALS:
+                yield module, mutant
+
+
+MUTANTS = [(module, mutant) for module, mutant in all_mutants() if crc32(mutant.place.encode()) % EVERY == 0]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("module", "mutant"), one_in(SHARE, MUTANTS), ids=lambda each: getattr(each, "place", each))
+def test_mutants_are_caught(module: str, mutant: Mutant, native: Target) -> None:
+    assert verdict(module, mutant, native) == "caught"
+
+
+def test_the_source_itself_is_not_caught(native: Target) -> None:
+    spec = importlib.util.find_spec(f"{PACKAGE}.multiply")
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).read_text(encoding="utf-8")
+    assert verdict("multiply", Mutant("", lambda: source), native) == "survived"
+
+
+def verdict(module: str, mutant: Mutant, target: Target) -> str:
+    """`caught`, also by a crash or by taking too long, or `survived`."""
+    child = os.fork()
+    if child == 0:
+        _judge(module, mutant, target)
+    ended = os.pidfd_open(child)
+    in_time = bool(select.select([ended], [], [], LIMIT_S)[0])
+    if not in_time:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    os.close(ended)
+    return "survived" if in_time and status == 0 else "caught"
+
+
+def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
+    """The child's whole life: it leaves with 0 where every kernel is exact."""
+    code = 1
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        compiling.KERNELS = _kernels_with(module, mutant)
+        for kind in KINDS[module]:
+            exact(kind, target, LONG, True)
+            if kind is Kind.MEAN:
+                assert_large_mean_exact(2.0**8, target)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _kernels_with(module: str, mutant: Mutant) -> dict[Kind, Callable[..., Any]]:
+    """The table of kernels as it is with the mutant in place of its module."""
+    for name in [name for name in sys.modules if name.startswith(PACKAGE)]:
+        del sys.modules[name]
+    name = f"{PACKAGE}.{module}"
+    wrong = ModuleType(name)
+    wrong.__package__ = PACKAGE
+    sys.modules[name] = wrong
+    exec(compile(mutant.source, name, "exec"), vars(wrong))
+    kernels: dict[Kind, Callable[..., Any]] = importlib.import_module(f"{PACKAGE}.registry").KERNELS
+    return kernels

@@ -1,0 +1,390 @@
+"""Operators drawn from all that their family's `fault` lets through, for tests of what computes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.operators import FAMILIES
+from int8tune.schedules.numerics import RANGES, RoundingRule
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+# Extents without and with whole vectors; the last ones make values that are worth a second thread.
+EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 32, 33])
+BATCHES = st.sampled_from([1, 1, 3])
+# Powers of two make ties of rounding; 1/256 is what softmax and tables of probabilities have. The last ones are so far
+# from the others that what they make is beyond 32 bits, or nothing.
+SMALL, LARGE = 1.3e-9, 2.9e9
+SCALES = st.one_of(
+    st.builds(lambda part, power: (1 + part / 1000) * 2.0**power, st.integers(0, 999), st.integers(-10, -3)),
+    st.integers(-12, 2).map(lambda power: 2.0**power),
+    st.just(1 / 256),
+    st.sampled_from([3.7e-30, SMALL, LARGE, 7.1e29]),
+)
+TYPES: st.SearchStrategy[Literal["u8", "s8"]] = st.sampled_from(["u8", "s8"])
+# Drawn until one has no fault: a kind and rule may take one scale, or one axis, alone.
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawn:
+    """An operator without fault, with its values by name; constants have their array."""
+
+    operator: Operator
+    inputs: tuple[Value, ...]
+    output: Value
+
+    def __repr__(self) -> str:
+        """A line, for a failure that shows several."""
+        operator, values = self.operator, (*self.inputs, self.output)
+        forms = [f"{value.type}{list(value.shape)}{_quantization_text(value)}" for value in values]
+        attributes = {name: value for name, value in operator.attributes.items() if name != "table"}
+        return f"{operator.kind} {operator.rule} {' '.join(forms)} {attributes} clamp={operator.clamp}"
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def _quantization_text(value: Value) -> str:
+    form, is_known = value.quantization, " constant" * (value.constant is not None)
+    return is_known if form is None else f"{form.scale[0]!r}{form.zero_point[0]:+d}{is_known}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a kind's strategy draws: the shapes, and attributes in the graph's terms."""
+
+    inputs: tuple[Shape, ...]
+    output: Shape
+    attributes: Mapping[str, Any]
+
+
+def graph_of(drawn: Sequence[Drawn]) -> Graph:
+    """A model of operators that have nothing in common, each with inputs and an output of its own."""
+    values: dict[str, Value] = {}
+    operators, inputs, outputs = [], [], []
+    for index, each in enumerate(drawn):
+        renamed = [replace(value, name=f"{index}.{value.name}") for value in (*each.inputs, each.output)]
+        values |= {value.name: value for value in renamed}
+        *taken, made = (value.name for value in renamed)
+        operators.append(replace(each.operator, layers=(made,), inputs=tuple(taken), outputs=(made,)))
+        inputs += [value.name for value in renamed[:-1] if value.constant is None]
+        outputs.append(made)
+    return Graph("drawn", values, tuple(operators), tuple(inputs), tuple(outputs))
+
+
+@st.composite
+def operators(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Drawn:
+    """An operator of a kind and rule; most of its values have one type, with any scales and zero points."""
+    for _ in range(ATTEMPTS):
+        drawn = draw(_candidates(kind, rule, element))
+        if _fault(drawn.operator, drawn.inputs, drawn.output) is None:
+            complete: Drawn = draw(_with_constants(drawn))
+            return complete
+    assume(False)
+    raise AssertionError
+
+
+@st.composite
+def _candidates(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Drawn:
+    """An operator that may have a fault."""
+    form: Form = draw(FORMS[kind]())
+    inputs, output = _values(draw, kind, form, element)
+    attributes = dict(form.attributes)
+    if kind is Kind.LOOKUP:
+        attributes["table"] = _table(draw, output)
+    operator = Operator(kind, ("made",), str(kind), tuple(v.name for v in inputs), ("out",), rule, None, attributes)
+    if output.type in RANGES and draw(st.booleans()):
+        operator = replace(operator, clamp=_clamp(draw, output))
+    return Drawn(operator, inputs, output)
+
+
+@st.composite
+def _with_constants(draw: Draw, drawn: Drawn) -> Drawn:
+    """The operator with constants as inputs, one or all of them, where it may have such."""
+    count = len(drawn.inputs)
+    is_known = [True] * count if draw(st.integers(0, 4)) == 0 else [draw(st.integers(0, 3)) == 0 for _ in range(count)]
+    inputs = tuple(
+        replace(value, constant=array_of(value, draw(SEEDS))) if known else value
+        for value, known in zip(drawn.inputs, is_known, strict=True)
+    )
+    return drawn if _fault(drawn.operator, inputs, drawn.output) else replace(drawn, inputs=inputs)
+
+
+@np.errstate(all="ignore")
+def _fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
+    """What a reader asks of each operator, where scales may be anything."""
+    return FAMILIES[operator.kind].fault(operator, inputs, output)
+
+
+SEEDS = st.integers(0, 2**16)
+
+
+def array_of(value: Value, seed: int) -> Array:
+    """Values of a tensor: anything, extremes, one value everywhere, or neighbours that differ little."""
+    rng = np.random.default_rng(seed)
+    if value.type in ("f16", "f32", "f64"):
+        return _numbers(value, rng)
+    dtype = np.dtype(DTYPES[value.type])
+    if value.type == "bool":
+        return rng.integers(0, 2, value.shape).astype(dtype)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    match rng.integers(6):
+        case 0:
+            stored = rng.choice([low, high], value.shape)
+        case 1:
+            stored = np.full(value.shape, rng.integers(low, high, endpoint=True))
+        case 2:
+            steps = np.cumsum(rng.integers(-2, 3, math.prod(value.shape))) + rng.integers(low, high)
+            stored = np.clip(steps, low, high).reshape(value.shape)
+        case _:
+            stored = rng.integers(low, high, value.shape, endpoint=True)
+    return stored.astype(dtype)
+
+
+def _numbers(value: Value, rng: np.random.Generator) -> Array:
+    """Numbers of which many are ties between two steps of 2^-k, and some are far out."""
+    steps = rng.integers(-300, 300, value.shape) + rng.choice([0, 0.5, 0.25], value.shape)
+    numbers = steps * 2.0 ** rng.integers(-12, 4) * rng.choice([1, 1, 1, 1e5, 1e-9], value.shape)
+    numbers = np.where(rng.random(value.shape) < 0.02, rng.choice([np.inf, -np.inf, 3e38, -0.0]), numbers)
+    with np.errstate(over="ignore"):
+        typed: Array = numbers.astype(DTYPES[value.type])
+        return typed
+
+
+def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
+    """An array for each input of a graph; of numbers that are quantized, half are ties between two steps."""
+    made = {name: array_of(graph.values[name], seed + index) for index, name in enumerate(graph.inputs)}
+    for index, operator in enumerate(graph.operators):
+        output = graph.values[operator.outputs[0]].quantization
+        if operator.kind is Kind.QUANTIZE and operator.inputs[0] in made and output is not None:
+            numbers, rng = made[operator.inputs[0]], np.random.default_rng(seed + index)
+            ties = (rng.integers(-300, 300, numbers.shape) + 0.5) * np.float64(output.scale.flat[0])
+            made[operator.inputs[0]] = np.where(rng.random(numbers.shape) < 0.5, ties, numbers).astype(numbers.dtype)
+    return made
+
+
+# Values.
+
+
+def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Value, ...], Value]:
+    """The operator's values: one type and one quantization for all, any, or scales whose ratio is beyond 32 bits."""
+    quantization = draw(quantizations())
+    scales = draw(st.sampled_from(["one", "one", "any", "any", "far"]))
+    is_one = scales == "one"
+
+    def value(name: str, shape: Shape) -> Value:
+        own: Any = element if is_one or draw(st.booleans()) else draw(TYPES)
+        form = quantization if is_one else draw(quantizations())
+        low, _ = RANGES[own]
+        return Value(name, shape, own, replace(form, zero_point=form.zero_point + low))
+
+    inputs = tuple(value(f"in{index}", shape) for index, shape in enumerate(form.inputs))
+    output = value("out", form.output)
+    if scales == "far":
+        inputs, output = tuple(_scaled(each, LARGE) for each in inputs), _scaled(output, SMALL)
+    if kind in (Kind.SOFTMAX,) and draw(st.booleans()):
+        low = np.array([RANGES[output.type][0]])
+        output = replace(output, quantization=Quantization(np.array([1 / 256], np.float32), low))
+    if kind is Kind.QUANTIZE:
+        inputs = tuple(_plain(each, "f32") for each in inputs)
+    if kind is Kind.DEQUANTIZE:
+        output = _plain(output, "f32")
+    if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE) and draw(st.booleans()):
+        other = draw(st.sampled_from(sorted(DTYPES)))
+        inputs, output = tuple(_plain(each, other) for each in inputs), _plain(output, other)
+    return inputs, output
+
+
+def _scaled(value: Value, scale: float) -> Value:
+    assert value.quantization is not None
+    return replace(value, quantization=replace(value.quantization, scale=np.array([scale], np.float32)))
+
+
+def _plain(value: Value, element: Any) -> Value:
+    return replace(value, type=element, quantization=None)
+
+
+@st.composite
+def quantizations(draw: Draw) -> Quantization:
+    """One scale, and a zero point counted from the lowest value of the type."""
+    zero_point = draw(st.one_of(st.sampled_from([0, 128, 255]), st.integers(0, 255)))
+    return Quantization(np.array([draw(SCALES)], np.float32), np.array([zero_point], np.int64))
+
+
+def _clamp(draw: Draw, output: Value) -> tuple[int, int]:
+    low, high = RANGES[output.type] if output.type in ("u8", "s8") else (0, 255)
+    bounds = sorted((draw(st.integers(low, high)), draw(st.integers(low, high))))
+    return bounds[0], bounds[1]
+
+
+def _table(draw: Draw, output: Value) -> Array:
+    """A table that is anything, or ascends as those of most functions do."""
+    rng = np.random.default_rng(draw(SEEDS))
+    low, high = RANGES[output.type]
+    match draw(st.sampled_from(["any", "linear", "step", "constant"])):
+        case "any":
+            table = rng.integers(low, high, 256, endpoint=True)
+        case "linear":
+            table = np.clip(np.rint(np.arange(256) * rng.uniform(0, 2) + rng.integers(low, high)), low, high)
+        case "step":
+            table = np.clip(np.arange(256) + low + rng.integers(-100, 100), low, high)
+        case _:
+            table = np.full(256, rng.integers(low, high))
+    return table.astype(DTYPES[output.type])
+
+
+# Shapes and attributes.
+
+
+def shapes(least: int = 1, most: int = 4) -> st.SearchStrategy[Shape]:
+    """A batch and up to three other axes."""
+    return st.builds(
+        lambda batch, rest: (batch, *rest), BATCHES, st.lists(EXTENTS, min_size=least - 1, max_size=most - 1)
+    )
+
+
+def large_or_small(least: int = 1, most: int = 4) -> st.SearchStrategy[Shape]:
+    return shapes(least, most)
+
+
+@st.composite
+def same_shape(draw: Draw, inputs: int = 1) -> Form:
+    shape = draw(large_or_small())
+    return Form((shape,) * inputs, shape, {})
+
+
+@st.composite
+def products(draw: Draw) -> Form:
+    """Two shapes of which either is spread over axes of extent 1, or has fewer axes."""
+    whole = draw(large_or_small())
+    cut = [tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in whole) for _ in range(2)]
+    short = draw(st.integers(0, len(whole) - 1)) if draw(st.booleans()) else 0
+    pair = [cut[0], cut[1][short:]] if draw(st.booleans()) else [cut[0][short:], cut[1]]
+    return Form((pair[0], pair[1]), np.broadcast_shapes(*pair), {})
+
+
+@st.composite
+def images(draw: Draw) -> Shape:
+    return draw(BATCHES), draw(EXTENTS), draw(EXTENTS), draw(EXTENTS)
+
+
+@st.composite
+def pools(draw: Draw) -> Form:
+    image = draw(images())
+    sides = [draw(_window(extent)) for extent in image[1:3]]
+    kernel, stride, before, behind = (tuple(side[part] for side in sides) for part in range(4))
+    rows, columns = (
+        (extent + sum(side[2:]) - side[0]) // side[1] + 1 for extent, side in zip(image[1:3], sides, strict=True)
+    )
+    attributes = {"kernel": kernel, "stride": stride, "padding": (*before, *behind)}
+    attributes["include_pad"] = draw(st.booleans())
+    return Form((image,), (image[0], rows, columns, image[3]), attributes)
+
+
+@st.composite
+def _window(draw: Draw, extent: int) -> tuple[int, int, int, int]:
+    """Extent, stride, and border before and behind."""
+    kernel = draw(st.one_of(st.integers(1, min(extent, 9)), st.just(extent)))
+    border = st.integers(0, kernel - 1)
+    return kernel, draw(st.integers(1, 3)), draw(border), draw(border)
+
+
+@st.composite
+def means(draw: Draw) -> Form:
+    shape = draw(large_or_small())
+    axes = tuple(sorted(draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    dropped = tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
+    return Form((shape,), kept if draw(st.booleans()) or not dropped else dropped, {"axes": axes})
+
+
+@st.composite
+def concatenations(draw: Draw) -> Form:
+    shape = draw(shapes())
+    axis = draw(st.integers(0, len(shape) - 1))
+    extents = draw(st.lists(EXTENTS, min_size=1, max_size=4))
+    parts = [(*shape[:axis], extent, *shape[axis + 1 :]) for extent in extents]
+    return Form(tuple(parts), (*shape[:axis], sum(extents), *shape[axis + 1 :]), {"axis": axis})
+
+
+@st.composite
+def reshapes(draw: Draw) -> Form:
+    shape = draw(shapes())
+    split = draw(st.integers(0, len(shape)))
+    made = (math.prod(shape[:split]), math.prod(shape[split:]))
+    return Form((shape,), made if draw(st.booleans()) else shape[::-1], {})
+
+
+@st.composite
+def transpositions(draw: Draw) -> Form:
+    shape = draw(large_or_small())
+    order = tuple(draw(st.permutations(range(len(shape)))))
+    return Form((shape,), tuple(shape[axis] for axis in order), {"permutation": order})
+
+
+@st.composite
+def pads(draw: Draw) -> Form:
+    shape = draw(shapes())
+    padding = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in shape)
+    made = tuple(extent + sum(pair) for extent, pair in zip(shape, padding, strict=True))
+    return Form((shape,), made, {"padding": padding, "value": draw(st.integers(-128, 255))})
+
+
+@st.composite
+def slices(draw: Draw) -> Form:
+    shape = draw(shapes())
+    places = []
+    for extent in shape:
+        begin = draw(st.integers(0, extent - 1))
+        places.append((begin, draw(st.integers(begin + 1, extent)), draw(st.integers(1, 3))))
+    begin, end, strides = (tuple(place[part] for place in places) for part in range(3))
+    made = tuple(len(range(*place)) for place in places)
+    return Form((shape,), made, {"begin": begin, "end": end, "strides": strides})
+
+
+@st.composite
+def resizes(draw: Draw) -> Form:
+    image = draw(images())
+    made = (image[0], draw(EXTENTS), draw(EXTENTS), image[3])
+    method = draw(st.sampled_from(["bilinear", "bilinear", "nearest"]))
+    aligned, centres = draw(st.sampled_from([(False, False), (False, True), (True, False), (True, True)]))
+    return Form((image,), made, {"method": method, "align_corners": aligned, "half_pixel_centers": centres})
+
+
+@st.composite
+def softmaxes(draw: Draw) -> Form:
+    shape = draw(shapes())
+    axis = draw(st.one_of(st.just(len(shape) - 1), st.integers(0, len(shape) - 1)))
+    return Form((shape,), shape, {"axis": axis, "beta": draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0]))})
+
+
+FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
+    Kind.ADD: lambda: same_shape(2),
+    Kind.AVERAGE_POOL: pools,
+    Kind.CONCAT: concatenations,
+    Kind.DEQUANTIZE: same_shape,
+    Kind.LOOKUP: same_shape,
+    Kind.MAX_POOL: pools,
+    Kind.MEAN: means,
+    Kind.MULTIPLY: products,
+    Kind.PAD: pads,
+    Kind.QUANTIZE: same_shape,
+    Kind.RESHAPE: reshapes,
+    Kind.RESIZE: resizes,
+    Kind.SLICE: slices,
+    Kind.SOFTMAX: softmaxes,
+    Kind.TRANSPOSE: transpositions,
+}
+"""What draws the shapes and attributes of each kind that has a kernel; a new kind needs a line here."""
