@@ -45,7 +45,7 @@ AREAS = (
     "tuner/search",
     "tuner/cost_model",
     "tuner/campaign",
-    "tuner/build",
+    "tuner/builder",
     "tuner/cli",
     "tuner",
 )

@@ -37,6 +37,7 @@ BY_AREA = {
     "tuner/models": ("tuner/models/", "tuner/cli/test_models"),
     "tuner/lab": ("tuner/lab/",),
     "tuner/metaschedule": ("tuner/metaschedule/",),
+    "tuner/api": ("tuner/api/", "tuner/cli/"),
     "tuner/cli": ("tuner/cli/",),
     "tuner": ("tuner/",),
 }
