@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,12 @@ from tests.support.places import ROOT
 from tests.support.run.probes import host_target
 
 pytest_plugins = ["pytester", *(f"tests.support.run.{name}" for name in ("quiet", "tiers", "unproven"))]
+
+
+def pytest_configure() -> None:
+    """A shell has what it starts in the background ignore Ctrl-C, `nohup` hangups, too: children would inherit both."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
