@@ -134,6 +134,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "small.so"
 
 
+@pytest.mark.thorough
 def test_a_compiled_model_says_what_it_is(small: Path) -> None:
     about = CompiledModel(small).about
     assert [form["name"] for form in about.inputs] == ["x"]
@@ -227,6 +228,7 @@ def test_what_is_no_compiled_model_is_refused(small: Path, tmp_path: Path, monke
         CompiledModel(small)
 
 
+@pytest.mark.thorough
 def test_a_library_that_cant_be_written(tmp_path: Path) -> None:
     target = host_target("generic")
     graph = read_onnx(quantized(MODELS["concat"](), tmp_path, *FORMS["u8s8.c"]), "small")

@@ -19,6 +19,7 @@ NAMES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [V1_SMALL, V1, V2, V2_INT8])
 @pytest.mark.parametrize(
     "subject", [*PICTURES[:1], *(pytest.param(one, marks=pytest.mark.slow) for one in PICTURES[1:])]

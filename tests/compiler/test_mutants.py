@@ -38,6 +38,7 @@ def compile_mutants(file: Path, count: int, seed: int) -> dict[str, int]:
     return codes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "make"), [("layer.tflite", TFLITE["layer"]), ("residual.onnx", ONNX["residual"])])
 def test_a_few(name: str, make: Callable[[Path], bytes], tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(make(tmp_path))

@@ -75,6 +75,7 @@ def test_nothing_is_compiled_and_every_line_says_one_kind(graph: Graph) -> None:
     assert len(lines) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["compile {model} -o {folder}/model.so", "layers {model}"])
 def test_the_program_says_all_of_it(command: str, tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"
@@ -86,6 +87,7 @@ def test_the_program_says_all_of_it(command: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".so"] == []
 
 
+@pytest.mark.thorough
 def test_layers_say_it_as_json(tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"
     model.write_bytes(attention_model().SerializeToString())
@@ -124,6 +126,7 @@ def dynamic_model() -> Any:
     return writer.model(data)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["compile {model} -o {folder}/model.so", "layers {model}"])
 def test_a_model_without_layers_says_all_of_it_too(command: str, tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"

@@ -358,6 +358,7 @@ def relus(length: int) -> Any:
     return model
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [long_chain, relus])
 def test_time_grows_like_the_file(make: Callable[[int], Any]) -> None:
     times = []

@@ -25,7 +25,7 @@ LEAST_OPERATORS, MOST_OPERATORS = 4, 6
 RULES: tuple[RoundingRule, ...] = ("float", "fixed")
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
-QUICK, LONG = 4, 8
+QUICK, THOROUGH, LONG = 1, 4, 8
 THREADS = st.sampled_from((1, 2))
 
 
@@ -63,9 +63,10 @@ def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
         check()
 
 
+@pytest.mark.parametrize("examples", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("kind", FORMS)
-def test_kernels_are_exact(kind: Kind, native: Target) -> None:
-    exact(kind, native, QUICK, True)
+def test_kernels_are_exact(kind: Kind, examples: int, native: Target) -> None:
+    exact(kind, native, examples, True)
 
 
 @pytest.mark.slow

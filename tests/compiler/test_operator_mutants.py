@@ -94,6 +94,7 @@ def test_mutants_are_caught(module: str, mutant: Mutant, native: Target) -> None
     assert verdict(module, mutant, native) == "caught"
 
 
+@pytest.mark.thorough
 def test_the_source_itself_is_not_caught(native: Target) -> None:
     spec = importlib.util.find_spec(f"{PACKAGE}.multiply")
     assert spec is not None

@@ -28,6 +28,7 @@ from tests.support.models import onnx_models, tflite_models
 from tests.support.models.compiled import assert_exact
 from tests.support.models.onnx_operators import compared, operator_model
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 Array = npt.NDArray[Any]
 CHANNELS, EXTENT = 16, 64
@@ -157,7 +158,7 @@ def fusing_onnxruntime() -> None:
 
 @pytest.mark.usefixtures("fusing_onnxruntime")
 @pytest.mark.matrix
-@pytest.mark.parametrize("kind", ["u8", "s8"])
+@pytest.mark.parametrize("kind", one_in(2, ["u8", "s8"]))
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 def test_every_pair_is_onnxruntime_s(seeds: range, kind: str, native: Target, tmp_path: Path) -> None:
     model = OnnxModel(kind)
@@ -254,7 +255,7 @@ class TfliteModel(tflite_models.Writer):
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("kind", ["u8", "s8"])
+@pytest.mark.parametrize("kind", one_in(2, ["u8", "s8"]))
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 def test_every_pair_is_litert_s(seeds: range, kind: str, native: Target, tmp_path: Path) -> None:
     model = TfliteModel(kind)

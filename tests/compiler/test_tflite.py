@@ -61,6 +61,7 @@ def test_every_layer_is_litert_s_bit_for_bit(name: str) -> None:
     assert len(layers) >= 28
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "table"), [(V2, "mobilenet_v2"), (V2_INT8, "mobilenet_v2")])
 def test_layers_are_those_of_the_published_network(name: str, table: str) -> None:
     """But for the types and rules: the table has those of an ONNX model."""
@@ -74,6 +75,7 @@ def test_layers_are_those_of_the_published_network(name: str, table: str) -> Non
     assert sorted(shapes[0]) == sorted(shapes[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "data", "weight"), [(V2, "u8", "wz"), (V2_INT8, "s8", ".c")])
 def test_residuals_are_fused_and_all_names_kept(name: str, data: str, weight: str) -> None:
     graph = read_model(model_path(name))
@@ -315,6 +317,7 @@ print(refused)
 """
 
 
+@pytest.mark.thorough
 def test_mutated_files_end_in_a_network_or_one_line(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(small_model() if not FOLDER.exists() else model_path(V1_SMALL).read_bytes())

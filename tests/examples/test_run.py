@@ -74,6 +74,7 @@ def classes(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
     return [line.split() for line in lines]
 
 
+@pytest.mark.thorough
 def test_both_give_what_this_library_does(program: Path, library: Path, tmp_path: Path) -> None:
     feed, bytes_ = input_data(every_operator(), 9), tmp_path / "input"
     np.save(tmp_path / "input.npy", feed)

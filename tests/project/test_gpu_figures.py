@@ -106,6 +106,7 @@ def test_figures_that_would_end_too_late_are_left_out(
     assert said.count("left out, about") == 8
 
 
+@pytest.mark.thorough
 @needs_compiler
 def test_figures_without_tvm_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A bundle of the layers that are small enough; results that are none are refused by the command that merges."""
@@ -120,6 +121,7 @@ def test_figures_without_tvm_there(tmp_path: Path, capsys: pytest.CaptureFixture
     assert gpu_figures.main([*words, "--merge", str(strange)]) != 0
 
 
+@pytest.mark.thorough
 @needs_emulated
 def test_figures_are_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -148,6 +148,7 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
     assert day.out["records.json"] == "[1]"
 
 
+@pytest.mark.thorough
 def test_a_step_ends_before_the_machine_ends_it(tmp_path: Path) -> None:
     day = Day(tmp_path, [command("hangs", "import time; time.sleep(1000)"), command("next", "print('never')")])
     begun = time.monotonic()
@@ -284,6 +285,7 @@ def run_tiles(folder: Path, out: Path, libraries: Path, *options: str) -> subpro
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
+@pytest.mark.thorough
 @needs_emulated
 def test_tiles_are_checked_without_tvm(tmp_path: Path) -> None:
     """Two templates on an emulated GPU; then a value of the oracle's is another, and is found."""

@@ -350,6 +350,7 @@ def test_a_journal_with_other_values(tmp_path: Path, value: object) -> None:
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.thorough
 def test_results_of_a_bundle_with_ten_megabytes_of_junk(tmp_path: Path) -> None:
     samples.bundle_results(tmp_path)
     path = tmp_path / "b.results"

@@ -59,6 +59,7 @@ def doors_of(command: str, place: Path) -> set[str]:
     return watch.doors
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.alone
 @pytest.mark.parametrize(

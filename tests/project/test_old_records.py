@@ -66,6 +66,7 @@ class TestKept:
             assert len(list(layer.space)) == len(layer.times_s)
             assert layer.space.features(layer.space.default)
 
+    @pytest.mark.thorough
     def test_the_bundled_ones_teach(self) -> None:
         needs_parquet()
         layers = bundled()
@@ -74,6 +75,7 @@ class TestKept:
         for index, layer in enumerate(layers):
             assert [len(each.rows) for each in classroom.experience(index)] == [len(layer.times_s)]
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("path", BEST_LOGS, ids=lambda path: path.name)
     def test_best_logs_are_used_whole(self, path: Path) -> None:
         schedules = read_best_log(path, schedule_faults)
@@ -339,6 +341,7 @@ class TestProgram:
 
     ARGUMENTS = ("--seeds", 1, "--trials", 4, "--strategies", "random")
 
+    @pytest.mark.thorough
     def test_it_goes_on_with_the_recordings_that_are_left(self, tmp_path: Path) -> None:
         needs_parquet()
         small_recording(tmp_path / "two.parquet", versions=(2, 99))
@@ -349,6 +352,7 @@ class TestProgram:
         )
         assert "1 layers" in ended.err
 
+    @pytest.mark.thorough
     def test_none_is_left(self, tmp_path: Path) -> None:
         needs_parquet()
         small_recording(tmp_path / "two.parquet", versions=(98, 99))

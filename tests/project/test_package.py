@@ -70,6 +70,7 @@ def test_a_wheel_has_one_name_and_all_files(wheel: Path) -> None:
     assert {f"int8tune/{name}" for name in kept.splitlines()} | {"int8tune/py.typed"} <= names
 
 
+@pytest.mark.thorough
 def test_it_stands_beside_packages_of_its_folders_names(wheel: Path, tmp_path: Path) -> None:
     """They are there first, are not changed, and take nothing of it with them when they go."""
     environment = tmp_path / "environment"

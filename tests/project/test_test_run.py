@@ -96,6 +96,7 @@ class TestDisturbed:
         result.assert_outcomes(failed=1)
         assert result.duration < 10
 
+    @pytest.mark.thorough
     def test_processes_beside_each_other_say_it_too(self, inner: pytest.Pytester) -> None:
         inner.makeconftest(
             'pytest_plugins = ["tests.support.run.quiet"]\nfrom tests.support.run import quiet\n'

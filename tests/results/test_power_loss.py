@@ -172,6 +172,7 @@ def test_what_was_acknowledged_outlives_a_power_failure(
     assert tally.states >= states, str(tally)
 
 
+@pytest.mark.thorough
 def test_the_power_may_fail_while_the_log_is_repaired(scratch: Path) -> None:
     tally = failed_twice("records-few-pages", scratch, steps=4, times=1, share=0.05)
     assert (tally.lost, tally.corrupt) == ([], [])
@@ -228,6 +229,7 @@ def test_a_writer_that_does_not_wait_is_found(name: str, fault: str, finding: st
     pytest.fail(f"nothing {finding}: {examiner.tally}")
 
 
+@pytest.mark.thorough
 def test_each_variant_finds_a_fault_of_a_best_log(scratch: Path) -> None:
     found = set()
     for fault, kind in (("files not synced", "corrupt"), ("folder not synced", "lost"), ("in place", "corrupt")):

@@ -161,6 +161,7 @@ def test_killed_at_any_moment_it_goes_on(kernels: Kernels, python: Path, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.pyz", "b.results", "b.staging"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_it_leaves_nothing_and_goes_on(
     kernels: Kernels, python: Path, tmp_path: Path, number: signal.Signals
@@ -183,6 +184,7 @@ def test_stopped_it_leaves_nothing_and_goes_on(
     }
 
 
+@pytest.mark.thorough
 def test_a_line_that_was_being_written_is_measured_again(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"], "two": ["good"]})
     assert run(python, bundle.path).code == 0
@@ -194,6 +196,7 @@ def test_a_line_that_was_being_written_is_measured_again(kernels: Kernels, pytho
     assert results.read_bytes().startswith(whole[: whole[:-1].rfind(b"\n") + 1])
 
 
+@pytest.mark.thorough
 def test_two_at_once_are_one_too_many(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"hang": ["hangs"]}, run_limit_s=5.0)
     first = start(python, bundle.path)
@@ -205,6 +208,7 @@ def test_two_at_once_are_one_too_many(kernels: Kernels, python: Path, tmp_path: 
     assert second.errors == [f"error: another process measures this bundle: {bundle.path.with_suffix('.results')}"]
 
 
+@pytest.mark.thorough
 def test_another_device_is_refused(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     lacking = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]}, needs=("sse9", "fpu9"))
     ended = run(python, lacking.path)
@@ -229,6 +233,7 @@ def test_a_changed_candidate_is_not_run(kernels: Kernels, python: Path, tmp_path
     assert list(read_lines(tmp_path / "c.results")) == []
 
 
+@pytest.mark.thorough
 def test_a_changed_runner_does_not_begin(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
     for name in ("int8tune/rpc/bundle/runner.py", "int8tune/rpc/errors.py", "int8tune/rpc/board/session.py"):
@@ -239,6 +244,7 @@ def test_a_changed_runner_does_not_begin(kernels: Kernels, python: Path, tmp_pat
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.thorough
 def test_results_of_another_bundle_or_device_are_not_gone_on_with(
     kernels: Kernels, python: Path, tmp_path: Path
 ) -> None:
@@ -261,6 +267,7 @@ def test_results_of_another_bundle_or_device_are_not_gone_on_with(
     ]
 
 
+@pytest.mark.thorough
 def test_results_go_to_another_folder(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
     (tmp_path / "out").mkdir()
@@ -278,6 +285,7 @@ def test_results_go_to_another_folder(kernels: Kernels, python: Path, tmp_path: 
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.thorough
 def test_an_old_python_is_told_so(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
     newer = rewritten(
@@ -289,6 +297,7 @@ def test_an_old_python_is_told_so(kernels: Kernels, python: Path, tmp_path: Path
     assert len(ended.err.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_the_program_runs_a_bundle_as_its_own_python_does(kernels: Kernels, tmp_path: Path) -> None:
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]})
     ended = int8tune("bundle", "run", bundle.path, *AT_ANY_SPEED)
@@ -296,6 +305,7 @@ def test_the_program_runs_a_bundle_as_its_own_python_does(kernels: Kernels, tmp_
     assert set(replies(bundle)) == {"one"}
 
 
+@pytest.mark.thorough
 def test_a_device_that_is_not_well_is_not_believed(kernels: Kernels, python: Path, tmp_path: Path) -> None:
     """Its canary is wrong: nothing is recorded, and it is said why."""
     bundle = pack(tmp_path / "b.pyz", kernels, {"one": ["good"]}, canary="wrong_value")
@@ -308,6 +318,7 @@ def test_a_device_that_is_not_well_is_not_believed(kernels: Kernels, python: Pat
     assert replies(bundle) == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("speed", [(), ("--canary-tolerance", "0.3")])
 def test_how_slow_a_canary_may_be_is_said(
     kernels: Kernels, python: Path, tmp_path: Path, speed: tuple[str, ...]
@@ -325,6 +336,7 @@ def test_how_slow_a_canary_may_be_is_said(
     assert set(replies(bundle)) == {"hang", "good"}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(bool(why_no_a53()), reason=why_no_a53() or "there is one")
 def test_an_emulated_cortex_a53_verifies_a_bundle(python: Path, tmp_path: Path) -> None:
     (tmp_path / "arm").mkdir()

@@ -71,6 +71,7 @@ def test_a_session_finds_the_driver_started(tmp_path: Path, kernels: Kernels) ->
             assert pids(log_of(tmp_path), "graph")[-1] in started
 
 
+@pytest.mark.thorough
 def test_nothing_is_timed_while_a_driver_starts(tmp_path: Path, kernels: Kernels) -> None:
     """Longer than all that comes before a session's first timing. What calibrates repeats is no timing."""
     with agent(tmp_path, start_ms=700) as transport:
@@ -86,6 +87,7 @@ def test_nothing_is_timed_while_a_driver_starts(tmp_path: Path, kernels: Kernels
             assert not [place for place in timed if began < place < done]
 
 
+@pytest.mark.thorough
 def test_no_driver_starts_when_a_session_is_over(tmp_path: Path, kernels: Kernels) -> None:
     """Others may use the GPU then, such as contestants of a comparison."""
     with agent(tmp_path, start_ms=700) as transport:
@@ -96,6 +98,7 @@ def test_no_driver_starts_when_a_session_is_over(tmp_path: Path, kernels: Kernel
             assert set(pids(log, "start")) == set(pids(log, "started"))
 
 
+@pytest.mark.thorough
 def test_a_fault_costs_its_session_and_no_process_serves_two(tmp_path: Path, kernels: Kernels) -> None:
     with agent(tmp_path) as transport:
         for entry, outcome in [
@@ -139,6 +142,7 @@ def test_nothing_is_left_when_the_host_or_the_agent_is_gone(tmp_path: Path, kern
     assert not wait_until_left(tmp_path, 0)
 
 
+@pytest.mark.thorough
 def test_memory_of_spares_is_not_the_session_s(tmp_path: Path, kernels: Kernels) -> None:
     """Each start takes 150 MiB: twice that a session with a process of its kernel, too much with two spares."""
     board = replace(BOARD, limits=replace(LIMITS, memory_bytes=400 << 20))

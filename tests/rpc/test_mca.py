@@ -194,6 +194,7 @@ def products_of(path: Path) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_cycles_are_those_of_an_issue_a_cycle_at_least(tmp_path: Path) -> None:
     needs("llvm-mca")
     key = "conv2d-s8s8-1x14x14x64-k3x3x32-s1-p1-float.c-s8"
@@ -244,6 +245,7 @@ def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str,
 VERSION = 'case "$1" in --version) echo "Debian LLVM version 19.1.7"; exit;; esac'
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("script", "message"),
     [

@@ -232,6 +232,7 @@ def ask_a_false_tracker(answers: list[bytes]) -> str:
             thread.join(5)
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_frozen_when_it_is_handed_out_is_left_for_another(
     farm: StockFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +280,7 @@ def test_a_server_that_is_killed_in_a_session(farm: StockFarm, files: Path, kern
         assert "has no server with key `killed`, its keys: " in lost.error
 
 
+@pytest.mark.thorough
 def test_what_a_server_takes_in_part_is_not_run(farm: StockFarm, files: Path) -> None:
     (server,) = farm.add(key="full")
     for process in family(server):  # as where its disk is full

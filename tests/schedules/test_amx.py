@@ -92,12 +92,14 @@ class TestEmulated:
     def _emulated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         emulate_tiles(monkeypatch)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("key", one_in(6, LAYERS))
     def test_layers_are_exact(self, key: str, vnni: Target) -> None:
         workload = parse_workload(key)
         for config in one_of_each(workload):
             assert compile_kernel(workload, vnni, TEMPLATE.apply(workload, TARGET, config)).wrong_cases() == [], config
 
+    @pytest.mark.thorough
     @few
     @given(workload=st.sampled_from(["conv2d", "dense"]).flatmap(workloads), seed=st.integers(0, 2**16))
     def test_drawn_layers_and_configs_are_exact(self, vnni: Target, workload: Any, seed: int) -> None:

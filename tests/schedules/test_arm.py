@@ -70,6 +70,7 @@ def config_with(workload: Workload, profile: str, **knobs: Value) -> Mapping[str
     return {**template_for(workload, target).space(workload, target).default, **knobs}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", ARM_PROFILES)
 @few
 @given(workload=st.sampled_from(["conv2d", "dense", "dwconv2d", "grouped"]).flatmap(workloads), seed=st.integers(0, 99))

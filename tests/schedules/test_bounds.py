@@ -46,7 +46,7 @@ def run(arguments: list[str], limit_s: float = 100) -> subprocess.CompletedProce
     return subprocess.run(command, check=False, timeout=limit_s, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("profile", one_in(2, [profile.name for profile in PROFILES]))
+@pytest.mark.parametrize("profile", one_in(4, [profile.name for profile in PROFILES]))
 @pytest.mark.parametrize(
     ("keys", "samples"),
     [(EXACT, 0), pytest.param((*EXACT, *LONG, *ODD), 8, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],

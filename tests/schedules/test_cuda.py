@@ -174,6 +174,7 @@ def test_defaults_are_exact_on_every_gpu(profile: str, key: str) -> None:
     assert compile_kernel(workload, target, kernel).wrong_cases() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.matrix
 @pytest.mark.parametrize("key", [CONV, "dense-u8u8-1x1024-o64-wz-fixed.c-clamp-addu8-u8", "dense-s8s8-3x512-o40-s32"])
 @pytest.mark.parametrize("name", TILES)

@@ -58,6 +58,7 @@ few = settings(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @few
 @given(workload=workloads("grouped"), seed=st.integers(0, 2**16))

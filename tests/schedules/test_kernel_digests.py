@@ -22,6 +22,7 @@ def test_differences_say_what_changed_went_and_came() -> None:
     assert differences(old, new) == ["! b", "- c", "+ d"]
 
 
+@pytest.mark.thorough
 def test_run_is_compared_with_an_earlier_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -192,6 +192,7 @@ def test_kernels_that_are_not_mutated_pass(layer: Layer) -> None:
     assert compile_kernel(unchanged.workload, unchanged.target, unchanged.kernel).wrong_cases() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_all_mutants_are_caught_that_compute_something_else() -> None:
     alive = escaped(drawn(16, KINDS))
@@ -227,6 +228,7 @@ def test_a_change_without_effect_survives() -> None:
     assert escaped(mutants) == mutants
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "fault"), [("saturating product", "saturating_dot"), ("wrong tail", "shifted_load")], ids=str
 )

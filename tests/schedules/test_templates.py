@@ -73,7 +73,7 @@ def template(request: pytest.FixtureRequest) -> Template:
 @pytest.fixture(scope="module")
 def digests_elsewhere() -> list[str]:
     """The digests of all templates' kernels, from another process with other hashes."""
-    code = "import test_schedules_templates as t; print(*map(t.digest, t.TEMPLATES))"
+    code = "from tests.schedules import test_templates as t; print(*map(t.digest, t.TEMPLATES))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "12345"}
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, check=True, timeout=60, env=environment, capture_output=True, text=True)
@@ -115,7 +115,9 @@ class TestContract:
         if template.rejects(workload, target) is None:
             assert build(workload, target, template=template).wrong_cases() == []
 
-    @pytest.mark.parametrize("examples", [8, pytest.param(40, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize(
+        "examples", [3, pytest.param(8, marks=pytest.mark.thorough), pytest.param(40, marks=pytest.mark.slow)]
+    )
     def test_drawn_layers_and_configs_are_exact(self, template: Template, examples: int) -> None:
         target = host_target(profile_of(template))
         layers = st.sampled_from(operators_of(template)).flatmap(workloads)
@@ -130,13 +132,12 @@ class TestContract:
 
         check()
 
+    @pytest.mark.parametrize("corner", one_in(2, [-1, 0]))
     @pytest.mark.parametrize("key", PLAIN.values())
-    def test_every_config_is_exact_at_the_corners_of_the_space(self, template: Template, key: str) -> None:
+    def test_configs_are_exact_at_the_corners_of_the_space(self, template: Template, key: str, corner: int) -> None:
         workload, target = parse_workload(key), host_target(profile_of(template))
-        if template.rejects(workload, target) is not None:
-            return
-        valid = list(template.space(workload, target))
-        for config in (valid[0], valid[-1]):
+        if template.rejects(workload, target) is None:
+            config = list(template.space(workload, target))[corner]
             assert build(workload, target, config, template).wrong_cases() == []
 
     @pytest.mark.parametrize("samples", [1, pytest.param(4, marks=pytest.mark.slow)])
@@ -158,7 +159,7 @@ class TestContract:
         if key in PLAIN.values():  # a config whose only tile has the whole layer leaves nothing to share
             assert any("TVMBackendParallelLaunch" in kernel.assembly for kernel in kernels)
 
-    @pytest.mark.parametrize("key", one_in(2, ODD))
+    @pytest.mark.parametrize("key", one_in(4, ODD))
     def test_vectorized_loops_stay_vectors(self, template: Template, key: str) -> None:
         """Where TVM finds a condition or an operator that has no vector form, it makes a scalar loop without a word."""
         workload, target = parse_workload(key), any_target(profile_of(template))

@@ -44,6 +44,7 @@ few = settings(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", VECTOR_PROFILES)
 @few
 @given(workload=st.sampled_from(["conv2d", "conv2d", "dense"]).flatmap(workloads), seed=st.integers(0, 2**16))

@@ -123,6 +123,7 @@ def test_a_link_beside_the_folders_is_not_followed(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "victim").iterdir()] == ["mine"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("second", ["accuracy", pytest.param("bench", marks=pytest.mark.slow)])
 def test_two_programs_in_one_results_folder(tmp_path: Path, second: str) -> None:
     """The first one is stopped in the middle, until the second one has come and gone."""

@@ -189,6 +189,7 @@ def test_memory_has_a_limit(ready: Ready, entry: str) -> None:
     assert ready.run("good").outcome is Outcome.OK
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ready", ["a53"], indirect=True)
 def test_instruction_that_the_cpu_lacks_is_one_failed_run(ready: Ready) -> None:
     reply = ready.run("dot_product")
@@ -274,6 +275,7 @@ def test_killed_agent_is_a_lost_device_and_the_next_is_served(ready: Ready) -> N
     assert ready.run("good").outcome is Outcome.OK
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # it takes 12 seconds
 def test_frozen_agent_is_noticed(ready: Ready) -> None:
     frozen = ready.agent
@@ -285,6 +287,7 @@ def test_frozen_agent_is_noticed(ready: Ready) -> None:
     assert frozen not in marked(ready.board.folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # it takes seven seconds
 def test_a_session_that_was_late_since_its_board_stood_still_is_no_time_out(ready: Ready) -> None:
     """Its deadline is over when the board goes on; the kernel was never late."""
@@ -306,6 +309,7 @@ def test_orphans_of_a_killed_agent_are_ended_by_the_next(ready: Ready) -> None:
     assert marked(ready.board.folder) == [ready.agent]
 
 
+@pytest.mark.thorough
 def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
     """Neither on the host nor on the board, not even what a kernel has started."""
     ready.transport.close()
@@ -326,6 +330,7 @@ def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)
 def test_a_board_has_one_host(ready: Ready) -> None:
     assert ready.run("good").outcome is Outcome.OK

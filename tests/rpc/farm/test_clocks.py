@@ -78,6 +78,7 @@ def offsets_s() -> list[int]:
     return [3 * DAY_S, -int(uptime_s / 2)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", [0, 1], ids=["ahead", "behind"])
 def test_a_board_whose_clocks_are_days_away(kernels: Kernels, tmp_path: Path, which: int) -> None:
     offset_s = offsets_s()[which]
@@ -86,12 +87,14 @@ def test_a_board_whose_clocks_are_days_away(kernels: Kernels, tmp_path: Path, wh
         assert_measures_as_ever(transport, kernels)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("jumping")
 def test_a_host_whose_clock_jumps_speaks_with_its_board(behind_ssh: Board, kernels: Kernels) -> None:
     with AgentTransport(behind_ssh) as transport:
         assert_measures_as_ever(transport, kernels)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("jumping", "behind_ssh")
 def test_a_campaign_under_a_clock_that_jumps(tmp_path: Path) -> None:
     table = write_table(tmp_path / "small.json")

@@ -106,6 +106,7 @@ class Work:
         return {board for board, _ in self.replies.values()}
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_a_frozen_board_costs_its_trials_twenty_seconds(
     machines: dict[str, Machine], farm: Boards[int], kernels: Kernels

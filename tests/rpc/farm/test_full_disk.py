@@ -59,6 +59,7 @@ def assert_no_room(reply: Reply, words: str) -> None:
     assert "\n" not in reply.error
 
 
+@pytest.mark.thorough
 def test_no_room_is_no_candidates_fault(board: Board, filler: Path, kernels: Kernels) -> None:
     request = kernels.request("good")
     with AgentTransport(board) as transport:
@@ -76,6 +77,7 @@ def test_no_room_is_no_candidates_fault(board: Board, filler: Path, kernels: Ker
     assert not list((Path(board.folder) / "cases").glob("part"))
 
 
+@pytest.mark.thorough
 def test_a_campaign_says_so_once_and_goes_on_with_room(
     board: Board, filler: Path, kernels: Kernels, tmp_path: Path
 ) -> None:

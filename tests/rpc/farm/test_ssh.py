@@ -79,6 +79,7 @@ def soon() -> float:
     return time.monotonic() + 10
 
 
+@pytest.mark.thorough
 def test_provisioned_upgraded_and_released(board: Board) -> None:
     folder = Path(board.folder)
     assert ready(board) == "installed"
@@ -103,6 +104,7 @@ def test_provisioned_upgraded_and_released(board: Board) -> None:
     assert not release(board)
 
 
+@pytest.mark.thorough
 def test_a_damaged_file_is_repaired(board: Board) -> None:
     assert ready(board) == "installed"
     for name in ("libtvm_runtime.so", "run"):
@@ -190,6 +192,7 @@ def test_a_silent_port_is_given_up(board: Board) -> None:
         assert time.monotonic() - began < 4
 
 
+@pytest.mark.thorough
 def test_a_shell_that_says_nothing_is_given_up(board: Board, sshd: Sshd) -> None:
     """Who logs in is let in, and whatever is started there is never heard of."""
     sshd.set_authorized('command="sleep 600" KEY')
@@ -203,6 +206,7 @@ def test_a_shell_that_says_nothing_is_given_up(board: Board, sshd: Sshd) -> None
         connection.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["check", pytest.param("provision", marks=pytest.mark.slow)])
 def test_the_program_says_of_a_silent_shell_what_to_try(sshd: Sshd, tmp_path: Path, command: str) -> None:
     sshd.set_authorized('command="sleep 600" KEY')
@@ -216,6 +220,7 @@ def test_the_program_says_of_a_silent_shell_what_to_try(sshd: Sshd, tmp_path: Pa
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.thorough
 def test_the_restricted_key_starts_the_agent_and_nothing_else(provisioned: Board, sshd: Sshd, kernels: Kernels) -> None:
     import paramiko
 
@@ -329,6 +334,7 @@ def test_an_agent_leaves_where_its_host_is_silent(provisioned: Board) -> None:
         link.close()
 
 
+@pytest.mark.thorough
 def test_commands(board: Board, sshd: Sshd, tmp_path: Path) -> None:
     farm = tmp_path / "farm.toml"
     make_key(tmp_path / "other")

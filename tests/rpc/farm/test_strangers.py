@@ -185,6 +185,7 @@ def compare_rates(board: Board, sshd: Sshd, kernels: Kernels, rounds: int, windo
     assert share >= 0.9
 
 
+@pytest.mark.thorough
 def test_a_login_beside_half_open_connections(folder: Path, kernels: Kernels) -> None:
     """A new one may be refused, in a line, while sshd has as many as it takes; not with `PerSourceMaxStartups`."""
     with running_sshd(folder / "limited", f"{OPEN_HOUSE}PerSourceMaxStartups 5\n") as limited:

@@ -86,6 +86,7 @@ def run_until(arguments: Sequence[str], is_seen: Callable[[], object], **options
     assert program.returncode == 0
 
 
+@pytest.mark.thorough
 def test_no_port_is_opened_by_any_command(watched: Watched) -> None:
     """Neither on the host nor on the board: both are this machine. sshd's sessions are looked at, too."""
     assert watched.watch.looks > 100

@@ -27,6 +27,7 @@ def texts_of(notebook: Any) -> str:
     return "\n".join("".join(text) for text in shown)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     for needed in ("nbclient", "onnxruntime", "sklearn"):
@@ -56,6 +57,7 @@ def test_the_tutorial_is_kept_without_outputs() -> None:
         ast.parse("".join(cell["source"]))
 
 
+@pytest.mark.thorough
 def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of "From Python", on a smaller network."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## From Python")[2]
@@ -69,6 +71,7 @@ def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(names["trials"]) == 3
 
 
+@pytest.mark.thorough
 def test_pages_are_made_of_docstrings_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("pdoc", reason="needs the extra `dev`")
     (recipe,) = re.findall(r"^\t\$\(BIN\)/(pdoc .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)

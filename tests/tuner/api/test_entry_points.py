@@ -50,6 +50,7 @@ def broken(tmp_path: Path) -> Callable[[str, str, str], Mapping[str, str]]:
     return make
 
 
+@pytest.mark.thorough
 def test_a_template_and_a_strategy_tune_and_a_store_is_read(installed: Mapping[str, str], tmp_path: Path) -> None:
     table = write_table(tmp_path / "one.json", [{"name": "a", "count": 1, "workload": CONV}], name="one")
     where = ("--results", tmp_path / "results", "--format", "json")
@@ -68,6 +69,7 @@ def test_a_template_and_a_strategy_tune_and_a_store_is_read(installed: Mapping[s
     assert shown.split() == ["other.direct", "other.direct"]
 
 
+@pytest.mark.thorough
 def test_a_transport_is_a_board_of_the_inventory(installed: Mapping[str, str], tmp_path: Path) -> None:
     core = max(os.sched_getaffinity(0))
     inventory = tmp_path / "farm.toml"
@@ -83,6 +85,7 @@ def test_a_transport_is_a_board_of_the_inventory(installed: Mapping[str, str], t
     assert "boards[0].transport" in without.err
 
 
+@pytest.mark.thorough
 def test_a_peer_is_compared_with(installed: Mapping[str, str], tmp_path: Path) -> None:
     options = ("--against", "oracle", "--runs", 5, "--run-ms", 1, "--target", "generic", "--format", "json")
     ended = int8tune("bench", CONV, *options, "--results", tmp_path, env=installed)

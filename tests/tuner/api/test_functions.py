@@ -113,6 +113,7 @@ class TestLooking:
 
 
 class TestTuning:
+    @pytest.mark.thorough
     def test_it_goes_on_where_it_was(self, table: Path, results: Path) -> None:
         told: list[it.Progress] = []
         again = it.tune(table, results=results, trials=4, strategy="random", listener=told.append)
@@ -129,6 +130,7 @@ class TestTuning:
         assert "Campaign small, finished: 10 trials" in repr(more)
         assert "speedup [95 %]" in str(more)
 
+    @pytest.mark.thorough
     @pytest.mark.alone
     def test_an_interrupt_ends_it_cleanly(self, table: Path, tmp_path: Path) -> None:
         """The first SIGINT lets the measurement under way end; the next call measures the rest."""
@@ -156,6 +158,7 @@ class TestTuning:
         with pytest.raises(KeyboardInterrupt):
             it.tune(table, results=tmp_path, trials=16)
 
+    @pytest.mark.thorough
     def test_somebody_else_asks_for_the_end(self, table: Path, tmp_path: Path) -> None:
         found = it.tune(table, results=tmp_path, trials=4, strategy="random", stop=lambda: True)
         assert found.ending is it.Ending.INTERRUPTED
@@ -235,6 +238,7 @@ class TestModels:
         assert "1 output equal to onnxruntime" in repr(found)
         assert list(found.to_pandas()["differing"]) == [0]
 
+    @pytest.mark.thorough
     def test_libraries_are_compared(self, model: Path, tmp_path: Path) -> None:
         found = it.bench(model, against="onnxruntime", runs=5, run_s=0.002, results=tmp_path)
         assert isinstance(found, it.ModelBenches)

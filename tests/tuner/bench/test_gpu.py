@@ -186,6 +186,7 @@ def test_the_fastest_algorithm_is_taken(
     assert taken_s[1] > 1.7 * taken_s[0]
 
 
+@pytest.mark.thorough
 def test_own_kernels_are_judged_and_timed(contestants: Contestants, kernels: Kernels) -> None:
     own = contestants.add(CORES)
     assert load(own, kernels, "increment") == (0, 0), own.failure

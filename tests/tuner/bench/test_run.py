@@ -83,6 +83,7 @@ def test_every_library_is_compared_on_every_layer_until_it_is_stopped(tmp_path: 
     assert not (tmp_path / ".work").exists()
 
 
+@pytest.mark.thorough
 def test_two_threads_have_two_cores(tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("this process may use one core only")

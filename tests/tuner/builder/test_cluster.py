@@ -58,6 +58,7 @@ def kill_a_busy_one(workers: list[psutil.Process]) -> bool:
     return False
 
 
+@pytest.mark.thorough
 def test_a_killed_worker_costs_a_retry(cluster: DaskProcesses, generic: Target, tmp_path: Path) -> None:
     workers = [cluster.add_worker(), cluster.add_worker()]
     with ClusterPool(cluster.address, SERVER) as pool:
@@ -68,6 +69,7 @@ def test_a_killed_worker_costs_a_retry(cluster: DaskProcesses, generic: Target, 
         assert collect(pool, 1)["hang"].outcome is Outcome.BUILD_TIMEOUT
 
 
+@pytest.mark.thorough
 def test_a_build_whose_workers_are_killed_again_has_failed(
     cluster: DaskProcesses, generic: Target, tmp_path: Path
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_build_whose_workers_are_killed_again_has_failed(
     assert 2 <= kills <= 4  # a worker may have had the only copy of the suite: that is built again, too
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_is_lost_ends_it(cluster: DaskProcesses, generic: Target, tmp_path: Path) -> None:
     worker = cluster.add_worker()
     with ClusterPool(cluster.address, SERVER) as pool:

@@ -66,6 +66,7 @@ class PoolContract(ABC):
     def pool(self) -> Iterator[Pool]:
         """A fixture."""
 
+    @pytest.mark.thorough
     def test_a_program_is_here_and_runs(self, pool: Pool, generic: Target, tmp_path: Path) -> None:
         build_suite(pool, generic, tmp_path)
         assert len(list((tmp_path / "suite").glob("*.npz"))) >= 8
@@ -93,6 +94,7 @@ class PoolContract(ABC):
             assert (mine.inputs[0], mine.expected) == (its.inputs[0], its.expected)
             assert Path(mine.expected).parent == tmp_path / "suite"
 
+    @pytest.mark.thorough
     def test_every_fault_is_a_result(self, pool: Pool, generic: Target, tmp_path: Path) -> None:
         build_suite(pool, generic, tmp_path)
         for fault in BUILD_FAULTS:

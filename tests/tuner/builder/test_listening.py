@@ -127,6 +127,7 @@ def test_a_worker_that_others_reach_is_refused(tmp_path: Path, generic: Target, 
         cluster.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("options", "is_taken"), [(ON_LOOPBACK[1:], True), ((), False)])
 def test_with_tls_others_may_reach_it_but_not_its_pages(
     tmp_path: Path, generic: Target, options: tuple[str, ...], is_taken: bool, monkeypatch: pytest.MonkeyPatch

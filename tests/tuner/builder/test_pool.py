@@ -75,6 +75,7 @@ def test_no_guest_starts_while_hushed(pool: BuildPool, generic: Target, tmp_path
     wait_until(lambda: len(guests()) == 1)
 
 
+@pytest.mark.thorough
 def test_time_in_which_a_guest_is_stopped_does_not_count(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
     pool.hush(True)
     for number in range(pool.width - 1):

@@ -47,6 +47,7 @@ def rewritten(bundle: Bundle, path: Path, change: Callable[[str, bytes], bytes |
     return path
 
 
+@pytest.mark.thorough
 def test_the_same_content_makes_the_same_file(bundle: Bundle, kernels: Kernels, tmp_path: Path) -> None:
     again = pack(tmp_path / "c.pyz", kernels, {"one": ["good"], "pair": ["good", "prints"]})
     assert again.path.read_bytes() == bundle.path.read_bytes()
@@ -90,6 +91,7 @@ def test_what_travels_imports_the_standard_library_alone() -> None:
         ast.parse(content, name)
 
 
+@pytest.mark.thorough
 def test_every_100th_byte_matters(kernels: Kernels, tmp_path: Path) -> None:
     """Of a bundle whose agent is short: the rest is what it is."""
     agent = AgentBundle("none", tmp_path, dict.fromkeys(("agent", "libtvm_runtime.so", "libtvm_ffi.so"), ""))

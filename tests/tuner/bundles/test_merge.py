@@ -269,6 +269,7 @@ def test_a_sequence_number_that_is_taken_is_left_to_its_trial(home: Home) -> Non
     assert {trial.candidate.id for trial in home.stored(Trial)} == {taken.id, *(c.id for c in CANDIDATES)}
 
 
+@pytest.mark.thorough
 def test_the_program_names_what_it_did_not_take(home: Home) -> None:
     lines = [written(line) for line in home.all()]
     home.write(lines[0], *(bytes([line[0] ^ 1]) + line[1:] for line in lines[1:]), lines[3])

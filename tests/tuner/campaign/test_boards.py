@@ -93,6 +93,7 @@ def run(
     return store, trials_of(store, spec)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("strategy", ["grid", "xgboost"])
 def test_a_campaign_on_three_boards(generic: Target, tmp_path: Path, strategy: str) -> None:
@@ -164,6 +165,7 @@ def test_a_board_rests_as_the_inventory_says() -> None:
     assert all(later[0] - earlier[1] >= 0.2 for earlier, later in itertools.pairwise(transport.spans))
 
 
+@pytest.mark.thorough
 def test_boards_go_on_while_what_they_answered_is_recorded(generic: Target) -> None:
     """A good canary ends eight trials at once; that each takes a while to record is no board's wait."""
     board = FakeBoard(0.02)
@@ -184,6 +186,7 @@ def test_boards_go_on_while_what_they_answered_is_recorded(generic: Target) -> N
     assert max(waits_s) < 0.4, waits_s
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_a_board_that_computes_nonsense_fails_no_candidate(generic: Target, tmp_path: Path) -> None:
     def wrong(_: Request) -> Reply:
@@ -203,6 +206,7 @@ def test_a_campaign_whose_boards_are_all_gone_says_so(generic: Target, tmp_path:
         run([FakeBoard(0.0, lost), FakeBoard(0.0, lost)], generic, tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
@@ -224,6 +228,7 @@ def test_two_real_devices(generic: Target, tmp_path: Path) -> None:
     assert {trial.environment["board"] for trial in trials} == devices.keys()
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_four_boards_measure_four_times_what_one_does(generic: Target) -> None:
     """Sessions of 200 ms through everything that a campaign measures with, canaries included: at least 3.8 times."""

@@ -117,6 +117,7 @@ def assert_asked_once(campaign: PlayedCampaign) -> None:
     assert list(duels.values()) == [1] * len(KEYS)
 
 
+@pytest.mark.thorough
 def test_duels_that_were_not_made_are_made_by_the_next_start(campaign: PlayedCampaign) -> None:
     assert campaign.run(lambda: campaign.trials_done) is Ending.INTERRUPTED
     assert campaign.trials_done
@@ -133,6 +134,7 @@ def test_duels_that_were_not_made_are_made_by_the_next_start(campaign: PlayedCam
     assert (progress.trials_done, progress.trials_resumed, progress.tasks_done) == (progress.trials,) * 2 + (len(KEYS),)
 
 
+@pytest.mark.thorough
 def test_a_start_after_the_end_asks_nothing(campaign: PlayedCampaign) -> None:
     assert campaign.run() is Ending.FINISHED
     asked = len(campaign.requests)
@@ -157,6 +159,7 @@ def test_stops_between_any_two_records_lose_nothing(campaign: PlayedCampaign, st
     assert_asked_once(campaign)
 
 
+@pytest.mark.thorough
 def test_duels_of_another_campaign_are_not_this_one_s(campaign: PlayedCampaign) -> None:
     assert campaign.run() is Ending.FINISHED
     others = [replace(record, campaign="other") for record in (*campaign.trials, *campaign.duels)]
@@ -168,6 +171,7 @@ def test_duels_of_another_campaign_are_not_this_one_s(campaign: PlayedCampaign) 
     assert len(campaign.duels) == CONTENDERS * len(KEYS)
 
 
+@pytest.mark.thorough
 def test_duels_whose_device_is_lost_are_asked_for_again(campaign: PlayedCampaign) -> None:
     lost = Counter[int]()
 
@@ -184,6 +188,7 @@ def test_duels_whose_device_is_lost_are_asked_for_again(campaign: PlayedCampaign
     assert {trial.attempts for trial in campaign.trials} == {1}
 
 
+@pytest.mark.thorough
 def test_a_failed_duel_ends_its_layer_and_no_other(campaign: PlayedCampaign) -> None:
     def fault(request: Request) -> Reply | None:
         is_first = len(request.programs) > 1 and not campaign.duels

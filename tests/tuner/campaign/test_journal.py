@@ -221,6 +221,7 @@ def test_where_no_journal_can_be_written_there_is_none(place: Place, monkeypatch
     assert not place.path.exists()
 
 
+@pytest.mark.thorough
 def test_a_killed_campaign_leaves_a_journal_a_finished_one_none(tmp_path: Path) -> None:
     farm, results = tmp_path / "farm.toml", tmp_path / "results"
     farm.write_text(f'[[boards]]\nname = "near"\ntransport = "local"\ntarget = "generic"\n{AT_ANY_SPEED}')

@@ -36,6 +36,7 @@ class RememberingTransport(LocalTransport):
         return super().run(request)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_a_candidate_is_measured_against_the_best_before_it(generic: Target, tmp_path: Path) -> None:
     network = network_of(SMALL)

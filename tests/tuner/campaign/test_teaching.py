@@ -116,6 +116,7 @@ def test_a_model_is_learned_anew_when_there_is_enough_news(generic: Target) -> N
     assert teacher.prior("generic.direct", generic) is not first
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_a_search_that_is_repeated_from_its_records_has_nothing_left(generic: Target, tmp_path: Path) -> None:
     """Whatever was measured, in whichever order: the records lead to the same turns."""

@@ -92,6 +92,7 @@ def names(made: Mapping[int, Trial]) -> dict[int, str]:
     return {sequence: trial.candidate.id for sequence, trial in made.items()}
 
 
+@pytest.mark.thorough
 def test_what_is_proposed_does_not_depend_on_which_trial_ends_first(generic: Target) -> None:
     expected = names(play(make_turns(generic, 20)[0]))
     assert len(expected) == 20 * len(KEYS)

@@ -121,6 +121,7 @@ class Notices(Silence):
         self.texts.append(text)
 
 
+@pytest.mark.thorough
 def test_a_campaign_says_once_what_it_waits_for(
     tasks: tuple[Task, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_without_any_peer_there_is_nothing_to_do(
     assert hint == "hint: install the libraries to compare with: pip install 'int8tune[peers]'"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif("onednn" not in INSTALLED, reason="needs the extra `peers`")
 def test_a_missing_peer_is_left_out_and_the_rest_printed_as_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

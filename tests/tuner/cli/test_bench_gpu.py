@@ -42,6 +42,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
+@pytest.mark.thorough
 def test_a_table_of_layers_whose_outputs_were_verified(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     against = ("--against", "cublaslt,cublaslt-gemm")
     assert machine.bench(DENSE, POINTWISE, SPATIAL, DEPTHWISE, *against, *BRIEF) == 0
@@ -70,6 +71,7 @@ def test_a_table_of_layers_whose_outputs_were_verified(machine: Machine, capsys:
     assert found[0].environment["gpu_int8_ops_per_s"] == str(132 * 8192 * 1_980_000_000)
 
 
+@pytest.mark.thorough
 def test_batches_classes_and_json(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ("--only", "pointwise", "--batch", "3", "--against", "cublaslt-s32", "--format", "json")
     assert machine.bench(POINTWISE, DENSE, *chosen, *BRIEF) == 0
@@ -82,6 +84,7 @@ def test_batches_classes_and_json(machine: Machine, capsys: pytest.CaptureFixtur
     assert layer["peak_share"] > 0
 
 
+@pytest.mark.thorough
 def test_layers_without_a_template_are_left_out(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +100,7 @@ def test_layers_without_a_template_are_left_out(
     assert "dense 32x16->24" in shown.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("template", "loop"), [("cuda.dp4a", "words"), ("cuda.mma", "peak")])
 def test_a_template_is_held_against_its_own_peak(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, template: str, loop: str
@@ -123,6 +127,7 @@ def test_a_gpu_takes_no_other_target(machine: Machine, capsys: pytest.CaptureFix
     assert name in error
 
 
+@pytest.mark.thorough
 def test_without_a_library_to_compare_with_it_is_timed_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ class Campaign:
             return list(store.query(kind))
 
 
+@pytest.mark.thorough
 def test_a_search_goes_on_by_rounds_until_nothing_is_left(python: Path, tmp_path: Path) -> None:
     campaign = Campaign(tmp_path, TRIALS)
     made = campaign.make()
@@ -127,6 +128,7 @@ def test_what_is_wrong_is_said_in_a_line(
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names a target of x86_64")
 def test_another_device_or_target_is_another_campaign(tmp_path: Path) -> None:
     campaign = Campaign(tmp_path, 1)
@@ -143,6 +145,7 @@ def test_another_device_or_target_is_another_campaign(tmp_path: Path) -> None:
     assert here.errors == ["error: campaign `small` was started with device node7, now it is: local"]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 @pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has a driver of NVIDIA's")
 def test_a_bundle_for_a_gpu(python: Path, tmp_path: Path) -> None:

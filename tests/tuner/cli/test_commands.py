@@ -34,6 +34,7 @@ COMMANDS = (
 SHOW = ("templates", "show", "generic.direct", "--target", "generic", "--workload", CONV)
 
 
+@pytest.mark.thorough
 def test_every_command_has_a_help_with_an_example() -> None:
     for command in COMMANDS:
         shown = int8tune(*command.split(), "--help")
@@ -192,6 +193,7 @@ def test_what_the_device_can_do() -> None:
     assert not set(found["building_cores"]) - os.sched_getaffinity(0)
 
 
+@pytest.mark.thorough
 def test_a_plan_of_a_batch_says_so_and_has_larger_layers(tmp_path: Path) -> None:
     table = write_table(tmp_path / "small.json")
     found = json.loads(int8tune("plan", table, "--batch", "16", "--trials", "5", "--format", "json").out)
@@ -199,6 +201,7 @@ def test_a_plan_of_a_batch_says_so_and_has_larger_layers(tmp_path: Path) -> None
     assert [task["workload"].split("-")[2].split("x")[0] for task in found["tasks"]] == ["16", "16"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "command",
     [

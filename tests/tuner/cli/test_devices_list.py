@@ -74,6 +74,7 @@ def test_how_long(seconds: float, words: str) -> None:
     assert lasted(seconds) == words
 
 
+@pytest.mark.thorough
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     farm = tmp_path / "farm.toml"

@@ -214,6 +214,7 @@ def test_kernels_need_a_compiler(table: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.thorough
 def test_no_device_has_an_exit_code_of_its_own(table: Path, tmp_path: Path) -> None:
     """A TVM that can't be loaded is the usual reason."""
     (tmp_path / "tvm.py").write_text("raise ImportError('libtvm.so: cannot open shared object file')")
@@ -235,6 +236,7 @@ def mounted(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mounted", ["ro"], indirect=True)
 def test_a_folder_that_can_not_be_written(table: Path, mounted: Path) -> None:
     ended = in_process("tune", table, "--results", mounted)

@@ -58,6 +58,7 @@ def assert_one_line(ended: Ended, message: str) -> None:
     assert lines[1].startswith("hint: ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
@@ -106,6 +107,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
 
 
+@pytest.mark.thorough
 def test_too_little_room_is_said_before_anything_is_measured(table: Path, small_disk: Path) -> None:
     ended = limited(["tune", table, "--results", small_disk / "results"], resource.RLIMIT_CORE, 0)
     message = rf"no space left on device: a campaign needs 32 MiB, there are 1[56] MiB at {small_disk}/results/.*"
@@ -113,6 +115,7 @@ def test_too_little_room_is_said_before_anything_is_measured(table: Path, small_
     assert not (small_disk / "results" / ".work").exists()
 
 
+@pytest.mark.thorough
 def test_a_folder_whose_name_is_no_utf8(table: Path, tmp_path: Path) -> None:
     results = os.fsencode(tmp_path) + b"/r\xff"
     ended = limited(["tune", table, "--results", os.fsdecode(results)], resource.RLIMIT_CORE, 0)

@@ -25,6 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "quantized.onnx"
 
 
+@pytest.mark.thorough
 def test_a_model_is_compiled(model: Path, tmp_path: Path) -> None:
     ended = int8tune("compile", model, "-o", tmp_path / "model.so", "--results", tmp_path / "none", "--verbose")
     assert ended.code == 0, ended.err
@@ -46,6 +47,7 @@ def test_outputs_are_those_of_the_models_own_runtime(model: Path, tmp_path: Path
     assert (difference["differing"], difference["samples"], difference["same_first"]) == (0, 20, 20)
 
 
+@pytest.mark.thorough
 def test_layer_by_layer(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "samples.npz", x=np.random.default_rng(1).standard_normal((2, 3, 4, 6, 6), np.float32))
     ended = int8tune("accuracy", model, "--layers", "--samples", tmp_path / "samples.npz", cwd=tmp_path)
@@ -54,6 +56,7 @@ def test_layer_by_layer(model: Path, tmp_path: Path) -> None:
     assert len(ended.out.splitlines()) > 6
 
 
+@pytest.mark.thorough
 def test_runtimes_take_turns(model: Path, tmp_path: Path) -> None:
     options = ("--against", "tvm,onnxruntime", "--runs", "5", "--run-ms", "2", "--format", "json")
     ended = int8tune("bench", model, *options, cwd=tmp_path)
@@ -66,6 +69,7 @@ def test_runtimes_take_turns(model: Path, tmp_path: Path) -> None:
     assert told["differences"][0]["differing"] == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -86,6 +90,7 @@ def test_what_is_wrong_is_said_in_a_line(model: Path, tmp_path: Path, options: s
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_samples_must_fit(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "small.npy", np.zeros((2, 4, 9, 10), np.float32))
     ended = int8tune("accuracy", model, "--samples", tmp_path / "small.npy", cwd=tmp_path)
@@ -109,6 +114,7 @@ def test_samples_are_described_and_may_lack_a_batch_of_one(tmp_path: Path) -> No
         assert (told["drawn"], told["outputs"][0]["samples"], told["outputs"][0]["differing"]) == (None, 3, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["compile {model} -o {folder}/model.so", "accuracy {model}", "bench {model}"])
 def test_ctrl_c_ends_at_once_and_leaves_nothing(model: Path, tmp_path: Path, command: str) -> None:
     words = command.format(model=model, folder=tmp_path).split()

@@ -22,6 +22,7 @@ def _remove_builds(results: Path) -> None:
     shutil.rmtree(results / ".work", ignore_errors=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("remove", "message"),
     [

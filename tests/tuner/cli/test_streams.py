@@ -113,6 +113,7 @@ def test_a_hangup_is_a_clean_end(table: Path, results: Path) -> None:
     assert not (results / ".work").exists()
 
 
+@pytest.mark.thorough
 def test_a_hangup_that_is_ignored_stays_so(table: Path, results: Path) -> None:
     """As nohup has it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -127,6 +128,7 @@ def test_a_hangup_that_is_ignored_stays_so(table: Path, results: Path) -> None:
     assert count_trials(results) == BEFORE + 8
 
 
+@pytest.mark.thorough
 def test_a_terminal_that_is_closed_is_a_clean_end(table: Path, results: Path) -> None:
     """Nothing can be written to it any more, and the hangup may come twice."""
     terminal, theirs = pty.openpty()

@@ -79,6 +79,7 @@ def trials(folder: Path) -> list[Trial]:
         return list(store.query(Trial))
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_two_boards_share_a_campaign(farm: Path, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "here,there")
@@ -106,6 +107,7 @@ def test_each_target_has_a_campaign_and_a_best_log(farm: Path, tmp_path: Path) -
     assert logs == sorted(f"small-{target}.best.jsonl" for target in targets.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("devices", "options", "message"),
     [
@@ -135,6 +137,7 @@ def test_what_is_wrong_is_said_in_a_line(
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.thorough
 def test_a_board_that_is_gone_says_so(sshd: Sshd, tmp_path: Path) -> None:
     board = board_behind(sshd, "nothing", sshd.folder / "nothing")
     gone = farm_toml(replace(sshd, port=1)).replace("here", board.name)

@@ -67,6 +67,7 @@ def records(folder: Path) -> list[Trial]:
         return list(store.query(Trial))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("device", ["a53", pytest.param("model", marks=pytest.mark.slow)])
 def test_kernels_are_verified_and_estimated(farm: Path, tmp_path: Path, device: str) -> None:
     ended = tune(farm, tmp_path, device)
@@ -100,6 +101,7 @@ def test_the_a53_and_this_machine_have_a_best_log_each(farm: Path, tmp_path: Pat
     assert logs == {f"small-{target}.best.jsonl" for target in targets}
 
 
+@pytest.mark.thorough
 def test_a_campaign_that_ran_out_of_time_goes_on(farm: Path, tmp_path: Path) -> None:
     first = tune(farm, tmp_path, "model", "--time", "1s")
     assert first.code in (0, INTERRUPTED)

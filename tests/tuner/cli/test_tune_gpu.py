@@ -50,6 +50,7 @@ def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_campaign_on_a_gpu(farm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     layers = [{"name": key, "count": 1, "workload": key} for key in KEYS]
     table, results = write_table(tmp_path / "small.json", layers), tmp_path / "results"

@@ -77,6 +77,7 @@ def test_a_campaign_outlives_a_server(farm: StockFarm, tmp_path: Path) -> None:
     assert {trial.outcome for trial in trials} == {Outcome.OK}
 
 
+@pytest.mark.thorough
 def test_a_board_is_checked(farm: StockFarm, tmp_path: Path) -> None:
     ended = program(farm, tmp_path, "devices", "check", "a")
     assert ended.code == 0, ended.err
@@ -89,6 +90,7 @@ def test_a_board_is_checked(farm: StockFarm, tmp_path: Path) -> None:
     assert refused.errors == ["error: `a` must be a board with transport `ssh`: tracker"]
 
 
+@pytest.mark.thorough
 def test_a_typo_in_the_key_says_so(farm: StockFarm, tmp_path: Path) -> None:
     ended = tune(farm, tmp_path, "a", key="x68")
     assert ended.code == 4

@@ -34,6 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "quantized.onnx"
 
 
+@pytest.mark.thorough
 def test_every_stage_is_reported_and_never_less_than_before(model: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     target = host_target("generic")
@@ -112,6 +113,7 @@ def test_small_files_have_a_size() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_a_library_of_a_small_model_has_a_size_that_is_not_0(model: Path, tmp_path: Path) -> None:
     ended = int8tune("compile", model, "-o", tmp_path / "net.so", cwd=tmp_path)
     assert ended.code == 0, ended.err

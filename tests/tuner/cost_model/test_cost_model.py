@@ -180,7 +180,8 @@ class TestCostModelContract:
         assert model.predict(rows).tolist() == fresh.predict(rows).tolist()
 
     def test_scores_are_the_same_in_another_process(self, name: str) -> None:
-        code = f"import json, test_tuner_cost_model as t; print(json.dumps(t.scores_of_landscape({name!r})))"
+        measure = f"print(json.dumps(t.scores_of_landscape({name!r})))"
+        code = f"import json; from tests.tuner.cost_model import test_cost_model as t; {measure}"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "1"}
         output = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True

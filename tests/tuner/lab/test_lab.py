@@ -168,10 +168,12 @@ class TestRecording:
 
 
 class TestRace:
+    @pytest.mark.thorough
     def test_equal_seeds_give_equal_runs(self, layers: list[RecordedLayer]) -> None:
         names = ["xgboost+others", "xgboost", "random"]
         assert list(race(Classroom(layers[:2]), names, 2, 20)) == list(race(Classroom(layers[:2]), names, 2, 20))
 
+    @pytest.mark.thorough
     def test_no_strategy_has_more_trials_than_its_budget_and_all_begin_with_the_default(
         self, layers: list[RecordedLayer]
     ) -> None:
@@ -189,6 +191,7 @@ class TestRace:
             assert len(run.shares) == size
             assert run.shares[-1] == 1.0
 
+    @pytest.mark.thorough
     def test_the_leaderboard_counts_trials(self, layers: list[RecordedLayer]) -> None:
         standings = leaderboard(race(Classroom(layers), ["random", "xgboost"], 3, 40), 40)
         assert {standing.strategy for standing in standings} == {"random", "xgboost"}
@@ -241,6 +244,7 @@ class TestExplain:
 class TestBundled:
     """The recordings that come with the program."""
 
+    @pytest.mark.thorough
     def test_there_are_at_least_twelve_layers_of_different_classes(self) -> None:
         layers = bundled()
         assert len({layer.workload for layer in layers}) >= 12
@@ -248,6 +252,7 @@ class TestBundled:
         for layer in layers:
             assert {canonical(config) for config in layer.space} == set(layer.times_s)
 
+    @pytest.mark.thorough
     def test_the_guided_strategies_do_not_lose_to_random(self) -> None:
         layers = [layer for layer in bundled() if layer.target == TARGET and "conv2d" in layer.workload][:4]
         standings = leaderboard(race(Classroom(layers), ["xgboost+others", "xgboost", "random"], 4, 16), 16)
@@ -289,6 +294,7 @@ class TestPrior:
         assert rows[0, :2].tolist() == [2.0, 0.0]
         assert np.isnan(rows[0, 2])
 
+    @pytest.mark.thorough
     def test_speed_of_learning(self, benchmark: BenchmarkFixture) -> None:
         """From the trials of all recorded convolutions on AVX512-VNNI."""
         recorded = [layer for layer in bundled() if (layer.template, layer.target) == ("x86.conv", TARGET)]
@@ -362,6 +368,7 @@ class TestMetaSchedule:
         assert 1 < len(layer.times_s) <= 7  # 64 has seven divisors
         assert all(time is None or time < 1 for time in layer.times_s.values())
 
+    @pytest.mark.thorough
     def test_strategies_race_on_them(self, database: Path) -> None:
         shown = int8tune("lab", "--data", database, "--seeds", 2, "--trials", 7, "--strategies", "xgboost,random")
         assert shown.code == 0, shown.err
@@ -383,6 +390,7 @@ class TestMetaSchedule:
         assert message in str(raised.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

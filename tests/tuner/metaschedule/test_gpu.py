@@ -111,6 +111,7 @@ def built(key: str, seed: int, folder: Path, edit: Callable[[str], str] = lambda
     return EmulatedGpu(workload, kernel, None, entry), sources[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("key", "seed"), one_in(10, itertools.product(LAYERS, (WARP, WARPS))))
 def test_schedules_for_tensor_cores_are_exact(key: str, seed: int, tmp_path: Path) -> None:
     kernel, source = built(key, seed, tmp_path)

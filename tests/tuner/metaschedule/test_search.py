@@ -91,6 +91,7 @@ class TestDefinition:
     def test_it_is_what_the_oracle_computes(self, key: str, generic: Target) -> None:
         assert definition(key, generic).wrong_cases() == []
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("profile", VECTOR_PROFILES)
     def test_the_intrinsic_is_exact(self, profile: str) -> None:
         from int8tune.tuner.metaschedule.intrinsic import register_dot
@@ -261,6 +262,7 @@ class TestCommand:
         first = capsys.readouterr().err.splitlines()[0]
         assert first.startswith(f"error: {message}")
 
+    @pytest.mark.thorough
     def test_a_target_that_nobody_knows_is_refused(self, tmp_path: Path) -> None:
         ended = int8tune("lab", "--against", "metaschedule", CONV, "--target", "x87", "--results", tmp_path)
         assert ended.code == 2

@@ -74,6 +74,7 @@ def test_schedules_of_templates_that_are_gone_take_no_part(tmp_path: Path) -> No
     assert candidates(store, graph, target)[workload] == [default]
 
 
+@pytest.mark.thorough
 def test_the_fastest_set_stays(native: Target, tmp_path: Path) -> None:
     graph = read_onnx(quantized(MODELS["separable"](), tmp_path, "u8", "s8", True), "net")
     choices = {}

@@ -152,6 +152,7 @@ def test_small_models_get_more_samples() -> None:
     assert usual_count(graph_of("f32", shape=(1, 1024, 2048, 4))) == LEAST_USUAL
 
 
+@pytest.mark.thorough
 def test_swapped_summands_are_found(native: Target, tmp_path: Path) -> None:
     """Of one pair of 65,536 of one layer the sum is another one; one sample of many shows it in an output."""
     path = more_model("resnet8_minmax.qdq.onnx")
