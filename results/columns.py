@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Float, Integer, Table
 
@@ -30,7 +30,14 @@ def check_types(table: Table, row: Mapping[str, Any]) -> None:
 
 
 def config_of(text: str) -> Config:
-    return from_json(dict[str, int | str | bool], parse_json(text))
+    """Knobs with their values; an integer may have more bits than a number of a file's has elsewhere."""
+    config = from_json(dict[str, object], parse_json(text))
+    for name, value in config.items():
+        if not isinstance(value, int | str):
+            raise RecordError(
+                f"a knob's value must be an integer, a text, true or false: {name[:40]}: {repr(value)[:40]}"
+            )
+    return cast(Config, config)
 
 
 def numbers_of(text: str) -> Mapping[str, float]:

@@ -101,7 +101,9 @@ def _pytest(arguments: list[str], stage: Stage, seed: int | None) -> int:
     drawn = "" if seed is None else f", order drawn with {seed}"
     print(f"stage {stage.name}{drawn}", flush=True)
     started = time.monotonic()
-    child = subprocess.Popen([sys.executable, "-P", "-m", "pytest", *arguments])
+    # Each of thousands of short processes would compile all sources anew.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    child = subprocess.Popen([sys.executable, "-P", "-m", "pytest", *arguments], env=kept)
     while True:
         try:
             status = child.wait()  # the limits are those of the tests themselves

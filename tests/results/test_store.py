@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from int8tune.results.base import Store
@@ -242,6 +242,7 @@ checks = st.builds(DeviceCheck, text, text, seconds, st.dictionaries(text, secon
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entry=st.one_of(trials(), campaigns.filter(lambda one: one.name != "c1"), duels, checks))
+@example(entry=ok(0, chosen=replace(candidate(), config={"large": 2**63, "small": -(2**70)})))
 def test_any_entry_survives_the_file(tmp_path_factory: pytest.TempPathFactory, entry: Entry) -> None:
     path = tmp_path_factory.mktemp("trip") / "results.db"
     with SqliteStore(path) as store:
