@@ -51,6 +51,7 @@ def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple
 
 
 # Powers of two and their multiples, too: every other threshold is a tie.
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=40)
 @given(
     factors=st.lists(SCALES | st.sampled_from([0.5, 0.25, 0.125, 0.375, 2.0**-9]), min_size=1, max_size=3),

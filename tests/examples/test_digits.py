@@ -11,6 +11,7 @@ import pytest
 MISSING = [name for name in ("onnx", "onnxruntime", "sklearn") if importlib.util.find_spec(name) is None]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(bool(MISSING), reason=f"needs the extras `peers` and `test`: no {', '.join(MISSING)}")
 def test_eight_bits_keep_the_accuracy_and_are_those_of_onnx_runtime(tmp_path: Path) -> None:
     import digits  # ends without the packages

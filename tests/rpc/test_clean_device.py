@@ -39,6 +39,7 @@ from tests.support.farm.boards import CACHE, board_behind
 from tests.support.kernels import rpc_kernels
 from tests.support.kernels.rpc_kernels import Kernels, build_kernels
 from tests.support.run.probes import cpu_features, host_target
+from tests.support.run.thinned import one_in
 
 pytestmark = [pytest.mark.alone, pytest.mark.promise(5)]
 
@@ -162,7 +163,9 @@ def skip_unless_free(device: Device) -> None:
         pytest.skip("the core is never free: somebody else uses it all the time")
 
 
-@pytest.mark.parametrize("entry", ["burns_in_threads", "burns_in_fork", "burns_in_session", "burns_as_daemon"])
+@pytest.mark.parametrize(
+    "entry", one_in(4, ["burns_in_session", "burns_in_threads", "burns_in_fork", "burns_as_daemon"])
+)
 def test_nothing_burns_after_a_kernel_that_leaves_something_burning(here: Device, entry: str) -> None:
     skip_unless_free(here)
     here.run(entry)

@@ -192,6 +192,7 @@ def test_a_session_killed_from_outside_is_measured_again(generic: Target, tmp_pa
     assert sorted(trial.attempts for trial in trials) == [1, 2]
 
 
+@pytest.mark.thorough
 def test_a_session_killed_twice_is_its_candidates_fault(generic: Target, tmp_path: Path) -> None:
     """A candidate that kills itself looks the same, and must not be measured for ever."""
     store, spec, transport = MemoryStore(), spec_for(1), KillingTransport(kills=2)
@@ -202,6 +203,7 @@ def test_a_session_killed_twice_is_its_candidates_fault(generic: Target, tmp_pat
     assert "killed by SIGKILL" in trial.error
 
 
+@pytest.mark.thorough
 def test_a_device_is_checked_again_where_a_session_was_killed(generic: Target, tmp_path: Path) -> None:
     measuring, building = measuring_and_build_cores()
     transport = KillingTransport(kills=1)

@@ -26,6 +26,7 @@ from tests.support.program.cli_program import (
     wait_for_trials,
     write_table,
 )
+from tests.support.run.thinned import one_in
 
 pytestmark = [pytest.mark.alone, pytest.mark.promise(20)]
 
@@ -72,7 +73,7 @@ def in_shell(arguments: list[object], redirections: str) -> Ended:
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-@pytest.mark.parametrize("streams", STREAMS)
+@pytest.mark.parametrize("streams", one_in(3, STREAMS))
 def test_a_campaign_does_without_its_streams(table: Path, results: Path, streams: str) -> None:
     redirections, shows = STREAMS[streams]
     ended = in_shell(tune(table, results), redirections)
