@@ -138,7 +138,7 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
     done = day.send(day.pieces[0], 1)
     assert done.returncode == 1
     said = day.out["step-1.log"]
-    assert "--- writes and fails: ended with 7" in said
+    assert "--- writes and fails: ended with 7" in said, done.stderr
     assert "begun\n" in said
     assert "--- hangs: cut off at its limit" in said
     assert "--- left out, no-such-program is not installed here: absent" in said

@@ -127,7 +127,7 @@ def test_faults_of_a_table_are_counted_and_not_all_told() -> None:
 
 def test_tensors_of_one_long_name_or_one_constant() -> None:
     """A file of a megabyte that has a gigabyte of names and values."""
-    tflite_models = pytest.importorskip("tflite_models")
+    tflite_models = pytest.importorskip("tests.support.models.tflite_models")
     pytest.importorskip("tflite", reason="needs the extra `models`")
 
     for name, text in (("name", "\x01" * (1 << 20)), ("constant", "x")):
