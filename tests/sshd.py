@@ -20,8 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from int8tune.rpc.process import processes
 
 _START_LIMIT_S = 10.0
@@ -80,6 +78,8 @@ def why_no_sshd() -> str:
 def running_sshd(folder: Path, more: str = "") -> Iterator[Sshd]:
     """Set up a server in an empty folder, and end it with what it started. `more`: lines for its configuration."""
     if why := why_no_sshd():
+        import pytest  # the command does without
+
         pytest.skip(f"no sshd: {why}")
     folder.mkdir(mode=0o700, exist_ok=True)
     for name in ("host_key", "user_key", "other_key"):
