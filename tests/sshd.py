@@ -7,6 +7,7 @@ is read or written.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import getpass
 import os
@@ -78,7 +79,7 @@ def why_no_sshd() -> str:
 def running_sshd(folder: Path, more: str = "") -> Iterator[Sshd]:
     """Set up a server in an empty folder, and end it with what it started. `more`: lines for its configuration."""
     if why := why_no_sshd():
-        import pytest  # the command does without
+        import pytest  # not there where only the command runs
 
         pytest.skip(f"no sshd: {why}")
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -158,9 +159,18 @@ def farm_toml(sshd: Sshd, more: str = "") -> str:
     return _FARM.format(way=way, folder=sshd.folder, other=(os.cpu_count() or 2) - 1, more=more).lstrip()
 
 
-if __name__ == "__main__":
-    with running_sshd(Path(sys.argv[1]).resolve()) as served:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.sshd", description="Serve two boards until Ctrl-C.")
+    parser.add_argument("folder", type=Path, help="gets keys, what boards are given, and farm.toml")
+    folder = parser.parse_args().folder.resolve()
+    if why := why_no_sshd():
+        parser.error(f"{why}; apt install openssh-server openssh-client, pip install 'int8tune[farm]'")
+    with running_sshd(folder) as served:
         (served.folder / "farm.toml").write_text(farm_toml(served))
         print(served.folder / "farm.toml", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             served.process.wait()
+
+
+if __name__ == "__main__":
+    main()
