@@ -18,73 +18,110 @@ if TYPE_CHECKING:
     from int8tune.compiler.network_file import load_network
     from int8tune.tuner.api.accuracy import Accuracy, accuracy
     from int8tune.tuner.api.bench import LayerBench, ModelBenches, bench
+    from int8tune.tuner.api.boards import Boards, HostCheck, Simulation, check_device, devices, simulate
+    from int8tune.tuner.api.bundles import BundleResult, MergeResult, make_bundle, merge_bundles
     from int8tune.tuner.api.compiling import CompiledFile, compile, load
+    from int8tune.tuner.api.lab import RaceResult, lab
     from int8tune.tuner.api.layers import Layers, layers
     from int8tune.tuner.api.plan import Plan, plan
     from int8tune.tuner.api.records import Records, records
     from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, report, suggest
+    from int8tune.tuner.api.templates import Templates, space, templates
     from int8tune.tuner.api.tune import CampaignResult, TuneResult, tune
+    from int8tune.tuner.board_check import BoardCheck
     from int8tune.tuner.campaign.events import Listener, Progress
     from int8tune.tuner.campaign.loop import Ending
 
 _HOMES = {
     "Accuracy": "tuner.api.accuracy",
     "BestSchedules": "tuner.api.schedules",
+    "BoardCheck": "tuner.board_check",
+    "Boards": "tuner.api.boards",
+    "BundleResult": "tuner.api.bundles",
     "CampaignResult": "tuner.api.tune",
     "CompiledFile": "tuner.api.compiling",
     "CompiledModel": "compiler.compiled_model",
     "Ending": "tuner.campaign.loop",
+    "HostCheck": "tuner.api.boards",
     "LayerBench": "tuner.api.bench",
     "Layers": "tuner.api.layers",
     "Listener": "tuner.campaign.events",
+    "MergeResult": "tuner.api.bundles",
     "ModelBenches": "tuner.api.bench",
     "Network": "compiler.network",
     "Plan": "tuner.api.plan",
     "Progress": "tuner.campaign.events",
+    "RaceResult": "tuner.api.lab",
     "Records": "tuner.api.records",
+    "Simulation": "tuner.api.boards",
     "Suggestions": "tuner.api.schedules",
+    "Templates": "tuner.api.templates",
     "TuneResult": "tuner.api.tune",
     "accuracy": "tuner.api.accuracy",
     "bench": "tuner.api.bench",
     "best": "tuner.api.schedules",
+    "check_device": "tuner.api.boards",
     "compile": "tuner.api.compiling",
+    "devices": "tuner.api.boards",
+    "lab": "tuner.api.lab",
     "layers": "tuner.api.layers",
     "load": "tuner.api.compiling",
     "load_network": "compiler.network_file",
+    "make_bundle": "tuner.api.bundles",
+    "merge_bundles": "tuner.api.bundles",
     "plan": "tuner.api.plan",
     "records": "tuner.api.records",
     "report": "tuner.api.schedules",
+    "simulate": "tuner.api.boards",
+    "space": "tuner.api.templates",
     "suggest": "tuner.api.schedules",
+    "templates": "tuner.api.templates",
     "tune": "tuner.api.tune",
 }
 __all__ = [
     "Accuracy",
     "BestSchedules",
+    "BoardCheck",
+    "Boards",
+    "BundleResult",
     "CampaignResult",
     "CompiledFile",
     "CompiledModel",
     "Ending",
+    "HostCheck",
     "LayerBench",
     "Layers",
     "Listener",
+    "MergeResult",
     "ModelBenches",
     "Network",
     "Plan",
     "Progress",
+    "RaceResult",
     "Records",
+    "Simulation",
     "Suggestions",
+    "Templates",
     "TuneResult",
     "accuracy",
     "bench",
     "best",
+    "check_device",
     "compile",
+    "devices",
+    "lab",
     "layers",
     "load",
     "load_network",
+    "make_bundle",
+    "merge_bundles",
     "plan",
     "records",
     "report",
+    "simulate",
+    "space",
     "suggest",
+    "templates",
     "tune",
 ]
 

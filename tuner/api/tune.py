@@ -183,7 +183,7 @@ def tune(
     if boards and threads != 1:
         raise SpecError("threads is for this machine, boards have their own: `threads` in the inventory")
     where = Assignment(spec, Path(results), target, threads, boards, Path(inventory), build_cluster)
-    watcher = _listener(listener)
+    watcher = listener_of(listener)
     with (
         Interrupts(stop) as asked,
         closing(run_assignment(where, lambda _: nullcontext(watcher), asked, asked.prepare)) as ran,
@@ -250,7 +250,7 @@ class _Told(Silence):
         self._tell(progress)
 
 
-def _listener(given: Listener | Callable[[Progress], None] | None) -> Listener:
+def listener_of(given: Listener | Callable[[Progress], None] | None) -> Listener:
     if given is None:
         return Silence()
     return _Told(given) if callable(given) and not hasattr(given, "progress") else given  # type: ignore[return-value]

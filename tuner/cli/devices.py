@@ -22,7 +22,7 @@ from int8tune.tuner.cli.plan import cores_in_words
 
 if TYPE_CHECKING:
     from int8tune.results.record import DeviceCheck
-    from int8tune.rpc.inventory.boards import Board, Inventory, TransportKind
+    from int8tune.rpc.inventory.boards import Board
     from int8tune.rpc.request import Capabilities
     from int8tune.tuner.board_check import BoardCheck
 
@@ -54,17 +54,18 @@ def list_(
 
     Example: int8tune devices list --inventory farm.toml
     """
-    from int8tune.rpc.farm.status_file import status_folder
-    from int8tune.tuner.cli.board_states import read_states, state_fields, states_table
+    from int8tune.tuner.api.boards import board_fields, devices
+    from int8tune.tuner.board_states import state_fields
+    from int8tune.tuner.cli.board_states import states_table
 
-    boards = _read(inventory).boards
-    states = read_states(status_folder(inventory), [board.name for board in boards])
+    found = devices(inventory)
+    fields = [board_fields(board) for board in found.boards]
     if form is Format.JSON:
-        emit_json([_board_fields(board) | state_fields(state) for board, state in zip(boards, states, strict=True)])
+        emit_json([own | state_fields(state) for own, state in zip(fields, found.states, strict=True)])
         return
     header = ("board", "transport", "address", "target", "cores", "timing", "tags")
-    emit(aligned([header, *(tuple(map(str, _board_fields(board).values())) for board in boards)]))
-    emit(f"\n{states_table(states, time.time(), stdout_columns())}")
+    emit(aligned([header, *(tuple(map(str, own.values())) for own in fields)]))
+    emit(f"\n{states_table(found.states, time.time(), stdout_columns())}")
 
 
 def provision(
@@ -118,8 +119,9 @@ def trust(
     """
     from int8tune.rpc.inventory.file import replace_host_key
     from int8tune.rpc.streams.ssh import shown_key_with
+    from int8tune.tuner.api.boards import inventory_of
 
-    known = _read(inventory)
+    known = inventory_of(inventory)
     chosen = _ssh_board(inventory, board)
     replace_host_key(known, chosen, shown_key_with(chosen, fingerprint))
     emit(f"{board}: host key {fingerprint} is the known one now")
@@ -148,14 +150,11 @@ def check(
     if board is not None:
         _check_board(inventory, board, target, form)
         return
-    from int8tune.compiler.toolchain.linker import find_linker
-    from int8tune.tuner.cores import measuring_and_build_cores
-    from int8tune.tuner.device_check import measure_device
+    from int8tune.tuner.api.boards import check_host
 
-    find_linker()
-    measuring, building = measuring_and_build_cores()
     say("measuring, this takes some seconds")
-    device, measured = measure_device(measuring, building, target)
+    found = check_host(target)
+    device, measured, measuring, building = found.device, found.measured, found.measuring_cores, found.building_cores
     features = [feature for feature in INT8_FEATURES if feature in device.features]
     if form is Format.JSON:
         cores = {"measuring_cores": list(measuring), "building_cores": list(building)}
@@ -166,10 +165,10 @@ def check(
 
 
 def _check_board(inventory: Path, name: str, target: str | None, form: Format) -> None:
+    from int8tune.tuner.api.boards import agent_board
     from int8tune.tuner.board_check import check_board
-    from int8tune.tuner.board_transports import AGENTS
 
-    board = _board(inventory, name, *AGENTS)
+    board = agent_board(inventory, name)
     say("building and running the canary, this takes some seconds")
     found = check_board(board, target or board.target or None)
     features = _int8_features(found.device)
@@ -203,41 +202,11 @@ def _board_check(found: BoardCheck, features: list[str]) -> dict[str, Any]:
     }
 
 
-def _read(inventory: Path) -> Inventory:
-    from int8tune.rpc.inventory.file import read_inventory
-    from int8tune.schedules.target import PROFILE_NAMES
-
-    return read_inventory(inventory, PROFILE_NAMES)
-
-
 def _ssh_board(inventory: Path, name: str) -> Board:
     from int8tune.rpc.inventory.boards import TransportKind
+    from int8tune.tuner.api.boards import board_named
 
-    return _board(inventory, name, TransportKind.SSH)
-
-
-def _board(inventory: Path, name: str, *kinds: TransportKind) -> Board:
-    from int8tune.rpc.errors import ProvisionError
-
-    board = _read(inventory).board(name)
-    if board.transport not in kinds:
-        allowed = " or ".join(f"`{kind.value}`" for kind in kinds)
-        raise ProvisionError(f"`{name}` must be a board with transport {allowed}: {board.transport_name}")
-    return board
-
-
-def _board_fields(board: Board) -> dict[str, Any]:
-    before = f"{board.user or board.tracker_key}@"
-    address = f"{before}{board.address}:{board.port}" if before != "@" else board.address or "-"
-    return {
-        "board": board.name,
-        "transport": board.transport_name,
-        "address": address,
-        "target": board.target or "best",
-        "cores": ",".join(map(str, board.cores)) or "all",
-        "timing": board.timing.value,
-        "tags": ",".join(sorted(board.tags)) or "-",
-    }
+    return board_named(inventory, name, TransportKind.SSH)
 
 
 def _int8_features(device: Capabilities) -> list[str]:

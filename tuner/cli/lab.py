@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +25,10 @@ from int8tune.tuner.cli.options import (
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from int8tune.tuner.api.lab import UntriedLayer
     from int8tune.tuner.lab.lessons import Classroom
     from int8tune.tuner.lab.recorded_layer import RecordedLayer
 
-MAX_SEEDS, MAX_TRIALS = 1000, 10_000
 # Of `lab`, by parameter: what has no meaning for a race with another tuner, and for one on recorded layers.
 _OF_RECORDINGS = {
     "data": "--data",
@@ -132,29 +131,30 @@ def _replay(
     data: Path | None, strategies: str | None, seeds: int, trials: int, only: str | None, explain: bool, form: Format
 ) -> None:
     """Race on recorded layers."""
-    from int8tune.tuner.lab.leaderboard import leaderboard, leaderboard_as_dict, leaderboard_rows
+    from int8tune.tuner.api import lab as api
+    from int8tune.tuner.errors import SpecError
+    from int8tune.tuner.lab.leaderboard import leaderboard_as_dict, leaderboard_rows
     from int8tune.tuner.lab.lessons import Classroom
-    from int8tune.tuner.lab.race import default_share, race, zero_trial_share
 
-    for name, value, most in (("seeds", seeds, MAX_SEEDS), ("trials", trials, MAX_TRIALS)):
-        if not 1 <= value <= most:
-            raise typer.BadParameter(f"{name} must be 1 to {most}: {value}")
-    layers = _layers(data, only)
-    classroom = Classroom(layers)
-    if explain:
-        _explain(classroom, form)
-        return
-    names = _strategies(strategies)
-    say(f"{len(layers)} layers, {sum(len(layer.times_s) for layer in layers):,} configs, {len(names)} strategies")
-    standings = leaderboard(race(classroom, names, seeds, trials), trials)
-    untried = [(layer, default_share(layer), zero_trial_share(classroom, at)) for at, layer in enumerate(layers)]
+    try:
+        layers, notices = api.recorded_layers(data, only or "")
+        for notice in notices:
+            say(notice)
+        if explain:
+            _explain(Classroom(layers), form)
+            return
+        names = api.chosen_strategies(strategies.split(",") if strategies is not None else ())
+        say(f"{len(layers)} layers, {sum(len(layer.times_s) for layer in layers):,} configs, {len(names)} strategies")
+        found = api.race_on(layers, names, seeds, trials)
+    except SpecError as error:
+        raise typer.BadParameter(str(error)) from error
     if form is Format.JSON:
-        without = [{"layer": layer.name, "default": own, "others": others} for layer, own, others in untried]
-        emit_json({"standings": leaderboard_as_dict(standings), "without_trials": without})
+        without = [{"layer": each.layer.name, "default": each.default, "others": each.others} for each in found.untried]
+        emit_json({"standings": leaderboard_as_dict(found.standings), "without_trials": without})
         return
-    rows = leaderboard_rows(standings)
+    rows = leaderboard_rows(found.standings)
     emit(aligned(rows, numbers=range(1, len(rows[0]))))
-    emit("\n" + _without_trials(untried))
+    emit("\n" + _without_trials(found.untried))
 
 
 def export(
@@ -174,42 +174,6 @@ def export(
     with Records(results) as records:
         written = records.export(out, campaign=campaign)
     emit(f"{written.configs:,} configs of {written.layers} layers")
-
-
-def _layers(data: Path | None, only: str | None) -> list[RecordedLayer]:
-    """The layers that are asked for and can be replayed; what can't be is said."""
-    from int8tune.tuner.lab.losses import replayable
-    from int8tune.tuner.lab.metaschedule import read_database
-    from int8tune.tuner.lab.recording import bundled, read_recording
-
-    layers = bundled() if data is None else read_database(data) if data.is_dir() else read_recording(data)
-    try:
-        wanted = re.compile(only or "")
-    except re.error as error:
-        raise typer.BadParameter(f"--only is not a regular expression: {error}") from error
-    chosen = [layer for layer in layers if wanted.search(layer.name)]
-    if not chosen:
-        raise typer.BadParameter(f"none of the {len(layers)} layers matches --only {only}")
-    kept, notices = replayable(chosen)
-    for notice in notices:
-        say(notice)
-    return kept
-
-
-def _strategies(names: str | None) -> list[str]:
-    from int8tune.tuner.errors import UnknownStrategyError
-    from int8tune.tuner.lab.race import TOGETHER, WITH_OTHERS
-    from int8tune.tuner.search.registry import strategy_names
-
-    guided = strategy_names()[0]
-    known = [f"{guided}{WITH_OTHERS}", f"{guided}{TOGETHER}", *strategy_names()]
-    if names is None:
-        return known
-    chosen = names.split(",")
-    for name in chosen:
-        if name not in known:
-            raise UnknownStrategyError(f"unknown search strategy `{name[:60]}`, known: {', '.join(known)}")
-    return chosen
 
 
 def _explain(classroom: Classroom, form: Format) -> None:
@@ -232,14 +196,14 @@ def _explain(classroom: Classroom, form: Format) -> None:
         emit(aligned([head, *bins], numbers=(0, 1, 2)) + "\n")
 
 
-def _without_trials(untried: list[tuple[RecordedLayer, float, float | None]]) -> str:
+def _without_trials(untried: Sequence[UntriedLayer]) -> str:
     """What a layer's config reaches that nobody measured: the template's own, and the one that others rank first."""
     from int8tune.tuner.lab.leaderboard import geometric_mean
 
-    known = [others for _, _, others in untried if others is not None]
-    means = ["geometric mean", "", _percent(geometric_mean([own for _, own, _ in untried]))]
+    known = [each.others for each in untried if each.others is not None]
+    means = ["geometric mean", "", _percent(geometric_mean([each.default for each in untried]))]
     rows = [["without any trial", "target", "default", "others' model"]]
-    rows += [[_label(layer), layer.target, _percent(own), _percent(o)] for layer, own, o in untried]
+    rows += [[_label(e.layer), e.layer.target, _percent(e.default), _percent(e.others)] for e in untried]
     rows.append([*means, _percent(geometric_mean(known) if known else None)])
     return aligned(rows, numbers=(2, 3))
 

@@ -15,7 +15,6 @@ from int8tune.tuner.cli.plan import in_words
 if TYPE_CHECKING:
     from int8tune.rpc.farm.simulation.accounting import FarmReport, Found, Waiting
 
-MOST_BOARDS, MOST_TRIALS, MOST_CAMPAIGNS = 10_000, 1_000_000, 1000
 _SHOWN_BOARDS = 20
 
 
@@ -45,29 +44,18 @@ def simulate(
 
     Example: int8tune simulate farm.toml --boards 16 --trials 20000
     """
-    from int8tune.rpc.farm.simulation.scenario import Work
-    from int8tune.rpc.farm.simulation.scenario import simulate as run
-    from int8tune.rpc.inventory.file import read_inventory
+    from int8tune.tuner.api.boards import simulate as simulated
+    from int8tune.tuner.errors import SpecError
 
-    _check("--boards", 1 if boards is None else boards, MOST_BOARDS)
-    _check("--trials", trials, MOST_TRIALS)
-    _check("--campaigns", campaigns, MOST_CAMPAIGNS)
-    if not 0 <= seed < 1 << 63:
-        raise typer.BadParameter(f"--seed must be 0 to {(1 << 63) - 1}: {seed}")
-    if not 0.001 <= session <= 3600:
-        raise typer.BadParameter(f"--session must be 0.001s to 1h: {session:g} s")
-    if not 0 <= bad <= 1:
-        raise typer.BadParameter(f"--bad must be 0 to 1: {bad:g}")
-    report = run(read_inventory(farm), Work(trials, campaigns, session, bad), boards=boards, seed=seed)
+    numbers = {"trials": trials, "campaigns": campaigns, "session_s": session, "bad": bad, "seed": seed}
+    try:
+        report = simulated(farm, boards=boards, **numbers).report  # type: ignore[arg-type]
+    except SpecError as error:
+        raise typer.BadParameter(str(error)) from error
     if form is Format.JSON:
         emit_json(_as_json(report))
     else:
         emit("\n\n".join(_sections(report)))
-
-
-def _check(option: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise typer.BadParameter(f"{option} must be 1 to {most}: {value}")
 
 
 def _as_json(report: FarmReport) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import pytest
 
 from int8tune.rpc.farm.status_file import status_folder, write_report
 from int8tune.rpc.farm.values import State
-from int8tune.tuner.cli.board_states import BoardState, lasted, states_table
+from int8tune.tuner.board_states import BoardState
+from int8tune.tuner.cli.board_states import lasted, states_table
 from tests.rpc.farm.test_status_file import REPORT
 from tests.support.farm.boards import AT_ANY_SPEED
 from tests.support.program.cli_program import end, int8tune, start, wait_for_trials, write_table
