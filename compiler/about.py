@@ -87,5 +87,5 @@ def _call(call: Call) -> dict[str, Any]:
         "computes": call.computes,
         "schedule": call.schedule,
         "kernel": call.kernel,
-        "output": call.output,
+        "output": call.outputs[0],
     }

@@ -8,6 +8,7 @@ import numpy as np
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator
+from int8tune.compiler.islands.reference import run_island
 from int8tune.compiler.operators import FAMILIES
 from int8tune.compiler.operators.base import Array
 from int8tune.compiler.strict_json import clipped
@@ -33,6 +34,9 @@ def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]
             raise _refusal(graph, operator, "reads what is kept from the run before")
         values = [graph.values[name] for name in operator.inputs]
         taken = [constants[name] if name in constants else arrays[name] for name in operator.inputs]
+        if operator.kind is Kind.FLOAT:
+            arrays.update(zip(operator.outputs, run_island(operator, graph.values, taken), strict=True))
+            continue
         output = graph.values[operator.outputs[0]]
         arrays[output.name] = FAMILIES[operator.kind].reference(operator, values, output, taken)
     return arrays

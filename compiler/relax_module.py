@@ -66,7 +66,9 @@ def _module(program: Program, about: str) -> Any:
         known: dict[str, Any] = dict(zip(program.graph.inputs, inputs, strict=True))
         with builder.dataflow():
             for call in program.calls:
-                known[call.output] = builder.emit(_call(call, known, values[call.output]))
+                made = builder.emit(_call(call, known, [values[name] for name in call.outputs]))
+                fields = [made] if len(call.outputs) == 1 else [made[index] for index in range(len(call.outputs))]
+                known.update(zip(call.outputs, map(builder.emit, fields) if len(fields) > 1 else fields, strict=True))
             outputs = [
                 known[name] if name in known else _constant(values[name].constant) for name in program.graph.outputs
             ]
@@ -77,11 +79,11 @@ def _module(program: Program, about: str) -> Any:
     return builder.get()
 
 
-def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
+def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:
     arguments = [known[each] if isinstance(each, str) else _constant(each) for each in call.arguments]
     if not call.kernel:
-        return relax.op.reshape(arguments[0], output.shape)
-    return relax.op.call_dps_packed(call.kernel, arguments, _type(output))
+        return relax.op.reshape(arguments[0], outputs[0].shape)
+    return relax.op.call_dps_packed(call.kernel, arguments, [_type(output) for output in outputs])
 
 
 def _constant(array: Array | None) -> Any:

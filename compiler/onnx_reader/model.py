@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
+from int8tune.compiler.onnx_reader.floats import FloatNodes
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
@@ -84,6 +86,7 @@ class _Reader:
         self._operators: list[Operator] = []
         self._computed: set[Node] = set()
         self._layer_names: set[str] = set()
+        self._floats = FloatNodes(file, self._quantizations, self._values, self._emit)
 
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
@@ -98,9 +101,10 @@ class _Reader:
         self._refuse_float()
         values, operators, moved = with_images_moved(self._values.by_name, self._operators)
         ends = frozenset((*self._file.inputs, *self._file.outputs))
-        operators = tuple(each if each.kind is Kind.OTHER else checked(each, values) for each in operators)
+        operators = tuple(each if each.kind in (Kind.FLOAT, Kind.OTHER) else checked(each, values) for each in operators)
         file = self._file
-        return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
+        read = Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends)
+        return with_islands(without_unused(read))
 
     def _read(self, node: Node) -> None:
         if node.computes == DEQUANTIZE:
@@ -111,7 +115,7 @@ class _Reader:
             try:
                 self._read_operator(node)
             except UnsupportedNodeError as fault:
-                self._leave_out(node, str(fault))
+                self._read_float(node, str(fault))
 
     def _read_operator(self, node: Node) -> None:
         if node.computes in QUANTIZE_AT_RUN_TIME:
@@ -229,14 +233,31 @@ class _Reader:
         if len(outputs) > 1 and node.computes != "Split":
             reasons.append("it makes several values")
         if reasons:
-            self._other(node, [self._values.taken(name) for name in node.inputs if name], outputs.values(), reasons[0])
+            self._forget(node)
+            raise UnsupportedNodeError(reasons[0])
         for index, each in found.items():
-            if isinstance(each, Found) and not reasons:
+            if isinstance(each, Found):
                 self._read_found(node, each, outputs[index])
         for index, name in outputs.items():
             made = node.outputs[index]
             if self._values.by_name[name].type in BYTES and made in self._file.outputs and made != name:
                 self._emit(Kind.DEQUANTIZE, node, (), (name,), (made,), layers=(made,))
+
+    def _read_float(self, node: Node, reason: str) -> None:
+        """Read a node that no integer kernel computes, for the reason."""
+        try:
+            self._floats.read(node, reason)
+        except UnsupportedNodeError as fault:
+            self._leave_out(node, str(fault))
+
+    def _forget(self, node: Node) -> None:
+        """Undo what `_output` made of a node's outputs."""
+        for name in node.outputs:
+            ending = self._fusion.ending(name)
+            for each in (name, *((ending.name, *ending.copies) if ending else ())):
+                self._values.by_name.pop(self._values.carrier.pop(each, each), None)
+                self._values.by_name.pop(each, None)
+            self._computed.difference_update(ending.nodes if ending else ())
 
     def _output(self, node: Node, name: str, source: Value | None) -> str:
         """The value that a node's output is."""

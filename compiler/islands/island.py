@@ -1,0 +1,78 @@
+"""What an island is: nodes of an ONNX file as they are, their constants, and which of their values go in and out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8tune.compiler.graph import Graph, Kind, Operator, Value
+
+Array = npt.NDArray[Any]
+ISLAND = "island"
+# That of the oldest files that have all types of values which an island may have.
+FILE_VERSION = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Island:
+    """Nodes that are computed in float, in an order in which they can run.
+
+    Attributes:
+        nodes: each a serialized NodeProto of ONNX.
+        inputs: what the nodes call the values that the graph's operator takes, in its order.
+        outputs: the same for what it makes.
+        constants: what the nodes read besides, by the names that they have for it.
+        opset: the version of ONNX's operators.
+        computes: names of the nodes' operators, such as `LayerNormalization`.
+        macs: multiply-adds of its products and convolutions.
+    """
+
+    nodes: tuple[bytes, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+    opset: int
+    computes: tuple[str, ...]
+    macs: int = 0
+
+
+def island_of(operator: Operator) -> Island:
+    """The island that an operator of kind FLOAT is."""
+    found = operator.attributes[ISLAND]
+    assert isinstance(found, Island)
+    return found
+
+
+def float_operators(graph: Graph) -> Counter[str]:
+    """How many nodes of each operator are computed in float."""
+    islands = (island_of(operator) for operator in graph.operators if operator.kind is Kind.FLOAT)
+    return Counter(name for island in islands for name in island.computes)
+
+
+def onnx_model(operator: Operator, values: Mapping[str, Value]) -> Any:
+    """An island as a model of its own, which takes and makes what the operator does."""
+    import onnx
+
+    island = island_of(operator)
+    graph = onnx.GraphProto(name="island")
+    graph.node.extend(onnx.NodeProto.FromString(node) for node in island.nodes)
+    for name, array in island.constants.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+    for ends, names, outside in (
+        (graph.input, island.inputs, operator.inputs),
+        (graph.output, island.outputs, operator.outputs),
+    ):
+        for name, value in zip(names, (values[each] for each in outside), strict=True):
+            ends.append(onnx.helper.make_tensor_value_info(name, _ELEMENTS[value.type], value.shape))
+    domains = {node.domain for node in graph.node} - {"", "ai.onnx"}
+    imports = [onnx.helper.make_opsetid("", island.opset), *(onnx.helper.make_opsetid(each, 1) for each in domains)]
+    return onnx.helper.make_model(graph, ir_version=FILE_VERSION, opset_imports=imports)
+
+
+# Numbers of ONNX's types by a graph's.
+_ELEMENTS = {"f32": 1, "u8": 2, "s8": 3, "s16": 5, "s32": 6, "s64": 7, "bool": 9, "f16": 10, "f64": 11}
