@@ -18,6 +18,21 @@ ISLAND = "island"
 FILE_VERSION = 10
 
 
+@dataclass(frozen=True, slots=True)
+class FloatNode:
+    """What is said of a node that is computed in float.
+
+    Attributes:
+        operator: what the file calls it, such as `LayerNormalization`.
+        layer: its name.
+        reason: why no integer kernel computes it.
+    """
+
+    operator: str
+    layer: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Island:
     """Nodes that are computed in float, in an order in which they can run.
@@ -28,7 +43,7 @@ class Island:
         outputs: the same for what it makes.
         constants: what the nodes read besides, by the names that they have for it.
         opset: the version of ONNX's operators.
-        computes: names of the nodes' operators, such as `LayerNormalization`.
+        parts: one for each node.
         macs: multiply-adds of its products and convolutions.
     """
 
@@ -37,7 +52,7 @@ class Island:
     outputs: tuple[str, ...]
     constants: Mapping[str, Array]
     opset: int
-    computes: tuple[str, ...]
+    parts: tuple[FloatNode, ...]
     macs: int = 0
 
 
@@ -48,10 +63,15 @@ def island_of(operator: Operator) -> Island:
     return found
 
 
-def float_operators(graph: Graph) -> Counter[str]:
-    """How many nodes of each operator are computed in float."""
-    islands = (island_of(operator) for operator in graph.operators if operator.kind is Kind.FLOAT)
-    return Counter(name for island in islands for name in island.computes)
+def islands_of(graph: Graph) -> list[Island]:
+    """The islands of a graph, in the order in which they run."""
+    return [island_of(operator) for operator in graph.operators if operator.kind is Kind.FLOAT]
+
+
+def float_operators(graph: Graph) -> dict[str, int]:
+    """How many nodes of each operator are computed in float, the most frequent first."""
+    counts = Counter(part.operator for island in islands_of(graph) for part in island.parts)
+    return dict(counts.most_common())
 
 
 def onnx_model(operator: Operator, values: Mapping[str, Value]) -> Any:

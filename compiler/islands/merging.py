@@ -65,11 +65,11 @@ def _merged(graph: Graph, members: Sequence[Operator]) -> Operator:
         outputs=outputs,
         constants=constants,
         opset=islands[0].opset,
-        computes=tuple(name for each in islands for name in each.computes),
+        parts=tuple(part for each in islands for part in each.parts),
         macs=sum(each.macs for each in islands),
     )
     layers = tuple(dict.fromkeys(layer for member in members for layer in member.layers))
-    names = "+".join(dict.fromkeys(island.computes))
+    names = "+".join(dict.fromkeys(part.operator for part in island.parts))
     return replace(
         members[0], layers=layers, operator=names, inputs=inputs, outputs=outputs, attributes={ISLAND: island}
     )

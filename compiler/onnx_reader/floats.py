@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.graph import Kind, Operator, Value
-from int8tune.compiler.islands.island import ISLAND, Island
+from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import MICROSOFT, RESHAPING, STANDARD, multiply_adds
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT as MICROSOFT_DOMAIN
@@ -49,7 +49,7 @@ class FloatNodes:
             outputs=tuple(made),
             constants={name: array for name, array in constants.items() if name in read},
             opset=self._file.opset,
-            computes=(node.computes,),
+            parts=(FloatNode(node.operator, node.name, reason),),
             macs=self._multiply_adds(node),
         )
         numbers = [self.number(name) for name in taken]

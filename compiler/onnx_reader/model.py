@@ -72,14 +72,23 @@ def read_onnx(data: bytes, name: str) -> Graph:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     file = load(data, name)
-    return _Reader(file).read()
+    in_float: dict[Node, str] = {}
+    while True:
+        reader = _Reader(file, in_float)
+        graph = reader.read()
+        found = {reader.made_by(each): str(each.attributes["reason"]) for each in graph.operators if each.kind is Kind.OTHER}
+        if not found.keys() - in_float:
+            return with_islands(graph)
+        in_float |= found
 
 
 class _Reader:
     """Makes operators of a file's nodes, one after the other."""
 
-    def __init__(self, file: OnnxFile) -> None:
+    def __init__(self, file: OnnxFile, in_float: Mapping[Node, str]) -> None:
         self._file = file
+        self._in_float = in_float
+        self._nodes_by_output: dict[str, Node] = {}
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
         self._values = GraphValues(file, self._quantizations)
@@ -103,8 +112,11 @@ class _Reader:
         ends = frozenset((*self._file.inputs, *self._file.outputs))
         operators = tuple(each if each.kind in (Kind.FLOAT, Kind.OTHER) else checked(each, values) for each in operators)
         file = self._file
-        read = Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends)
-        return with_islands(without_unused(read))
+        return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
+
+    def made_by(self, operator: Operator) -> Node:
+        """The node that an operator was made of."""
+        return self._nodes_by_output[operator.outputs[0]]
 
     def _read(self, node: Node) -> None:
         if node.computes == DEQUANTIZE:
@@ -118,6 +130,8 @@ class _Reader:
                 self._read_float(node, str(fault))
 
     def _read_operator(self, node: Node) -> None:
+        if node in self._in_float:
+            raise UnsupportedNodeError(self._in_float[node])
         if node.computes in QUANTIZE_AT_RUN_TIME:
             raise UnsupportedNodeError("values must be quantized with constant scales, not with computed ones")
         ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
@@ -361,6 +375,7 @@ class _Reader:
         self._layer_names.update(called)
         made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", None, attributes or {})
         self._operators.append(made)
+        self._nodes_by_output.update(dict.fromkeys(made.outputs, node))
         return made
 
     def _leave_out(self, node: Node, reason: str) -> None:
