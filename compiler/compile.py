@@ -91,7 +91,7 @@ class _Writer:
     def _argument(self, argument: str | Array) -> str | Array:
         """An argument of a call, with the values of a constant in place of its name."""
         value = self._graph.values.get(argument) if isinstance(argument, str) else None
-        return argument if value is None or value.constant is None else np.ascontiguousarray(value.constant)
+        return argument if value is None or value.constant is None else np.asarray(value.constant, order="C")
 
     def _layer(self, layer: ModelLayer) -> Call:
         workload = layer.workload

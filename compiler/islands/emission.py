@@ -16,6 +16,7 @@ from tvm.relax.frontend.onnx import from_onnx
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Operator, Value
 from int8tune.compiler.islands.island import Array, onnx_model
+from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.scheduling import scheduled
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.strict_json import clipped
@@ -66,7 +67,7 @@ def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
     passes = [
         relax.transform.DecomposeOpsForInference(),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(skip_ops=list(VIEWS)),
+        relax.transform.LegalizeOps(LEGALIZATIONS, skip_ops=list(VIEWS)),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.FuseOps(),
@@ -96,6 +97,9 @@ class _Reader:
         results = self._read(None, body.body)
         results = results if isinstance(results, tuple) else (results,)
         for result, name in zip(results, self._operator.outputs, strict=True):
+            found, value = self._form(result), self._graph.values[name]
+            if found != (value.shape, value.type):
+                raise ValueError(f"its output has the form {found} and not {(value.shape, value.type)}")
             self._add("copy", None, (result,), (self._graph.values[name],))
         return self._made
 
@@ -130,6 +134,13 @@ class _Reader:
         values = tuple(self._value(each) for each in (types.fields if is_tuple else [types]))
         self._add(call.args[0].name_hint, scheduled(function), arguments, values)
         return tuple(value.name for value in values) if is_tuple else values[0].name
+
+    def _form(self, result: str | Array) -> tuple[tuple[int, ...], str]:
+        if isinstance(result, str):
+            made = {value.name: value for call in self._made for value in call.outputs}
+            value = made.get(result) or self._graph.values[result]
+            return value.shape, value.type
+        return result.shape, _ELEMENTS[str(result.dtype)]
 
     def _value(self, type_: Any) -> Value:
         shape = tuple(int(extent) for extent in type_.shape)

@@ -82,7 +82,7 @@ def onnx_model(operator: Operator, values: Mapping[str, Value]) -> Any:
     graph = onnx.GraphProto(name="island")
     graph.node.extend(onnx.NodeProto.FromString(node) for node in island.nodes)
     for name, array in island.constants.items():
-        graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array, order="C"), name))
     for ends, names, outside in (
         (graph.input, island.inputs, operator.inputs),
         (graph.output, island.outputs, operator.outputs),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.graph import DTYPES, Kind, Operator, Value
 from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
-from int8tune.compiler.islands.supported import MICROSOFT, RESHAPING, STANDARD, multiply_adds
+from int8tune.compiler.islands.supported import RESHAPING, multiply_adds
 from int8tune.compiler.onnx_reader.file import OnnxFile
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT as MICROSOFT_DOMAIN
+from int8tune.compiler.onnx_reader.float_faults import float_fault
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Quantizations
 from int8tune.compiler.onnx_reader.tensors import Array
@@ -19,7 +19,6 @@ from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import byte_fault
 
 Emit = Callable[..., Operator]
-_KNOWN = {"": STANDARD, "ai.onnx": STANDARD, MICROSOFT_DOMAIN: MICROSOFT}
 
 
 class FloatNodes:
@@ -71,18 +70,10 @@ class FloatNodes:
         return self._numbers[value.name]
 
     def _fault(self, node: Node, reason: str) -> str | None:
-        known = _KNOWN.get(node.proto.domain, {})
-        forms = self._file.forms
-        if node.computes not in known:
-            return reason
-        computed = [index for index, name in enumerate(node.inputs) if name and name not in self._constants]
-        if late := sorted(set(computed) & set(known[node.computes])):
-            return f"its input {late[0] + 1} must be constant"
-        if any(0 in forms[name][1] for name in (*node.inputs, *node.outputs) if name in forms):
-            return "it has no values"
-        if node.computes == "Dropout" and node.input(2):
-            return "it must not be in training mode"
-        return next(filter(None, (self._number_fault(node.inputs[index]) for index in computed)), None)
+        if fault := float_fault(self._file, node, self._constants, reason):
+            return fault
+        computed = [name for name in node.inputs if name and name not in self._constants]
+        return next(filter(None, map(self._number_fault, computed)), None)
 
     def _number_fault(self, name: str) -> str | None:
         value = self._values.by_name[self._values.carried(name)]
@@ -104,6 +95,8 @@ class FloatNodes:
             constants[shape] = np.array(self._file.forms[made][1], np.int64)
             operator = "Expand" if node.computes == "Expand" else "Reshape"
             return onnx.helper.make_node(operator, [node.inputs[0], shape], [made])
+        if node.computes == "Pow" and node.input(1) in constants:
+            constants[node.input(1)] = constants[node.input(1)].astype(DTYPES[self._file.forms[node.inputs[0]][0]])
         if node.computes in ("Dropout", "Identity"):
             return onnx.helper.make_node("Identity", [node.inputs[0]], [made])
         outputs = [name if name in self._file.forms else "" for name in node.outputs]
