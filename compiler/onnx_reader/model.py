@@ -16,6 +16,7 @@ import numpy as np
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
+from int8tune.compiler.onnx_reader.float_sums import FloatSums
 from int8tune.compiler.onnx_reader.floats import FloatNodes
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
@@ -96,6 +97,7 @@ class _Reader:
         self._computed: set[Node] = set()
         self._layer_names: set[str] = set()
         self._floats = FloatNodes(file, self._quantizations, self._values, self._emit)
+        self._sums = FloatSums(file, self._quantizations, self._values, self._emit)
 
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
@@ -135,7 +137,11 @@ class _Reader:
         if node.computes in QUANTIZE_AT_RUN_TIME:
             raise UnsupportedNodeError("values must be quantized with constant scales, not with computed ones")
         ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
-        if ending is None or not (self._read_kernel(node, ending) or self._read_sum(node, ending)):
+        if ending is None:
+            is_read = self._fusion.ending(node.outputs[0]) is None and self._sums.read(node)
+        else:
+            is_read = self._read_kernel(node, ending) or self._read_sum(node, ending)
+        if not is_read:
             self._read_other(node)
 
     # Quantization.
