@@ -39,7 +39,7 @@ class OnnxFile:
         opset: the version of ONNX's operators.
         nodes: in an order in which they can run. QLinear nodes are float ones between DequantizeLinear and
             QuantizeLinear.
-        constants: initializers and what Constant nodes make.
+        constants: initializers, and what nodes make of these alone.
         forms: type and shape of each value that a node reads, and of each node's first output.
     """
 
@@ -80,7 +80,8 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
-    return OnnxFile(name, opset, ordered, constants, forms_of(model, ordered, constants, opset, name), inputs, outputs)
+    forms, known = forms_of(model, ordered, constants, opset, name)
+    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs)
 
 
 def _decode(data: bytes, name: str) -> Any:
