@@ -13,15 +13,12 @@ from int8tune.compiler.operators import FAMILIES
 from int8tune.compiler.operators.base import Array
 from int8tune.compiler.strict_json import clipped
 
-
 NOTHING: Mapping[str, Array] = {}
 
 
 # Scales of a file may be anything: what is beyond binary32 is saturated where it is rounded.
 @np.errstate(all="ignore")
-def run_reference(
-    graph: Graph, inputs: Mapping[str, Array], given: Mapping[str, Array] = NOTHING
-) -> dict[str, Array]:
+def run_reference(graph: Graph, inputs: Mapping[str, Array], given: Mapping[str, Array] = NOTHING) -> dict[str, Array]:
     """Every value that the model makes, with its inputs, by name.
 
     Args:

@@ -14,18 +14,17 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import Graph, Operator, Value
+from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
 from int8tune.compiler.islands.island import Array, onnx_model
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.scheduling import scheduled
-from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 from int8tune.schedules.target import Target
 
 # What stays an operator of Relax: values in another shape, which are not copied.
 VIEWS = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
-_ELEMENTS = {dtype: name for name, dtype in TYPES.items()}
+_ELEMENTS: dict[str, ElementType] = {np.dtype(dtype).name: name for name, dtype in DTYPES.items()}  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,8 +92,8 @@ class _Reader:
         body = self._module["main"].body
         for block in body.blocks:
             for binding in block.bindings:
-                self._known[binding.var] = self._read(binding.var, binding.value)
-        results = self._read(None, body.body)
+                self._known[binding.var] = self._read(binding.value)
+        results = self._read(body.body)
         results = results if isinstance(results, tuple) else (results,)
         for result, name in zip(results, self._operator.outputs, strict=True):
             found, value = self._form(result), self._graph.values[name]
@@ -103,19 +102,19 @@ class _Reader:
             self._add("copy", None, (result,), (self._graph.values[name],))
         return self._made
 
-    def _read(self, var: Any, expression: Any) -> Any:
+    def _read(self, expression: Any) -> Any:
         """What stands for an expression: a value's name, a constant, or a tuple of these."""
         match expression:
             case relax.Var():
                 return self._known[expression]
             case relax.Tuple():
-                return tuple(self._read(None, field) for field in expression.fields)
+                return tuple(self._read(field) for field in expression.fields)
             case relax.TupleGetItem():
-                return self._read(None, expression.tuple_value)[expression.index]
+                return self._read(expression.tuple_value)[expression.index]
             case relax.Call() if expression.op.name == "relax.call_tir":
                 return self._call(expression)
             case relax.Call() if expression.op.name in VIEWS:
-                source = self._read(None, expression.args[0])
+                source = self._read(expression.args[0])
                 shape = tuple(int(extent) for extent in expression.ty.shape)
                 if isinstance(source, np.ndarray):
                     return source.reshape(shape)
@@ -128,7 +127,7 @@ class _Reader:
 
     def _call(self, call: Any) -> Any:
         function = self._module[call.args[0]]
-        arguments = tuple(self._read(None, each) for each in call.args[1])
+        arguments = tuple(self._read(each) for each in call.args[1])
         types = call.ty_args[0]
         is_tuple = isinstance(types, relax.TupleType)
         values = tuple(self._value(each) for each in (types.fields if is_tuple else [types]))

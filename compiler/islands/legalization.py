@@ -19,7 +19,9 @@ def _take(builder: Any, call: Any) -> Any:
 def _gather_elements(builder: Any, call: Any) -> Any:
     def gathered(data: Any, indices: Any) -> Any:
         axis = int(call.attrs.axis) % len(data.shape)
-        return topi.gather(data, axis, te.compute(indices.shape, lambda *at: _within(indices[at], data.shape[axis], indices.dtype)))
+        return topi.gather(
+            data, axis, te.compute(indices.shape, lambda *at: _within(indices[at], data.shape[axis], indices.dtype))
+        )
 
     return builder.call_te(gathered, *call.args)
 

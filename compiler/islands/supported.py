@@ -16,7 +16,9 @@ STANDARD: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("IsInf", "IsNaN", "Where", "Cast", "Identity", "Dropout"), ()),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LayerNormalization", "RMSNormalization"), ()),
     **dict.fromkeys(("InstanceNormalization", "BatchNormalization", "LRN"), ()),
-    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "Einsum", "DynamicQuantizeLinear"), ()),
+    **dict.fromkeys(
+        ("Conv", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "Einsum", "DynamicQuantizeLinear"), ()
+    ),
     **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "GlobalLpPool"), ()),
     **dict.fromkeys(("ArgMax", "ArgMin", "Concat", "Transpose", "DepthToSpace", "SpaceToDepth"), ()),
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"), ()),

@@ -14,7 +14,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.floats import Emit
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
-from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Constant, Quantizations, is_sum_bias, sum_bias
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Quantizations, is_sum_bias, sum_bias
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import RESHAPING, multiply_adds
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_faults import float_fault
-from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
+from int8tune.compiler.onnx_reader.layers import KERNELS
+from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Quantizations
 from int8tune.compiler.onnx_reader.tensors import Array
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import byte_fault
 
 Emit = Callable[..., Operator]
+QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 
 
 class FloatNodes:
@@ -81,7 +83,9 @@ class FloatNodes:
 
     def _multiply_adds(self, node: Node) -> int:
         forms = self._file.forms
-        shapes = [forms[name][1] if name in forms else self._constants[name].array.shape for name in node.inputs if name]
+        shapes = [
+            forms[name][1] if name in forms else self._constants[name].array.shape for name in node.inputs if name
+        ]
         return multiply_adds(node.computes, shapes, forms[node.outputs[0]][1])
 
     def _proto(self, node: Node, constants: dict[str, Array]) -> Any:
@@ -105,3 +109,18 @@ class FloatNodes:
         del proto.output[:]
         proto.output.extend(outputs)
         return proto
+
+
+def refuse_unquantized(file: OnnxFile, values: Iterable[Value]) -> None:
+    """Raise where a model has nothing that is quantized, with constant scales or at run time.
+
+    Raises:
+        ModelError: it is all float.
+    """
+    if any(value.quantization is not None and value.constant is None for value in values):
+        return
+    if any(node.computes in QUANTIZE_AT_RUN_TIME for node in file.nodes):
+        return
+    first = next((node for node in file.nodes if node.computes in KERNELS), None)
+    where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""
+    raise model_fault(file.name, f"no node computes on quantized values{where}: quantize the model first")

@@ -65,7 +65,7 @@ def _computed(node: Node, known: Mapping[str, Array], opset: int) -> Array | Non
     graph = onnx.helper.make_graph([node.proto], "g", inputs, [onnx.ValueInfoProto(name=node.outputs[0])])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
-        made = ReferenceEvaluator(model).run(None, {name: known[name] for name in names})[0]
+        (made,) = ReferenceEvaluator(model).run(None, {name: known[name] for name in names})
     except Exception:  # of its operators, which check little; the node is computed where the model runs
         return None
     return np.asarray(made)

@@ -17,7 +17,7 @@ from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
 from int8tune.compiler.onnx_reader.float_sums import FloatSums
-from int8tune.compiler.onnx_reader.floats import FloatNodes
+from int8tune.compiler.onnx_reader.floats import QUANTIZE_AT_RUN_TIME, FloatNodes, refuse_unquantized
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
@@ -59,9 +59,6 @@ PASSING_STORED = (*PASSING, "Pad", "Resize")
 MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
 
 
-QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
-
-
 def read_onnx(data: bytes, name: str) -> Graph:
     """The graph of a quantized model. A batch without a fixed size is one of 1.
 
@@ -77,7 +74,9 @@ def read_onnx(data: bytes, name: str) -> Graph:
     while True:
         reader = _Reader(file, in_float)
         graph = reader.read()
-        found = {reader.made_by(each): str(each.attributes["reason"]) for each in graph.operators if each.kind is Kind.OTHER}
+        found = {
+            reader.made_by(each): str(each.attributes["reason"]) for each in graph.operators if each.kind is Kind.OTHER
+        }
         if not found.keys() - in_float:
             return with_islands(graph)
         in_float |= found
@@ -109,10 +108,12 @@ class _Reader:
         for name in self._file.outputs:
             if name in self._quantizations.constants:
                 raise model_fault(self._file.name, f"the model's output {quoted(name)} is a constant")
-        self._refuse_float()
+        refuse_unquantized(self._file, self._values.by_name.values())
         values, operators, moved = with_images_moved(self._values.by_name, self._operators)
         ends = frozenset((*self._file.inputs, *self._file.outputs))
-        operators = tuple(each if each.kind in (Kind.FLOAT, Kind.OTHER) else checked(each, values) for each in operators)
+        operators = tuple(
+            each if each.kind in (Kind.FLOAT, Kind.OTHER) else checked(each, values) for each in operators
+        )
         file = self._file
         return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
 
@@ -391,12 +392,3 @@ class _Reader:
 
     def _other(self, node: Node, inputs: Iterable[str], outputs: Iterable[str], reason: str) -> None:
         self._emit(Kind.OTHER, node, (), inputs, outputs, {"reason": reason})
-
-    def _refuse_float(self) -> None:
-        if any(value.quantization is not None and value.constant is None for value in self._values.by_name.values()):
-            return
-        if any(node.computes in QUANTIZE_AT_RUN_TIME for node in self._file.nodes):
-            return
-        first = next((node for node in self._file.nodes if node.computes in KERNELS), None)
-        where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""
-        raise model_fault(self._file.name, f"no node computes on quantized values{where}: quantize the model first")
