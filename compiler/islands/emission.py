@@ -53,7 +53,7 @@ def float_calls(graph: Graph, operator: Operator, target: Target) -> list[FloatC
     try:
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _Reader(graph, operator, _kernels(graph, operator, target)).calls()
+            return _Reader(graph, operator, _kernels(graph, operator, target), target).calls()
     except Exception as error:  # the importer raises whatever its operators do
         where = f"`{clipped(operator.layers[0])}` ({clipped(operator.operator)})"
         reason = clipped((str(error).strip().splitlines() or [type(error).__name__])[-1])
@@ -80,8 +80,8 @@ def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
 class _Reader:
     """Reads the calls of a Relax function."""
 
-    def __init__(self, graph: Graph, operator: Operator, module: Any) -> None:
-        self._operator, self._module = operator, module
+    def __init__(self, graph: Graph, operator: Operator, module: Any, target: Target) -> None:
+        self._operator, self._module, self._target = operator, module, target
         self._graph = graph
         main = module["main"]
         self._known: dict[Any, Any] = dict(zip(main.params, operator.inputs, strict=True))
@@ -131,7 +131,7 @@ class _Reader:
         types = call.ty_args[0]
         is_tuple = isinstance(types, relax.TupleType)
         values = tuple(self._value(each) for each in (types.fields if is_tuple else [types]))
-        self._add(call.args[0].name_hint, scheduled(function), arguments, values)
+        self._add(call.args[0].name_hint, scheduled(function, self._target), arguments, values)
         return tuple(value.name for value in values) if is_tuple else values[0].name
 
     def _form(self, result: str | Array) -> tuple[tuple[int, ...], str]:

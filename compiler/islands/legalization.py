@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import tvm
 from tvm import te, tirx, topi
+
+from int8tune.compiler.islands import functions, products
+from int8tune.compiler.islands.functions import number
 
 Legalize = Callable[[Any, Any], Any]
 
@@ -49,8 +54,59 @@ def _within(index: Any, extent: Any, dtype: str) -> Any:
     return tirx.min(tirx.max(index, zero), last)
 
 
+def _elementwise(function: Callable[[Any], Any]) -> Legalize:
+    def legalize(builder: Any, call: Any) -> Any:
+        (data,) = call.args
+        if data.ty.dtype.dtype != "float32":
+            return _default(str(call.op.name))(builder, call)
+        name = str(call.op.name).rpartition(".")[2]
+        return builder.call_te(
+            lambda values: te.compute(values.shape, lambda *at: function(values[at]), name=name),
+            data,
+            primfunc_name_hint=name,
+        )
+
+    return legalize
+
+
+def _default(operator: str) -> Legalize:
+    """TVM's own."""
+    found: Legalize = tvm.ir.Op.get(operator).get_attr("FLegalize")
+    return found
+
+
+def _product(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legalize:
+    return lambda builder, call: write(builder, call, _default(operator))
+
+
+def _gelu(x: Any) -> Any:
+    return functions.bound(x, lambda x: x * (_half_of_error(x) + number(0.5)))
+
+
+def _half_of_error(x: Any) -> Any:
+    return functions.error_function(x * number(0.5**0.5)) * number(0.5)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    def made(x: Any) -> Any:
+        inner = number((2 / math.pi) ** 0.5) * (x + number(0.044715) * x * x * x)
+        return number(0.5) * x * (number(1.0) + functions.hyperbolic_tangent(inner))
+
+    return functions.bound(x, made)
+
+
 LEGALIZATIONS: dict[str, Legalize] = {
     "relax.take": _take,
     "relax.gather_elements": _gather_elements,
     "relax.gather_nd": _gather_nd,
+    "relax.exp": _elementwise(functions.exponential),
+    "relax.erf": _elementwise(functions.error_function),
+    "relax.tanh": _elementwise(functions.hyperbolic_tangent),
+    "relax.sigmoid": _elementwise(functions.sigmoid),
+    "relax.nn.silu": _elementwise(lambda x: functions.bound(x, lambda x: x * functions.sigmoid(x))),
+    "relax.nn.gelu": _elementwise(_gelu),
+    "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
+    "relax.matmul": _product("relax.matmul", products.matmul),
+    "relax.nn.conv2d": _product("relax.nn.conv2d", products.convolution),
+    "relax.nn.conv2d_transpose": _product("relax.nn.conv2d_transpose", products.transposed_convolution),
 }

@@ -1,13 +1,79 @@
-"""How kernels of islands run: chains of operators in one pass over their values. This module imports TVM."""
+"""How kernels of islands run: products in tiles, everything else along vectors. This module imports TVM."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tvm
 
+from int8tune.compiler.islands.products import COLUMNS, PRODUCTS, schedule_products
+from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
+from int8tune.schedules.target import Target
 
-def scheduled(function: Any) -> Any:
-    """A PrimFunc whose values between two loops are computed where they are read, if they are cheap."""
+LANES = 16
+# Functions of TIR that take many instructions; the first is what `compiler.islands.functions` binds.
+COSTLY = (
+    *("Let", "exp", "exp2", "log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt", "erf", "tanh", "sigmoid"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
+)
+
+
+def scheduled(function: Any, target: Target) -> Any:
+    """A PrimFunc, scheduled as far as its blocks allow it."""
     schedule = tvm.s_tir.Schedule(function)
+    _inline(schedule)
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        if schedule.get(block).name_hint == PRODUCTS:
+            schedule_products(schedule, block, target.threads)
+        else:
+            _vectorize(schedule, block, target.threads)
     return schedule.mod["main"]
+
+
+def _inline(schedule: Any) -> None:
+    """Compute what is only copied, compared or calculated where it is read; not what takes a function's time."""
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        if _is_cheap(schedule, block):
+            # One that a reduction or several outputs need stays.
+            try:
+                schedule.compute_inline(block)
+            except tvm.s_tir.ScheduleError:
+                continue
+
+
+def _is_cheap(schedule: Any, block: Any) -> bool:
+    found = schedule.get(block)
+    if found.name_hint in (COLUMNS, "padded_columns") or not schedule.get_consumers(block):
+        return False
+    if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
+        return False
+    text = found.body.script()
+    return not any(f"T.{name}(" in text for name in COSTLY)
+
+
+def _vectorize(schedule: Any, block: Any, threads: int) -> None:
+    """The innermost axis of the output in vectors, sums outside of it; the outermost axes shared among threads."""
+    loops, found = schedule.get_loops(block), schedule.get(block)
+    kinds = [int(axis.iter_type) for axis in found.iter_vars]
+    if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2}:
+        return
+    outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
+    sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 2]
+    values = math.prod(int(schedule.get(loop).extent) for loop in loops)
+    if outer and int(schedule.get(outer[-1]).extent) % LANES == 0:
+        around, lanes = schedule.split(outer.pop(), [None, LANES])
+        outer.append(around)
+        schedule.reorder(*outer, *sums, lanes)
+        schedule.vectorize(lanes)
+    elif not sums and len(outer) > 1:
+        flat = schedule.fuse(*outer)
+        outer = [flat]
+        if int(schedule.get(flat).extent) % LANES == 0:
+            around, lanes = schedule.split(flat, [None, LANES])
+            schedule.vectorize(lanes)
+            outer = [around]
+    if sums:
+        schedule.decompose_reduction(block, sums[0])
+    if threads > 1 and values >= LEAST_SHARED_VALUES and outer:
+        schedule.parallel(outer[0])
