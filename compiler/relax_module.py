@@ -13,11 +13,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Value
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program
 from int8tune.compiler.replacing import replaced
+from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.toolchain.linker import link_objects
+from int8tune.results.text import printable
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 
@@ -31,13 +34,26 @@ def build_executable(program: Program, target: Target, about: str, report: Calla
         report: told how many kernels are compiled, of how many.
     """
     kernels: list[Any] = []
-    for function in program.kernels.values():
+    for name, function in program.kernels.items():
         report(len(kernels), len(program.kernels))
-        kernels.append(compile_function(function, target).mod)
+        try:
+            kernels.append(compile_function(function, target).mod)
+        except Exception as error:
+            raise _refusal(program, name, error) from error
     report(len(kernels), len(kernels))
     module = _module(program, about).with_attr("external_mods", kernels)
     host = tvm.target.Target(dict(target.tvm))
     return relax.build(module, target=host)
+
+
+def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
+    """The fault of the file where TVM can't build what its importer made of it; else the error itself."""
+    call = next(call for call in program.calls if call.kernel == kernel)
+    if not call.is_float:
+        return error
+    reason = clipped((str(error).strip().splitlines() or [type(error).__name__])[-1])
+    what = f"`{clipped(call.layers[0])}` ({clipped(call.computes)}) can't be compiled in float: {reason}"
+    return ModelError(printable(f"{program.graph.name}: {what}"))
 
 
 def export(executable: Any, library: Path) -> None:

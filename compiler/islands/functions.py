@@ -1,6 +1,6 @@
 """Functions of binary32 that LLVM vectorizes: polynomials, with errors of one or two units in the last place.
 
-libm's own take one value at a time. Sources: exp and tanh of Cephes (S. Moshier), erf of N. Juffa, which ONNX Runtime has,
+libm takes one value at a time. Sources: exp and tanh of Cephes (S. Moshier); erf of N. Juffa, which ONNX Runtime has,
 too. NaN gives NaN; beyond the range of exp, values saturate to 0 and infinity as they should. This module imports TVM.
 """
 

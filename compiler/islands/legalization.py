@@ -107,6 +107,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.gelu": _elementwise(_gelu),
     "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
     "relax.matmul": _product("relax.matmul", products.matmul),
+    "relax.nn.conv1d": _product("relax.nn.conv1d", products.convolution),
     "relax.nn.conv2d": _product("relax.nn.conv2d", products.convolution),
     "relax.nn.conv2d_transpose": _product("relax.nn.conv2d_transpose", products.transposed_convolution),
 }

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relax, te, tirx
 
 LANES, COLUMN_VECTORS, MOST_ROWS = 16, 2, 6
@@ -78,8 +77,7 @@ def schedule_products(schedule: Any, block: Any, threads: int) -> None:
         schedule.unroll(loop)
     schedule.vectorize(lane)
     schedule.vectorize(n_lane)
-    start = schedule.decompose_reduction(block, k)
-    del start
+    schedule.decompose_reduction(block, k)
     if threads > 1:
         schedule.parallel(schedule.fuse(batch, n_tile, m_tile))
 
@@ -87,8 +85,7 @@ def schedule_products(schedule: Any, block: Any, threads: int) -> None:
 def matmul(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
     """A product whose right side is one matrix, or that has the same batches on both sides."""
     left, right = call.args
-    shapes = [[int(extent) for extent in each.ty.shape] for each in (left, right)]
-    one, other = shapes
+    one, other = (_integers(each.ty.shape) for each in (left, right))
     if left.ty.dtype.dtype != "float32" or min(len(one), len(other)) < 2:
         return default(builder, call)
     output, rows, depth, wide = call.ty.shape, one[-2], one[-1], other[-1]
@@ -114,49 +111,60 @@ def _columns(builder: Any, right: Any, shape: tuple[int, int, int]) -> tuple[Any
 
 
 def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
-    """A convolution as a product of its weights and of what each of them meets."""
+    """A convolution, 1-D or 2-D, as a product of its weights and of what each of them meets."""
     at, (data, weight) = call.attrs, call.args
-    batch, channels, height, width = (int(extent) for extent in data.ty.shape)
-    made, _, kernel_y, kernel_x = (int(extent) for extent in weight.ty.shape)
-    is_plain = (at.data_layout, at.kernel_layout, int(at.groups)) == ("NCHW", "OIHW", 1)
+    is_plain = (at.data_layout, at.kernel_layout, int(at.groups)) in (("NCHW", "OIHW", 1), ("NCW", "OIW", 1))
     if not is_plain or data.ty.dtype.dtype != "float32":
         return default(builder, call)
-    stride, dilation = [int(each) for each in at.strides], [int(each) for each in at.dilation]
-    top, left, *_ = [int(each) for each in at.padding]
-    out_y, out_x = (int(extent) for extent in call.ty.shape[2:])
+    batch, channels, height, width = _with_height(_integers(data.ty.shape))
+    made, _, kernel_y, kernel_x = _with_height(_integers(weight.ty.shape))
+    *_, out_y, out_x = _with_height(_integers(call.ty.shape))
+    stride_y, stride_x = (1, *_integers(at.strides))[-2:]
+    step_y, step_x = (1, *_integers(at.dilation))[-2:]
+    padding = _integers(at.padding)
+    top, left = (0, padding[0]) if len(padding) == 2 else padding[:2]
     depth = channels * kernel_y * kernel_x
-    is_view = (kernel_y, kernel_x, *stride, *[int(each) for each in at.padding]) == (1, 1, 1, 1, 0, 0, 0, 0)
 
     def columns(image: Any) -> Any:
         def met(b: Any, k: Any, p: Any) -> Any:
             c, y, x = k // (kernel_y * kernel_x), k // kernel_x % kernel_y, k % kernel_x
-            row = p // out_x * stride[0] + y * dilation[0] - top
-            column = p % out_x * stride[1] + x * dilation[1] - left
+            row, column = p // out_x * stride_y + y * step_y - top, p % out_x * stride_x + x * step_x - left
             inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
             return tirx.if_then_else(inside, image[b, c, row, column], tirx.const(0, "float32"))
 
         return te.compute((batch, depth, out_y * out_x), met, name=COLUMNS)
 
+    is_view = kernel_y == kernel_x == stride_y == stride_x == 1 and not any(padding)
+    shape = (batch, channels, height * width) if is_view else (batch, channels, height, width)
+    data = builder.normalize(relax.op.reshape(data, shape))
+    weight = builder.normalize(relax.op.reshape(weight, (1, made, depth)))
+
     def convolved(image: Any, weights: Any) -> Any:
         return product(weights, image if is_view else columns(image))
 
-    weight = builder.normalize(relax.op.reshape(weight, (1, made, depth)))
-    if is_view:
-        data = builder.normalize(relax.op.reshape(data, (batch, channels, height * width)))
-    found = builder.emit(builder.call_te(convolved, data, weight, primfunc_name_hint="conv2d"))
+    found = builder.emit(builder.call_te(convolved, data, weight, primfunc_name_hint="convolution"))
     return relax.op.reshape(found, call.ty.shape)
+
+
+def _integers(extents: Any) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in extents)
+
+
+def _with_height(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of three axes or four, with four."""
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
 
 
 def transposed_convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
     """A product of the weights and the image, whose rows are added where they belong."""
     at, (data, weight) = call.attrs, call.args
     is_plain = (at.data_layout, at.kernel_layout, int(at.groups)) == ("NCHW", "IOHW", 1)
-    if not is_plain or data.ty.dtype.dtype != "float32" or [int(each) for each in at.dilation] != [1, 1]:
+    if not is_plain or data.ty.dtype.dtype != "float32" or _integers(at.dilation) != (1, 1):
         return default(builder, call)
-    batch, channels, height, width = (int(extent) for extent in data.ty.shape)
-    _, made, kernel_y, kernel_x = (int(extent) for extent in weight.ty.shape)
-    stride, (top, left, *_) = [int(each) for each in at.strides], [int(each) for each in at.padding]
-    shape = tuple(int(extent) for extent in call.ty.shape)
+    batch, channels, height, width = _integers(data.ty.shape)
+    _, made, kernel_y, kernel_x = _integers(weight.ty.shape)
+    stride, (top, left, *_) = _integers(at.strides), _integers(at.padding)
+    shape = _integers(call.ty.shape)
 
     def spread(image: Any, weights: Any) -> Any:
         rows = product(weights, image)
@@ -166,8 +174,12 @@ def transposed_convolution(builder: Any, call: Any, default: Callable[[Any, Any]
             down, across = row + top - y, column + left - x
             place = down // stride[0] * width + across // stride[1]
             hits = tirx.all(
-                down >= 0, across >= 0, down % stride[0] == 0, across % stride[1] == 0,
-                down // stride[0] < height, across // stride[1] < width,
+                down >= 0,
+                across >= 0,
+                down % stride[0] == 0,
+                across % stride[1] == 0,
+                down // stride[0] < height,
+                across // stride[1] < width,
             )
             value = rows[b, (o * kernel_y + y) * kernel_x + x, place]
             return te.sum(tirx.if_then_else(hits, value, tirx.const(0, "float32")), axis=[y, x])
@@ -177,15 +189,10 @@ def transposed_convolution(builder: Any, call: Any, default: Callable[[Any, Any]
             return rows[b, at_kernel, row // kernel_y * width + column // kernel_x]
 
         # Where tiles don't overlap, each value is one of the product's.
-        alone = (kernel_y, kernel_x) == tuple(stride) and shape[2:] == (height * kernel_y, width * kernel_x)
+        alone = (kernel_y, kernel_x) == stride and shape[2:] == (height * kernel_y, width * kernel_x)
         return te.compute(shape, moved if alone else added, name="spread")
 
     turned = builder.normalize(relax.op.permute_dims(weight, [1, 2, 3, 0]))
     turned = builder.normalize(relax.op.reshape(turned, (1, made * kernel_y * kernel_x, channels)))
     image = builder.normalize(relax.op.reshape(data, (batch, channels, height * width)))
     return builder.call_te(spread, image, turned, primfunc_name_hint="conv2d_transpose")
-
-
-def is_products(schedule: Any, block: Any) -> bool:
-    """Whether a block is one of `product`."""
-    return str(schedule.get(block).name_hint) == PRODUCTS and isinstance(schedule, tvm.s_tir.Schedule)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -12,15 +13,31 @@ from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
 from int8tune.schedules.target import Target
 
 LANES = 16
-# Functions of TIR that take many instructions; the first is what `compiler.islands.functions` binds.
+# Functions of TIR that LLVM has no vectors of, only libm's one value at a time.
+ONE_BY_ONE = ("tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "log1p", "fmod")
+# Functions that take many instructions; `Let` is what `compiler.islands.functions` writes.
 COSTLY = (
-    *("Let", "exp", "exp2", "log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt", "erf", "tanh", "sigmoid"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
+    *ONE_BY_ONE,
+    "Let",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "log10",
+    "pow",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "sigmoid",
+    "sin",
+    "cos",
 )
 
 
 def scheduled(function: Any, target: Target) -> Any:
     """A PrimFunc, scheduled as far as its blocks allow it."""
+    if not _has_blocks(function):
+        return function  # TVM wrote its loops one by one
     schedule = tvm.s_tir.Schedule(function)
     _inline(schedule)
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
@@ -29,6 +46,11 @@ def scheduled(function: Any, target: Target) -> Any:
         else:
             _vectorize(schedule, block, target.threads)
     return schedule.mod["main"]
+
+
+def _has_blocks(function: Any) -> bool:
+    body = function.body
+    return isinstance(body, tvm.s_tir.SBlockRealize) and body.block.name_hint == "root"
 
 
 def _inline(schedule: Any) -> None:
@@ -48,15 +70,19 @@ def _is_cheap(schedule: Any, block: Any) -> bool:
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
-    text = found.body.script()
-    return not any(f"T.{name}(" in text for name in COSTLY)
+    return not _calls(found, COSTLY)
+
+
+def _calls(block: Any, names: Sequence[str]) -> bool:
+    text = block.body.script()
+    return any(f"T.{name}(" in text for name in names)
 
 
 def _vectorize(schedule: Any, block: Any, threads: int) -> None:
     """The innermost axis of the output in vectors, sums outside of it; the outermost axes shared among threads."""
     loops, found = schedule.get_loops(block), schedule.get(block)
     kinds = [int(axis.iter_type) for axis in found.iter_vars]
-    if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2}:
+    if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2} or _calls(found, ONE_BY_ONE):
         return
     outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
     sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 2]

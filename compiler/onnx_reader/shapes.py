@@ -91,7 +91,9 @@ def _infer(
             graph.input.append(onnx.helper.make_tensor_value_info(label, numbers[type_], shape))
     foreign = {label for node in nodes if node.proto.domain for label in node.outputs}
     graph.value_info.extend(info for info in model.graph.value_info if info.name in foreign)
-    graph.output.extend(onnx.ValueInfoProto(name=info.name) for info in model.graph.output)
+    graph.output.extend(
+        info if info.name in foreign else onnx.ValueInfoProto(name=info.name) for info in model.graph.output
+    )
     imports = [entry for entry in model.opset_import if entry.domain not in ("", "ai.onnx")]
     imports.append(onnx.helper.make_opsetid("", opset))
     stripped = onnx.helper.make_model(graph, ir_version=_FILE_VERSION, opset_imports=imports)
