@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.islands.supported import MICROSOFT
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules
+from int8tune.schedules.target import Target
 
 Array = npt.NDArray[Any]
 SHAPE = (2, 6, 5, 8)
@@ -79,13 +80,13 @@ class IslandWriter(Writer):
         return data
 
 
-def feed_of(shape: tuple[int, ...] = SHAPE, seed: int = 0) -> Array:
+def feed_of(shape: Sequence[int] = SHAPE, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(0, 1.5, shape).astype(np.float32)
 
 
-def compiled(file: bytes, folder: Path, profile: str | None = None) -> CompiledModel:
+def compiled(file: bytes, folder: Path, target: Target | None = None) -> CompiledModel:
     """A model of a file, compiled by this process."""
-    target = host_target(profile) if profile else host_target()
+    target = target or host_target()
     library = folder / "model.so"
     compile_model(read_onnx(file, "islands"), target, Schedules(target), library)
     return CompiledModel(library)

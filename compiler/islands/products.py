@@ -77,9 +77,9 @@ def schedule_products(schedule: Any, block: Any, threads: int) -> None:
         schedule.unroll(loop)
     schedule.vectorize(lane)
     schedule.vectorize(n_lane)
-    schedule.decompose_reduction(block, k)
     if threads > 1:
         schedule.parallel(schedule.fuse(batch, n_tile, m_tile))
+    schedule.decompose_reduction(block, k)
 
 
 def matmul(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:

@@ -99,7 +99,7 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
             around, lanes = schedule.split(flat, [None, LANES])
             schedule.vectorize(lanes)
             outer = [around]
+    if threads > 1 and values >= LEAST_SHARED_VALUES and outer:
+        schedule.parallel(schedule.fuse(*outer))
     if sums:
         schedule.decompose_reduction(block, sums[0])
-    if threads > 1 and values >= LEAST_SHARED_VALUES and outer:
-        schedule.parallel(outer[0])
