@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import te, tirx, topi
 
-from int8tune.compiler.islands import functions, products
+from int8tune.compiler.islands import functions, products, rows
 from int8tune.compiler.islands.functions import number
 
 Legalize = Callable[[Any, Any], Any]
@@ -75,7 +75,7 @@ def _default(operator: str) -> Legalize:
     return found
 
 
-def _product(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legalize:
+def _other(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legalize:
     return lambda builder, call: write(builder, call, _default(operator))
 
 
@@ -106,8 +106,12 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.silu": _elementwise(lambda x: functions.bound(x, lambda x: x * functions.sigmoid(x))),
     "relax.nn.gelu": _elementwise(_gelu),
     "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
-    "relax.matmul": _product("relax.matmul", products.matmul),
-    "relax.nn.conv1d": _product("relax.nn.conv1d", products.convolution),
-    "relax.nn.conv2d": _product("relax.nn.conv2d", products.convolution),
-    "relax.nn.conv2d_transpose": _product("relax.nn.conv2d_transpose", products.transposed_convolution),
+    "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
+    "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),
+    "relax.mean": _other("relax.mean", rows.mean),
+    "relax.sum": _other("relax.sum", rows.total),
+    "relax.matmul": _other("relax.matmul", products.matmul),
+    "relax.nn.conv1d": _other("relax.nn.conv1d", products.convolution),
+    "relax.nn.conv2d": _other("relax.nn.conv2d", products.convolution),
+    "relax.nn.conv2d_transpose": _other("relax.nn.conv2d_transpose", products.transposed_convolution),
 }

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 
 from int8tune.compiler.islands.products import COLUMNS, PRODUCTS, schedule_products
+from int8tune.compiler.islands.rows import PREFIX, schedule_rows
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
 from int8tune.schedules.target import Target
 
@@ -39,6 +40,10 @@ def scheduled(function: Any, target: Target) -> Any:
     if not _has_blocks(function):
         return function  # TVM wrote its loops one by one
     schedule = tvm.s_tir.Schedule(function)
+    blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
+    if all(schedule.get(block).name_hint.startswith(PREFIX) for block in blocks):
+        schedule_rows(schedule, blocks, target.threads)
+        return schedule.mod["main"]
     _inline(schedule)
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         if schedule.get(block).name_hint == PRODUCTS:
