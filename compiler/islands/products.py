@@ -1,11 +1,11 @@
 """Products of matrices in float, and convolutions as such. This module imports TVM.
 
 ```
-for n in tiles of 32 columns:          the panel of B stays in the first cache
+for n in tiles of up to 64 columns:      the panel of B stays in the caches
   for m in tiles of 4 to 6 rows:
     for k:
-      b0, b1 = B[k, n], B[k, n + 16]                      two vectors of 16 lanes
-      acc[row, 0..1] += broadcast(A[m + row, k]) * b0..1  8 to 12 accumulators in registers
+      b[0..3] = B[k, n], B[k, n + 16], ...              four vectors of 16 lanes
+      acc[row, 0..3] += broadcast(A[m + row, k]) * b    24 accumulators in registers
 ```
 
 Rows and columns are rounded up to whole tiles: columns with zeros behind B's, rows by the last one again.
@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax, te, tirx
 
-LANES, COLUMN_VECTORS, MOST_ROWS = 16, 2, 6
-PRODUCTS, COLUMNS = "products", "image_columns"
+LANES, MOST_ROWS, MOST_VECTORS = 16, 6, 4
+PRODUCTS, COLUMNS, PADDED = "products", "image_columns", "padded_columns"
 
 
 def rows_of_tile(rows: int) -> int:
@@ -31,18 +32,24 @@ def rows_of_tile(rows: int) -> int:
     return min(range(MOST_ROWS, 3, -1), key=lambda tile: -(-rows // tile) * tile)
 
 
+def vectors_of_tile(columns: int) -> int:
+    """The vectors of a tile's row with the least waste; one where vectors take two registers, and there are 16."""
+    target = tvm.target.Target.current(allow_none=True)
+    most = MOST_VECTORS if target is not None and str(target.attrs.get("mcpu", "")).endswith("v4") else 1
+    vectors = -(-columns // LANES)
+    return min(range(min(most, vectors), 0, -1), key=lambda tile: -(-vectors // tile) * tile + (tile == 1))
+
+
 def product(left: Any, right: Any, columns: int | None = None) -> Any:
     """[batch or 1, M, K] x [batch, K, N]: the product, of which `columns` are kept where the others are zeros."""
     batch, depth, wide = (int(extent) for extent in right.shape)
     rows, kept = int(left.shape[1]), columns or wide
-    padded_columns = -(-wide // LANES) * LANES
-    padded_rows = -(-rows // rows_of_tile(rows)) * rows_of_tile(rows)
+    tile_rows, tile_vectors = rows_of_tile(rows), vectors_of_tile(wide)
+    padded_rows, padded_columns = (
+        -(-extent // tile) * tile for extent, tile in ((rows, tile_rows), (wide, tile_vectors * LANES))
+    )
     if padded_columns != wide:
-        right = te.compute(
-            (batch, depth, padded_columns),
-            lambda b, k, n: tirx.if_then_else(n < wide, right[b, k, n], tirx.const(0, "float32")),
-            name="padded_columns",
-        )
+        right = _with_zeros(right, padded_columns)
     along = te.reduce_axis((0, depth), name="k")
     is_shared = int(left.shape[0]) == 1
 
@@ -50,18 +57,26 @@ def product(left: Any, right: Any, columns: int | None = None) -> Any:
         row = tirx.min(m, rows - 1) if padded_rows != rows else m
         return te.sum(left[0 if is_shared else b, row, along] * right[b, along, n], axis=along)
 
-    made = te.compute((batch, padded_rows, padded_columns), term, name=PRODUCTS)
+    name = f"{PRODUCTS}_{tile_rows}_{tile_vectors}"
+    made = te.compute((batch, padded_rows, padded_columns), term, name=name)
     if (padded_rows, padded_columns) == (rows, kept):
         return made
     return te.compute((batch, rows, kept), lambda *at: made[at], name="cut")
 
 
+def _with_zeros(right: Any, columns: int) -> Any:
+    batch, depth, wide = right.shape
+
+    def filled(b: Any, k: Any, n: Any) -> Any:
+        return tirx.if_then_else(n < wide, right[b, k, n], tirx.const(0, "float32"))
+
+    return te.compute((batch, depth, columns), filled, name=PADDED)
+
+
 def schedule_products(schedule: Any, block: Any, threads: int) -> None:
     """Tile, vectorize and unroll a block of products."""
     # 1. Sums of a tile are kept beside the output, in registers once their loops are unrolled.
-    rows = rows_of_tile(int(schedule.get(schedule.get_loops(block)[1]).extent))
-    width = int(schedule.get(schedule.get_loops(block)[2]).extent)
-    vectors = COLUMN_VECTORS if width % (COLUMN_VECTORS * LANES) == 0 else 1
+    rows, vectors = (int(number) for number in schedule.get(block).name_hint.split("_")[1:])
     written = schedule.cache_write(block, 0, "global")
     # 2. Tiles: panels of columns outside, so that one is read again for all rows.
     batch, m, n = schedule.get_loops(written)
@@ -103,7 +118,7 @@ def matmul(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
 
 def _columns(builder: Any, right: Any, shape: tuple[int, int, int]) -> tuple[Any, int | None]:
     """The right side in its three axes; a constant gets its zeros now."""
-    missing = -shape[2] % LANES
+    missing = -shape[2] % (LANES * vectors_of_tile(shape[2]))
     if not hasattr(right, "value"):
         return builder.normalize(relax.op.reshape(right, shape)), None
     array = right.value.numpy().reshape(shape)
@@ -126,13 +141,23 @@ def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> 
     depth = channels * kernel_y * kernel_x
 
     def columns(image: Any) -> Any:
+        below, beside = (
+            (out_y - 1) * stride_y + (kernel_y - 1) * step_y,
+            (out_x - 1) * stride_x + (kernel_x - 1) * step_x,
+        )
+
+        def framed(b: Any, c: Any, y: Any, x: Any) -> Any:
+            inside = tirx.all(y >= top, y < height + top, x >= left, x < width + left)
+            return tirx.if_then_else(inside, image[b, c, y - top, x - left], tirx.const(0, "float32"))
+
+        frame = te.compute((batch, channels, below + 1, beside + 1), framed, name="frame")
+
         def met(b: Any, k: Any, p: Any) -> Any:
             c, y, x = k // (kernel_y * kernel_x), k // kernel_x % kernel_y, k % kernel_x
-            row, column = p // out_x * stride_y + y * step_y - top, p % out_x * stride_x + x * step_x - left
-            inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
-            return tirx.if_then_else(inside, image[b, c, row, column], tirx.const(0, "float32"))
+            return frame[b, c, p // out_x * stride_y + y * step_y, p % out_x * stride_x + x * step_x]
 
-        return te.compute((batch, depth, out_y * out_x), met, name=COLUMNS)
+        name = f"{COLUMNS}_{kernel_y}_{kernel_x}_{out_x}"
+        return te.compute((batch, depth, out_y * out_x), met, name=name)
 
     is_view = kernel_y == kernel_x == stride_y == stride_x == 1 and not any(padding)
     shape = (batch, channels, height * width) if is_view else (batch, channels, height, width)
@@ -144,6 +169,16 @@ def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> 
 
     found = builder.emit(builder.call_te(convolved, data, weight, primfunc_name_hint="convolution"))
     return relax.op.reshape(found, call.ty.shape)
+
+
+def schedule_columns(schedule: Any, block: Any, threads: int) -> None:
+    """Copy what each weight meets row by row of the image."""
+    kernel_y, kernel_x, out_x = (int(number) for number in schedule.get(block).name_hint.split("_")[2:])
+    batch, k, p = schedule.get_loops(block)
+    channel, *_ = schedule.split(k, [None, kernel_y, kernel_x])
+    schedule.split(p, [None, out_x])
+    if threads > 1:
+        schedule.parallel(schedule.fuse(batch, channel))
 
 
 def _integers(extents: Any) -> tuple[int, ...]:
@@ -166,6 +201,9 @@ def transposed_convolution(builder: Any, call: Any, default: Callable[[Any, Any]
     stride, (top, left, *_) = _integers(at.strides), _integers(at.padding)
     shape = _integers(call.ty.shape)
 
+    # Where tiles don't overlap, each value is one of the product's.
+    is_alone = (kernel_y, kernel_x) == stride and shape[2:] == (height * kernel_y, width * kernel_x)
+
     def spread(image: Any, weights: Any) -> Any:
         rows = product(weights, image)
         y, x = te.reduce_axis((0, kernel_y), name="ky"), te.reduce_axis((0, kernel_x), name="kx")
@@ -184,15 +222,15 @@ def transposed_convolution(builder: Any, call: Any, default: Callable[[Any, Any]
             value = rows[b, (o * kernel_y + y) * kernel_x + x, place]
             return te.sum(tirx.if_then_else(hits, value, tirx.const(0, "float32")), axis=[y, x])
 
-        def moved(b: Any, o: Any, row: Any, column: Any) -> Any:
-            at_kernel = (o * kernel_y + row % kernel_y) * kernel_x + column % kernel_x
-            return rows[b, at_kernel, row // kernel_y * width + column // kernel_x]
+        def moved(b: Any, o: Any, row: Any, y: Any, column: Any, x: Any) -> Any:
+            return rows[b, (o * kernel_y + y) * kernel_x + x, row * width + column]
 
-        # Where tiles don't overlap, each value is one of the product's.
-        alone = (kernel_y, kernel_x) == stride and shape[2:] == (height * kernel_y, width * kernel_x)
-        return te.compute(shape, moved if alone else added, name="spread")
+        if is_alone:
+            return te.compute((batch, made, height, kernel_y, width, kernel_x), moved, name="spread")
+        return te.compute(shape, added, name="spread")
 
     turned = builder.normalize(relax.op.permute_dims(weight, [1, 2, 3, 0]))
     turned = builder.normalize(relax.op.reshape(turned, (1, made * kernel_y * kernel_x, channels)))
     image = builder.normalize(relax.op.reshape(data, (batch, channels, height * width)))
-    return builder.call_te(spread, image, turned, primfunc_name_hint="conv2d_transpose")
+    found = builder.emit(builder.call_te(spread, image, turned, primfunc_name_hint="transposed_convolution"))
+    return relax.op.reshape(found, shape)

@@ -8,6 +8,7 @@ cache.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ Reducer = Callable[..., Any]
 def reduced(value: Value, rows: int, length: int, reducer: Reducer, name: str) -> Any:
     """The sum, or the largest, of each row's values [rows]."""
     whole, rest = length // LANES, length % LANES
+    combine = tirx.max if reducer is te.max else operator.add
     parts = []
     if whole:
         step = te.reduce_axis((0, whole), name="step")
@@ -36,8 +38,11 @@ def reduced(value: Value, rows: int, length: int, reducer: Reducer, name: str) -
             lambda r, lane: reducer(value(r, step * LANES + lane), axis=step),
             name=f"{PREFIX}lanes_of_{name}",
         )
-        along = te.reduce_axis((0, LANES), name="lane")
-        parts.append(te.compute((rows,), lambda r: reducer(lanes[r, along], axis=along), name=f"{PREFIX}{name}"))
+        parts.append(
+            te.compute(
+                (rows,), lambda r: _tree(combine, [lanes[r, lane] for lane in range(LANES)]), name=f"{PREFIX}{name}"
+            )
+        )
     if not rest:
         return parts[0]
     last = te.reduce_axis((0, rest), name="last")
@@ -48,8 +53,15 @@ def reduced(value: Value, rows: int, length: int, reducer: Reducer, name: str) -
     )
     if len(parts) == 1:
         return parts[0]
-    combine = tirx.max if reducer is te.max else lambda one, other: one + other
     return te.compute((rows,), lambda r: combine(parts[0][r], parts[1][r]), name=f"{PREFIX}all_of_{name}")
+
+
+def _tree(combine: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """Values combined by halves: each step waits for as few others as possible."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [combine(one, other) for one, other in zip(values[:half], values[half:], strict=True)]
+    return values[0]
 
 
 def schedule_rows(schedule: Any, blocks: Sequence[Any], threads: int) -> None:
@@ -87,7 +99,8 @@ def softmax(builder: Any, call: Any, default: Legalize) -> Any:
             (rows, length), lambda r, k: functions.exponential(data[r, k] - largest[r]), name=f"{PREFIX}powers"
         )
         total = reduced(lambda r, k: powers[r, k], rows, length, te.sum, "total")
-        return te.compute((rows, length), lambda r, k: powers[r, k] / total[r], name=f"{PREFIX}softmax")
+        factor = te.compute((rows,), lambda r: number(1.0) / total[r], name=f"{PREFIX}factor")
+        return te.compute((rows, length), lambda r, k: powers[r, k] * factor[r], name=f"{PREFIX}softmax")
 
     return _on_rows(builder, call, normalized, rows, length, "softmax")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 
-from int8tune.compiler.islands.products import COLUMNS, PRODUCTS, schedule_products
+from int8tune.compiler.islands.products import COLUMNS, PADDED, PRODUCTS, schedule_columns, schedule_products
 from int8tune.compiler.islands.rows import PREFIX, schedule_rows
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
 from int8tune.schedules.target import Target
@@ -46,8 +46,11 @@ def scheduled(function: Any, target: Target) -> Any:
         return schedule.mod["main"]
     _inline(schedule)
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
-        if schedule.get(block).name_hint == PRODUCTS:
+        name = schedule.get(block).name_hint
+        if name.startswith(PRODUCTS):
             schedule_products(schedule, block, target.threads)
+        elif name.startswith(COLUMNS):
+            schedule_columns(schedule, block, target.threads)
         else:
             _vectorize(schedule, block, target.threads)
     return schedule.mod["main"]
@@ -71,7 +74,7 @@ def _inline(schedule: Any) -> None:
 
 def _is_cheap(schedule: Any, block: Any) -> bool:
     found = schedule.get(block)
-    if found.name_hint in (COLUMNS, "padded_columns") or not schedule.get_consumers(block):
+    if found.name_hint.startswith((COLUMNS, PADDED, "frame")) or not schedule.get_consumers(block):
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
@@ -84,7 +87,7 @@ def _calls(block: Any, names: Sequence[str]) -> bool:
 
 
 def _vectorize(schedule: Any, block: Any, threads: int) -> None:
-    """The innermost axis of the output in vectors, sums outside of it; the outermost axes shared among threads."""
+    """Loops that LLVM makes vectors of: sums outside of the innermost axis; the outer axes shared among threads."""
     loops, found = schedule.get_loops(block), schedule.get(block)
     kinds = [int(axis.iter_type) for axis in found.iter_vars]
     if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2} or _calls(found, ONE_BY_ONE):
@@ -92,19 +95,40 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
     outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
     sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 2]
     values = math.prod(int(schedule.get(loop).extent) for loop in loops)
-    if outer and int(schedule.get(outer[-1]).extent) % LANES == 0:
-        around, lanes = schedule.split(outer.pop(), [None, LANES])
-        outer.append(around)
-        schedule.reorder(*outer, *sums, lanes)
+    text = found.body.script()
+    if sums:
+        if outer and int(schedule.get(outer[-1]).extent) >= LANES // 2:
+            schedule.reorder(*outer[:-1], *sums, outer.pop())
+    elif "%" in text or "//" in text:
+        # LLVM 22 makes wrong vectors of some such loops for x86-64-v4, and none of vectors.
+        lanes = _lanes(math.prod(_extents(schedule, outer)))
+        around, lanes = schedule.split(schedule.fuse(*outer), [None, lanes])
         schedule.vectorize(lanes)
-    elif not sums and len(outer) > 1:
-        flat = schedule.fuse(*outer)
-        outer = [flat]
-        if int(schedule.get(flat).extent) % LANES == 0:
-            around, lanes = schedule.split(flat, [None, LANES])
-            schedule.vectorize(lanes)
-            outer = [around]
+        outer = [around]
+    elif _is_elementwise(found):
+        outer = [schedule.fuse(*outer)]
+    else:
+        outer = outer[:-1]
     if threads > 1 and values >= LEAST_SHARED_VALUES and outer:
         schedule.parallel(schedule.fuse(*outer))
     if sums:
         schedule.decompose_reduction(block, sums[0])
+
+
+def _extents(schedule: Any, loops: Sequence[Any]) -> list[int]:
+    return [int(schedule.get(loop).extent) for loop in loops]
+
+
+def _lanes(values: int) -> int:
+    return next(lanes for lanes in (16, 8, 4, 2, 1) if values % lanes == 0)
+
+
+def _is_elementwise(block: Any) -> bool:
+    """Whether each value is made of those in the same place of tensors of the same shape."""
+    axes = [axis.var for axis in block.iter_vars]
+    shapes = {tuple(int(extent) for extent in region.source.shape) for region in (*block.reads, *block.writes)}
+    places = [[each.min for each in region.region] for region in (*block.reads, *block.writes)]
+    return len(shapes) == 1 and all(
+        len(place) == len(axes) and all(at.same_as(axis) for at, axis in zip(place, axes, strict=True))
+        for place in places
+    )
