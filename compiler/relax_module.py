@@ -15,6 +15,7 @@ from tvm import relax
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Value
+from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program
 from int8tune.compiler.replacing import replaced
@@ -34,10 +35,11 @@ def build_executable(program: Program, target: Target, about: str, report: Calla
         report: told how many kernels are compiled, of how many.
     """
     kernels: list[Any] = []
+    floats, wide = {call.kernel for call in program.calls if call.is_float}, with_whole_vectors(target)
     for name, function in program.kernels.items():
         report(len(kernels), len(program.kernels))
         try:
-            kernels.append(compile_function(function, target).mod)
+            kernels.append(compile_function(function, wide if name in floats else target).mod)
         except Exception as error:
             raise _refusal(program, name, error) from error
     report(len(kernels), len(kernels))

@@ -1,7 +1,7 @@
 """How long kinds of islands take beside ONNX Runtime, on one thread: `python -m tests.island_speed`.
 
-Each is a model of its own: a quantized input, which the float nodes read dequantized. What is timed here are the calls of
-the float kernels; of ONNX Runtime, the whole model less the same one without the float nodes.
+Each is a model of its own: a quantized input, which the float nodes read dequantized. What is timed here are the calls
+of the float kernels; of ONNX Runtime, the whole model less the same one without the float nodes.
 """
 
 from __future__ import annotations

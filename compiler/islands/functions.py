@@ -1,7 +1,8 @@
-"""Functions of binary32 that LLVM vectorizes: polynomials, with errors of one or two units in the last place.
+"""Functions of binary32 that LLVM vectorizes: polynomials, with errors of up to four units in the last place.
 
-libm takes one value at a time. Sources: exp and tanh of Cephes (S. Moshier); erf of N. Juffa, which ONNX Runtime has,
-too. NaN gives NaN; beyond the range of exp, values saturate to 0 and infinity as they should. This module imports TVM.
+libm takes one value at a time. Sources: exp of Cephes (S. Moshier); tanh of Eigen; erf of N. Juffa, which ONNX Runtime
+has, too. NaN gives NaN; beyond the range of exp, values saturate to 0 and infinity as they should. This module imports
+TVM.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ _LEAST_EXPONENT, _MOST_EXPONENT = -104.0, 89.0
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 _ERF_NEAR = (-5.99104969e-4, 4.99339588e-3, -2.67667342e-2, 1.12818025e-1, -3.76124859e-1, 1.28379151e-1)
 _ERF_FAR = (1.72948930e-5, -3.83208680e-4, 3.88393435e-3, -2.42545605e-2, 1.06777847e-1, 6.34846687e-1, 1.28717512e-1)
-_TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+_TANH_ABOVE = (
+    *(-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-8),
+    *(1.48572235717979e-5, 6.37261928875436e-4, 4.89352455891786e-3),
+)
+_TANH_BELOW = (1.19825839466702e-6, 1.18534705686654e-4, 2.26843463243900e-3, 4.89352518554385e-3)
 
 
 def number(value: float) -> Any:
@@ -74,19 +79,23 @@ def _error_function(x: Any) -> Any:
     return tirx.Select(magnitude > number(0.921875), _signed(far, x), near)
 
 
+def _signed(magnitude: Any, sign: Any) -> Any:
+    return bound(magnitude, lambda value: tirx.Select(sign < number(0.0), -value, value))
+
+
 def hyperbolic_tangent(value: Any) -> Any:
     return bound(value, _hyperbolic_tangent)
 
 
 def _hyperbolic_tangent(x: Any) -> Any:
-    square = x * x
-    near = _polynomial(square, _TANH) * square * x + x
-    far = number(1.0) - number(2.0) / (exponential(tirx.abs(x) * number(2.0)) + number(1.0))
-    return tirx.Select(tirx.abs(x) >= number(0.625), _signed(far, x), near)
+    """A quotient of polynomials; beyond 7.9, where binary32 has no other value, 1 of either sign."""
+    most = number(7.90531110763549805)
+    clipped = tirx.Select(x > most, most, tirx.Select(x < -most, -most, x))
 
+    def quotient(at: Any) -> Any:
+        return bound(at * at, lambda s: at * _polynomial(s, _TANH_ABOVE) / _polynomial(s, _TANH_BELOW))
 
-def _signed(magnitude: Any, sign: Any) -> Any:
-    return bound(magnitude, lambda value: tirx.Select(sign < number(0.0), -value, value))
+    return bound(clipped, quotient)
 
 
 def sigmoid(value: Any) -> Any:

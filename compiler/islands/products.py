@@ -13,8 +13,10 @@ Rows and columns are rounded up to whole tiles: columns with zeros behind B's, r
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,9 @@ import tvm
 from tvm import relax, te, tirx
 
 LANES, MOST_ROWS, MOST_VECTORS = 16, 6, 4
-PRODUCTS, COLUMNS, PADDED = "products", "image_columns", "padded_columns"
+PRODUCTS, COLUMNS, PADDED, FRAME = "products", "image_columns", "padded_columns", "frame"
+# One megabyte of what weights meet.
+MOST_COLUMN_VALUES = 1 << 18
 
 
 def rows_of_tile(rows: int) -> int:
@@ -84,6 +88,9 @@ def schedule_products(schedule: Any, block: Any, threads: int) -> None:
     n_tile, n_vector, n_lane = schedule.split(n, [None, vectors, LANES])
     schedule.reorder(batch, n_tile, m_tile, m_in, n_vector, n_lane)
     schedule.compute_at(block, m_tile, preserve_unit_loops=True)
+    for producer in schedule.get_producers(block) if threads == 1 else ():
+        if schedule.get(producer).name_hint.startswith(COLUMNS):
+            schedule.compute_at(producer, batch, preserve_unit_loops=True)
     # 3. Within a tile, one step of the depth after the other.
     *_, m_in_sum, n_in_sum, k = schedule.get_loops(block)
     vector, lane = schedule.split(n_in_sum, [vectors, LANES])
@@ -125,56 +132,133 @@ def _columns(builder: Any, right: Any, shape: tuple[int, int, int]) -> tuple[Any
     return relax.const(np.pad(array, [(0, 0), (0, 0), (0, missing)])), shape[2] if missing else None
 
 
-def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
-    """A convolution, 1-D or 2-D, as a product of its weights and of what each of them meets."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A convolution's numbers, of one row where it is 1-D."""
+
+    batch: int
+    channels: int
+    size: tuple[int, int]
+    made: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    step: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+    output: tuple[int, int]
+
+    @property
+    def depth(self) -> int:
+        return self.channels * math.prod(self.kernel)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each value meets itself alone."""
+        return {*self.kernel, *self.stride} == {1} and {*self.before, *self.after} == {0}
+
+    @property
+    def bands(self) -> int:
+        """Parts of one image's rows whose columns fit the second cache; images of a batch are parts already."""
+        if self.batch > 1 or self.is_plain:
+            return self.batch
+        height, width = self.output
+        bands = (count for count in range(1, height + 1) if height % count == 0)
+        return next((count for count in bands if self.depth * height // count * width <= MOST_COLUMN_VALUES), height)
+
+
+def _window(call: Any) -> Window:
     at, (data, weight) = call.attrs, call.args
-    is_plain = (at.data_layout, at.kernel_layout, int(at.groups)) in (("NCHW", "OIHW", 1), ("NCW", "OIW", 1))
-    if not is_plain or data.ty.dtype.dtype != "float32":
-        return default(builder, call)
-    batch, channels, height, width = _with_height(_integers(data.ty.shape))
-    made, _, kernel_y, kernel_x = _with_height(_integers(weight.ty.shape))
+    batch, channels, *size = _with_height(_integers(data.ty.shape))
+    made, _, *kernel = _with_height(_integers(weight.ty.shape))
     *_, out_y, out_x = _with_height(_integers(call.ty.shape))
-    stride_y, stride_x = (1, *_integers(at.strides))[-2:]
-    step_y, step_x = (1, *_integers(at.dilation))[-2:]
     padding = _integers(at.padding)
-    top, left = (0, padding[0]) if len(padding) == 2 else padding[:2]
-    depth = channels * kernel_y * kernel_x
+    if len(padding) == 2:
+        padding = (0, padding[0], 0, padding[1])
+    stride, step = ((1, *_integers(each))[-2:] for each in (at.strides, at.dilation))
+    pairs = (tuple(size), made, tuple(kernel), stride, step, padding[:2], padding[2:], (out_y, out_x))
+    return Window(batch, channels, *pairs)  # type: ignore[arg-type]
 
-    def columns(image: Any) -> Any:
-        below, beside = (
-            (out_y - 1) * stride_y + (kernel_y - 1) * step_y,
-            (out_x - 1) * stride_x + (kernel_x - 1) * step_x,
-        )
 
-        def framed(b: Any, c: Any, y: Any, x: Any) -> Any:
-            inside = tirx.all(y >= top, y < height + top, x >= left, x < width + left)
-            return tirx.if_then_else(inside, image[b, c, y - top, x - left], tirx.const(0, "float32"))
-
-        frame = te.compute((batch, channels, below + 1, beside + 1), framed, name="frame")
-
-        def met(b: Any, k: Any, p: Any) -> Any:
-            c, y, x = k // (kernel_y * kernel_x), k // kernel_x % kernel_y, k % kernel_x
-            return frame[b, c, p // out_x * stride_y + y * step_y, p % out_x * stride_x + x * step_x]
-
-        name = f"{COLUMNS}_{kernel_y}_{kernel_x}_{out_x}"
-        return te.compute((batch, depth, out_y * out_x), met, name=name)
-
-    is_view = kernel_y == kernel_x == stride_y == stride_x == 1 and not any(padding)
-    shape = (batch, channels, height * width) if is_view else (batch, channels, height, width)
+def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
+    """A convolution, 1-D or 2-D, as a product of its weights and of what each of them meets; or of one channel each."""
+    at, (data, weight) = call.attrs, call.args
+    is_known = (at.data_layout, at.kernel_layout) in (("NCHW", "OIHW"), ("NCW", "OIW"))
+    if not is_known or data.ty.dtype.dtype != "float32":
+        return default(builder, call)
+    window = _window(call)
+    is_depthwise = window.channels > 1 and int(at.groups) == window.channels
+    if int(at.groups) != 1 and not is_depthwise:
+        return default(builder, call)
+    shape: tuple[int, ...] = (window.batch, window.channels, *window.size)
+    if window.is_plain and not is_depthwise:
+        shape = (window.batch, window.channels, math.prod(window.size))
     data = builder.normalize(relax.op.reshape(data, shape))
-    weight = builder.normalize(relax.op.reshape(weight, (1, made, depth)))
+    rows = (window.made, *window.kernel) if is_depthwise else (1, window.made, window.depth)
+    weight = builder.normalize(relax.op.reshape(weight, rows))
 
     def convolved(image: Any, weights: Any) -> Any:
-        return product(weights, image if is_view else columns(image))
+        if is_depthwise:
+            return _each_channel(_frame(image, window), weights, window)
+        made = product(weights, image if window.is_plain else _columns_of(_frame(image, window), window))
+        if window.bands == window.batch:
+            return made
+        shape = (window.made, window.bands, math.prod(window.output) // window.bands)
+        return te.compute(shape, lambda o, band, p: made[band, o, p], name="joined")
 
     found = builder.emit(builder.call_te(convolved, data, weight, primfunc_name_hint="convolution"))
     return relax.op.reshape(found, call.ty.shape)
 
 
+def _frame(image: Any, window: Window) -> Any:
+    """The image with its border of zeros."""
+    (top, left), (height, width) = window.before, window.size
+    shape = [sum(each) for each in zip(window.size, window.before, window.after, strict=True)]
+
+    def framed(b: Any, c: Any, y: Any, x: Any) -> Any:
+        inside = tirx.all(y >= top, y < height + top, x >= left, x < width + left)
+        return tirx.if_then_else(inside, image[b, c, y - top, x - left], tirx.const(0, "float32"))
+
+    if not any((*window.before, *window.after)):
+        return image
+    return te.compute((window.batch, window.channels, *shape), framed, name=FRAME)
+
+
+def _columns_of(frame: Any, window: Window) -> Any:
+    """What each weight meets [bands, depth, places]."""
+    (kernel_y, kernel_x), (height, width) = window.kernel, window.output
+    rows = height * window.batch // window.bands
+
+    def met(band: Any, k: Any, p: Any) -> Any:
+        c, y, x = k // (kernel_y * kernel_x), k // kernel_x % kernel_y, k % kernel_x
+        image, first = (band, 0) if window.bands == window.batch else (0, band * rows)
+        row, column = first + p // width, p % width
+        return frame[
+            image, c, row * window.stride[0] + y * window.step[0], column * window.stride[1] + x * window.step[1]
+        ]
+
+    name = f"{COLUMNS}_{kernel_y}_{kernel_x}_{width}"
+    return te.compute((window.bands, window.depth, rows * width), met, name=name)
+
+
+def _each_channel(frame: Any, weights: Any, window: Window) -> Any:
+    """Each channel by its own weights, written out, so that sums stay in registers."""
+    times = window.made // window.channels
+
+    def summed(b: Any, o: Any, row: Any, column: Any) -> Any:
+        channel, total = (o if times == 1 else o // times), None
+        for y, x in itertools.product(*map(range, window.kernel)):
+            at = row * window.stride[0] + y * window.step[0], column * window.stride[1] + x * window.step[1]
+            term = frame[b, channel, at[0], at[1]] * weights[o, y, x]
+            total = term if total is None else total + term
+        return total
+
+    return te.compute((window.batch, window.made, *window.output), summed, name="each_channel")
+
+
 def schedule_columns(schedule: Any, block: Any, threads: int) -> None:
     """Copy what each weight meets row by row of the image."""
     kernel_y, kernel_x, out_x = (int(number) for number in schedule.get(block).name_hint.split("_")[2:])
-    batch, k, p = schedule.get_loops(block)
+    *_, batch, k, p = schedule.get_loops(block)
     channel, *_ = schedule.split(k, [None, kernel_y, kernel_x])
     schedule.split(p, [None, out_x])
     if threads > 1:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import tvm
 
-from int8tune.compiler.islands.products import COLUMNS, PADDED, PRODUCTS, schedule_columns, schedule_products
+from int8tune.compiler.islands.products import COLUMNS, FRAME, PADDED, PRODUCTS, schedule_columns, schedule_products
 from int8tune.compiler.islands.rows import PREFIX, schedule_rows
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
 from int8tune.schedules.target import Target
@@ -33,6 +34,13 @@ COSTLY = (
     "sin",
     "cos",
 )
+
+
+def with_whole_vectors(target: Target) -> Target:
+    """The target for LLVM's own vectors: it takes only half of those of 512 bits, if it isn't told otherwise."""
+    if not str(target.tvm.get("mcpu", "")).endswith("v4"):
+        return target
+    return replace(target, tvm={**target.tvm, "mattr": [*target.tvm.get("mattr", ()), "-prefer-256-bit"]})
 
 
 def scheduled(function: Any, target: Target) -> Any:
@@ -74,7 +82,7 @@ def _inline(schedule: Any) -> None:
 
 def _is_cheap(schedule: Any, block: Any) -> bool:
     found = schedule.get(block)
-    if found.name_hint.startswith((COLUMNS, PADDED, "frame")) or not schedule.get_consumers(block):
+    if found.name_hint.startswith((COLUMNS, PADDED, FRAME)) or not schedule.get_consumers(block):
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
