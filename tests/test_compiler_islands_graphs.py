@@ -198,16 +198,16 @@ def test_models_of_which_only_layers_are_quantized(name: str, operators: tuple[s
     "name",
     [
         "conv1d.u8s8",
-        "convnext_atto.u8s8",
+        pytest.param("convnext_atto.u8s8", marks=pytest.mark.thorough),
         "espcn.u8s8",
         "mlp.dynamic",
         "mlp.u8s8",
-        "mobilenet_v3_small.convonly",
+        pytest.param("mobilenet_v3_small.convonly", marks=pytest.mark.thorough),
         "two_in_two_out.convonly",
         "unet.convonly",
         "unet.u8s8",
-        "vit_tiny_d3.u8s8",
-        "yolo.u8s8",
+        pytest.param("vit_tiny_d3.u8s8", marks=pytest.mark.thorough),
+        pytest.param("yolo.u8s8", marks=pytest.mark.thorough),
     ],
 )
 def test_whole_models(name: str, tmp_path: Path) -> None:

@@ -151,7 +151,9 @@ def _opset(model: Any, name: str) -> int:
 def _node(proto: Any, model: str) -> Node:
     outputs = tuple(proto.output)
     operator = proto.op_type
-    node = Node(proto.name or next(filter(None, outputs), ""), operator, operator, tuple(proto.input), outputs)
+    # What another domain calls `Relu` may be anything.
+    computes = operator if proto.domain in (*_STANDARD_DOMAINS, MICROSOFT) else f"{proto.domain}.{operator}"
+    node = Node(proto.name or next(filter(None, outputs), ""), operator, computes, tuple(proto.input), outputs)
     if not outputs or not outputs[0]:
         raise node_fault(model, node, "it must make a value")
     if operator in _QUANTIZE_AT_RUN_TIME:

@@ -16,6 +16,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT as MICROSOFT_DOMAIN
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.strict_json import clipped
 
 # Half a gigabyte of float32; of what is known before the model runs, which TVM computes while it compiles, less.
 MOST_VALUES, MOST_KNOWN_VALUES = 1 << 27, 1 << 22
@@ -23,6 +24,7 @@ MOST_VALUES, MOST_KNOWN_VALUES = 1 << 27, 1 << 22
 SEVERAL_OUTPUTS = ("Split", "TopK", "DynamicQuantizeLinear")
 # Whose inputs have one type in TVM.
 _FLOATS = ("f32", "f64", "f16")
+_FILE_VERSION = 10
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
 
 _KNOWN = {"": STANDARD, "ai.onnx": STANDARD, MICROSOFT_DOMAIN: MICROSOFT}
@@ -40,6 +42,8 @@ def float_fault(file: OnnxFile, node: Node, constants: Constants, reason: str) -
     known = _KNOWN.get(node.proto.domain, {})
     if node.computes not in known:
         return reason
+    if fault := _schema_fault(file, node):
+        return fault
     computed = [index for index, name in enumerate(node.inputs) if name and name not in constants]
     if late := sorted(set(computed) & set(known[node.computes])):
         return f"its input {late[0] + 1} must be constant"
@@ -47,6 +51,22 @@ def float_fault(file: OnnxFile, node: Node, constants: Constants, reason: str) -
         return "only its first output is computed"
     check = _CHECKS.get(node.computes)
     return _size_fault(file, node, bool(computed)) or (check(file, node, constants) if check else None)
+
+
+def _schema_fault(file: OnnxFile, node: Node) -> str | None:
+    """Why a node's inputs and attributes are not those that its operator has."""
+    import onnx
+
+    if node.proto.domain == MICROSOFT_DOMAIN:
+        return None if len(node.inputs) in (1, 2) and node.inputs[0] else "it must have one input, or two"
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = _FILE_VERSION, {"": file.opset}
+    try:
+        onnx.checker.check_node(node.proto, context)
+    except Exception as error:  # of C++
+        reason = next(iter(str(error).splitlines()), "").removeprefix("** Error: ")
+        return f"ONNX does not define it so: {clipped(reason)}"
+    return None
 
 
 def _size_fault(file: OnnxFile, node: Node, is_computed: bool) -> str | None:

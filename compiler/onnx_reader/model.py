@@ -74,9 +74,7 @@ def read_onnx(data: bytes, name: str) -> Graph:
     while True:
         reader = _Reader(file, in_float)
         graph = reader.read()
-        found = {
-            reader.made_by(each): str(each.attributes["reason"]) for each in graph.operators if each.kind is Kind.OTHER
-        }
+        found = reader.refused(graph)
         if not found.keys() - in_float:
             return with_islands(graph)
         in_float |= found
@@ -88,7 +86,7 @@ class _Reader:
     def __init__(self, file: OnnxFile, in_float: Mapping[Node, str]) -> None:
         self._file = file
         self._in_float = in_float
-        self._nodes_by_output: dict[str, Node] = {}
+        self._nodes_by_layers: dict[tuple[str, ...], Node] = {}
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
         self._values = GraphValues(file, self._quantizations)
@@ -117,9 +115,11 @@ class _Reader:
         file = self._file
         return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
 
-    def made_by(self, operator: Operator) -> Node:
-        """The node that an operator was made of."""
-        return self._nodes_by_output[operator.outputs[0]]
+    def refused(self, graph: Graph) -> dict[Node, str]:
+        """The nodes of which operators were made that nothing computes, and why."""
+        found = {each.layers: str(each.attributes["reason"]) for each in graph.operators if each.kind is Kind.OTHER}
+        nodes = self._nodes_by_layers
+        return {nodes[layers]: reason for layers, reason in found.items() if layers in nodes}
 
     def _read(self, node: Node) -> None:
         if node.computes == DEQUANTIZE:
@@ -382,7 +382,7 @@ class _Reader:
         self._layer_names.update(called)
         made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", None, attributes or {})
         self._operators.append(made)
-        self._nodes_by_output.update(dict.fromkeys(made.outputs, node))
+        self._nodes_by_layers[called] = node
         return made
 
     def _leave_out(self, node: Node, reason: str) -> None:
