@@ -37,11 +37,11 @@ def rows_of_tile(rows: int) -> int:
 
 
 def vectors_of_tile(columns: int) -> int:
-    """The vectors of a tile's row with the least waste; one where vectors take two registers, and there are 16."""
+    """The vectors of a tile's row: few waste less, many read the left side less often; one where registers are few."""
     target = tvm.target.Target.current(allow_none=True)
     most = MOST_VECTORS if target is not None and str(target.attrs.get("mcpu", "")).endswith("v4") else 1
     vectors = -(-columns // LANES)
-    return min(range(min(most, vectors), 0, -1), key=lambda tile: -(-vectors // tile) * tile + (tile == 1))
+    return min(range(min(most, vectors), 0, -1), key=lambda tile: -(-vectors // tile) * (tile + 0.5))
 
 
 def product(left: Any, right: Any, columns: int | None = None) -> Any:
@@ -91,6 +91,7 @@ def schedule_products(schedule: Any, block: Any, threads: int) -> None:
     for producer in schedule.get_producers(block) if threads == 1 else ():
         if schedule.get(producer).name_hint.startswith(COLUMNS):
             schedule.compute_at(producer, batch, preserve_unit_loops=True)
+            _by_image_rows(schedule, producer)
     # 3. Within a tile, one step of the depth after the other.
     *_, m_in_sum, n_in_sum, k = schedule.get_loops(block)
     vector, lane = schedule.split(n_in_sum, [vectors, LANES])
@@ -256,13 +257,18 @@ def _each_channel(frame: Any, weights: Any, window: Window) -> Any:
 
 
 def schedule_columns(schedule: Any, block: Any, threads: int) -> None:
-    """Copy what each weight meets row by row of the image."""
-    kernel_y, kernel_x, out_x = (int(number) for number in schedule.get(block).name_hint.split("_")[2:])
-    *_, batch, k, p = schedule.get_loops(block)
-    channel, *_ = schedule.split(k, [None, kernel_y, kernel_x])
-    schedule.split(p, [None, out_x])
+    """Share what weights meet among threads; one thread makes it where a band's products are computed."""
     if threads > 1:
-        schedule.parallel(schedule.fuse(batch, channel))
+        schedule.parallel(schedule.fuse(*_by_image_rows(schedule, block)))
+
+
+def _by_image_rows(schedule: Any, block: Any) -> tuple[Any, Any]:
+    """Copy what each weight meets row by row of the image; the loops of bands and of channels."""
+    kernel_y, kernel_x, width = (int(number) for number in schedule.get(block).name_hint.split("_")[2:])
+    *_, band, k, p = schedule.get_loops(block)
+    channel, *_ = schedule.split(k, [None, kernel_y, kernel_x])
+    schedule.split(p, [None, width])
+    return band, channel
 
 
 def _integers(extents: Any) -> tuple[int, ...]:
