@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from int8tune.compiler.graph import Kind, Value
-from int8tune.compiler.islands.island import float_operators
+from int8tune.compiler.graph import Value
+from int8tune.compiler.islands.island import exact_operators, float_operators
 from int8tune.compiler.obstacles import int8_share
 from int8tune.compiler.program import Call, Program
 from int8tune.results.bounded_json import parse_json
@@ -58,7 +58,7 @@ def about_text(program: Program, target: Target) -> str:
             "inputs": [_form(graph.values[name]) for name in graph.inputs],
             "outputs": [_form(graph.values[name]) for name in graph.outputs],
             "calls": [_call(call) for call in program.calls],
-            "exact": sum(operator.kind is not Kind.FLOAT for operator in graph.operators),
+            "exact": exact_operators(graph),
             "floats": float_operators(graph),
             "int8_share": int8_share(graph),
         }

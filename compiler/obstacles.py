@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from int8tune.compiler.errors import MAX_FAULTS_SHOWN, ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
-from int8tune.compiler.islands.island import float_operators, islands_of
+from int8tune.compiler.islands.island import exact_operators, float_operators, islands_of
 from int8tune.compiler.network import Network
 from int8tune.compiler.quantized_layers import network_of, quantized_layers
 from int8tune.compiler.strict_json import clipped
@@ -66,8 +66,8 @@ def float_lines(graph: Graph) -> list[str]:
     found = float_parts(graph)
     if not found:
         return []
-    exact = sum(operator.kind not in (Kind.FLOAT, Kind.OTHER) for operator in graph.operators)
-    return [f"{graph.name}: {exactness(exact, float_operators(graph), int8_share(graph))}", *_kinds(found)]
+    first = exactness(exact_operators(graph), float_operators(graph), int8_share(graph))
+    return [f"{graph.name}: {first}", *_kinds(found)]
 
 
 def exactness(integers: int, floats: Mapping[str, int], share: float | None) -> str:

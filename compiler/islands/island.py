@@ -68,6 +68,11 @@ def islands_of(graph: Graph) -> list[Island]:
     return [island_of(operator) for operator in graph.operators if operator.kind is Kind.FLOAT]
 
 
+def exact_operators(graph: Graph) -> int:
+    """How many operators integer kernels compute, bit for bit, without transpositions that are not in the file."""
+    return sum(bool(each.operator) and each.kind not in (Kind.FLOAT, Kind.OTHER) for each in graph.operators)
+
+
 def float_operators(graph: Graph) -> dict[str, int]:
     """How many nodes of each operator are computed in float, the most frequent first."""
     counts = Counter(part.operator for island in islands_of(graph) for part in island.parts)

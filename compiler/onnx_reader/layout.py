@@ -140,8 +140,8 @@ class _Layout:
     def _transposition(self, operator: Operator, source: str, made: str, order: tuple[int, ...]) -> Operator:
         attributes = {"permutation": order}
         inserted = made if made not in self._file_values else source
-        made_by = replace(operator, kind=Kind.TRANSPOSE, layers=(inserted,), inputs=(source,), outputs=(made,))
-        return replace(made_by, attributes=attributes)
+        names = {"layers": (inserted,), "operator": "", "inputs": (source,), "outputs": (made,)}
+        return replace(operator, kind=Kind.TRANSPOSE, clamp=None, attributes=attributes, **names)  # type: ignore[arg-type]
 
     def _insert(self, name: str) -> str:
         """A value that is another one in the file's layout."""

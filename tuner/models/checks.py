@@ -11,9 +11,9 @@ import numpy as np
 
 from int8tune.compiler.compile import all_values
 from int8tune.compiler.file_layout import with_file_layouts
-from int8tune.compiler.graph import Graph, Kind, Value
+from int8tune.compiler.graph import Graph, Value
 from int8tune.compiler.interpreter import run_reference
-from int8tune.compiler.islands.island import float_operators
+from int8tune.compiler.islands.island import exact_operators, float_operators
 from int8tune.compiler.model import read_model
 from int8tune.compiler.obstacles import int8_share
 from int8tune.compiler.operators.base import scale_of, zero_point_of
@@ -116,8 +116,7 @@ def compare_layers(check: Check) -> Comparison:
 
 
 def _comparison(against: str, graph: Graph, outputs: list[Difference]) -> Comparison:
-    exact = sum(operator.kind is not Kind.FLOAT for operator in graph.operators)
-    return Comparison(against, outputs, exact, float_operators(graph), int8_share(graph))
+    return Comparison(against, outputs, exact_operators(graph), float_operators(graph), int8_share(graph))
 
 
 def model_of(path: Path) -> Graph:
