@@ -47,7 +47,7 @@ def test_layers_say_why_it_is_not(model: Path, tmp_path: Path) -> None:
     ended = int8tune("layers", model, cwd=tmp_path)
     assert ended.code == 0, ended.err
     assert f"{SUMMARY}\n" in ended.err
-    assert "2 Exp: no kernel computes it; the first is `Exp." in ended.err
+    assert "2 Exp: its values must be 8-bit integers: f32; the first is `Exp." in ended.err
     assert "1 MatMul: its data is not quantized; `MatMul." in ended.err
 
 

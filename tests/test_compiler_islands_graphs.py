@@ -14,7 +14,7 @@ from probes import host_target
 from shared_models import more_model
 
 from int8tune.compiler.graph import Graph, Kind
-from int8tune.compiler.islands.island import island_of
+from int8tune.compiler.islands.island import float_operators, island_of
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
 
@@ -53,6 +53,18 @@ def test_what_is_around_islands_is_exact(tmp_path: Path) -> None:
     graph = read_onnx(file, "islands")
     assert kinds(graph).count(Kind.FLOAT) == 2
     assert_close_but_exact_integers(graph, host_target(), {"x": feed_of()}, tmp_path, RELATIVE, OF_LARGEST)
+
+
+def test_integers_are_compared_on_what_islands_made(tmp_path: Path) -> None:
+    """Of half a million numbers some are so near the middle between two steps that they are rounded otherwise."""
+    shape = (8, 64, 32, 32)
+    w = IslandWriter(shape)
+    parameters = [w.constant("step", 0.008), w.constant("middle", 128, np.uint8)]
+    w.node("QuantizeLinear", [w.apply("Tanh", "x"), *parameters], "tanh.q")
+    data = w.node("DequantizeLinear", ["tanh.q", *parameters], "tanh.d")
+    file = w.file(w.quantized(w.apply("MaxPool", data, kernel_shape=[1, 2])))
+    graph, feed = read_onnx(file, "steps"), feed_of(shape)
+    assert_close_but_exact_integers(graph, host_target(), {"x": feed}, tmp_path, RELATIVE, OF_LARGEST)
 
 
 @pytest.mark.parametrize("profile", ["x86-avx2", "generic"])
@@ -115,6 +127,22 @@ def test_an_island_needs_nothing_that_is_made_of_itself() -> None:
         read = {name for name in operator.inputs if graph.values[name].constant is None}
         assert read <= made
         made.update(operator.outputs)
+
+
+def test_shapes_that_are_computed_are_known(tmp_path: Path) -> None:
+    """As PyTorch writes the heads of an attention: x.view(n, -1, 3, width / 3)."""
+    w = IslandWriter((2, 8, 12))
+    shape = w.apply("Shape", w.data)
+    batch, width = (w.apply("Gather", shape, np.array(axis)) for axis in (0, 2))
+    parts = [w.apply("Unsqueeze", each, np.array([0])) for each in (batch, w.apply("Div", width, np.array(3)))]
+    heads = w.apply("Concat", parts[0], np.array([-1]), np.array([3]), parts[1], axis=0)
+    split = w.apply("Transpose", w.apply("Reshape", w.apply("Softplus", w.data), heads), perm=[0, 2, 1, 3])
+    root = w.apply("Sqrt", w.apply("Cast", w.apply("Div", width, np.array(3)), to=1))
+    scaled = w.apply("Div", split, root)
+    scores = w.apply("MatMul", scaled, w.apply("Transpose", scaled, perm=[0, 1, 3, 2]))
+    file = w.file(w.apply("Softmax", scores, axis=-1))
+    assert {"Shape", "Concat", "Sqrt"}.isdisjoint(float_operators(read_onnx(file, "heads")))
+    assert_close(*outputs_of(file, tmp_path, {"x": feed_of((2, 8, 12))}))
 
 
 def test_bytes_are_moved_and_not_numbers(tmp_path: Path) -> None:
