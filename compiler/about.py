@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 from int8tune.compiler.graph import Value
+from int8tune.compiler.islands.island import exact_operators, float_operators
+from int8tune.compiler.obstacles import int8_share
 from int8tune.compiler.program import Call, Program
 from int8tune.results.bounded_json import parse_json
 from int8tune.schedules.target import PROFILES, Target
@@ -22,7 +25,10 @@ class About:
     Attributes:
         needs: CPU features by the names that Linux gives them; empty for code of one CPU, whose name is in `target`.
         inputs, outputs: `name`, `shape`, `type`, and `scale` and `zero_point` where they are quantized.
-        calls: `layers`, `computes`, `schedule`, `kernel` and `output`, in the order in which they run.
+        calls: `layers`, `computes`, `schedule`, `kernel`, `output` and `float`, in the order in which they run.
+        exact: how many operators integer kernels compute, bit for bit.
+        floats: how many of each operator are computed in float.
+        int8_share: of the multiply-adds, that of int8 layers; None where there are none, or an older version made it.
     """
 
     model: str
@@ -32,6 +38,9 @@ class About:
     inputs: tuple[dict[str, Any], ...]
     outputs: tuple[dict[str, Any], ...]
     calls: tuple[dict[str, Any], ...]
+    exact: int = 0
+    floats: Mapping[str, int] = field(default_factory=dict)
+    int8_share: float | None = None
 
 
 def about_text(program: Program, target: Target) -> str:
@@ -49,6 +58,9 @@ def about_text(program: Program, target: Target) -> str:
             "inputs": [_form(graph.values[name]) for name in graph.inputs],
             "outputs": [_form(graph.values[name]) for name in graph.outputs],
             "calls": [_call(call) for call in program.calls],
+            "exact": exact_operators(graph),
+            "floats": float_operators(graph),
+            "int8_share": int8_share(graph),
         }
     )
 
@@ -70,6 +82,9 @@ def read_about(text: str) -> About:
         inputs=tuple(found["inputs"]),
         outputs=tuple(found["outputs"]),
         calls=tuple(found["calls"]),
+        exact=found.get("exact", len(found["calls"])),
+        floats=found.get("floats", {}),
+        int8_share=found.get("int8_share"),
     )
 
 
@@ -87,5 +102,6 @@ def _call(call: Call) -> dict[str, Any]:
         "computes": call.computes,
         "schedule": call.schedule,
         "kernel": call.kernel,
-        "output": call.output,
+        "output": call.outputs[0],
+        "float": call.is_float,
     }

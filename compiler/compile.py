@@ -11,7 +11,8 @@ import numpy as np
 
 from int8tune.compiler.about import about_text
 from int8tune.compiler.file_layout import with_file_layouts
-from int8tune.compiler.graph import Graph, Kind, Operator
+from int8tune.compiler.graph import Graph, Kind, Operator, Value
+from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.layer_call import layer_arguments, schedule_of
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.operator_kernels.registry import KERNELS
@@ -43,7 +44,7 @@ def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Pat
 
 def all_values(graph: Graph) -> Graph:
     """The graph with every value that a step makes as an output: what a comparison layer by layer needs."""
-    made = [_output(step) for step in steps_of(graph)]
+    made = [name for step in steps_of(graph) for name in _outputs(step)]
     return replace(graph, outputs=tuple(dict.fromkeys(made)))
 
 
@@ -61,27 +62,36 @@ def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report 
     calls: list[Call] = []
     for step in steps:
         report("choosing schedules", len(calls), len(steps))
-        calls.append(writer.call(step))
-    return Program(graph, tuple(calls), writer.kernels)
+        calls += writer.calls(step)
+    values = {**graph.values, **writer.values}
+    return Program(replace(graph, values=values), tuple(calls), writer.kernels)
 
 
 class _Writer:
-    """Makes calls of steps; layers with the same workload and schedule share a kernel."""
+    """Makes calls of steps; layers with the same workload and schedule share a kernel.
+
+    Attributes:
+        values: those between calls of one step.
+    """
 
     def __init__(self, graph: Graph, target: Target, schedules: Chooser) -> None:
         self._graph, self._target, self._schedules = graph, target, schedules
         self.kernels: dict[str, Any] = {}
+        self.values: dict[str, Value] = {}
         self._names: Counter[str] = Counter()
         self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
 
-    def call(self, step: Step) -> Call:
-        call = self._layer(step) if isinstance(step, ModelLayer) else self._operator(step)
-        return replace(call, arguments=tuple(map(self._argument, call.arguments)))
+    def calls(self, step: Step) -> list[Call]:
+        if isinstance(step, ModelLayer):
+            made = [self._layer(step)]
+        else:
+            made = self._island(step) if step.kind is Kind.FLOAT else [self._operator(step)]
+        return [replace(call, arguments=tuple(map(self._argument, call.arguments))) for call in made]
 
     def _argument(self, argument: str | Array) -> str | Array:
         """An argument of a call, with the values of a constant in place of its name."""
-        constant = self._graph.values[argument].constant if isinstance(argument, str) else None
-        return argument if constant is None else np.ascontiguousarray(constant)
+        value = self._graph.values.get(argument) if isinstance(argument, str) else None
+        return argument if value is None or value.constant is None else np.asarray(value.constant, order="C")
 
     def _layer(self, layer: ModelLayer) -> Call:
         workload = layer.workload
@@ -91,7 +101,7 @@ class _Writer:
             self._layers[workload] = self._add(workload.op, kernel.function), choice, kernel
         name, choice, kernel = self._layers[workload]
         arguments = layer_arguments(self._graph, layer, kernel)
-        return Call(layer.names, workload.key, schedule_of(choice), name, arguments, _output(layer))
+        return Call(layer.names, workload.key, schedule_of(choice), name, arguments, _outputs(layer))
 
     def _operator(self, operator: Operator) -> Call:
         name, arguments = "", tuple[str | Array, ...](operator.inputs[:1])
@@ -100,7 +110,16 @@ class _Writer:
             name = self._add(str(operator.kind), kernel.function)
             arguments = (*kernel.inputs, *kernel.constants)
         computes = operator.operator or str(operator.kind)
-        return Call(operator.layers, computes, {}, name, arguments, operator.outputs[0])
+        return Call(operator.layers, computes, {}, name, arguments, operator.outputs)
+
+    def _island(self, operator: Operator) -> list[Call]:
+        made = []
+        for call in float_calls(self._graph, operator, self._target):
+            self.values.update((value.name, value) for value in call.outputs)
+            name = "" if call.function is None else self._add(f"float_{call.name}", call.function)
+            outputs = tuple(value.name for value in call.outputs)
+            made.append(Call(operator.layers, operator.operator, {}, name, call.arguments, outputs, is_float=True))
+        return made
 
     def _add(self, kind: str, function: Any) -> str:
         """A name for a kernel that no other has."""
@@ -110,6 +129,6 @@ class _Writer:
         return name
 
 
-def _output(step: Step) -> str:
+def _outputs(step: Step) -> tuple[str, ...]:
     operator = step if isinstance(step, Operator) else step.addition or step.operator
-    return operator.outputs[0]
+    return operator.outputs

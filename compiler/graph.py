@@ -68,10 +68,11 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `QUANTIZE` and `DEQUANTIZE`.
+    """What an operator computes: on 8-bit values, but for `QUANTIZE`, `DEQUANTIZE` and `FLOAT`.
 
-    `RESHAPE`, `TRANSPOSE` and `SLICE` move values of any type. Templates take the first three. `OTHER` is what nothing
-    here computes; its attribute `reason` says why.
+    `RESHAPE`, `TRANSPOSE` and `SLICE` move values of any type. Templates take the first three. `FLOAT` is an island of
+    nodes in float32, the one kind with several outputs. `OTHER` is what nothing here computes; its attribute `reason`
+    says why.
     """
 
     CONV2D = "conv2d"
@@ -92,6 +93,7 @@ class Kind(StrEnum):
     LOOKUP = "lookup"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
+    FLOAT = "float"
     OTHER = "other"
 
 
@@ -112,6 +114,7 @@ class Operator:
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
+    - float: `island` (`compiler.islands.island`), nodes of an ONNX file; its values have the file's order of axes
     - other: `reason`
 
     Attributes:

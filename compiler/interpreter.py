@@ -8,23 +8,28 @@ import numpy as np
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator
+from int8tune.compiler.islands.reference import run_island
 from int8tune.compiler.operators import FAMILIES
 from int8tune.compiler.operators.base import Array
 from int8tune.compiler.strict_json import clipped
 
+NOTHING: Mapping[str, Array] = {}
+
 
 # Scales of a file may be anything: what is beyond binary32 is saturated where it is rounded.
 @np.errstate(all="ignore")
-def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def run_reference(graph: Graph, inputs: Mapping[str, Array], given: Mapping[str, Array] = NOTHING) -> dict[str, Array]:
     """Every value that the model makes, with its inputs, by name.
 
     Args:
         inputs: one array for each of the graph's inputs, of its shape and type; images are [N, H, W, C].
+        given: what islands made elsewhere: operators behind them read this, so that they can be compared bit for bit.
 
     Raises:
         ModelError: an input has another form, or the model has an operator that nothing computes.
     """
     arrays = {name: _input(graph, name, inputs) for name in graph.inputs}
+    islands: dict[str, Array] = {}
     constants = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
     for operator in graph.operators:
         if operator.kind is Kind.OTHER:
@@ -33,9 +38,13 @@ def run_reference(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]
             raise _refusal(graph, operator, "reads what is kept from the run before")
         values = [graph.values[name] for name in operator.inputs]
         taken = [constants[name] if name in constants else arrays[name] for name in operator.inputs]
+        if operator.kind is Kind.FLOAT:
+            islands.update(zip(operator.outputs, run_island(operator, graph.values, taken), strict=True))
+            arrays.update((name, given.get(name, islands[name])) for name in operator.outputs)
+            continue
         output = graph.values[operator.outputs[0]]
         arrays[output.name] = FAMILIES[operator.kind].reference(operator, values, output, taken)
-    return arrays
+    return arrays | islands
 
 
 def _refusal(graph: Graph, operator: Operator, why: str) -> ModelError:

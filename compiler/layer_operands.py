@@ -82,6 +82,8 @@ def dense_factor(graph: Graph, layer: ModelLayer) -> npt.NDArray[np.float64]:
 
 
 def _rescale(layer: ModelLayer, data: Value, weight: Value, output: Value) -> dict[str, Any]:
+    if layer.workload.numerics.requantize is None:
+        return {}
     if layer.operator.rule == "float":
         # As ONNX Runtime computes it, in binary32 throughout.
         return {"scale": _scale(data) * _scale(weight) / _scale(output)}

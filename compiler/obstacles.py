@@ -1,13 +1,14 @@
-"""What keeps a model from being compiled: its operators that nothing computes, and how much of its work they are."""
+"""What keeps a model from being compiled, what of it is computed in float, and how much of its work both are."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from int8tune.compiler.errors import MAX_FAULTS_SHOWN, ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
+from int8tune.compiler.islands.island import exact_operators, float_operators, islands_of
 from int8tune.compiler.network import Network
 from int8tune.compiler.quantized_layers import network_of, quantized_layers
 from int8tune.compiler.strict_json import clipped
@@ -16,7 +17,7 @@ from int8tune.results.text import printable
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Operators of one kind that nothing computes, for one reason.
+    """Operators of one kind that nothing computes, or no integer kernel, for one reason.
 
     Attributes:
         operator: what the file calls it, such as `LayerNormalization`.
@@ -35,8 +36,16 @@ def obstacles(graph: Graph) -> tuple[Obstacle, ...]:
         if operator.kind is Kind.OTHER:
             layers = found.setdefault((operator.operator, str(operator.attributes["reason"])), [])
             layers.append(operator.layers[0] if operator.layers else operator.outputs[0])
-    made = [Obstacle(*key, tuple(layers)) for key, layers in found.items()]
-    return tuple(sorted(made, key=lambda obstacle: -len(obstacle.layers)))
+    return _sorted(found)
+
+
+def float_parts(graph: Graph) -> tuple[Obstacle, ...]:
+    """Every kind of operator that is computed in float, and why; the most frequent first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for island in islands_of(graph):
+        for part in island.parts:
+            found.setdefault((part.operator, part.reason), []).append(part.layer)
+    return _sorted(found)
 
 
 def obstacle_lines(graph: Graph) -> list[str]:
@@ -49,10 +58,28 @@ def obstacle_lines(graph: Graph) -> list[str]:
     share = int8_share(graph)
     if share is not None:
         first += f"; int8 layers are {share:.1%} of its multiply-adds"
-    lines = [first, *map(_line, found[:MAX_FAULTS_SHOWN])]
-    if len(found) > MAX_FAULTS_SHOWN:
-        lines.append(f"and {len(found) - MAX_FAULTS_SHOWN:,} more kinds")
-    return [printable(line) for line in lines]
+    return [printable(first), *_kinds(found)]
+
+
+def float_lines(graph: Graph) -> list[str]:
+    """A line that says how many operators are computed in float and how much that leaves, then one for each kind."""
+    found = float_parts(graph)
+    if not found:
+        return []
+    first = exactness(exact_operators(graph), float_operators(graph), int8_share(graph))
+    return [f"{graph.name}: {first}", *_kinds(found)]
+
+
+def exactness(integers: int, floats: Mapping[str, int], share: float | None) -> str:
+    """How much of a model is exact, in words.
+
+    Args:
+        integers: operators that integer kernels compute, bit for bit.
+        floats: how many of each operator are computed in float.
+        share: int8 layers', of the multiply-adds.
+    """
+    first = f"{integers:,} operators are exact integers, {sum(floats.values()):,} are computed in float"
+    return first if share is None else f"{first}; int8 layers are {share:.1%} of the multiply-adds"
 
 
 def refuse_obstacles(graph: Graph) -> None:
@@ -73,17 +100,32 @@ def obstructed_network_of(graph: Graph) -> Network:
     """
     if not quantized_layers(graph):
         refuse_obstacles(graph)
+        if lines := float_lines(graph):
+            raise ModelError("\n".join([f"{graph.name}: no layer of it is computed with 8-bit integers", *lines[1:]]))
     return network_of(graph)
 
 
 def int8_share(graph: Graph) -> float | None:
     """The share of a model's multiply-adds that int8 layers have; None where it has none at all.
 
-    Counted besides are products and convolutions that nothing computes; of recurrent ones, one step.
+    Counted besides are products and convolutions in float, or that nothing computes; of recurrent ones, one step.
     """
     layers = sum(layer.workload.macs for layer in quantized_layers(graph))
     others = sum(_macs(graph.values, operator) for operator in graph.operators if operator.kind is Kind.OTHER)
+    others += sum(island.macs for island in islands_of(graph))
     return layers / (layers + others) if layers + others else None
+
+
+def _sorted(found: Mapping[tuple[str, str], Sequence[str]]) -> tuple[Obstacle, ...]:
+    made = [Obstacle(*key, tuple(layers)) for key, layers in found.items()]
+    return tuple(sorted(made, key=lambda obstacle: -len(obstacle.layers)))
+
+
+def _kinds(found: Sequence[Obstacle]) -> list[str]:
+    lines = [_line(each) for each in found[:MAX_FAULTS_SHOWN]]
+    if len(found) > MAX_FAULTS_SHOWN:
+        lines.append(f"and {len(found) - MAX_FAULTS_SHOWN:,} more kinds")
+    return [printable(line) for line in lines]
 
 
 def _line(obstacle: Obstacle) -> str:

@@ -24,7 +24,8 @@ class Call:
         schedule: the template, its version and config, and where they come from; empty where nothing was chosen.
         kernel: name of the function in `Program.kernels`; empty where the output is the argument in another shape.
         arguments: names of values, and constants, in the function's order.
-        output: name of the value that it makes.
+        outputs: names of the values that it makes.
+        is_float: it is part of an island, and is not defined bit for bit.
     """
 
     layers: tuple[str, ...]
@@ -32,7 +33,8 @@ class Call:
     schedule: Mapping[str, Any]
     kernel: str
     arguments: tuple[str | Array, ...]
-    output: str
+    outputs: tuple[str, ...]
+    is_float: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +42,8 @@ class Program:
     """What is built of a graph.
 
     Attributes:
-        kernels: TVM PrimFuncs by name; their arguments are a call's, and the output.
+        graph: has the values between the calls, too.
+        kernels: TVM PrimFuncs by name; their arguments are a call's, and the outputs.
     """
 
     graph: Graph

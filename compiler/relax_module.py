@@ -13,11 +13,15 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Value
+from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program
 from int8tune.compiler.replacing import replaced
+from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.toolchain.linker import link_objects
+from int8tune.results.text import printable
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 
@@ -31,13 +35,27 @@ def build_executable(program: Program, target: Target, about: str, report: Calla
         report: told how many kernels are compiled, of how many.
     """
     kernels: list[Any] = []
-    for function in program.kernels.values():
+    floats, wide = {call.kernel for call in program.calls if call.is_float}, with_whole_vectors(target)
+    for name, function in program.kernels.items():
         report(len(kernels), len(program.kernels))
-        kernels.append(compile_function(function, target).mod)
+        try:
+            kernels.append(compile_function(function, wide if name in floats else target).mod)
+        except Exception as error:
+            raise _refusal(program, name, error) from error
     report(len(kernels), len(kernels))
     module = _module(program, about).with_attr("external_mods", kernels)
     host = tvm.target.Target(dict(target.tvm))
     return relax.build(module, target=host)
+
+
+def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
+    """The fault of the file where TVM can't build what its importer made of it; else the error itself."""
+    call = next(call for call in program.calls if call.kernel == kernel)
+    if not call.is_float:
+        return error
+    reason = clipped((str(error).strip().splitlines() or [type(error).__name__])[-1])
+    what = f"`{clipped(call.layers[0])}` ({clipped(call.computes)}) can't be compiled in float: {reason}"
+    return ModelError(printable(f"{program.graph.name}: {what}"))
 
 
 def export(executable: Any, library: Path) -> None:
@@ -66,7 +84,9 @@ def _module(program: Program, about: str) -> Any:
         known: dict[str, Any] = dict(zip(program.graph.inputs, inputs, strict=True))
         with builder.dataflow():
             for call in program.calls:
-                known[call.output] = builder.emit(_call(call, known, values[call.output]))
+                made = builder.emit(_call(call, known, [values[name] for name in call.outputs]))
+                fields = [made] if len(call.outputs) == 1 else [made[index] for index in range(len(call.outputs))]
+                known.update(zip(call.outputs, map(builder.emit, fields) if len(fields) > 1 else fields, strict=True))
             outputs = [
                 known[name] if name in known else _constant(values[name].constant) for name in program.graph.outputs
             ]
@@ -77,17 +97,17 @@ def _module(program: Program, about: str) -> Any:
     return builder.get()
 
 
-def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
+def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:
     arguments = [known[each] if isinstance(each, str) else _constant(each) for each in call.arguments]
     if not call.kernel:
-        return relax.op.reshape(arguments[0], output.shape)
-    return relax.op.call_dps_packed(call.kernel, arguments, _type(output))
+        return relax.op.reshape(arguments[0], outputs[0].shape)
+    return relax.op.call_dps_packed(call.kernel, arguments, [_type(output) for output in outputs])
 
 
 def _constant(array: Array | None) -> Any:
     """A constant of the array's own type: Relax takes 64-bit numbers for 32-bit ones, where it is not told."""
     assert array is not None
-    return relax.const(np.ascontiguousarray(array), str(array.dtype))
+    return relax.const(np.asarray(array, order="C"), str(array.dtype))
 
 
 def _type(value: Value) -> Any:

@@ -39,7 +39,7 @@ class OnnxFile:
         opset: the version of ONNX's operators.
         nodes: in an order in which they can run. QLinear nodes are float ones between DequantizeLinear and
             QuantizeLinear.
-        constants: initializers and what Constant nodes make.
+        constants: initializers, and what nodes make of these alone.
         forms: type and shape of each value that a node reads, and of each node's first output.
     """
 
@@ -80,7 +80,8 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
-    return OnnxFile(name, opset, ordered, constants, forms_of(model, ordered, constants, opset, name), inputs, outputs)
+    forms, known = forms_of(model, ordered, constants, opset, name)
+    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs)
 
 
 def _decode(data: bytes, name: str) -> Any:
@@ -150,7 +151,9 @@ def _opset(model: Any, name: str) -> int:
 def _node(proto: Any, model: str) -> Node:
     outputs = tuple(proto.output)
     operator = proto.op_type
-    node = Node(proto.name or next(filter(None, outputs), ""), operator, operator, tuple(proto.input), outputs)
+    # What another domain calls `Relu` may be anything.
+    computes = operator if proto.domain in (*_STANDARD_DOMAINS, MICROSOFT) else f"{proto.domain}.{operator}"
+    node = Node(proto.name or next(filter(None, outputs), ""), operator, computes, tuple(proto.input), outputs)
     if not outputs or not outputs[0]:
         raise node_fault(model, node, "it must make a value")
     if operator in _QUANTIZE_AT_RUN_TIME:

@@ -2,6 +2,7 @@
 
 Values that operators compute element by element, or join, have one layout. Such a group is moved unless a matrix
 product or a transposition says that its last axis is that of the channels already, and no operator on images is in it.
+Numbers that islands of float nodes take and make stay as in the file: bytes are moved before and behind them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from int8tune.compiler.graph import Kind, Operator, Value
 
 IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
 # These have operators for values of any layout on both sides.
-BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.OTHER)
+BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.FLOAT, Kind.OTHER)
 
 
 def with_images_moved(
@@ -52,6 +53,8 @@ class _Layout:
                 yield self._transposed(operator)
             case Kind.OTHER | Kind.CONV2D | Kind.DEPTHWISE:
                 yield operator
+            case Kind.FLOAT:
+                yield from self._in_file_order(operator)
             case _:
                 yield from self._on_axes(operator)
 
@@ -108,18 +111,17 @@ class _Layout:
 
     def _in_file_order(self, operator: Operator) -> Iterator[Operator]:
         """The operator as the file has it, between transpositions."""
-        inputs, made = [], operator.outputs[0]
+        inputs = []
         for name in operator.inputs:
             inserted = self._insert(name) if name in self.images else name
             if inserted != name:
                 yield self._transposition(operator, name, inserted, TO_FILE)
             inputs.append(inserted)
-        if made not in self.images:
-            yield replace(operator, inputs=tuple(inputs))
-            return
-        middle = self._insert(made)
-        yield replace(operator, inputs=tuple(inputs), outputs=(middle,))
-        yield self._transposition(operator, middle, made, FROM_FILE)
+        middle = {name: self._insert(name) if name in self.images else name for name in operator.outputs}
+        yield replace(operator, inputs=tuple(inputs), outputs=tuple(middle.values()))
+        for made, inserted in middle.items():
+            if inserted != made:
+                yield self._transposition(operator, inserted, made, FROM_FILE)
 
     def _with_constants(self, operator: Operator) -> Operator:
         """The operator with its constants as images: axes of extent 1 in front, then moved."""
@@ -138,8 +140,8 @@ class _Layout:
     def _transposition(self, operator: Operator, source: str, made: str, order: tuple[int, ...]) -> Operator:
         attributes = {"permutation": order}
         inserted = made if made not in self._file_values else source
-        made_by = replace(operator, kind=Kind.TRANSPOSE, layers=(inserted,), inputs=(source,), outputs=(made,))
-        return replace(made_by, attributes=attributes)
+        names = {"layers": (inserted,), "operator": "", "inputs": (source,), "outputs": (made,)}
+        return replace(operator, kind=Kind.TRANSPOSE, clamp=None, attributes=attributes, **names)  # type: ignore[arg-type]
 
     def _insert(self, name: str) -> str:
         """A value that is another one in the file's layout."""
@@ -194,11 +196,12 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
     """The values that are moved."""
     groups = _Groups()
     is_image, is_last = set[str](), set[str]()
+    numbers = _numbers(values, operators)
     for operator in operators:
         names = [
             name
             for name in (*operator.inputs, *operator.outputs)
-            if len(values[name].shape) == len(FROM_FILE) and values[name].constant is None
+            if len(values[name].shape) == len(FROM_FILE) and values[name].constant is None and name not in numbers
         ]
         if operator.kind in IMAGES:
             is_image.update(names)
@@ -216,8 +219,16 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
         for name, value in values.items()
         if len(value.shape) == len(FROM_FILE)
         and value.constant is None
+        and name not in numbers
         and (groups.of(name) in images or groups.of(name) not in last)
     )
+
+
+def _numbers(values: dict[str, Value], operators: Sequence[Operator]) -> set[str]:
+    """What float nodes take and make."""
+    islands = [operator for operator in operators if operator.kind is Kind.FLOAT]
+    ends = {name for operator in islands for name in (*operator.inputs, *operator.outputs)}
+    return {name for name in ends if values[name].quantization is None}
 
 
 class _Groups:

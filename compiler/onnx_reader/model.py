@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
+from int8tune.compiler.onnx_reader.float_sums import FloatSums
+from int8tune.compiler.onnx_reader.floats import QUANTIZE_AT_RUN_TIME, FloatNodes, refuse_unquantized
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
@@ -56,9 +59,6 @@ PASSING_STORED = (*PASSING, "Pad", "Resize")
 MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
 
 
-QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
-
-
 def read_onnx(data: bytes, name: str) -> Graph:
     """The graph of a quantized model. A batch without a fixed size is one of 1.
 
@@ -70,20 +70,31 @@ def read_onnx(data: bytes, name: str) -> Graph:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     file = load(data, name)
-    return _Reader(file).read()
+    in_float: dict[Node, str] = {}
+    while True:
+        reader = _Reader(file, in_float)
+        graph = reader.read()
+        found = reader.refused(graph)
+        if not found.keys() - in_float:
+            return with_islands(graph)
+        in_float |= found
 
 
 class _Reader:
     """Makes operators of a file's nodes, one after the other."""
 
-    def __init__(self, file: OnnxFile) -> None:
+    def __init__(self, file: OnnxFile, in_float: Mapping[Node, str]) -> None:
         self._file = file
+        self._in_float = in_float
+        self._nodes_by_layers: dict[tuple[str, ...], Node] = {}
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
         self._values = GraphValues(file, self._quantizations)
         self._operators: list[Operator] = []
         self._computed: set[Node] = set()
         self._layer_names: set[str] = set()
+        self._floats = FloatNodes(file, self._quantizations, self._values, self._emit)
+        self._sums = FloatSums(file, self._quantizations, self._values, self._emit)
 
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
@@ -95,12 +106,20 @@ class _Reader:
         for name in self._file.outputs:
             if name in self._quantizations.constants:
                 raise model_fault(self._file.name, f"the model's output {quoted(name)} is a constant")
-        self._refuse_float()
+        refuse_unquantized(self._file, self._values.by_name.values())
         values, operators, moved = with_images_moved(self._values.by_name, self._operators)
         ends = frozenset((*self._file.inputs, *self._file.outputs))
-        operators = tuple(each if each.kind is Kind.OTHER else checked(each, values) for each in operators)
+        operators = tuple(
+            each if each.kind in (Kind.FLOAT, Kind.OTHER) else checked(each, values) for each in operators
+        )
         file = self._file
         return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
+
+    def refused(self, graph: Graph) -> dict[Node, str]:
+        """The nodes of which operators were made that nothing computes, and why."""
+        found = {each.layers: str(each.attributes["reason"]) for each in graph.operators if each.kind is Kind.OTHER}
+        nodes = self._nodes_by_layers
+        return {nodes[layers]: reason for layers, reason in found.items() if layers in nodes}
 
     def _read(self, node: Node) -> None:
         if node.computes == DEQUANTIZE:
@@ -111,13 +130,19 @@ class _Reader:
             try:
                 self._read_operator(node)
             except UnsupportedNodeError as fault:
-                self._leave_out(node, str(fault))
+                self._read_float(node, str(fault))
 
     def _read_operator(self, node: Node) -> None:
+        if node in self._in_float:
+            raise UnsupportedNodeError(self._in_float[node])
         if node.computes in QUANTIZE_AT_RUN_TIME:
             raise UnsupportedNodeError("values must be quantized with constant scales, not with computed ones")
         ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
-        if ending is None or not (self._read_kernel(node, ending) or self._read_sum(node, ending)):
+        if ending is None:
+            is_read = self._fusion.ending(node.outputs[0]) is None and self._sums.read(node)
+        else:
+            is_read = self._read_kernel(node, ending) or self._read_sum(node, ending)
+        if not is_read:
             self._read_other(node)
 
     # Quantization.
@@ -229,14 +254,31 @@ class _Reader:
         if len(outputs) > 1 and node.computes != "Split":
             reasons.append("it makes several values")
         if reasons:
-            self._other(node, [self._values.taken(name) for name in node.inputs if name], outputs.values(), reasons[0])
+            self._forget(node)
+            raise UnsupportedNodeError(reasons[0])
         for index, each in found.items():
-            if isinstance(each, Found) and not reasons:
+            if isinstance(each, Found):
                 self._read_found(node, each, outputs[index])
         for index, name in outputs.items():
             made = node.outputs[index]
             if self._values.by_name[name].type in BYTES and made in self._file.outputs and made != name:
                 self._emit(Kind.DEQUANTIZE, node, (), (name,), (made,), layers=(made,))
+
+    def _read_float(self, node: Node, reason: str) -> None:
+        """Read a node that no integer kernel computes, for the reason."""
+        try:
+            self._floats.read(node, reason)
+        except UnsupportedNodeError as fault:
+            self._leave_out(node, str(fault))
+
+    def _forget(self, node: Node) -> None:
+        """Undo what `_output` made of a node's outputs."""
+        for name in node.outputs:
+            ending = self._fusion.ending(name)
+            for each in (name, *((ending.name, *ending.copies) if ending else ())):
+                self._values.by_name.pop(self._values.carrier.pop(each, each), None)
+                self._values.by_name.pop(each, None)
+            self._computed.difference_update(ending.nodes if ending else ())
 
     def _output(self, node: Node, name: str, source: Value | None) -> str:
         """The value that a node's output is."""
@@ -340,6 +382,7 @@ class _Reader:
         self._layer_names.update(called)
         made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", None, attributes or {})
         self._operators.append(made)
+        self._nodes_by_layers[called] = node
         return made
 
     def _leave_out(self, node: Node, reason: str) -> None:
@@ -349,12 +392,3 @@ class _Reader:
 
     def _other(self, node: Node, inputs: Iterable[str], outputs: Iterable[str], reason: str) -> None:
         self._emit(Kind.OTHER, node, (), inputs, outputs, {"reason": reason})
-
-    def _refuse_float(self) -> None:
-        if any(value.quantization is not None and value.constant is None for value in self._values.by_name.values()):
-            return
-        if any(node.computes in QUANTIZE_AT_RUN_TIME for node in self._file.nodes):
-            return
-        first = next((node for node in self._file.nodes if node.computes in KERNELS), None)
-        where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""
-        raise model_fault(self._file.name, f"no node computes on quantized values{where}: quantize the model first")

@@ -130,6 +130,14 @@ def sum_bias(
     return Constant(bias.name, stored, Quantization(scale, np.zeros(len(scale), np.int64), axis))
 
 
+def is_sum_bias(bias: Constant, data: Quantization, weight: Quantization) -> bool:
+    """Whether a bias is stored as int32 with the scale of a layer's sums."""
+    if bias.quantization is None or bias.array.dtype != np.int32:
+        return False
+    scale, found = data.scale * weight.scale, bias.quantization.scale.astype(np.float64)
+    return len(found) in (1, len(scale)) and np.allclose(found, scale, rtol=BIAS_TOLERANCE, atol=0)
+
+
 def _quantization(file: OnnxFile, node: Node, name: str, constants: Mapping[str, Constant]) -> Quantization:
     """The scale and zero point of a QuantizeLinear or DequantizeLinear whose stored values are called `name`."""
     element, shape = file.forms[name]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.folding import folded
 from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 
@@ -21,29 +22,36 @@ Form = tuple[ElementType, tuple[int, ...]]
 
 def forms_of(
     model: Any, nodes: Sequence[Node], constants: Mapping[str, Array], opset: int, name: str
-) -> dict[str, Form]:
-    """Type and shape of every value that is read, and of each node's first output.
+) -> tuple[dict[str, Form], dict[str, Array]]:
+    """Type and shape of every value that is read, and of each node's first output; and constants with what follows.
 
     `model` is the file's; `nodes` are in order. A batch without a size is one of 1.
 
     Raises:
         ModelError: a form can't be inferred, has another unknown extent, or is not supported.
     """
-    forms = {label: (TYPES[array.dtype], array.shape) for label, array in constants.items()}
-    inputs = [info for info in model.graph.input if info.name not in constants]
-    forms |= {info.name: _input_form(info, name) for info in inputs}
-    inferred = _infer(model, nodes, constants, forms, opset, name)
-    read = {label for node in nodes for label in node.inputs} | {info.name for info in model.graph.output}
+    inputs = {info.name: _input_form(info, name) for info in model.graph.input if info.name not in constants}
+    outputs = [info.name for info in model.graph.output]
+    known = dict(constants)
+    while True:
+        forms = {label: (TYPES[array.dtype], array.shape) for label, array in known.items()} | inputs
+        inferred = _infer(model, nodes, known, forms, opset, name)
+        found = {label: form for label, type_ in inferred.items() if (form := _form(type_)) is not None}
+        before, known = known, folded(nodes, known, found | forms, outputs, opset)
+        # Onnx infers no more where all is known, and does not compute all shapes that it could.
+        if len(known) == len(before) or all(node.outputs[0] in found | forms for node in nodes):
+            break
+    read = {label for node in nodes for label in node.inputs} | set(outputs)
     for node in nodes:
         for index, label in enumerate(node.outputs):
-            if label and (index == 0 or label in read):
+            if label and (index == 0 or label in read) and label not in forms:
                 forms[label] = _checked(inferred.get(label), node, label, name)
     for label, (_, shape) in forms.items():
         if len(shape) > MAX_AXES:
             raise model_fault(name, f"{quoted(label)} must have at most {MAX_AXES} axes: {len(shape)}")
         if math.prod(shape) > MAX_VALUES:
             raise model_fault(name, f"{quoted(label)} of shape {list(shape)} has over {MAX_VALUES} values")
-    return forms
+    return forms, known
 
 
 def _input_form(info: Any, model: str) -> Form:
@@ -74,7 +82,7 @@ def _infer(
     import onnx
 
     graph = onnx.GraphProto(name="g")
-    graph.node.extend(node.proto for node in nodes)
+    graph.node.extend(node.proto for node in nodes if node.outputs[0] not in constants)
     numbers = {type_: number for number, type_ in ELEMENTS.items()}
     for label, (type_, shape) in forms.items():
         if label in constants and constants[label].size <= MAX_READ:
@@ -83,7 +91,9 @@ def _infer(
             graph.input.append(onnx.helper.make_tensor_value_info(label, numbers[type_], shape))
     foreign = {label for node in nodes if node.proto.domain for label in node.outputs}
     graph.value_info.extend(info for info in model.graph.value_info if info.name in foreign)
-    graph.output.extend(onnx.ValueInfoProto(name=info.name) for info in model.graph.output)
+    graph.output.extend(
+        info if info.name in foreign else onnx.ValueInfoProto(name=info.name) for info in model.graph.output
+    )
     imports = [entry for entry in model.opset_import if entry.domain not in ("", "ai.onnx")]
     imports.append(onnx.helper.make_opsetid("", opset))
     stripped = onnx.helper.make_model(graph, ir_version=_FILE_VERSION, opset_imports=imports)
@@ -93,6 +103,17 @@ def _infer(
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise model_fault(name, f"onnx can't infer shapes: {first_line[:200]}") from None
     return {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
+
+
+def _form(type_: Any) -> Form | None:
+    """A form that is known whole; None for others."""
+    if not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+        return None
+    extents = type_.tensor_type.shape.dim
+    if type_.tensor_type.elem_type not in ELEMENTS or not all(extent.HasField("dim_value") for extent in extents):
+        return None
+    shape = tuple(extent.dim_value for extent in extents)
+    return (ELEMENTS[type_.tensor_type.elem_type], shape) if min(shape, default=0) >= 0 else None
 
 
 def _checked(type_: Any, node: Node, label: str, model: str) -> Form:

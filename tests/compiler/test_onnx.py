@@ -286,14 +286,15 @@ def test_a_pool_without_quantization_does_not_break_the_chain() -> None:
     assert graph.values["p"].type == "u8"
 
 
-def test_a_layer_whose_output_stays_float_is_no_int8_layer() -> None:
+def test_a_layer_whose_output_stays_float_has_sums_of_32_bits() -> None:
     model = quantized_layer()
     model.graph.output[0].name = "c"
     for node in list(model.graph.node)[-2:]:
         model.graph.node.remove(node)
     graph = read_onnx(model.SerializeToString(), "layer")
-    assert quantized_layers(graph) == ()
-    assert (graph.operators[-1].kind, graph.operators[-1].layers) == (Kind.OTHER, ("conv",))
+    (layer,) = quantized_layers(graph)
+    assert layer.workload.key == "conv2d-u8s8-1x5x6x4-k3x3x6-s1-p0-s32"
+    assert (graph.operators[-1].kind, graph.operators[-1].outputs) == (Kind.FLOAT, ("c",))
     assert graph.values["c"].type == "f32"
 
 
@@ -345,7 +346,8 @@ def test_each_reader_may_have_its_own_quantization_of_a_value() -> None:
     model.graph.output[0].name = "twice"
     graph = read_onnx(model.SerializeToString(), "layer")
     assert [layer.names for layer in quantized_layers(graph)] == [("conv",)]
-    assert graph.operators[-1].inputs == ("yq", "yq")
+    assert graph.operators[-1].inputs == ("y/number", "y/number")
+    assert [each.kind for each in graph.operators].count(Kind.DEQUANTIZE) == 1
     assert "yq2" not in graph.values
 
 

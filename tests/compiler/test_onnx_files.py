@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.obstacles import refuse_obstacles
+from int8tune.compiler.obstacles import obstructed_network_of, refuse_obstacles
 from int8tune.compiler.onnx_reader import quantization
 from int8tune.compiler.onnx_reader.file import NEWEST_OPSET
 from int8tune.compiler.onnx_reader.model import read_onnx
-from int8tune.compiler.quantized_layers import network_of
 from tests.support.models.onnx_models import MODELS, Writer, quantized, quantized_layer
 
 pytestmark = pytest.mark.promise(16)
@@ -33,7 +32,7 @@ def message_of(data: bytes) -> str:
     def read() -> None:
         graph = read_onnx(data, "tiny")
         refuse_obstacles(graph)
-        network_of(graph)
+        obstructed_network_of(graph)
 
     with pytest.raises(ModelError) as caught:
         read()
@@ -185,7 +184,7 @@ def renamed(model: Any) -> None:
         ),
         (zero_points_of_channels, "layer `conv` (Conv): its weights have 6 zero points, a kernel takes one"),
         (constant("w.scale", [0.01] * 4), "1 Conv: scales of weights must be those of output channels; `conv`"),
-        (constant("x.scale", [0.02] * 4), "1 Conv: its data and output must have one scale each; `conv`"),
+        (constant("x.scale", [0.02] * 4), "1 QuantizeLinear: its values must have one scale each; `xq node`"),
         (
             constant("w.zero", 300, np.int32),
             "its zero point must be of type s8 like the values, one for each scale: s32",

@@ -11,6 +11,7 @@ import pytest
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Kind, Operator
 from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.islands.island import islands_of
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_models import Writer, input_data, quantized, quantized_layer, values_of
 from tests.support.models.onnx_operators import Form, as_graph, compared, every_operator, feeds_of, operator_model
@@ -39,9 +40,9 @@ def exact(operator: str, shape: Any, output: Any = None, dtype: Any = np.uint8, 
 
 def reason(operator: str, shape: Any, **fields: Any) -> str:
     model = operator_model(operator, [(shape, 0.02, 100)], (0.02, 100), **fields)
-    found = [each for each in read_onnx(model.SerializeToString(), "one").operators if each.kind is Kind.OTHER]
-    assert len(found) == 1
-    return str(found[0].attributes["reason"])
+    (island,) = islands_of(read_onnx(model.SerializeToString(), "one"))
+    (part,) = island.parts
+    return part.reason
 
 
 FORMS = {
@@ -65,7 +66,7 @@ def test_a_whole_network_bit_for_bit(form: str, tmp_path: Path) -> None:
     assert differ == 0
     assert graph.moved == {"x"}
     missing = set(Kind) - {each.kind for each in graph.operators}
-    assert missing == {Kind.DEPTHWISE, Kind.ADD, Kind.OTHER}
+    assert missing == {Kind.DEPTHWISE, Kind.ADD, Kind.FLOAT, Kind.OTHER}
     ours = run_reference(graph, {"x": as_graph(feed, graph.values["x"].shape)})
     np.testing.assert_array_equal(ours["y"], values_of(file, ["y"], feed)["y"])
 
@@ -371,7 +372,7 @@ def test_what_has_no_kind_says_why() -> None:
     for shape in ((2, 3, 1, 1), (8,)):
         model = operator_model("Add", [(each, 0.02, 100) for each in (image, shape)], (0.02, 100))
         graph = read_onnx(model.SerializeToString(), "one")
-        assert "of the sum's shape" in graph.operators[2].attributes["reason"]
+        assert "of the sum's shape" in islands_of(graph)[0].parts[0].reason
 
 
 def test_what_computes_a_known_shape_is_dropped() -> None:

@@ -29,6 +29,9 @@ class Accuracy:
         seed: of drawn samples; None where a file had them.
         drawn: how many samples of each kind were drawn.
         outputs: one of each output, or of each layer.
+        exact: how many operators of the model are integers, bit for bit.
+        floats: how many of each operator are computed in float; where there are any, outputs may differ by rounding.
+        int8_share: of the multiply-adds, that of int8 layers.
     """
 
     model: str
@@ -36,6 +39,9 @@ class Accuracy:
     seed: int | None
     drawn: Mapping[str, int]
     outputs: tuple[Difference, ...]
+    exact: int
+    floats: Mapping[str, int]
+    int8_share: float | None
 
     @property
     def differing(self) -> int:
@@ -100,6 +106,15 @@ def accuracy(
         count,
         seed,
     )
-    against, found = compare_layers(check) if layers else compare_outputs(check)
-    drawn = {} if samples else statistics_of(found[0].samples)
-    return Accuracy(str(model), against, None if samples else seed, drawn, tuple(found))
+    found = compare_layers(check) if layers else compare_outputs(check)
+    drawn = {} if samples else statistics_of(found.outputs[0].samples)
+    return Accuracy(
+        str(model),
+        found.against,
+        None if samples else seed,
+        drawn,
+        tuple(found.outputs),
+        found.exact,
+        found.floats,
+        found.int8_share,
+    )

@@ -75,7 +75,8 @@ def compile(
     """Compile a quantized model into a shared library, which needs TVM's runtime alone.
 
     Its layers get the best schedules in the records, or their templates' defaults. It computes what the model's own
-    runtime does: TFLite's reference kernels, or ONNX Runtime.
+    runtime does: TFLite's reference kernels, or ONNX Runtime. Operators of ONNX that no integer kernel computes run in
+    float; `about.floats` counts them.
 
     Args:
         model: a quantized model (.tflite, .onnx).

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from int8tune.compiler.network import Network
 from int8tune.compiler.network_file import is_model
-from int8tune.compiler.obstacles import Obstacle, int8_share, obstacle_lines, obstacles
+from int8tune.compiler.obstacles import Obstacle, float_lines, float_parts, int8_share, obstacle_lines, obstacles
 from int8tune.results.label import layer_label
 from int8tune.schedules.registry import all_templates, templates_for
 from int8tune.schedules.target import Target
@@ -47,16 +47,18 @@ class LayerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Compilability:
-    """What keeps a model from being compiled.
+    """What keeps a model from being compiled, and what of it is computed in float.
 
     Attributes:
         int8_share: of its multiply-adds, that of int8 layers; None where it has none at all.
         obstacles: kinds of operators that nothing computes.
-        lines: the same for a person; none where nothing keeps it.
+        floats: kinds of operators that are computed in float.
+        lines: the same for a person; none where all of it is exact integers.
     """
 
     int8_share: float | None
     obstacles: tuple[Obstacle, ...]
+    floats: tuple[Obstacle, ...]
     lines: tuple[str, ...]
 
 
@@ -113,8 +115,13 @@ def layers(network: NetworkLike, *, target: str | None = None) -> Layers:
         )
         for layer in found.layers
     )
-    model = None if graph is None else Compilability(int8_share(graph), obstacles(graph), tuple(obstacle_lines(graph)))
+    model = None if graph is None else _compilability(graph)
     return Layers(found.name, chosen.profile, found.macs, rows, model)
+
+
+def _compilability(graph: Graph) -> Compilability:
+    lines = (*obstacle_lines(graph), *float_lines(graph))
+    return Compilability(int8_share(graph), obstacles(graph), float_parts(graph), lines)
 
 
 def _loaded(network: NetworkLike) -> tuple[Network, Graph | None]:

@@ -63,6 +63,8 @@ def accuracy(
     """Compare a compiled model with its own runtime.
 
     That is LiteRT with its reference kernels, or ONNX Runtime. Differences are in quantization steps of each output.
+    Operators in float may differ by rounding; SQNR says how much of the signal that is. With --layers, each operator is
+    compared on the same inputs: integer ones must be equal.
 
     Without --samples, inputs are drawn, in turn: noise, spread evenly over what an input stands for; smooth, as
     pictures are; constant, at first the lowest, then the highest value; extremes, which are lowest and highest values
@@ -71,6 +73,7 @@ def accuracy(
 
     Example: int8tune accuracy mobilenet_v2.tflite --count 100
     """
+    from int8tune.compiler.obstacles import exactness
     from int8tune.tuner.api.accuracy import MOST_SAMPLES
     from int8tune.tuner.api.accuracy import accuracy as compared
 
@@ -90,15 +93,18 @@ def accuracy(
     if form is Format.JSON:
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None
         outputs = [asdict(each) for each in found.outputs]
-        emit_json({"model": str(model), "against": found.against, "drawn": drawn, "outputs": outputs})
+        parts = {"exact": found.exact, "floats": dict(found.floats), "int8_share": found.int8_share}
+        emit_json({"model": str(model), "against": found.against, "drawn": drawn, **parts, "outputs": outputs})
         return
-    rows = [("differ", "of", "largest", "mean", "same first", "output"), *map(_cells, found.outputs)]
-    emit(aligned(rows, numbers=range(5)))
+    rows = [("differ", "of", "largest", "mean", "SQNR, dB", "same first", "output"), *map(_cells, found.outputs)]
+    emit(aligned(rows, numbers=range(6)))
     if found.drawn:
         kinds = ", ".join(f"{number:,} {name}" for name, number in found.drawn.items())
         say(f"{found.outputs[0].samples:,} samples drawn with seed {seed}: {kinds}")
     differ = f"{found.differing} of {len(found.outputs)} outputs differ from {found.against}"
     say(differ if found.differing else f"all equal to {found.against}")
+    if found.floats:
+        say(f"{exactness(found.exact, found.floats, found.int8_share)}, and may differ by rounding")
 
 
 def _cells(each: Difference) -> tuple[str, ...]:
@@ -108,6 +114,7 @@ def _cells(each: Difference) -> tuple[str, ...]:
         f"{each.values:,}",
         f"{each.largest:g}{unit}",
         f"{each.mean:.2g}",
+        "-" if each.sqnr_db is None else f"{each.sqnr_db:.1f}",
         f"{each.same_first} of {each.samples}",
         each.layers[0] if each.layers else each.name,
     )

@@ -54,7 +54,7 @@ def compile_(
 
     It needs TVM's runtime alone. Its layers get the best schedules in the records, or their templates' defaults; with
     --rank, those that are fastest beside their neighbours. It computes what the model's own runtime does: TFLite's
-    reference kernels, or ONNX Runtime.
+    reference kernels, or ONNX Runtime. Operators of ONNX that no integer kernel computes run in float, and are named.
 
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
@@ -73,7 +73,8 @@ def compile_(
     about = made.about
     if form is Format.JSON:
         calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
-        emit_json({"model": about.model, "target": about.target, "library": str(output), "calls": calls})
+        parts = {"exact": about.exact, "floats": dict(about.floats), "int8_share": about.int8_share}
+        emit_json({"model": about.model, "target": about.target, "library": str(output), **parts, "calls": calls})
         return
     if verbose:
         emit(aligned([("computes", "schedule", "layers"), *map(_cells, about.calls)], numbers=()))
@@ -98,6 +99,11 @@ def _say_summary(made: CompiledFile) -> None:
     sources = ", ".join(f"{count} by {source}" for source, count in made.sources.items())
     layers = f"{sum(made.sources.values())} layers ({sources})" if sources else "no layers"
     say(f"{about.model}: {layers}, {made.others} other operators, for {about.target}")
+    if about.floats:
+        from int8tune.compiler.obstacles import exactness
+
+        kinds = ", ".join(f"{count:,} {name}" for name, count in about.floats.items())
+        say(f"{about.model}: {exactness(about.exact, about.floats, about.int8_share)}: {kinds}")
     say(f"written  {made.library} ({size(made.library.stat().st_size)})")
 
 

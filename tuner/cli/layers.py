@@ -26,7 +26,8 @@ def layers(
 ) -> None:
     """Show a network's int8 layers and their templates.
 
-    Of a model, those are the layers that it computes on 8-bit integers; what keeps it from being compiled is said, too.
+    Of a model, those are the layers that it computes on 8-bit integers; what is computed in float, and what keeps it
+    from being compiled, is said, too.
 
     Example: int8tune layers mobilenet_v2.tflite --target generic
     """
@@ -61,7 +62,8 @@ def _as_json(found: Layers) -> dict[str, Any]:
     if found.model is None:
         return about | {"layers": rows}
     obstacles = [asdict(each) for each in found.model.obstacles]
-    return about | {"layers": rows, "int8_share": found.model.int8_share, "obstacles": obstacles}
+    floats = [asdict(each) for each in found.model.floats]
+    return about | {"layers": rows, "int8_share": found.model.int8_share, "obstacles": obstacles, "floats": floats}
 
 
 def short(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ class Difference:
         values: compared, over all samples.
         differing: how many of them differ at all.
         same_first: samples with their largest value in the same place, of `samples`.
+        sqnr_db: the other runtime's signal over what differs from it, in decibels; None where nothing does,
+            or there is no signal.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Difference:
     mean: float
     samples: int
     same_first: int
+    sqnr_db: float | None
 
 
 def differences(graph: Graph, ours: Sequence[Array], theirs: Sequence[Array]) -> list[Difference]:
@@ -44,7 +48,10 @@ def differences(graph: Graph, ours: Sequence[Array], theirs: Sequence[Array]) ->
 
 
 def _difference(value: Value, layers: tuple[str, ...], step: float | None, one: Array, other: Array) -> Difference:
-    distance = np.abs(one.astype(np.float64) - other.astype(np.float64)) / (step or 1.0)
+    distance = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    distance[(one == other) | (np.isnan(one) & np.isnan(other))] = 0  # infinities and NaN, too
+    sqnr_db = _decibels(value, other, distance)
+    distance /= step or 1.0
     rows = [array.reshape(len(array), -1) for array in (one, other)]
     first = [array.argmax(axis=1) for array in rows]
     return Difference(
@@ -57,7 +64,17 @@ def _difference(value: Value, layers: tuple[str, ...], step: float | None, one: 
         mean=float(distance.mean()),
         samples=len(one),
         same_first=int(np.count_nonzero(first[0] == first[1])),
+        sqnr_db=sqnr_db,
     )
+
+
+def _decibels(value: Value, other: Array, distance: Array) -> float | None:
+    """Signal over noise; stored values count from their zero point."""
+    zero_point = 0 if value.quantization is None else int(value.quantization.zero_point[0])
+    noise, signal = (float(np.square(each).sum()) for each in (distance, other.astype(np.float64) - zero_point))
+    if not (signal > 0 and noise > 0 and math.isfinite(signal / noise)):
+        return None
+    return 10 * math.log10(signal / noise)
 
 
 def _step(graph: Graph, name: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,9 @@ from int8tune.compiler.compile import all_values
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import Graph, Value
 from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.islands.island import exact_operators, float_operators
 from int8tune.compiler.model import read_model
+from int8tune.compiler.obstacles import int8_share
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.program import Array
 from int8tune.tuner.bench.peers.registry import missing_distributions
@@ -51,8 +53,26 @@ class Check:
     seed: int
 
 
-def compare_outputs(check: Check) -> tuple[str, list[Difference]]:
-    """With whom the outputs were compared, and how they differ.
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came out.
+
+    Attributes:
+        against: with whom the outputs were compared.
+        exact: how many operators of the model integer kernels compute, bit for bit.
+        floats: how many of each operator are computed in float.
+        int8_share: of the multiply-adds, that of int8 layers.
+    """
+
+    against: str
+    outputs: list[Difference]
+    exact: int
+    floats: Mapping[str, int]
+    int8_share: float | None
+
+
+def compare_outputs(check: Check) -> Comparison:
+    """How the outputs differ from those of the model's own runtime.
 
     Raises:
         ModelError: the model can't be compiled.
@@ -68,11 +88,11 @@ def compare_outputs(check: Check) -> tuple[str, list[Difference]]:
             if seat.contestant.failure:
                 raise BenchError(f"{seat.entry.label} failed: {seat.contestant.failure}")
         name = f"{reference.name} {other.contestant.version}"
-        return name, differences(graph, own.outputs, other.outputs)
+        return _comparison(name, graph, differences(graph, own.outputs, other.outputs))
 
 
-def compare_layers(check: Check) -> tuple[str, list[Difference]]:
-    """How every layer's output differs from this library's reference.
+def compare_layers(check: Check) -> Comparison:
+    """How every layer's output differs from this library's reference; behind an island, from its own outputs on.
 
     Raises:
         ModelError: the model can't be compiled.
@@ -86,11 +106,17 @@ def compare_layers(check: Check) -> tuple[str, list[Difference]]:
         if own.contestant.failure:
             raise BenchError(f"{own.entry.label} failed: {own.contestant.failure}")
         expected = []
-        for sample in zip(*arrays, strict=True):
-            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)))
+        made = zip(*own.outputs, strict=True)
+        for sample, ours in zip(zip(*arrays, strict=True), made, strict=True):
+            given = dict(zip(graph.outputs, ours, strict=True))
+            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)), given)
             expected.append([values[name] for name in graph.outputs])
         stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]
-        return REFERENCE_NAME, differences(graph, own.outputs, stacked)
+        return _comparison(REFERENCE_NAME, graph, differences(graph, own.outputs, stacked))
+
+
+def _comparison(against: str, graph: Graph, outputs: list[Difference]) -> Comparison:
+    return Comparison(against, outputs, exact_operators(graph), float_operators(graph), int8_share(graph))
 
 
 def model_of(path: Path) -> Graph:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from int8tune.compiler.compile import all_values, compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.file_layout import with_file_layouts
-from int8tune.compiler.graph import Graph
+from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
@@ -37,3 +37,29 @@ def assert_exact(graph: Graph, target: Target, inputs: Mapping[str, Array], fold
         assert array.dtype == expected[name].dtype
     assert set(whole.outputs) <= set(ours)
     return ours
+
+
+def assert_close_but_exact_integers(
+    graph: Graph, target: Target, inputs: Mapping[str, Array], folder: Path, relative: float, of_largest: float
+) -> None:
+    """Every integer of a model with islands is that of the reference on the same inputs; numbers are close to it.
+
+    Args:
+        inputs: as the model's file has them.
+    """
+    whole = with_file_layouts(graph)
+    graph = all_values(whole)
+    library = folder / f"{target.name}.so"
+    compile_model(graph, target, Schedules(target), library)
+    made = CompiledModel(library).run([inputs[name] for name in graph.inputs])
+    ours = dict(zip(graph.outputs, made, strict=True))
+    expected = run_reference(whole, inputs, ours)
+    islands = {name for each in graph.operators if each.kind is Kind.FLOAT for name in each.outputs}
+    assert islands <= set(ours)
+    for name, array in ours.items():
+        if name in islands:
+            largest = float(np.abs(expected[name]).max())
+            np.testing.assert_allclose(array, expected[name], relative, of_largest * largest, err_msg=name)
+        else:
+            np.testing.assert_array_equal(array, expected[name], err_msg=name)
+        assert array.dtype == expected[name].dtype

@@ -116,9 +116,16 @@ def input_data(model: Any, seed: int) -> Array:
 
 
 def quantized(
-    model: Any, folder: Path, data: str, weight: str, per_channel: bool, form: str = "QDQ", symmetric: bool = False
+    model: Any,
+    folder: Path,
+    data: str,
+    weight: str,
+    per_channel: bool,
+    form: str = "QDQ",
+    symmetric: bool = False,
+    operators: Sequence[str] = (),
 ) -> bytes:
-    """What ONNX Runtime's `quantize_static` makes of a model."""
+    """What ONNX Runtime's `quantize_static` makes of a model; of all operators that it can quantize, or of some."""
     from onnxruntime import quantization
 
     class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -136,6 +143,7 @@ def quantized(
         Calibration(),
         quant_format=quantization.QuantFormat[form],
         per_channel=per_channel,
+        op_types_to_quantize=list(operators) or None,
         activation_type=types[data],
         weight_type=types[weight],
         extra_options={"ActivationSymmetric": symmetric},

@@ -1,0 +1,117 @@
+"""How operators of Relax become TIR in islands, where TVM's own way is slow or unsafe. This module imports TVM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import te, tirx, topi
+
+from int8tune.compiler.islands import functions, products, rows
+from int8tune.compiler.islands.functions import number
+
+Legalize = Callable[[Any, Any], Any]
+
+
+def _take(builder: Any, call: Any) -> Any:
+    """Indices out of bounds are clipped: TVM's own default reads wherever they point."""
+    data, indices = call.args
+    return builder.call_te(topi.take, data, indices, call.attrs.axis, mode="clip")
+
+
+def _gather_elements(builder: Any, call: Any) -> Any:
+    def gathered(data: Any, indices: Any) -> Any:
+        axis = int(call.attrs.axis) % len(data.shape)
+        return topi.gather(
+            data, axis, te.compute(indices.shape, lambda *at: _within(indices[at], data.shape[axis], indices.dtype))
+        )
+
+    return builder.call_te(gathered, *call.args)
+
+
+def _gather_nd(builder: Any, call: Any) -> Any:
+    def gathered(data: Any, indices: Any) -> Any:
+        batch, rank = int(call.attrs.batch_dims), len(indices.shape)
+        places = int(indices.shape[rank - 1])
+
+        def clipped(first: Any, *at: Any) -> Any:
+            """TVM has the places on the first axis."""
+            found = indices[(*at, first)]
+            for place in range(places):
+                found = tirx.Select(first == place, _within(found, data.shape[batch + place], indices.dtype), found)
+            return found
+
+        return topi.gather_nd(data, te.compute((places, *list(indices.shape)[:-1]), clipped), batch)
+
+    return builder.call_te(gathered, *call.args)
+
+
+def _within(index: Any, extent: Any, dtype: str) -> Any:
+    """An index of an axis, whatever it was."""
+    zero, last = tirx.const(0, dtype), tirx.const(int(extent) - 1, dtype)
+    return tirx.min(tirx.max(index, zero), last)
+
+
+def _elementwise(function: Callable[[Any], Any]) -> Legalize:
+    def legalize(builder: Any, call: Any) -> Any:
+        (data,) = call.args
+        if data.ty.dtype.dtype != "float32":
+            return _default(str(call.op.name))(builder, call)
+        name = str(call.op.name).rpartition(".")[2]
+        return builder.call_te(
+            lambda values: te.compute(values.shape, lambda *at: function(values[at]), name=name),
+            data,
+            primfunc_name_hint=name,
+        )
+
+    return legalize
+
+
+def _default(operator: str) -> Legalize:
+    """TVM's own."""
+    found: Legalize = tvm.ir.Op.get(operator).get_attr("FLegalize")
+    return found
+
+
+def _other(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legalize:
+    return lambda builder, call: write(builder, call, _default(operator))
+
+
+def _gelu(x: Any) -> Any:
+    return functions.bound(x, lambda x: x * (_half_of_error(x) + number(0.5)))
+
+
+def _half_of_error(x: Any) -> Any:
+    return functions.error_function(x * number(0.5**0.5)) * number(0.5)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    def made(x: Any) -> Any:
+        inner = number((2 / math.pi) ** 0.5) * (x + number(0.044715) * x * x * x)
+        return number(0.5) * x * (number(1.0) + functions.hyperbolic_tangent(inner))
+
+    return functions.bound(x, made)
+
+
+LEGALIZATIONS: dict[str, Legalize] = {
+    "relax.take": _take,
+    "relax.gather_elements": _gather_elements,
+    "relax.gather_nd": _gather_nd,
+    "relax.exp": _elementwise(functions.exponential),
+    "relax.erf": _elementwise(functions.error_function),
+    "relax.tanh": _elementwise(functions.hyperbolic_tangent),
+    "relax.sigmoid": _elementwise(functions.sigmoid),
+    "relax.nn.silu": _elementwise(lambda x: functions.bound(x, lambda x: x * functions.sigmoid(x))),
+    "relax.nn.gelu": _elementwise(_gelu),
+    "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
+    "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
+    "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),
+    "relax.mean": _other("relax.mean", rows.mean),
+    "relax.sum": _other("relax.sum", rows.total),
+    "relax.matmul": _other("relax.matmul", products.matmul),
+    "relax.nn.conv1d": _other("relax.nn.conv1d", products.convolution),
+    "relax.nn.conv2d": _other("relax.nn.conv2d", products.convolution),
+    "relax.nn.conv2d_transpose": _other("relax.nn.conv2d_transpose", products.transposed_convolution),
+}

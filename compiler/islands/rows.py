@@ -1,0 +1,172 @@
+"""Operators along rows of values: sums, means, softmax, layer normalization. This module imports TVM.
+
+A sum in float has an order, which LLVM keeps, so that it would add one value after the other. Here a row has 16 sums,
+one for each lane of a vector, which are added at last. All steps of a row follow each other, while it is in the first
+cache.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from int8tune.compiler.islands import functions
+from int8tune.compiler.islands.functions import number
+
+LANES = 16
+PREFIX = "row_"
+"""Of the names of blocks that `schedule_rows` takes."""
+
+Legalize = Callable[[Any, Any], Any]
+Value = Callable[[Any, Any], Any]
+Reducer = Callable[..., Any]
+
+
+def reduced(value: Value, rows: int, length: int, reducer: Reducer, name: str) -> Any:
+    """The sum, or the largest, of each row's values [rows]."""
+    whole, rest = length // LANES, length % LANES
+    combine = tirx.max if reducer is te.max else operator.add
+    parts = []
+    if whole:
+        step = te.reduce_axis((0, whole), name="step")
+        lanes = te.compute(
+            (rows, LANES),
+            lambda r, lane: reducer(value(r, step * LANES + lane), axis=step),
+            name=f"{PREFIX}lanes_of_{name}",
+        )
+        parts.append(
+            te.compute(
+                (rows,), lambda r: _tree(combine, [lanes[r, lane] for lane in range(LANES)]), name=f"{PREFIX}{name}"
+            )
+        )
+    if not rest:
+        return parts[0]
+    last = te.reduce_axis((0, rest), name="last")
+    parts.append(
+        te.compute(
+            (rows,), lambda r: reducer(value(r, whole * LANES + last), axis=last), name=f"{PREFIX}last_of_{name}"
+        )
+    )
+    if len(parts) == 1:
+        return parts[0]
+    return te.compute((rows,), lambda r: combine(parts[0][r], parts[1][r]), name=f"{PREFIX}all_of_{name}")
+
+
+def _tree(combine: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """Values combined by halves: each step waits for as few others as possible."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [combine(one, other) for one, other in zip(values[:half], values[half:], strict=True)]
+    return values[0]
+
+
+def schedule_rows(schedule: Any, blocks: Sequence[Any], threads: int) -> None:
+    """Compute all steps of a row before the next, lanes as vectors."""
+    *steps, output = blocks
+    row, *_ = schedule.get_loops(output)
+    for block in reversed(steps):
+        schedule.compute_at(block, row, preserve_unit_loops=True)
+    if threads > 1:
+        schedule.parallel(row)
+    for block in blocks:
+        _, *loops = schedule.get_loops(block)
+        kinds = [int(axis.iter_type) for axis in schedule.get(block).iter_vars][1:]
+        if len(kinds) < len(loops):  # a unit loop that stands for the row
+            loops = loops[len(loops) - len(kinds) :]
+        columns = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
+        sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != 0]
+        if columns and int(schedule.get(columns[0]).extent) % LANES == 0:
+            around, lane = schedule.split(columns[0], [None, LANES])
+            schedule.reorder(around, *sums, lane)
+            schedule.vectorize(lane)
+        if sums:
+            schedule.decompose_reduction(block, sums[0])
+
+
+def softmax(builder: Any, call: Any, default: Legalize) -> Any:
+    """A softmax along the last axis."""
+    rows, length = _rows(call, [int(call.attrs.axis)])
+    if not length:
+        return default(builder, call)
+
+    def normalized(data: Any) -> Any:
+        largest = reduced(lambda r, k: data[r, k], rows, length, te.max, "largest")
+        powers = te.compute(
+            (rows, length), lambda r, k: functions.exponential(data[r, k] - largest[r]), name=f"{PREFIX}powers"
+        )
+        total = reduced(lambda r, k: powers[r, k], rows, length, te.sum, "total")
+        factor = te.compute((rows,), lambda r: number(1.0) / total[r], name=f"{PREFIX}factor")
+        return te.compute((rows, length), lambda r, k: powers[r, k] * factor[r], name=f"{PREFIX}softmax")
+
+    return _on_rows(builder, call, normalized, rows, length, "softmax")
+
+
+def layer_norm(builder: Any, call: Any, default: Legalize) -> Any:
+    """A normalization along the last axes: the mean first, then the variance of what is left, which loses no digits."""
+    rows, length = _rows(call, [int(axis) for axis in call.attrs.axes])
+    if not length or not (call.attrs.center and call.attrs.scale):
+        return default(builder, call)
+
+    def normalized(data: Any, scale: Any, offset: Any) -> Any:
+        total = reduced(lambda r, k: data[r, k], rows, length, te.sum, "total")
+        mean = te.compute((rows,), lambda r: total[r] * number(1 / length), name=f"{PREFIX}mean")
+        rest = te.compute((rows, length), lambda r, k: data[r, k] - mean[r], name=f"{PREFIX}rest")
+        squares = reduced(lambda r, k: rest[r, k] * rest[r, k], rows, length, te.sum, "squares")
+        factor = te.compute(
+            (rows,),
+            lambda r: number(1.0) / tirx.sqrt(squares[r] * number(1 / length) + number(float(call.attrs.epsilon))),
+            name=f"{PREFIX}factor",
+        )
+        return te.compute(
+            (rows, length), lambda r, k: rest[r, k] * factor[r] * scale[k] + offset[k], name=f"{PREFIX}normalized"
+        )
+
+    return _on_rows(builder, call, normalized, rows, length, "layer_norm")
+
+
+def mean(builder: Any, call: Any, default: Legalize) -> Any:
+    """A mean of the last axes."""
+    return _sum(builder, call, default, is_mean=True)
+
+
+def total(builder: Any, call: Any, default: Legalize) -> Any:
+    """A sum of the last axes."""
+    return _sum(builder, call, default, is_mean=False)
+
+
+def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
+    axes = call.attrs.axis
+    rank = len(call.args[0].ty.shape)
+    rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
+    if not length:
+        return default(builder, call)
+    factor = 1 / length if is_mean else 1.0
+
+    def added(data: Any) -> Any:
+        found = reduced(lambda r, k: data[r, k], rows, length, te.sum, "total")
+        return te.compute((rows,), lambda r: found[r] * number(factor), name=f"{PREFIX}mean")
+
+    return _on_rows(builder, call, added, rows, length, "mean" if is_mean else "sum")
+
+
+def _rows(call: Any, axes: Sequence[int]) -> tuple[int, int]:
+    """How many rows the last axes make, and their length; 0 where the axes are others, or the values no binary32."""
+    data = call.args[0]
+    shape = [int(extent) for extent in data.ty.shape]
+    last = sorted(axis % len(shape) for axis in axes) if shape else []
+    first = len(shape) - len(last)
+    if data.ty.dtype.dtype != "float32" or not last or last != list(range(first, len(shape))):
+        return 0, 0
+    return math.prod(shape[:first]), math.prod(shape[first:])
+
+
+def _on_rows(builder: Any, call: Any, compute: Callable[..., Any], rows: int, length: int, name: str) -> Any:
+    data, *others = call.args
+    taken = [builder.normalize(relax.op.reshape(data, (rows, length)))]
+    taken += [builder.normalize(relax.op.reshape(each, (length,))) for each in others]
+    made = builder.emit(builder.call_te(compute, *taken, primfunc_name_hint=name))
+    return relax.op.reshape(made, call.ty.shape)

@@ -1,0 +1,142 @@
+"""How kernels of islands run: products in tiles, everything else along vectors. This module imports TVM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import tvm
+
+from int8tune.compiler.islands.products import COLUMNS, FRAME, PADDED, PRODUCTS, schedule_columns, schedule_products
+from int8tune.compiler.islands.rows import PREFIX, schedule_rows
+from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
+from int8tune.schedules.target import Target
+
+LANES = 16
+# Functions of TIR that LLVM has no vectors of, only libm's one value at a time.
+ONE_BY_ONE = ("tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "log1p", "fmod")
+# Functions that take many instructions; `Let` is what `compiler.islands.functions` writes.
+COSTLY = (
+    *ONE_BY_ONE,
+    "Let",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "log10",
+    "pow",
+    "sqrt",
+    "rsqrt",
+    "tanh",
+    "sigmoid",
+    "sin",
+    "cos",
+)
+
+
+def with_whole_vectors(target: Target) -> Target:
+    """The target for LLVM's own vectors: it takes only half of those of 512 bits, if it isn't told otherwise."""
+    if not str(target.tvm.get("mcpu", "")).endswith("v4"):
+        return target
+    return replace(target, tvm={**target.tvm, "mattr": [*target.tvm.get("mattr", ()), "-prefer-256-bit"]})
+
+
+def scheduled(function: Any, target: Target) -> Any:
+    """A PrimFunc, scheduled as far as its blocks allow it."""
+    if not _has_blocks(function):
+        return function  # TVM wrote its loops one by one
+    schedule = tvm.s_tir.Schedule(function)
+    blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
+    if all(schedule.get(block).name_hint.startswith(PREFIX) for block in blocks):
+        schedule_rows(schedule, blocks, target.threads)
+        return schedule.mod["main"]
+    _inline(schedule)
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        name = schedule.get(block).name_hint
+        if name.startswith(PRODUCTS):
+            schedule_products(schedule, block, target.threads)
+        elif name.startswith(COLUMNS):
+            schedule_columns(schedule, block, target.threads)
+        else:
+            _vectorize(schedule, block, target.threads)
+    return schedule.mod["main"]
+
+
+def _has_blocks(function: Any) -> bool:
+    body = function.body
+    return isinstance(body, tvm.s_tir.SBlockRealize) and body.block.name_hint == "root"
+
+
+def _inline(schedule: Any) -> None:
+    """Compute what is only copied, compared or calculated where it is read; not what takes a function's time."""
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        if _is_cheap(schedule, block):
+            # One that a reduction or several outputs need stays.
+            try:
+                schedule.compute_inline(block)
+            except tvm.s_tir.ScheduleError:
+                continue
+
+
+def _is_cheap(schedule: Any, block: Any) -> bool:
+    found = schedule.get(block)
+    if found.name_hint.startswith((COLUMNS, PADDED, FRAME)) or not schedule.get_consumers(block):
+        return False
+    if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
+        return False
+    return not _calls(found, COSTLY)
+
+
+def _calls(block: Any, names: Sequence[str]) -> bool:
+    text = block.body.script()
+    return any(f"T.{name}(" in text for name in names)
+
+
+def _vectorize(schedule: Any, block: Any, threads: int) -> None:
+    """Loops that LLVM makes vectors of: sums outside of the innermost axis; the outer axes shared among threads."""
+    loops, found = schedule.get_loops(block), schedule.get(block)
+    kinds = [int(axis.iter_type) for axis in found.iter_vars]
+    if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2} or _calls(found, ONE_BY_ONE):
+        return
+    outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
+    sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 2]
+    values = math.prod(int(schedule.get(loop).extent) for loop in loops)
+    text = found.body.script()
+    if sums:
+        if outer and int(schedule.get(outer[-1]).extent) >= LANES // 2:
+            schedule.reorder(*outer[:-1], *sums, outer.pop())
+    elif "%" in text or "//" in text:
+        # LLVM 22 makes wrong vectors of some such loops for x86-64-v4, and none of vectors.
+        lanes = _lanes(math.prod(_extents(schedule, outer)))
+        around, lanes = schedule.split(schedule.fuse(*outer), [None, lanes])
+        schedule.vectorize(lanes)
+        outer = [around]
+    elif _is_elementwise(found):
+        outer = [schedule.fuse(*outer)]
+    else:
+        outer = outer[:-1]
+    if threads > 1 and values >= LEAST_SHARED_VALUES and outer:
+        schedule.parallel(schedule.fuse(*outer))
+    if sums:
+        schedule.decompose_reduction(block, sums[0])
+
+
+def _extents(schedule: Any, loops: Sequence[Any]) -> list[int]:
+    return [int(schedule.get(loop).extent) for loop in loops]
+
+
+def _lanes(values: int) -> int:
+    return next(lanes for lanes in (16, 8, 4, 2, 1) if values % lanes == 0)
+
+
+def _is_elementwise(block: Any) -> bool:
+    """Whether each value is made of those in the same place of tensors of the same shape."""
+    axes = [axis.var for axis in block.iter_vars]
+    shapes = {tuple(int(extent) for extent in region.source.shape) for region in (*block.reads, *block.writes)}
+    places = [[each.min for each in region.region] for region in (*block.reads, *block.writes)]
+    return len(shapes) == 1 and all(
+        len(place) == len(axes) and all(at.same_as(axis) for at, axis in zip(place, axes, strict=True))
+        for place in places
+    )
