@@ -81,7 +81,7 @@ class _Writer:
     def _argument(self, argument: str | Array) -> str | Array:
         """An argument of a call, with the values of a constant in place of its name."""
         constant = self._graph.values[argument].constant if isinstance(argument, str) else None
-        return argument if constant is None else np.ascontiguousarray(constant)
+        return argument if constant is None else np.asarray(constant, order="C")
 
     def _layer(self, layer: ModelLayer) -> Call:
         workload = layer.workload

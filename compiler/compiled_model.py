@@ -153,4 +153,4 @@ class CompiledModel:
                 found = f"{array.dtype} {array.shape}"
                 name = clipped(form["name"])
                 raise CompiledModelError(f"{self._library}: input `{name}` must be {dtype} {shape}: {found}")
-        return [self._tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs]
+        return [self._tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs]

@@ -87,7 +87,7 @@ def _call(call: Call, known: dict[str, Any], output: Value) -> Any:
 def _constant(array: Array | None) -> Any:
     """A constant of the array's own type: Relax takes 64-bit numbers for 32-bit ones, where it is not told."""
     assert array is not None
-    return relax.const(np.ascontiguousarray(array), str(array.dtype))
+    return relax.const(np.asarray(array, order="C"), str(array.dtype))
 
 
 def _type(value: Value) -> Any:

@@ -41,7 +41,7 @@ def attention_model() -> Any:
         writer.constant(f"{name}.w", writer.rng.integers(-127, 128, shape), np.int8)
         weight = writer.node("DequantizeLinear", [f"{name}.w", "scale", "w.zero"], f"{name}.wd")
         data = quantize(writer, writer.node("MatMul", [data, weight], f"{name}.sum", name), f"{name}.y")
-        data = quantize(writer, writer.node("Erf", [data], f"{name}.erf", f"{name} erf"), f"{name}.a")
+        data = quantize(writer, writer.node("Sin", [data], f"{name}.sin", f"{name} sin"), f"{name}.a")
     turned = writer.node("Transpose", [data], "turned", "turn", perm=[0, 2, 1])
     both = writer.node("MatMul", [data, quantize(writer, turned, "keys")], "scores", "attention")
     return writer.model(quantize(writer, both, "y"))
@@ -54,7 +54,7 @@ def graph() -> Graph:
 
 def test_all_are_named_the_most_frequent_first(graph: Graph) -> None:
     found = [(each.operator, each.layers) for each in obstacles(graph)]
-    assert found == [("Erf", ("up erf", "down erf")), ("MatMul", ("attention",))]
+    assert found == [("Sin", ("up sin", "down sin")), ("MatMul", ("attention",))]
     assert "two computed values" in obstacles(graph)[1].reason
 
 
@@ -71,7 +71,7 @@ def test_nothing_is_compiled_and_every_line_says_one_kind(graph: Graph) -> None:
     assert lines == obstacle_lines(graph)
     assert lines[0].startswith("net: 3 of ")
     assert lines[0].endswith("can't be compiled; int8 layers are 94.1% of its multiply-adds")
-    assert lines[1] == "2 Erf: no kernel computes it; the first is `up erf`"
+    assert lines[1] == "2 Sin: no kernel computes it; the first is `up sin`"
     assert len(lines) == 3
 
 
@@ -81,7 +81,7 @@ def test_the_program_says_all_of_it(command: str, tmp_path: Path) -> None:
     model.write_bytes(attention_model().SerializeToString())
     ended = int8tune(*command.format(model=model, folder=tmp_path).split(), cwd=tmp_path)
     assert ended.code == (1 if command.startswith("compile") else 0)
-    for line in ("3 of ", "2 Erf: no kernel", "1 MatMul: it multiplies two computed values", "94.1%"):
+    for line in ("3 of ", "2 Sin: no kernel", "1 MatMul: it multiplies two computed values", "94.1%"):
         assert line in ended.err
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".so"] == []
 
@@ -91,7 +91,7 @@ def test_layers_say_it_as_json(tmp_path: Path) -> None:
     model.write_bytes(attention_model().SerializeToString())
     told = json.loads(int8tune("layers", model, "--format", "json", cwd=tmp_path).out)
     assert told["int8_share"] == pytest.approx(0.9412, abs=1e-4)
-    assert [(each["operator"], len(each["layers"])) for each in told["obstacles"]] == [("Erf", 2), ("MatMul", 1)]
+    assert [(each["operator"], len(each["layers"])) for each in told["obstacles"]] == [("Sin", 2), ("MatMul", 1)]
 
 
 def test_products_of_matrices_of_three_axes_say_what_they_are() -> None:

@@ -38,6 +38,10 @@ def onnx_file(operator: str, *shapes: Any, output: tuple[float, int] = OTHER, **
     return model.SerializeToString(), feeds_of(inputs, np.uint8)
 
 
+NUMBERS = np.linspace(0.3, 2.1, 5).reshape(5, 1, 1)
+SAME_SCALE: dict[str, Any] = {"quantized": [(np.full((5, 1, 1), 77), 0.02, 100)], "output": (0.02, 100)}
+
+
 def constant(*shape: int) -> dict[str, Any]:
     stored = np.random.default_rng(1).integers(0, 256, shape)
     return {"quantized": [(stored, 0.011, 77)]}
@@ -45,6 +49,15 @@ def constant(*shape: int) -> dict[str, Any]:
 
 ONNX: dict[str, tuple[Kind, Callable[[], Model]]] = {
     "Add": (Kind.ADD, lambda: onnx_file("Add", IMAGE, IMAGE)),
+    "Add with a constant": (Kind.ADD, lambda: onnx_file("Add", **constant(5, 1, 1))),
+    "Add of vectors": (Kind.ADD, lambda: onnx_file("Add", (3, 1), (3, 8))),
+    "Add of a number": (Kind.LOOKUP, lambda: onnx_file("Add", (3, 16), **constant())),
+    "Sub": (Kind.ELEMENTWISE, lambda: onnx_file("Sub", IMAGE, IMAGE)),
+    "Div by numbers of channels": (Kind.ELEMENTWISE, lambda: onnx_file("Div", constants=[(NUMBERS,)])),
+    "PRelu": (Kind.ELEMENTWISE, lambda: onnx_file("PRelu", **constant(5, 1, 1))),
+    "Min": (Kind.MINIMUM, lambda: onnx_file("Min", IMAGE, **SAME_SCALE)),
+    "Max": (Kind.MAXIMUM, lambda: onnx_file("Max", IMAGE, **SAME_SCALE)),
+    "Max of two scales": (Kind.ELEMENTWISE, lambda: onnx_file("Max", IMAGE, IMAGE)),
     "AveragePool": (Kind.AVERAGE_POOL, lambda: onnx_file("AveragePool", **WINDOW)),
     "Concat": (Kind.CONCAT, lambda: onnx_file("Concat", IMAGE, (2, 3, 7, 9), axis=1)),
     "Concat with a constant": (Kind.CONCAT, lambda: onnx_file("Concat", IMAGE, axis=1, **constant(2, 4, 7, 9))),
@@ -84,8 +97,27 @@ def tflite_file(word: str, shapes: list[Any], made: Any, output: tuple[float, in
 
 ROWS, SAME, SIZE = (2, 7, 9, 5), (0.02, 100), [("s32", (11, 8))]
 POOL = {"padding": 0, "filterHeight": 3, "filterWidth": 2, "strideH": 2, "strideW": 1}
+CHANNELS, SAME_CHANNELS = [("u8", np.arange(5) * 50, 0.011, 77)], [("u8", np.arange(5) * 50, 0.02, 100)]
 TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
     "ADD": (Kind.ADD, lambda: tflite_file("ADD", [ROWS, ROWS], ROWS, OTHER, "Add")),
+    "ADD of a constant": (Kind.ADD, lambda: tflite_file("ADD", [ROWS], ROWS, OTHER, "Add", CHANNELS)),
+    "ADD of images of other sizes": (
+        Kind.ADD,
+        lambda: tflite_file("ADD", [(2, 7, 1, 5), (9, 1)], ROWS, OTHER, "Add", kind="s8", fusedActivationFunction=1),
+    ),
+    "SUB": (Kind.SUBTRACT, lambda: tflite_file("SUB", [ROWS, ROWS], ROWS, OTHER, "Sub", version=2)),
+    "SUB of a constant": (
+        Kind.SUBTRACT,
+        lambda: tflite_file("SUB", [ROWS], ROWS, OTHER, "Sub", CHANNELS, version=2, fusedActivationFunction=3),
+    ),
+    "MINIMUM": (
+        Kind.MINIMUM,
+        lambda: tflite_file("MINIMUM", [ROWS], ROWS, SAME, "MaximumMinimum", SAME_CHANNELS, version=2),
+    ),
+    "MAXIMUM": (
+        Kind.MAXIMUM,
+        lambda: tflite_file("MAXIMUM", [ROWS], ROWS, SAME, "MaximumMinimum", SAME_CHANNELS, version=2),
+    ),
     "AVERAGE_POOL_2D": (
         Kind.AVERAGE_POOL,
         lambda: tflite_file("AVERAGE_POOL_2D", [ROWS], (2, 4, 9, 5), SAME, "Pool2D", **POOL),
@@ -145,10 +177,14 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
 }
 
 
+# ONNX Runtime computes in numbers what LiteRT has an operator on stored values for.
+ONLY_TFLITE, ONLY_ONNX = {Kind.SUBTRACT}, {Kind.ELEMENTWISE}
+
+
 def test_every_kind_has_a_file() -> None:
     """Every ONNX file has QUANTIZE and DEQUANTIZE, too."""
-    assert {kind for kind, _ in ONNX.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE} == set(KERNELS)
-    assert {kind for kind, _ in TFLITE.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE} == set(KERNELS)
+    assert {kind for kind, _ in ONNX.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE, *ONLY_TFLITE} == set(KERNELS)
+    assert {kind for kind, _ in TFLITE.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE, *ONLY_ONNX} == set(KERNELS)
 
 
 @pytest.mark.parametrize("name", ONNX)

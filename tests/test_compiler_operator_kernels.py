@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import assert_exact
-from drawn_operators import FORMS, SEEDS, Drawn, graph_of, inputs_of, operators
+from drawn_forms import FORMS, SEEDS
+from drawn_operators import Drawn, graph_of, inputs_of, operators
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from probes import host_target
@@ -23,6 +24,8 @@ from int8tune.schedules.target import Target
 # Of one library: linking costs more than a kernel.
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6
 RULES: tuple[RoundingRule, ...] = ("float", "fixed")
+# Kinds that only one runtime's arithmetic has.
+ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {Kind.ELEMENTWISE: ("float",), Kind.SUBTRACT: ("fixed",)}
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
 QUICK, LONG = 4, 8
@@ -45,7 +48,7 @@ def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[
 
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
     """Draw libraries of a kind's operators for each rule and type."""
-    for rule, element in itertools.product(RULES, TYPES):
+    for rule, element in itertools.product(ONLY_RULES.get(kind, RULES), TYPES):
 
         @settings(
             max_examples=examples,

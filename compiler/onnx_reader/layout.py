@@ -16,6 +16,16 @@ from int8tune.compiler.file_layout import FROM_FILE, TO_FILE
 from int8tune.compiler.graph import Kind, Operator, Value
 
 IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
+# Constants of these meet images.
+JOINING = (
+    Kind.ADD,
+    Kind.SUBTRACT,
+    Kind.MULTIPLY,
+    Kind.MINIMUM,
+    Kind.MAXIMUM,
+    Kind.ELEMENTWISE,
+    Kind.CONCAT,
+)
 # These have operators for values of any layout on both sides.
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.OTHER)
 
@@ -25,7 +35,7 @@ def with_images_moved(
 ) -> tuple[dict[str, Value], tuple[Operator, ...], frozenset[str]]:
     """Values and operators of a graph, and which values are [N, H, W, C] and were [N, C, H, W].
 
-    Constants are as they were, but for those that are multiplied or joined with images.
+    Constants are as they were, but for those that are added to, multiplied by or joined with images.
     """
     layout = _Layout(values, operators)
     moved = tuple(each for operator in operators for each in layout.moved(operator))
@@ -123,7 +133,7 @@ class _Layout:
 
     def _with_constants(self, operator: Operator) -> Operator:
         """The operator with its constants as images: axes of extent 1 in front, then moved."""
-        names, is_joined = [], operator.kind in (Kind.MULTIPLY, Kind.CONCAT)
+        names, is_joined = [], operator.kind in JOINING
         for name in operator.inputs:
             constant = self.values[name].constant
             if is_joined and constant is not None and constant.ndim <= len(FROM_FILE):

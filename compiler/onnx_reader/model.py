@@ -6,7 +6,6 @@ CPUs. Sources: the operators of ONNX, and ONNX Runtime's own (docs/ContribOperat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.onnx_reader.broadcasts import is_first_spread
+from int8tune.compiler.onnx_reader.expression_operators import expression_operator
+from int8tune.compiler.onnx_reader.expressions import Expression, Expressions
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
@@ -81,6 +83,7 @@ class _Reader:
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
         self._values = GraphValues(file, self._quantizations)
+        self._expressions = Expressions(file, self._quantizations)
         self._operators: list[Operator] = []
         self._computed: set[Node] = set()
         self._layer_names: set[str] = set()
@@ -103,7 +106,11 @@ class _Reader:
         return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
 
     def _read(self, node: Node) -> None:
-        if node.computes == DEQUANTIZE:
+        if node in self._expressions.inner:
+            return
+        if node in self._expressions.stored:
+            self._read_expression(node, self._expressions.stored[node])
+        elif node.computes == DEQUANTIZE:
             self._dequantize(node)
         elif node.computes == QUANTIZE:
             self._quantize(node)
@@ -147,6 +154,13 @@ class _Reader:
             self._emit(Kind.LOOKUP, node, (), (source.name,), (made,), {"table": requantized(source, output)})
         else:
             self._other(node, (source.name,), (made,), "it must be between values of 8 bits with one scale each")
+
+    def _read_expression(self, node: Node, expression: Expression) -> None:
+        made = node.outputs[0]
+        self._values.by_name[made] = self._values.plain(made)
+        kind, attributes, inputs = expression_operator(expression.tree, self._values, made)
+        first, *rest = expression.nodes
+        self._emit(kind, first, rest, inputs, (made,), attributes)
 
     # Operators.
 
@@ -202,11 +216,9 @@ class _Reader:
         taken = [value for value in values if value is not None]
         if len(taken) != 2 or byte_fault(*taken, self._values.plain(ending.name)) is not None:
             return False
-        if node.computes == "Add" and any(value.shape != self._file.forms[ending.name][1] for value in taken):
-            return False
         names = [value.name for value in taken]
-        if all(math.prod(value.shape) == 1 for value in taken):
-            names.reverse()  # as ONNX Runtime does where the first input is a single number
+        if is_first_spread(taken[0].shape, taken[1].shape):
+            names.reverse()  # as ONNX Runtime does
         self._finish(SUMS[node.computes], node, ending, names, None)
         return True
 
@@ -259,7 +271,7 @@ class _Reader:
         """What kind of operator makes an output, or why none does."""
         inputs, output = tuple(self._values.operand(each) for each in node.inputs), self._values.by_name[name]
         if node.computes == "Add":
-            return "its summands must be quantized, and of the sum's shape"
+            return "its summands must be quantized"
         if node.computes in KERNELS:
             return self._kernel_reason(node)
         if node.computes not in READ:

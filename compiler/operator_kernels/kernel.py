@@ -48,6 +48,12 @@ def argument(name: str, value: Value) -> Any:
     return te.placeholder(value.shape, dtype=TYPES[value.type], name=name)
 
 
+def spread(value: Value, at: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The place in a value of a place in an output that it is spread over, along axes of extent 1."""
+    own = at[len(at) - len(value.shape) :]
+    return tuple(0 if extent == 1 else place for extent, place in zip(value.shape, own, strict=True))
+
+
 def constant(name: str, array: Array) -> Any:
     """A tensor of TE for an array that is passed as a constant."""
     return te.placeholder(array.shape, dtype=str(array.dtype), name=name)
@@ -60,7 +66,7 @@ def function_of(arguments: Sequence[Any], target: Target) -> Any:
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         axes = schedule.get_loops(block)
         spatial = len(schedule.get(block).writes[0].region)
-        if len(axes) == spatial and int(schedule.get(axes[-1]).extent) % LANES == 0:
+        if axes and len(axes) == spatial and int(schedule.get(axes[-1]).extent) % LANES == 0:
             *axes, last = axes
             around, lanes = schedule.split(last, [None, LANES])
             schedule.vectorize(lanes)

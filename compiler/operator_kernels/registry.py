@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from int8tune.compiler.graph import Kind
-from int8tune.compiler.operator_kernels.addition import add
+from int8tune.compiler.operator_kernels.addition import add, subtract
 from int8tune.compiler.operator_kernels.concat import concat
+from int8tune.compiler.operator_kernels.elementwise import elementwise
+from int8tune.compiler.operator_kernels.extremum import extremum
 from int8tune.compiler.operator_kernels.kernel import Writer
 from int8tune.compiler.operator_kernels.lookup import lookup
 from int8tune.compiler.operator_kernels.mean import mean
@@ -20,14 +22,18 @@ KERNELS: dict[Kind, Writer] = {
     Kind.AVERAGE_POOL: average_pool,
     Kind.CONCAT: concat,
     Kind.DEQUANTIZE: dequantize,
+    Kind.ELEMENTWISE: elementwise,
     Kind.LOOKUP: lookup,
+    Kind.MAXIMUM: extremum,
     Kind.MAX_POOL: max_pool,
     Kind.MEAN: mean,
+    Kind.MINIMUM: extremum,
     Kind.MULTIPLY: multiply,
     Kind.PAD: pad,
     Kind.QUANTIZE: quantize,
     Kind.RESIZE: resize,
     Kind.SLICE: cut,
     Kind.SOFTMAX: softmax,
+    Kind.SUBTRACT: subtract,
     Kind.TRANSPOSE: transpose,
 }

@@ -166,6 +166,16 @@ def _multiply(step: Step) -> Operator | Reason:
     return clamp if isinstance(clamp, str) else step.made(Kind.MULTIPLY, {}, inputs=len(step.inputs), clamp=clamp)
 
 
+def _subtract(step: Step) -> Operator | Reason:
+    clamp = activation_bounds(step.output, step.options("SubOptions").FusedActivationFunction())
+    return clamp if isinstance(clamp, str) else step.made(Kind.SUBTRACT, {}, inputs=len(step.inputs), clamp=clamp)
+
+
+def _extremum(step: Step) -> Operator | Reason:
+    kind = Kind.MINIMUM if step.plain.operator == "MINIMUM" else Kind.MAXIMUM
+    return step.made(kind, {}, inputs=len(step.inputs))
+
+
 def _resize(step: Step) -> Operator | Reason:
     method = "bilinear" if step.plain.operator == "RESIZE_BILINEAR" else "nearest"
     options = step.options("ResizeBilinearOptions" if method == "bilinear" else "ResizeNearestNeighborOptions")
@@ -304,6 +314,9 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "PADV2": _pad,
     "CONCATENATION": _concat,
     "MUL": _multiply,
+    "SUB": _subtract,
+    "MINIMUM": _extremum,
+    "MAXIMUM": _extremum,
     "RESIZE_BILINEAR": _resize,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
     "SLICE": _slice,
