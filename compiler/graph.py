@@ -70,8 +70,8 @@ class Value:
 class Kind(StrEnum):
     """What an operator computes: on 8-bit values, but for `QUANTIZE` and `DEQUANTIZE`.
 
-    `RESHAPE`, `TRANSPOSE` and `SLICE` move values of any type. Templates take the first three. `OTHER` is what nothing
-    here computes; its attribute `reason` says why.
+    `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the first three. `OTHER` is
+    what nothing here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"
@@ -91,6 +91,9 @@ class Kind(StrEnum):
     TRANSPOSE = "transpose"
     PAD = "pad"
     SLICE = "slice"
+    GATHER = "gather"
+    DEPTH_TO_SPACE = "depth_to_space"
+    SPACE_TO_DEPTH = "space_to_depth"
     RESIZE = "resize"
     SOFTMAX = "softmax"
     LOOKUP = "lookup"
@@ -113,6 +116,10 @@ class Operator:
     - transpose: `permutation`: the input axis of each output axis
     - pad: `padding`, (before, after) of each axis, and `value`, the stored value of the border
     - slice: `begin`, `end`, `strides` of each axis, all of them within its extent and strides positive
+    - gather: `places`, for each axis int64 [O], the place in the input of each place of the output; None for all
+    - depth to space, space to depth, of images: `block`, rows and columns that are channels in the other one; with
+      `minor`, these are behind the channels of the image, else before them
+    - elementwise: `operations` (`compiler.operators.elementwise`)
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type

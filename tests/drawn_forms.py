@@ -164,6 +164,47 @@ def slices(draw: Draw) -> Form:
 
 
 @st.composite
+def gathers(draw: Draw) -> Form:
+    shape = draw(shapes(most=5))
+    places = [draw(_places(extent)) for extent in shape]
+    made = tuple(extent if each is None else len(each) for each, extent in zip(places, shape, strict=True))
+    return Form((shape,), made, {"places": tuple(places)})
+
+
+@st.composite
+def _places(draw: Draw, extent: int) -> np.ndarray[Any, Any] | None:
+    """All, any, one again and again, or in the other order."""
+    rng, count = np.random.default_rng(draw(SEEDS)), draw(EXTENTS)
+    return draw(
+        st.sampled_from(
+            [
+                None,
+                rng.integers(0, extent, count),
+                np.full(count, extent - 1),
+                np.arange(extent)[::-1],
+                np.arange(extent)[:: draw(st.integers(1, 3))],
+            ]
+        )
+    )
+
+
+@st.composite
+def blocks(draw: Draw) -> Form:
+    """Pixels that become channels."""
+    (batch, height, width, channels), block = draw(images()), (draw(st.integers(1, 4)), draw(st.integers(1, 3)))
+    image = (batch, min(height, 8) * block[0], min(width, 8) * block[1], channels)
+    made = (batch, min(height, 8), min(width, 8), channels * block[0] * block[1])
+    return Form((image,), made, {"block": block, "minor": draw(st.booleans())})
+
+
+@st.composite
+def depths(draw: Draw) -> Form:
+    """Channels that become pixels."""
+    form: Form = draw(blocks())
+    return Form((form.output,), form.inputs[0], form.attributes)
+
+
+@st.composite
 def resizes(draw: Draw) -> Form:
     image = draw(images())
     made = (image[0], draw(EXTENTS), draw(EXTENTS), image[3])
@@ -183,8 +224,10 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.ADD: products,
     Kind.AVERAGE_POOL: pools,
     Kind.CONCAT: concatenations,
+    Kind.DEPTH_TO_SPACE: depths,
     Kind.DEQUANTIZE: same_shape,
     Kind.ELEMENTWISE: expressions,
+    Kind.GATHER: gathers,
     Kind.LOOKUP: same_shape,
     Kind.MAXIMUM: products,
     Kind.MAX_POOL: pools,
@@ -197,6 +240,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.RESIZE: resizes,
     Kind.SLICE: slices,
     Kind.SOFTMAX: softmaxes,
+    Kind.SPACE_TO_DEPTH: blocks,
     Kind.SUBTRACT: products,
     Kind.TRANSPOSE: transpositions,
 }

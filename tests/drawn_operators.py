@@ -185,7 +185,7 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
         inputs = tuple(_number(draw, each) if draw(st.integers(0, 3)) == 0 else each for each in inputs)
     if kind is Kind.DEQUANTIZE:
         output = _plain(output, "f32")
-    if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE) and draw(st.booleans()):
+    if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE, Kind.GATHER) and draw(st.booleans()):
         other = draw(st.sampled_from(sorted(DTYPES)))
         inputs, output = tuple(_plain(each, other) for each in inputs), _plain(output, other)
     return inputs, output

@@ -159,6 +159,33 @@ def test_what_only_moves(dtype: Any) -> None:
         assert sliced.attributes == {"begin": (0, 0, 2, 1), "end": (2, 9, 7, 5), "strides": (1, 1, 1, 2)}
 
 
+PLACES: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any]]] = [
+    *[("Gather", (2, 3, 4, 5), [each], {"axis": 1}) for each in ([2, 0, -1], 1, [[1, 0], [2, 2]])],
+    *[("Gather", (2, 3, 4, 5), [1], {"axis": axis}) for axis in (0, 2, -1)],
+    ("Gather", (7,), [[3, 3]], {}),
+    *[("Expand", (3, 1), [each], {}) for each in ((3, 4), (2, 3, 4), (2, 1, 3, 1, 1))],
+    ("Expand", (2, 1, 4, 1), [(2, 3, 4, 5)], {}),
+    ("Tile", (2, 3, 4, 5), [(1, 2, 1, 3)], {}),
+    ("Tile", (3,), [(4,)], {}),
+    *[("DepthToSpace", (2, 12, 3, 5), [], {"blocksize": 2, "mode": mode}) for mode in ("DCR", "CRD")],
+    ("SpaceToDepth", (2, 3, 4, 6), [], {"blocksize": 2}),
+    *[("Pad", (2, 3, 4, 5), [[0, 1, 1, 2, 0, 1, 2, 0]], {"mode": mode}) for mode in ("reflect", "edge", "wrap")],
+    *[("Pad", (3, 4, 5), [[0, 1, -1, 2, 0, 2]], {"mode": mode}) for mode in ("reflect", "edge")],
+    ("Slice", (2, 3, 4, 5), [[3, -1], [0, -100], [2, 1], [-1, -2]], {}),
+    ("Slice", (9,), [[-2], [1], [0], [-3]], {}),
+]
+
+
+@TYPES
+@pytest.mark.parametrize(("operator", "shape", "constants", "fields"), PLACES)
+def test_what_moves_by_constant_places(
+    dtype: Any, operator: str, shape: Any, constants: list[Any], fields: dict[str, Any]
+) -> None:
+    for output in ((0.02, 100), (0.03, 7)):
+        given = [(each, np.int64) for each in constants]
+        exact(operator, shape, output, dtype, constants=given, opset=19, **fields)
+
+
 def test_images_keep_the_order_of_their_file_through_reshapes() -> None:
     """A flattened image is transposed before; one pixel or one channel needs no transposition."""
     for shape, kinds in (
@@ -379,9 +406,10 @@ def test_what_has_no_kind_says_why() -> None:
         ("MaxPool", (2, 3, 6), {"kernel_shape": [2]}, "four axes"),
         ("AveragePool", image, {"kernel_shape": [3, 3], "ceil_mode": 1, "count_include_pad": 1}, "ceil_mode"),
         ("Softmax", image, {"opset": 12, "axis": 1}, "the sums must be of one axis"),
-        ("Pad", image, {"constants": [([0] * 7 + [1], np.int64)], "mode": "reflect"}, "border must be constant"),
+        ("Pad", image, {"constants": [([0] * 7 + [1], np.int64)], "mode": "median"}, "border must be constant"),
+        ("Pad", image, {"constants": [([0] * 7 + [9], np.int64)], "mode": "reflect"}, "narrower"),
+        ("Gather", image, {"constants": [([7], np.int64)], "axis": 1}, "its places on axis"),
         ("Resize", image, {"constants": [None, ([1, 1, 2, 2],)], "mode": "cubic"}, "cubic"),
-        ("Slice", image, {"constants": [([each], np.int64) for each in (-1, -9, 3, -1)]}, "steps"),
         ("Clip", image, {"constants": [(float("nan"),)]}, "bounds must be numbers"),
         ("LeakyRelu", image, {"alpha": float("inf")}, "must be finite"),
     ]

@@ -83,6 +83,19 @@ ONNX: dict[str, tuple[Kind, Callable[[], Model]]] = {
         lambda: onnx_file("Slice", constants=[([1], np.int64), ([6], np.int64), ([2], np.int64)], output=(0.02, 100)),
     ),
     "Softmax": (Kind.SOFTMAX, lambda: onnx_file("Softmax", (4, 37), output=(1 / 256, 0))),
+    "Gather": (Kind.GATHER, lambda: onnx_file("Gather", constants=[([3, 0, 4], np.int64)], axis=1, output=(0.02, 100))),
+    "Pad by reflection": (
+        Kind.GATHER,
+        lambda: onnx_file("Pad", mode="reflect", constants=[([0, 1, 1, 2, 0, 0, 2, 0], np.int64)], output=(0.02, 100)),
+    ),
+    "DepthToSpace": (
+        Kind.DEPTH_TO_SPACE,
+        lambda: onnx_file("DepthToSpace", (2, 12, 3, 5), blocksize=2, mode="CRD", output=(0.02, 100)),
+    ),
+    "SpaceToDepth": (
+        Kind.SPACE_TO_DEPTH,
+        lambda: onnx_file("SpaceToDepth", (2, 3, 4, 6), blocksize=2, output=(0.02, 100)),
+    ),
     "Transpose": (Kind.TRANSPOSE, lambda: onnx_file("Transpose", perm=[0, 2, 1, 3], output=(0.02, 100))),
 }
 
@@ -169,6 +182,26 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
     "SOFTMAX": (
         Kind.SOFTMAX,
         lambda: tflite_file("SOFTMAX", [(4, 37)], (4, 37), (1 / 256, 0), "Softmax", version=2, beta=1.0),
+    ),
+    "TILE": (Kind.GATHER, lambda: tflite_file("TILE", [(3, 4)], (6, 12), SAME, "Tile", [("s32", [2, 3])])),
+    "DEPTH_TO_SPACE": (
+        Kind.DEPTH_TO_SPACE,
+        lambda: tflite_file("DEPTH_TO_SPACE", [(2, 3, 4, 8)], (2, 6, 8, 2), SAME, "DepthToSpace", blockSize=2),
+    ),
+    "SPACE_TO_DEPTH": (
+        Kind.SPACE_TO_DEPTH,
+        lambda: tflite_file("SPACE_TO_DEPTH", [(2, 4, 6, 3)], (2, 2, 3, 12), SAME, "SpaceToDepth", blockSize=2),
+    ),
+    "BATCH_TO_SPACE_ND": (
+        Kind.TRANSPOSE,
+        lambda: tflite_file(
+            "BATCH_TO_SPACE_ND",
+            [(12, 3, 3, 3)],
+            (2, 5, 6, 3),
+            SAME,
+            "BatchToSpaceND",
+            [("s32", [2, 3]), ("s32", [[0, 1], [2, 1]])],
+        ),
     ),
     "TRANSPOSE": (
         Kind.TRANSPOSE,

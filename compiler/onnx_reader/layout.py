@@ -15,7 +15,15 @@ import numpy as np
 from int8tune.compiler.file_layout import FROM_FILE, TO_FILE
 from int8tune.compiler.graph import Kind, Operator, Value
 
-IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
+IMAGES = (
+    Kind.CONV2D,
+    Kind.DEPTHWISE,
+    Kind.AVERAGE_POOL,
+    Kind.MAX_POOL,
+    Kind.RESIZE,
+    Kind.DEPTH_TO_SPACE,
+    Kind.SPACE_TO_DEPTH,
+)
 # Constants of these meet images.
 JOINING = (
     Kind.ADD,
@@ -193,8 +201,8 @@ def _attributes_moved(operator: Operator) -> dict[str, object]:
         at["axes"] = tuple(sorted(TO_FILE[axis] for axis in at["axes"]))
     if "axis" in at:
         at["axis"] = TO_FILE[at["axis"]]
-    if operator.kind in (Kind.PAD, Kind.SLICE):
-        for name in ("padding", "begin", "end", "strides"):
+    if operator.kind in (Kind.PAD, Kind.SLICE, Kind.GATHER):
+        for name in ("padding", "begin", "end", "strides", "places"):
             if name in at:
                 at[name] = tuple(at[name][axis] for axis in FROM_FILE)
     return at

@@ -21,8 +21,10 @@ from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
-from int8tune.compiler.onnx_reader.others import READ, Found, Step, kind_of
+from int8tune.compiler.onnx_reader.others import READ, kind_of
+from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
+from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators import checked
@@ -31,33 +33,6 @@ from int8tune.compiler.operators.float_tables import requantized
 from int8tune.compiler.unused import without_unused
 
 SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
-# Where input and output have different scales, these can be moved behind the requantization.
-MOVING = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.PAD, Kind.SLICE, Kind.MAX_POOL)
-# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
-PASSING = (
-    "Identity",
-    "Dropout",
-    "MaxPool",
-    "GlobalMaxPool",
-    "Reshape",
-    "Flatten",
-    "Transpose",
-    "Squeeze",
-    "Unsqueeze",
-    "Slice",
-    "Gather",
-    "Split",
-    "Expand",
-    "Tile",
-    "DepthToSpace",
-    "SpaceToDepth",
-)
-# The same, where it takes stored values themselves.
-PASSING_STORED = (*PASSING, "Pad", "Resize")
-# What moves numbers, too, such as a model's input.
-MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
-
-
 QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 
 
@@ -298,7 +273,7 @@ class _Reader:
         taken, output = [value for value in inputs if value is not None], self._values.by_name[made]
         numbers = self._moved_numbers(node)
         if numbers is not None:
-            self._emit(found.kind, node, (), (numbers.name,), (made,), found.attributes)
+            self._emit_found(found, node, [numbers], made)
             return
         only_moves = found.kind in MOVING or found.attributes.get("method") == "nearest"
         if only_moves and not (self._is_raw(node, node.outputs[0]) or is_same_quantization(taken[0], output)):
@@ -307,8 +282,27 @@ class _Reader:
             table = {"table": requantized(taken[0], output)}
             self._emit(Kind.LOOKUP, node, (), (taken[0].name,), (name,), table, (name,))
             taken[0] = self._values.by_name[name]
+        self._emit_found(found, node, taken, made)
+
+    def _emit_found(self, found: Found, node: Node, taken: list[Value], made: str) -> None:
+        """Emit an operator between reshapes, where its data or output has another shape for it."""
         layers = (made,) if node.computes == "Split" else None
-        self._emit(found.kind, node, (), [value.name for value in taken], (made,), found.attributes, layers)
+        names, output = [value.name for value in taken], self._values.by_name[made]
+        if found.taken not in (None, taken[0].shape):
+            names[0] = self._inserted(f"{made}/taken", taken[0], found.taken)
+            self._emit(Kind.RESHAPE, node, (), (taken[0].name,), (names[0],), layers=(names[0],))
+        if found.made in (None, output.shape):
+            self._emit(found.kind, node, (), names, (made,), found.attributes, layers)
+            return
+        middle = self._inserted(f"{made}/made", output, found.made)
+        self._emit(found.kind, node, (), names, (middle,), found.attributes, layers)
+        self._emit(Kind.RESHAPE, node, (), (middle,), (made,), layers=(made,))
+
+    def _inserted(self, name: str, like: Value, shape: tuple[int, ...] | None) -> str:
+        """The name of a new value that is like another one but for its shape."""
+        name = self._values.unused(name)
+        self._values.by_name[name] = replace(like, name=name, shape=like.shape if shape is None else shape)
+        return name
 
     def _passed(self, node: Node, name: str, source: Value | None) -> Value | None:
         """The quantized value that an output is, if it is made of quantized ones as they are.

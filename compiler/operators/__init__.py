@@ -12,6 +12,7 @@ from typing import Any
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.operators import (
     addition,
+    blocks,
     concat,
     elementwise,
     extremum,
@@ -45,6 +46,9 @@ FAMILIES: dict[Kind, Family] = {
     Kind.TRANSPOSE: movement,
     Kind.PAD: movement,
     Kind.SLICE: movement,
+    Kind.GATHER: movement,
+    Kind.DEPTH_TO_SPACE: blocks,
+    Kind.SPACE_TO_DEPTH: blocks,
     Kind.RESIZE: resize,
     Kind.SOFTMAX: softmax,
     Kind.LOOKUP: lookup,

@@ -22,11 +22,11 @@ from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.operators import (
     SAME,
     VALID,
-    Step,
     activation_bounds,
     typed_operators,
     window_padding,
 )
+from int8tune.compiler.tflite_reader.steps import Step
 from int8tune.compiler.unused import without_unused
 from int8tune.results.text import printable
 from int8tune.schedules.numerics import RANGES
