@@ -68,7 +68,7 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `QUANTIZE` and `DEQUANTIZE`.
+    """What an operator computes: on 8-bit values, but for `QUANTIZE` and `DEQUANTIZE`; `ARG_MAX` makes places.
 
     `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the first three. `OTHER` is
     what nothing here computes; its attribute `reason` says why.
@@ -86,6 +86,11 @@ class Kind(StrEnum):
     AVERAGE_POOL = "average_pool"
     MAX_POOL = "max_pool"
     MEAN = "mean"
+    SUM = "sum"
+    REDUCE_MAX = "reduce_max"
+    REDUCE_MIN = "reduce_min"
+    ARG_MAX = "arg_max"
+    ARG_MIN = "arg_min"
     CONCAT = "concat"
     RESHAPE = "reshape"
     TRANSPOSE = "transpose"
@@ -111,7 +116,8 @@ class Operator:
     - convolutions: `stride`, `padding` (top, left, bottom, right), `dilation`, `groups`
     - pools: `kernel`, `stride`, `padding` (top, left, bottom, right); average pools `include_pad`, whether the border
       counts among the values
-    - mean: `axes`, ascending; the output's shape says whether they are kept
+    - mean, sum, reductions: `axes`, ascending; the output's shape says whether they are kept
+    - arg max, arg min: `axes`, one, and `last`, whether the last of equal values counts, else the first
     - concat: `axis`
     - transpose: `permutation`: the input axis of each output axis
     - pad: `padding`, (before, after) of each axis, and `value`, the stored value of the border

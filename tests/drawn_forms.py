@@ -116,7 +116,16 @@ def means(draw: Draw) -> Form:
     axes = tuple(sorted(draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
     dropped = tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
-    return Form((shape,), kept if draw(st.booleans()) or not dropped else dropped, {"axes": axes})
+    return Form((shape,), kept if draw(st.booleans()) else dropped, {"axes": axes})
+
+
+@st.composite
+def arguments(draw: Draw) -> Form:
+    """One axis."""
+    shape = draw(large_or_small())
+    axis = draw(st.integers(0, len(shape) - 1))
+    kept, dropped = (*shape[:axis], 1, *shape[axis + 1 :]), shape[:axis] + shape[axis + 1 :]
+    return Form((shape,), draw(st.sampled_from([kept, dropped])), {"axes": (axis,), "last": draw(st.booleans())})
 
 
 @st.composite
@@ -222,6 +231,8 @@ def softmaxes(draw: Draw) -> Form:
 
 FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.ADD: products,
+    Kind.ARG_MAX: arguments,
+    Kind.ARG_MIN: arguments,
     Kind.AVERAGE_POOL: pools,
     Kind.CONCAT: concatenations,
     Kind.DEPTH_TO_SPACE: depths,
@@ -236,12 +247,15 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.MULTIPLY: products,
     Kind.PAD: pads,
     Kind.QUANTIZE: same_shape,
+    Kind.REDUCE_MAX: means,
+    Kind.REDUCE_MIN: means,
     Kind.RESHAPE: reshapes,
     Kind.RESIZE: resizes,
     Kind.SLICE: slices,
     Kind.SOFTMAX: softmaxes,
     Kind.SPACE_TO_DEPTH: blocks,
     Kind.SUBTRACT: products,
+    Kind.SUM: means,
     Kind.TRANSPOSE: transpositions,
 }
 """What draws the shapes and attributes of each kind that has a kernel; a new kind needs a line here."""

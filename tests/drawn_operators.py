@@ -183,6 +183,8 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
         inputs = tuple(_plain(each, "f32") for each in inputs)
     if kind is Kind.ELEMENTWISE:
         inputs = tuple(_number(draw, each) if draw(st.integers(0, 3)) == 0 else each for each in inputs)
+    if kind in (Kind.ARG_MAX, Kind.ARG_MIN):
+        output = _plain(output, draw(st.sampled_from(["s32", "s64"])))
     if kind is Kind.DEQUANTIZE:
         output = _plain(output, "f32")
     if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE, Kind.GATHER) and draw(st.booleans()):

@@ -128,6 +128,39 @@ def test_means(dtype: Any, output: Any) -> None:
 
 
 @TYPES
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMax", "ReduceMin"])
+def test_reductions(dtype: Any, operator: str) -> None:
+    cases = [((2, 5, 6, 7), axes) for axes in ([1], [2, 3], [-1], [0, 1, 2, 3])]
+    others = [((9, 8), [0]), ((7,), [0]), ((2, 5, 6), [1]), ((2, 3, 4, 5, 6), [1, 3])]
+    for shape, axes in [*cases, *others]:
+        for scale, zero_point in ((0.02, 100), (0.13, 7)):
+            for keepdims in (0, 1):
+                fields: dict[str, Any] = {"axes": axes}
+                if operator == "ReduceSum":
+                    fields = {"constants": [(axes, np.int64)]}
+                exact(operator, shape, (scale, zero_point), dtype, keepdims=keepdims, **fields)
+
+
+@TYPES
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+def test_places_of_extremes(dtype: Any, operator: str) -> None:
+    """Few values, so that many are equal."""
+    for shape, axis in (((2, 5, 6, 7), 1), ((2, 5, 6, 7), -1), ((2, 5, 6, 7), 2), ((9, 8), 0), ((7,), 0)):
+        for keepdims, last in ((0, 0), (0, 1), (1, 0)):
+            writer = Writer(shape, "x0")
+            parameters = [writer.constant("s", 0.02), writer.constant("z", low(dtype) + 100, dtype)]
+            data = writer.node("QuantizeLinear", ["x0", *parameters], "q")
+            data = writer.node("DequantizeLinear", [data, *parameters], "d")
+            fields = {"axis": axis, "keepdims": keepdims, "select_last_index": last}
+            file = writer.model(writer.node(operator, [data], "y", **fields)).SerializeToString()
+            feed = feeds_of([(shape, 0.02, 100)], np.uint8)["x0"].clip(-0.06, 0.06)
+            graph = read_onnx(file, "one")
+            ours = run_reference(graph, {"x0": as_graph(feed, graph.values["x0"].shape)})["y"]
+            theirs = as_graph(values_of(file, ["y"], feed)["y"], ours.shape)
+            np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+@TYPES
 def test_what_only_moves(dtype: Any) -> None:
     for output in ((0.02, 100), (0.03, 7)):
         for shape, made in (

@@ -47,6 +47,15 @@ def constant(*shape: int) -> dict[str, Any]:
     return {"quantized": [(stored, 0.011, 77)]}
 
 
+def places_file(operator: str) -> Model:
+    """Places of values among the channels of an image, which are the model's output."""
+    writer = onnx_models.Writer(IMAGE, "x0")
+    parameters = [writer.constant("s", 0.02), writer.constant("z", 100, np.uint8)]
+    data = writer.node("DequantizeLinear", [writer.node("QuantizeLinear", ["x0", *parameters], "q"), *parameters], "d")
+    model = writer.model(writer.node(operator, [data], "y", axis=1, keepdims=0))
+    return model.SerializeToString(), feeds_of([(IMAGE, 0.02, 100)], np.uint8)
+
+
 ONNX: dict[str, tuple[Kind, Callable[[], Model]]] = {
     "Add": (Kind.ADD, lambda: onnx_file("Add", IMAGE, IMAGE)),
     "Add with a constant": (Kind.ADD, lambda: onnx_file("Add", **constant(5, 1, 1))),
@@ -64,6 +73,11 @@ ONNX: dict[str, tuple[Kind, Callable[[], Model]]] = {
     "Concat of vectors": (Kind.CONCAT, lambda: onnx_file("Concat", (2, 5), axis=1, **constant(2, 4))),
     "MaxPool": (Kind.MAX_POOL, lambda: onnx_file("MaxPool", **WINDOW)),
     "GlobalAveragePool": (Kind.MEAN, lambda: onnx_file("GlobalAveragePool")),
+    "ReduceSum": (Kind.SUM, lambda: onnx_file("ReduceSum", constants=[([1], np.int64)], output=(0.07, 90), keepdims=0)),
+    "ReduceMax": (Kind.REDUCE_MAX, lambda: onnx_file("ReduceMax", axes=[2, 3], output=(0.02, 100))),
+    "ReduceMin": (Kind.REDUCE_MIN, lambda: onnx_file("ReduceMin", axes=[1], keepdims=0)),
+    "ArgMax": (Kind.ARG_MAX, lambda: places_file("ArgMax")),
+    "ArgMin": (Kind.ARG_MIN, lambda: places_file("ArgMin")),
     "Mul": (Kind.MULTIPLY, lambda: onnx_file("Mul", IMAGE, (2, 5, 1, 1))),
     "Mul by a constant": (Kind.MULTIPLY, lambda: onnx_file("Mul", **constant(5, 1, 1))),
     "Mul by a constant of vectors": (Kind.MULTIPLY, lambda: onnx_file("Mul", (3, 8), **constant(8))),
@@ -106,6 +120,11 @@ def tflite_file(word: str, shapes: list[Any], made: Any, output: tuple[float, in
     inputs = [(kind, shape, 0.02 + 0.007 * index, low + 100 + index) for index, shape in enumerate(shapes)]
     data = written(word, inputs, (kind, made, output[0], low + output[1]), *args, **fields)
     return data, {f"x{index}": values(kind, shape, index) for index, shape in enumerate(shapes)}
+
+
+def tflite_places(word: str, options: str) -> Model:
+    data = written(word, [("u8", ROWS, 0.02, 100)], ("s32", ROWS[:3]), options, [("s32", [-1])], outputType=2)  # type: ignore[arg-type]
+    return data, {"x0": values("u8", ROWS)}
 
 
 ROWS, SAME, SIZE = (2, 7, 9, 5), (0.02, 100), [("s32", (11, 8))]
@@ -154,6 +173,20 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
         Kind.MEAN,
         lambda: tflite_file("MEAN", [ROWS], (2, 5), OTHER, "Reducer", [("s32", [1, 2])], version=2, keepDims=False),
     ),
+    "SUM": (
+        Kind.SUM,
+        lambda: tflite_file("SUM", [ROWS], (2, 5), OTHER, "Reducer", [("s32", [1, 2])], version=2, keepDims=False),
+    ),
+    "REDUCE_MAX": (
+        Kind.REDUCE_MAX,
+        lambda: tflite_file("REDUCE_MAX", [ROWS], (2, 5), SAME, "Reducer", [("s32", [1, 2])], version=2),
+    ),
+    "REDUCE_MIN": (
+        Kind.REDUCE_MIN,
+        lambda: tflite_file("REDUCE_MIN", [ROWS], (2, 7, 9), SAME, "Reducer", [("s32", [3])], version=2, kind="s8"),
+    ),
+    "ARG_MAX": (Kind.ARG_MAX, lambda: tflite_places("ARG_MAX", "ArgMax")),
+    "ARG_MIN": (Kind.ARG_MIN, lambda: tflite_places("ARG_MIN", "ArgMin")),
     "MUL": (Kind.MULTIPLY, lambda: tflite_file("MUL", [ROWS, ROWS], ROWS, OTHER, "Mul", version=2)),
     "MUL by a constant": (
         Kind.MULTIPLY,

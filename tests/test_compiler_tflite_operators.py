@@ -146,6 +146,27 @@ def test_means(kind: str, axes: list[int], kept: bool, shape: tuple[int, ...], s
 
 
 @BYTES
+@pytest.mark.parametrize("word", ["SUM", "REDUCE_MAX", "REDUCE_MIN"])
+@pytest.mark.parametrize(("axes", "shape"), [([1, 2], (2, 8)), ([-1], (2, 7, 9)), ([0, 1, 2, 3], ()), ([2], (2, 7, 8))])
+def test_reductions(kind: str, word: str, axes: list[int], shape: tuple[int, ...]) -> None:
+    if (kind, word) == ("s8", "SUM"):
+        pytest.skip("LiteRT adds s8 values without their scales")
+    for scale, offset in ((0.13, 87), (0.5, 120), (2.0, 3)) if word == "SUM" else ((0.02, 100),):
+        data, output = (kind, (2, 7, 9, 8), 0.02, LOWEST[kind] + 100), (kind, shape, scale, LOWEST[kind] + offset)
+        exact_one(word, data, output, "Reducer", [("s32", axes)], version=2, keepDims=False)
+
+
+@BYTES
+@pytest.mark.parametrize("word", ["ARG_MAX", "ARG_MIN"])
+@pytest.mark.parametrize(("axis", "shape"), [(3, (2, 7, 9)), (0, (7, 9, 8)), (-2, (2, 7, 8))])
+def test_places_of_extremes(kind: str, word: str, axis: int, shape: tuple[int, ...]) -> None:
+    for made, number in (("s32", 2), ("s64", 4)):
+        fields = {"version": 2, "outputType": number}
+        data: Form = (kind, (2, 7, 9, 8), 0.02, LOWEST[kind] + 100)
+        exact_one(word, data, (made, shape), word.title().replace("_", ""), [("s32", [axis])], **fields)  # type: ignore[arg-type]
+
+
+@BYTES
 def test_what_only_moves(kind: str) -> None:
     def form(*shape: int) -> Form:
         return kind, shape, 0.02, LOWEST[kind] + 7
@@ -394,6 +415,7 @@ def test_what_has_no_kind_says_why() -> None:
     pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
     cases = [
         (("MIRROR_PAD", [form], form, "MirrorPad"), {}, "1 inputs"),
+        (("SUM", [form], small, "Reducer", [("s32", [1])]), {}, "of u8 values"),
         (("TILE", [form], small, "Tile", [("s32", [1, 1, 1, 2])]), {}, "its output must have shape"),
         (("GATHER", [form], form, "Gather", [("s32", [0, 9, 0, 1])]), {"axis": 1}, "its places on axis 1"),
         (("SOFTMAX", [real], real, "Softmax"), {"beta": 1.0}, "8-bit integers: f32"),
@@ -408,7 +430,7 @@ def test_what_has_no_kind_says_why() -> None:
         (("AVERAGE_POOL_2D", [form], small, "Pool2D"), {**pool, "strideH": 0}, "out of range"),
         (("MAX_POOL_2D", [form], small, "Pool2D"), {**pool, "fusedActivationFunction": 4}, "activation 4"),
         (("LEAKY_RELU", [form], form, "LeakyRelu"), {"alpha": -0.5}, "not negative"),
-        (("ADD", [form, ("s8", (1,), 0.1, 0)], form, "Add"), {}, "must have shape (2, 4, 4, 6): (1,)"),
+        (("ADD", [form, ("s8", (5,), 0.1, 0)], form, "Add"), {}, "fit each other"),
         (("SLICE", [form], form, "", [("s32", [0, 0]), ("s32", [1, 1])]), {}, "one for each axis"),
     ]
     for arguments, fields, message in cases:

@@ -34,6 +34,8 @@ JOINING = (
     Kind.ELEMENTWISE,
     Kind.CONCAT,
 )
+# These may drop axes.
+REDUCING = (Kind.MEAN, Kind.SUM, Kind.REDUCE_MAX, Kind.REDUCE_MIN, Kind.ARG_MAX, Kind.ARG_MIN)
 # These have operators for values of any layout on both sides.
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.OTHER)
 
@@ -109,7 +111,7 @@ class _Layout:
         if not any(name in self.images for name in data):
             yield operator
             return
-        if operator.kind is Kind.MEAN:
+        if operator.kind in REDUCING:
             stays = self._keeps_order(operator)
         else:
             is_one = all(name in self.images or self._is_single(name) for name in data)
@@ -197,7 +199,7 @@ def _taken(operator: Operator) -> int:
 def _attributes_moved(operator: Operator) -> dict[str, object]:
     """Attributes of an operator on images, for its moved values."""
     at = dict(operator.attributes)
-    if operator.kind is Kind.MEAN:
+    if operator.kind in REDUCING:
         at["axes"] = tuple(sorted(TO_FILE[axis] for axis in at["axes"]))
     if "axis" in at:
         at["axis"] = TO_FILE[at["axis"]]

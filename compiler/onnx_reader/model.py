@@ -21,7 +21,7 @@ from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
-from int8tune.compiler.onnx_reader.others import READ, kind_of
+from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
 from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
 from int8tune.compiler.onnx_reader.steps import Found, Step
@@ -258,7 +258,8 @@ class _Reader:
             return "its input is not quantized"
         is_raw = self._is_raw(node, node.outputs[index])
         step = Step(self._file, node, inputs, output, index, constants, is_raw)
-        return byte_fault(inputs[0], output) or kind_of(step)
+        stored = (inputs[0],) if node.computes in PLACES else (inputs[0], output)
+        return byte_fault(*stored) or kind_of(step)
 
     def _moved_numbers(self, node: Node) -> Value | None:
         """The numbers that a node moves, before they are quantized; None where it does something else."""

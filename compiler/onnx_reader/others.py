@@ -21,10 +21,15 @@ from int8tune.compiler.operators.functions import FUNCTIONS, clipped_to
 
 # The axis of a Softmax is one of several from this version on; before, it is all behind it, too.
 OPSET_OF_ONE_AXIS = 13
+# What makes places of values.
+PLACES = ("ArgMax", "ArgMin")
 # What means the same for stored values as for what they stand for.
 MOVES_STORED = (
     "MaxPool",
     "GlobalMaxPool",
+    "ReduceMax",
+    "ReduceMin",
+    *PLACES,
     "Transpose",
     "Pad",
     "Slice",
@@ -95,7 +100,15 @@ def _global_average(step: Step) -> Found | Reason:
     return Found(Kind.MEAN, {"axes": tuple(range(2, len(step.shape)))})
 
 
-def _reduce_mean(step: Step) -> Found | Reason:
+REDUCTIONS = {
+    "ReduceMean": Kind.MEAN,
+    "ReduceSum": Kind.SUM,
+    "ReduceMax": Kind.REDUCE_MAX,
+    "ReduceMin": Kind.REDUCE_MIN,
+}
+
+
+def _reduction(step: Step) -> Found | Reason:
     axes, rank = step.integers(1, "axes"), len(step.shape)
     if step.is_computed(1):
         return "its axes must be constant"
@@ -105,7 +118,15 @@ def _reduce_mean(step: Step) -> Found | Reason:
         axes = tuple(range(rank))
     if not all(-rank <= axis < rank for axis in axes):
         return f"its axes must be those of {step.shape}: {axes}"
-    return Found(Kind.MEAN, {"axes": tuple(sorted({axis % rank for axis in axes}))})
+    return Found(REDUCTIONS[step.node.computes], {"axes": tuple(sorted({axis % rank for axis in axes}))})
+
+
+def _argument(step: Step) -> Found | Reason:
+    axis, rank = step.node.attributes.get("axis", 0), len(step.shape)
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        return f"its axis must be one of {step.shape}: {axis}"
+    kind = Kind.ARG_MAX if step.node.computes == "ArgMax" else Kind.ARG_MIN
+    return Found(kind, {"axes": (axis % rank,), "last": bool(step.node.attributes.get("select_last_index", 0))})
 
 
 def _concat(step: Step) -> Found | Reason:
@@ -171,7 +192,8 @@ _READERS: dict[str, Callable[[Step], Found | Reason]] = {
     "AveragePool": _average_pool,
     "GlobalMaxPool": _global_max,
     "GlobalAveragePool": _global_average,
-    "ReduceMean": _reduce_mean,
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(PLACES, _argument),
     "Concat": _concat,
     "Mul": _multiply,
     "Resize": _resize,

@@ -14,6 +14,8 @@ MOVING = (
     Kind.DEPTH_TO_SPACE,
     Kind.SPACE_TO_DEPTH,
     Kind.MAX_POOL,
+    Kind.REDUCE_MAX,
+    Kind.REDUCE_MIN,
 )
 # What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
 PASSING = (
@@ -21,6 +23,8 @@ PASSING = (
     "Dropout",
     "MaxPool",
     "GlobalMaxPool",
+    "ReduceMax",
+    "ReduceMin",
     "Reshape",
     "Flatten",
     "Transpose",

@@ -15,11 +15,14 @@ from int8tune.compiler.operator_kernels.movement import cut, gather, pad, transp
 from int8tune.compiler.operator_kernels.multiply import multiply
 from int8tune.compiler.operator_kernels.pool import average_pool, max_pool
 from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
+from int8tune.compiler.operator_kernels.reduction import arguments, extreme, total
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
 
 KERNELS: dict[Kind, Writer] = {
     Kind.ADD: add,
+    Kind.ARG_MAX: arguments,
+    Kind.ARG_MIN: arguments,
     Kind.AVERAGE_POOL: average_pool,
     Kind.CONCAT: concat,
     Kind.DEPTH_TO_SPACE: depth_to_space,
@@ -34,10 +37,13 @@ KERNELS: dict[Kind, Writer] = {
     Kind.MULTIPLY: multiply,
     Kind.PAD: pad,
     Kind.QUANTIZE: quantize,
+    Kind.REDUCE_MAX: extreme,
+    Kind.REDUCE_MIN: extreme,
     Kind.RESIZE: resize,
     Kind.SLICE: cut,
     Kind.SOFTMAX: softmax,
     Kind.SPACE_TO_DEPTH: space_to_depth,
     Kind.SUBTRACT: subtract,
+    Kind.SUM: total,
     Kind.TRANSPOSE: transpose,
 }

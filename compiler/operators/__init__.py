@@ -23,6 +23,7 @@ from int8tune.compiler.operators import (
     multiply,
     pool,
     quantize,
+    reduction,
     resize,
     softmax,
 )
@@ -41,6 +42,7 @@ FAMILIES: dict[Kind, Family] = {
     Kind.AVERAGE_POOL: pool,
     Kind.MAX_POOL: pool,
     Kind.MEAN: mean,
+    **dict.fromkeys((Kind.SUM, Kind.REDUCE_MAX, Kind.REDUCE_MIN, Kind.ARG_MAX, Kind.ARG_MIN), reduction),
     Kind.CONCAT: concat,
     Kind.RESHAPE: movement,
     Kind.TRANSPOSE: movement,

@@ -95,11 +95,23 @@ def _pool(step: Step) -> Operator | Reason:
     return step.made(Kind.AVERAGE_POOL, {**attributes, "include_pad": False}, clamp=clamp)
 
 
-def _mean(step: Step) -> Operator | Reason:
+_REDUCTIONS = {"MEAN": Kind.MEAN, "SUM": Kind.SUM, "REDUCE_MAX": Kind.REDUCE_MAX, "REDUCE_MIN": Kind.REDUCE_MIN}
+
+
+def _reduction(step: Step) -> Operator | Reason:
     axes, rank = integers(step.inputs[1]), len(step.inputs[0].shape)
     if axes is None:
         return "its axes must be constant"
-    return step.made(Kind.MEAN, {"axes": tuple(sorted({axis + rank * (axis < 0) for axis in axes}))})
+    kind = _REDUCTIONS[step.plain.operator]
+    return step.made(kind, {"axes": tuple(sorted({axis + rank * (axis < 0) for axis in axes}))})
+
+
+def _argument(step: Step) -> Operator | Reason:
+    axes, rank = integers(step.inputs[1]), len(step.inputs[0].shape)
+    if axes is None or len(axes) != 1:
+        return "its axis must be constant"
+    kind = Kind.ARG_MAX if step.plain.operator == "ARG_MAX" else Kind.ARG_MIN
+    return step.made(kind, {"axes": (axes[0] + rank * (axes[0] < 0),), "last": False})
 
 
 def _reshape(step: Step) -> Operator | Reason:
@@ -226,7 +238,8 @@ def _stored(real: float, scale: np.float32, zero_point: int) -> int:
 _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
-    "MEAN": _mean,
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _argument),
     "RESHAPE": _reshape,
     "SQUEEZE": _reshape,
     "EXPAND_DIMS": _reshape,
@@ -249,4 +262,4 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     **dict.fromkeys(_RECTIFIERS, _rectifier),
     **dict.fromkeys(_FUNCTIONS, _function),
 }
-_LEAST_INPUTS = {"MEAN": 2, "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}
+_LEAST_INPUTS = {**dict.fromkeys((*_REDUCTIONS, "ARG_MAX", "ARG_MIN"), 2), "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}
