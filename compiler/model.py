@@ -10,6 +10,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.files import read_file
 from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.graph import Graph
+from int8tune.compiler.movements_merged import with_movements_merged
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.table_graph import with_tables
 from int8tune.compiler.tflite_reader.model import read_tflite
@@ -33,4 +34,4 @@ def read_model(path: Path) -> Graph:
     graph = READERS[path.suffix.lower()](data, re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS])
     if not graph.outputs:
         raise ModelError(f"{graph.name}: the model has no outputs")
-    return with_fused_rules(with_tables(graph))
+    return with_fused_rules(with_tables(with_movements_merged(graph)))

@@ -114,6 +114,16 @@ def test_pools(dtype: Any, window: Any, padding: Any) -> None:
 
 @TYPES
 @pytest.mark.parametrize("output", OTHERWISE)
+def test_pools_of_one_dimension(dtype: Any, output: Any) -> None:
+    window = {"kernel_shape": [3], "strides": [2]}
+    for fields in ({"pads": [1, 1]}, {"ceil_mode": 1}, {"auto_pad": "SAME_LOWER"}):
+        assert exact("MaxPool", (2, 5, 16), output, dtype, **window, **fields).kind is Kind.RESHAPE
+    exact("AveragePool", (2, 5, 16), output, dtype, **window, pads=[1, 1], count_include_pad=1)
+    assert exact("GlobalMaxPool", (2, 5, 17), output, dtype).kind is Kind.REDUCE_MAX
+
+
+@TYPES
+@pytest.mark.parametrize("output", OTHERWISE)
 def test_means(dtype: Any, output: Any) -> None:
     for shape in ((2, 5, 7, 9), (1, 16, 7, 7), (1, 3, 1, 1)):
         assert exact("GlobalAveragePool", shape, output, dtype).attributes["axes"] == (1, 2)
@@ -436,7 +446,7 @@ def test_what_has_no_kind_says_why() -> None:
     cases: list[tuple[str, Any, dict[str, Any], str]] = [
         ("Softplus", image, {}, "no kernel computes it"),
         ("MaxPool", image, {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilated windows"),
-        ("MaxPool", (2, 3, 6), {"kernel_shape": [2]}, "four axes"),
+        ("MaxPool", (2, 3, 6, 7, 8), {"kernel_shape": [2] * 3}, "four axes"),
         ("AveragePool", image, {"kernel_shape": [3, 3], "ceil_mode": 1, "count_include_pad": 1}, "ceil_mode"),
         ("Softmax", image, {"opset": 12, "axis": 1}, "the sums must be of one axis"),
         ("Pad", image, {"constants": [([0] * 7 + [1], np.int64)], "mode": "median"}, "border must be constant"),

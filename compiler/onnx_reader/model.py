@@ -18,12 +18,13 @@ from int8tune.compiler.onnx_reader.expression_operators import expression_operat
 from int8tune.compiler.onnx_reader.expressions import Expression, Expressions
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
+from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
 from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED
-from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
 from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
@@ -156,10 +157,14 @@ class _Reader:
         if data.quantization.per_channel or output.per_channel:
             raise UnsupportedNodeError("its data and output must have one scale each")
         form = kernel_form(self._file, node, data.shape, weight)
-        inputs = [data.name, self._values.constant(form.weight, form.order)]
-        if node.input(2):
-            inputs.append(self._bias(node, form, data.quantization))
-        self._finish(form.kind, node, ending, inputs, form)
+        bias = self._bias(node, form, data.quantization) if node.input(2) else None
+        clamp = self._fusion.clamp(ending)
+        self._end(ending)
+        for link in layer_links(form, data, bias, ending.name, self._values):
+            names = None if link.is_layer else (link.made,)
+            activations = ending.activations if link.is_layer else ()
+            made = self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names)
+            self._operators[-1] = replace(made, clamp=clamp if link.is_layer else None)
         return True
 
     def _kernel_reason(self, node: Node) -> str:
@@ -175,13 +180,13 @@ class _Reader:
             return f"its weights must have two axes, these have {weight.array.ndim}: {list(weight.array.shape)}"
         return "its output is not quantized"
 
-    def _bias(self, node: Node, form: KernelForm, data: Quantization) -> str:
+    def _bias(self, node: Node, form: KernelForm, data: Quantization) -> Constant:
         bias = self._quantizations.constants.get(node.input(2))
         assert form.weight.quantization is not None
         if bias is None:
             raise UnsupportedNodeError(f"its bias must be constant: {quoted(node.input(2))}")
         channels = form.weight.array.shape[0]
-        return self._values.constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
+        return sum_bias(self._file, node, bias, data, form.weight.quantization, channels)
 
     def _read_sum(self, node: Node, ending: Ending) -> bool:
         """Read an addition or product of two quantized values with the activations behind it; False if it is none."""
@@ -194,15 +199,11 @@ class _Reader:
         names = [value.name for value in taken]
         if is_first_spread(taken[0].shape, taken[1].shape):
             names.reverse()  # as ONNX Runtime does
-        self._finish(SUMS[node.computes], node, ending, names, None)
-        return True
-
-    def _finish(self, kind: Kind, node: Node, ending: Ending, inputs: list[str], form: KernelForm | None) -> None:
         clamp = self._fusion.clamp(ending)
         self._end(ending)
-        made = self._emit(kind, node, ending.activations, inputs, (ending.name,))
-        attributes = form.attributes if form else {}
-        self._operators[-1] = replace(made, clamp=clamp, attributes=attributes)
+        made = self._emit(SUMS[node.computes], node, ending.activations, names, (ending.name,))
+        self._operators[-1] = replace(made, clamp=clamp)
+        return True
 
     def _read_other(self, node: Node) -> None:
         first = self._values.activation(node.input(0))
@@ -290,20 +291,14 @@ class _Reader:
         layers = (made,) if node.computes == "Split" else None
         names, output = [value.name for value in taken], self._values.by_name[made]
         if found.taken not in (None, taken[0].shape):
-            names[0] = self._inserted(f"{made}/taken", taken[0], found.taken)
+            names[0] = self._values.like(taken[0], f"{made}/taken", found.taken or ())
             self._emit(Kind.RESHAPE, node, (), (taken[0].name,), (names[0],), layers=(names[0],))
         if found.made in (None, output.shape):
             self._emit(found.kind, node, (), names, (made,), found.attributes, layers)
             return
-        middle = self._inserted(f"{made}/made", output, found.made)
+        middle = self._values.like(output, f"{made}/made", found.made or ())
         self._emit(found.kind, node, (), names, (middle,), found.attributes, layers)
         self._emit(Kind.RESHAPE, node, (), (middle,), (made,), layers=(made,))
-
-    def _inserted(self, name: str, like: Value, shape: tuple[int, ...] | None) -> str:
-        """The name of a new value that is like another one but for its shape."""
-        name = self._values.unused(name)
-        self._values.by_name[name] = replace(like, name=name, shape=like.shape if shape is None else shape)
-        return name
 
     def _passed(self, node: Node, name: str, source: Value | None) -> Value | None:
         """The quantized value that an output is, if it is made of quantized ones as they are.

@@ -6,12 +6,13 @@ Sources: the operators of ONNX, and cpu/tensor/upsample.cc of ONNX Runtime for t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from int8tune.compiler.graph import Kind
-from int8tune.compiler.onnx_reader.layers import MAX_NUMBER, padding_of, pair_of
+from int8tune.compiler.onnx_reader.layers import MAX_NUMBER, padding_of, pair_of, with_one_row
 from int8tune.compiler.onnx_reader.movements import MOVEMENTS
 from int8tune.compiler.onnx_reader.resizes import resize_attributes
 from int8tune.compiler.onnx_reader.steps import Found, Reason, Step
@@ -59,21 +60,34 @@ def kind_of(step: Step) -> Found | Reason:
 def _max_pool(step: Step) -> Found | Reason:
     if step.node.attributes.get("storage_order"):
         return "its storage_order must be 0"
-    window = _window(step)
-    return window if isinstance(window, str) else Found(Kind.MAX_POOL, window)
+    window, shapes = _window(step)
+    return window if isinstance(window, str) else Found(Kind.MAX_POOL, window, 1, *shapes)
 
 
 def _average_pool(step: Step) -> Found | Reason:
-    window = _window(step)
+    window, shapes = _window(step)
     if isinstance(window, str):
         return window
     include_pad = bool(step.node.attributes.get("count_include_pad", 0))
     if include_pad and step.node.attributes.get("ceil_mode", 0):
         return "the border can't count where ceil_mode makes it wider"
-    return Found(Kind.AVERAGE_POOL, {**window, "include_pad": include_pad})
+    return Found(Kind.AVERAGE_POOL, {**window, "include_pad": include_pad}, 1, *shapes)
 
 
-def _window(step: Step) -> dict[str, Any] | Reason:
+Shapes = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+
+
+def _window(step: Step) -> tuple[dict[str, Any] | Reason, Shapes]:
+    """The window of a pool, and the shapes of its data and output if these are no images in the file."""
+    if len(step.shape) != 3:
+        return _window_of_image(step), (None, None)
+    data, made = ((*each.shape[:2], 1, *each.shape[2:]) for each in (step.data, step.output))
+    image = replace(step.data, shape=data), replace(step.output, shape=made)
+    wide = replace(step, node=with_one_row(step.node), inputs=(image[0], *step.inputs[1:]), output=image[1])
+    return _window_of_image(wide), (data, made)
+
+
+def _window_of_image(step: Step) -> dict[str, Any] | Reason:
     kernel = step.node.attributes.get("kernel_shape")
     if len(step.shape) != 4 or not isinstance(kernel, tuple) or len(kernel) != 2:
         return f"its image must have four axes and its kernel two: {step.shape}, {kernel}"
@@ -92,7 +106,7 @@ def _window(step: Step) -> dict[str, Any] | Reason:
 
 def _global_max(step: Step) -> Found | Reason:
     if len(step.shape) != 4:
-        return f"its image must have four axes: {step.shape}"
+        return Found(Kind.REDUCE_MAX, {"axes": tuple(range(2, len(step.shape)))})
     return Found(Kind.MAX_POOL, {"kernel": step.shape[2:], "stride": (1, 1), "padding": (0, 0, 0, 0)})
 
 

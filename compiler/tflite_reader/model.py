@@ -27,6 +27,7 @@ from int8tune.compiler.tflite_reader.operators import (
     window_padding,
 )
 from int8tune.compiler.tflite_reader.steps import Step
+from int8tune.compiler.tflite_reader.transposed import transposed_operators
 from int8tune.compiler.unused import without_unused
 from int8tune.results.text import printable
 from int8tune.schedules.numerics import RANGES
@@ -249,7 +250,9 @@ class _Reader:
         if read is None:
             taken = tuple(self._values[name] for name in inputs)
             options = partial(self._options, operator)
-            return typed_operators(Step(plain, taken, self._values[outputs[0]], options), self._values)
+            step = Step(plain, taken, self._values[outputs[0]], options)
+            make = transposed_operators if word == "TRANSPOSE_CONV" else typed_operators
+            return make(step, self._values)
         if self._values[outputs[0]].type not in ("u8", "s8"):
             self._refuse_half_quantized(plain)
             return (other(plain, f"its output must be 8-bit integers: {self._values[outputs[0]].type}"),)
