@@ -14,6 +14,7 @@ from tvm import te, tirx
 from int8tune.compiler.graph import DTYPES, Graph, Operator, Value
 from int8tune.compiler.operators.quantize import MOST_STEPS
 from int8tune.compiler.program import Array
+from int8tune.schedules.epilogue import ROUNDER, ROUNDER_BITS
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
 
@@ -90,8 +91,11 @@ def bounded(value: Any) -> Any:
 
 
 def nearest_even(value: Any) -> Any:
-    """A float32 as the next int32, halves to even."""
-    return tirx.nearbyint(value).astype("int32")
+    """A float32 of less than 2^22 as the next int32, halves to even.
+
+    The unit in the last place of the sum with `ROUNDER` is 1. TVM has no vector form of `nearbyint`.
+    """
+    return tirx.reinterpret("int32", value + tirx.const(ROUNDER, "float32")) - ROUNDER_BITS
 
 
 def nearest_away(value: Any) -> Any:
