@@ -82,6 +82,7 @@ class Kind(StrEnum):
     MULTIPLY = "multiply"
     MINIMUM = "minimum"
     MAXIMUM = "maximum"
+    PRELU = "prelu"
     ELEMENTWISE = "elementwise"
     AVERAGE_POOL = "average_pool"
     MAX_POOL = "max_pool"

@@ -20,6 +20,7 @@ ELEMENT_BY_ELEMENT = (
     Kind.MULTIPLY,
     Kind.MINIMUM,
     Kind.MAXIMUM,
+    Kind.PRELU,
     Kind.ELEMENTWISE,
 )
 

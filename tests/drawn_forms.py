@@ -246,6 +246,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.MINIMUM: products,
     Kind.MULTIPLY: products,
     Kind.PAD: pads,
+    Kind.PRELU: products,
     Kind.QUANTIZE: same_shape,
     Kind.REDUCE_MAX: means,
     Kind.REDUCE_MIN: means,

@@ -142,6 +142,11 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
         Kind.SUBTRACT,
         lambda: tflite_file("SUB", [ROWS], ROWS, OTHER, "Sub", CHANNELS, version=2, fusedActivationFunction=3),
     ),
+    "PRELU": (Kind.PRELU, lambda: tflite_file("PRELU", [ROWS], ROWS, OTHER, "", CHANNELS)),
+    "PRELU of s8": (
+        Kind.PRELU,
+        lambda: tflite_file("PRELU", [ROWS], ROWS, OTHER, "", [("s8", [[[-128, 5, 127, 0, 9]]], 0.011, 7)], kind="s8"),
+    ),
     "MINIMUM": (
         Kind.MINIMUM,
         lambda: tflite_file("MINIMUM", [ROWS], ROWS, SAME, "MaximumMinimum", SAME_CHANNELS, version=2),
@@ -244,7 +249,7 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
 
 
 # ONNX Runtime computes in numbers what LiteRT has an operator on stored values for.
-ONLY_TFLITE, ONLY_ONNX = {Kind.SUBTRACT}, {Kind.ELEMENTWISE}
+ONLY_TFLITE, ONLY_ONNX = {Kind.SUBTRACT, Kind.PRELU}, {Kind.ELEMENTWISE}
 
 
 def test_every_kind_has_a_file() -> None:

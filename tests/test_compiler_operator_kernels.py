@@ -25,7 +25,11 @@ from int8tune.schedules.target import Target
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6
 RULES: tuple[RoundingRule, ...] = ("float", "fixed")
 # Kinds that only one runtime's arithmetic has.
-ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {Kind.ELEMENTWISE: ("float",), Kind.SUBTRACT: ("fixed",)}
+ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
+    Kind.ELEMENTWISE: ("float",),
+    Kind.PRELU: ("fixed",),
+    Kind.SUBTRACT: ("fixed",),
+}
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
 QUICK, LONG = 4, 8

@@ -408,6 +408,19 @@ def test_products(kind: str, scales: Any, shapes: Any) -> None:
         assert exact(data, feeds).kind is Kind.MULTIPLY
 
 
+@BYTES
+@pytest.mark.parametrize("scales", SCALES)
+def test_slopes(kind: str, scales: Any) -> None:
+    first, second, made = ((scale, LOWEST[kind] + point) for scale, point in scales)
+    every = values(kind, (1, 256))
+    for slope in ((1, 1, 256), (256, 1), (1,)):
+        alphas = np.resize(every, slope)
+        data = written(
+            "PRELU", [(kind, (1, 256, 256), *first)], (kind, (1, 256, 256), *made), "", [(kind, alphas, *second)]
+        )
+        assert exact(data, {"x0": np.broadcast_to(every[0], (1, 256, 256))}).kind is Kind.PRELU
+
+
 def test_what_has_no_kind_says_why() -> None:
     form: Form = ("s8", (2, 4, 4, 6), 0.02, 3)
     real = ("f32", (2, 4, 4, 6))

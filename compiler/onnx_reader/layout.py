@@ -31,6 +31,7 @@ JOINING = (
     Kind.MULTIPLY,
     Kind.MINIMUM,
     Kind.MAXIMUM,
+    Kind.PRELU,
     Kind.ELEMENTWISE,
     Kind.CONCAT,
 )

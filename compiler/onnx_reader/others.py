@@ -160,7 +160,9 @@ def _resize(step: Step) -> Found | Reason:
     if step.is_raw and step.node.attributes.get("mode", "nearest") != "nearest":
         return "stored values are resized by the nearest only"
     attributes = resize_attributes(step.file, step.node, step.shape, step.output.shape, step.constants)
-    return attributes if isinstance(attributes, str) else Found(Kind.RESIZE, attributes)
+    if isinstance(attributes, str):
+        return attributes
+    return Found(Kind.GATHER if "places" in attributes else Kind.RESIZE, attributes)
 
 
 def _softmax(step: Step) -> Found | Reason:

@@ -14,6 +14,7 @@ from int8tune.compiler.operator_kernels.mean import mean
 from int8tune.compiler.operator_kernels.movement import cut, gather, pad, transpose
 from int8tune.compiler.operator_kernels.multiply import multiply
 from int8tune.compiler.operator_kernels.pool import average_pool, max_pool
+from int8tune.compiler.operator_kernels.prelu import prelu
 from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
 from int8tune.compiler.operator_kernels.reduction import arguments, extreme, total
 from int8tune.compiler.operator_kernels.resize import resize
@@ -36,6 +37,7 @@ KERNELS: dict[Kind, Writer] = {
     Kind.MINIMUM: extremum,
     Kind.MULTIPLY: multiply,
     Kind.PAD: pad,
+    Kind.PRELU: prelu,
     Kind.QUANTIZE: quantize,
     Kind.REDUCE_MAX: extreme,
     Kind.REDUCE_MIN: extreme,

@@ -163,6 +163,10 @@ def _extremum(step: Step) -> Operator | Reason:
     return step.made(kind, {}, inputs=len(step.inputs))
 
 
+def _prelu(step: Step) -> Operator | Reason:
+    return step.made(Kind.PRELU, {}, inputs=len(step.inputs))
+
+
 def _resize(step: Step) -> Operator | Reason:
     method = "bilinear" if step.plain.operator == "RESIZE_BILINEAR" else "nearest"
     options = step.options("ResizeBilinearOptions" if method == "bilinear" else "ResizeNearestNeighborOptions")
@@ -249,6 +253,7 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "CONCATENATION": _concat,
     "MUL": _multiply,
     "SUB": _subtract,
+    "PRELU": _prelu,
     "MINIMUM": _extremum,
     "MAXIMUM": _extremum,
     "RESIZE_BILINEAR": _resize,
