@@ -18,6 +18,7 @@ from probes import host_target
 
 from int8tune.compiler.graph import Kind, Operator, Quantization, Value
 from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.operators.elementwise import Operation
 from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.target import Target
 
@@ -97,3 +98,30 @@ def assert_large_mean_exact(scale: float, target: Target) -> None:
     graph = graph_of([Drawn(mean, (image,), output)])
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, target, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))
+
+
+def test_a_product_is_rounded_before_something_is_added(native: Target) -> None:
+    assert_products_rounded(native)
+
+
+def assert_products_rounded(target: Target) -> None:
+    """Sums that are ties, and none where the product in them is not rounded: what is drawn hardly ever has one."""
+    rng, values = np.random.default_rng(0), np.arange(256, dtype=np.float32)
+    factors = rng.uniform(0.1, 1, 256).astype(np.float32)
+    scale, none = np.float32(0.0173), np.zeros(0, np.float32)
+    real, image = values * scale, Value("in0", (256,), "u8", Quantization(np.array([scale]), np.array([0])))
+    output = Value("out", (256,), "u8", Quantization(np.array([1], np.float32), np.array([0])))
+    drawn = []
+    for product, steps in ((real * factors, ("multiply", "add")), (real, ("add",))):
+        constants = [factors, np.float32(3.5) - product][-len(steps) :]
+        numbers = [Value(f"in{index}", (256,), "f32", None, each) for index, each in enumerate(constants, 1)]
+        places = [(0, 1), (len(steps) + 1, 2)][: len(steps)]
+        operations = tuple(Operation(name, place, none) for name, place in zip(steps, places, strict=True))
+        inputs = (image, *numbers)
+        names = tuple(value.name for value in inputs)
+        made = Operator(Kind.ELEMENTWISE, ("made",), "", names, ("out",), "float", None, {"operations": operations})
+        drawn.append(Drawn(made, inputs, output))
+    graph = graph_of(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        inputs_by_name = {name: np.arange(256, dtype=np.uint8) for name in graph.inputs}
+        assert_exact(graph, target, inputs_by_name, Path(folder))

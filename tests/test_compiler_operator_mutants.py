@@ -16,7 +16,7 @@ from zlib import crc32
 
 import pytest
 from source_mutants import Mutant, mutants_of
-from test_compiler_operator_kernels import LONG, assert_large_mean_exact, exact
+from test_compiler_operator_kernels import LONG, assert_large_mean_exact, assert_products_rounded, exact
 from thinned import one_in
 
 from int8tune.compiler import compile as compiling
@@ -39,6 +39,8 @@ SHARED_ROWS = "who shares the rows among threads changes no value"
 OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
 NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
 SATURATED = "they differ below zero, where unsigned values are 0"
+OF_NO_VALUE = "0 times a slope is 0, too"
+NO_ROW = "it finds fewer rows of places: what is none is looked up"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -52,6 +54,10 @@ LET_THROUGH: Mapping[str, str] = {
     "concat: target.threads > 1 and rows > 1: rows > 1 -> rows >= 1": SHARED_ROWS,
     "concat: target.threads > 1: 1 -> 2": SHARED_ROWS,
     "resize: tirx.floor(total + 0.5).astype: tirx.floor(total + 0.5) -> tirx.trunc(total + 0.5)": SATURATED,
+    "prelu: tirx.Select(data >= 0, _scaled(data, constants.above), _scaled(data * slope, constants.below)): "
+    "data >= 0 -> data > 0": OF_NO_VALUE,
+    "_in_a_row: first + step * np.arange(len(places)): step * np.arange(len(places)) -> "
+    "step + np.arange(len(places))": NO_ROW,
     "concat: True: True -> False": NO_ALIAS,
     "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "
@@ -125,6 +131,8 @@ def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
         compiling.KERNELS = _kernels_with(module, mutant)
         for kind in KINDS[module]:
             exact(kind, target, LONG, True)
+            if kind is Kind.ELEMENTWISE:
+                assert_products_rounded(target)
             if kind is Kind.MEAN:
                 assert_large_mean_exact(2.0**8, target)
         code = 0

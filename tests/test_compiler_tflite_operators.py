@@ -262,6 +262,48 @@ def test_values_are_stacked_and_taken_apart(kind: str, axis: int) -> None:
 
 
 @BYTES
+@pytest.mark.parametrize("word", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+@pytest.mark.parametrize(("block", "padding"), [((2, 2), 0), ((2, 3), 0), ((2, 2), 1)])
+def test_a_convolution_between_batches_is_dilated(kind: str, word: str, block: tuple[int, int], padding: int) -> None:
+    """Where it has a border itself, the operators around it stay."""
+    low, writer, rng = LOWEST[kind], Writer(), np.random.default_rng(0)
+    rows, columns = (-(-(extent + 2 * step) // step) for extent, step in zip((9, 10), block, strict=True))
+    batch, point = block[0] * block[1], low + 100
+    wide = [extent * step for extent, step in zip((rows, columns), block, strict=True)]
+    widths = [[step, total - extent - step] for total, extent, step in zip(wide, (9, 10), block, strict=True)]
+    inner = (rows - 2, columns - 2) if padding else (rows, columns)
+    whole = [extent * step for extent, step in zip(inner, block, strict=True)]
+    crops = [[0, max(0, total - extent)] for total, extent in zip(whole, (9, 10), strict=True)]
+    sizes = [total - sum(crop) for total, crop in zip(whole, crops, strict=True)]
+    blocks = writer.constant("block", "s32", block)
+    data = writer.input("x", kind, (1, 9, 10, 4), 0.03, point)
+    spread = writer.tensor("spread", kind, (batch, rows, columns, 4), 0.03, point)
+    writer.operator(
+        "SPACE_TO_BATCH_ND", [data, blocks, writer.constant("p", "s32", widths)], [spread], "SpaceToBatchND"
+    )
+    zero, is_depthwise = 0 if kind == "s8" else 120, word.startswith("DEPTHWISE")
+    shape = (1, 3, 3, 4) if is_depthwise else (6, 3, 3, 4)
+    limits = (-127, 128) if kind == "s8" else (0, 256)
+    weight = writer.constant("w", kind, rng.integers(*limits, shape), 0.01, zero)
+    channels = 4 if is_depthwise else 6
+    bias = writer.constant("b", "s32", rng.integers(-999, 999, channels), float(np.float32(0.03) * np.float32(0.01)))
+    convolved = writer.tensor("c", kind, (batch, *inner, channels), 0.05, low + 90)
+    fields = {"depthMultiplier": 1} if is_depthwise else {}
+    options = "DepthwiseConv2D" if is_depthwise else "Conv2D"
+    writer.operator(word, [spread, weight, bias], [convolved], options, strideH=1, strideW=1, padding=padding, **fields)
+    made = writer.tensor("y", kind, (1, *sizes, channels), 0.05, low + 90)
+    writer.operator(
+        "BATCH_TO_SPACE_ND", [convolved, blocks, writer.constant("q", "s32", crops)], [made], "BatchToSpaceND"
+    )
+    graph, feeds = read_tflite(writer.model(made), "one"), {"x": values(kind, (1, 9, 10, 4))}
+    expected = values_of(writer.model(made), feeds)["y"]
+    np.testing.assert_array_equal(run_reference(graph, feeds)["y"], expected, strict=True)
+    assert (len(graph.operators) == 1) == bool(padding)
+    if padding:
+        assert graph.operators[0].attributes["dilation"] == block
+
+
+@BYTES
 def test_a_split_is_slices(kind: str) -> None:
     for word, sizes in (("SPLIT", (4, 4, 4)), ("SPLIT_V", (2, 7, 3))):
         writer = Writer()

@@ -57,6 +57,8 @@ def _pad(step: Step) -> Found | Reason:
 def _bordered(shape: tuple[int, ...], padding: list[tuple[int, int]], mode: Any) -> Found | Reason:
     """A border of an image's own values; widths below 0 cut it."""
     places = {}
+    if max(shape, default=0) > MAX_NUMBER:
+        return f"it must have at most {MAX_NUMBER} places on an axis: {shape}"
     for axis, ((before, after), extent) in enumerate(zip(padding, shape, strict=True)):
         most = MAX_NUMBER if mode == "edge" else extent - (mode == "reflect")
         if max(before, after) > most or min(before, after) < (0 if mode == "wrap" else -extent):
@@ -87,9 +89,11 @@ def _slice(step: Step) -> Found | Reason:
     return _places(places)
 
 
-def _reversed(shape: tuple[int, ...], *places: tuple[int, ...]) -> Found:
+def _reversed(shape: tuple[int, ...], *places: tuple[int, ...]) -> Found | Reason:
     """A slice with steps below 0. An end before the first place is one that is far below it."""
     taken = {}
+    if max(shape, default=0) > MAX_NUMBER:
+        return f"it must have at most {MAX_NUMBER} places on an axis: {shape}"
     for start, end, axis, stride in zip(*places, strict=True):
         taken[axis % len(shape)] = np.arange(shape[axis])[start : _end(end, shape[axis], stride) : stride]
     return _gathered(shape, taken)
@@ -131,6 +135,8 @@ def _gather(step: Step) -> Found | Reason:
 
 def _expand(step: Step) -> Found | Reason:
     made = step.output.shape
+    if max(made, default=0) > MAX_NUMBER:
+        return f"it must have at most {MAX_NUMBER} places on an axis: {made}"
     taken = (1,) * (len(made) - len(step.shape)) + step.shape
     extents = enumerate(zip(taken, made, strict=True))
     spread = {axis: np.zeros(extent, np.int64) for axis, (own, extent) in extents if own < extent}
@@ -139,7 +145,8 @@ def _expand(step: Step) -> Found | Reason:
 
 def _tile(step: Step) -> Found | Reason:
     repeats = step.integers(1, "repeats")
-    if repeats is None or len(repeats) != len(step.shape) or not all(1 <= each <= MAX_NUMBER for each in repeats):
+    most = max(step.output.shape, default=0)
+    if repeats is None or len(repeats) != len(step.shape) or min(repeats, default=1) < 1 or most > MAX_NUMBER:
         return f"its repeats must be constant, 1 to {MAX_NUMBER} for each axis: {repeats}"
     tiled = {
         axis: np.arange(extent * count) % extent

@@ -22,6 +22,8 @@ Shape = tuple[int, ...]
 # Each link is a kind, its attributes, and the shape of what it makes.
 Link = tuple[Kind, dict[str, Any], Shape]
 Values = MutableMapping[str, Value]
+# Of an axis.
+MOST_PLACES = 1 << 20
 MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 
 
@@ -34,6 +36,8 @@ def moved(step: Step, values: Values) -> tuple[Operator, ...]:
         found = _packed(step, values)
     elif len(step.inputs) < _LEAST_INPUTS.get(word, 1) or len(step.plain.outputs) != 1:
         found = f"it has {len(step.inputs)} inputs and {len(step.plain.outputs)} outputs"
+    elif word in _GATHERING and max((*step.inputs[0].shape, *step.output.shape), default=0) > MOST_PLACES:
+        found = f"it must have at most {MOST_PLACES} places on an axis: {step.inputs[0].shape}, {step.output.shape}"
     else:
         links = _CHAINS[word](step)
         found = links if isinstance(links, str) else _chain(step.plain, step.inputs[0].name, links, values)
@@ -114,11 +118,11 @@ def _strided_slice(step: Step) -> list[Link] | Reason:
 
 def _cut(shape: Shape, places: list[slice]) -> list[Link]:
     whole = [each.indices(extent) for each, extent in zip(places, shape, strict=True)]
-    taken = [np.arange(extent)[each] for each, extent in zip(places, shape, strict=True)]
-    if any(stride < 0 for _, _, stride in whole):
+    if any(stride < 0 for _, _, stride in whole) and max(shape) <= MOST_PLACES:
+        taken = [np.arange(extent)[each] for each, extent in zip(places, shape, strict=True)]
         return [_gather_link(shape, dict(enumerate(taken)))]
     attributes = dict(zip(("begin", "end", "strides"), zip(*whole, strict=True), strict=True))
-    return [(Kind.SLICE, attributes, tuple(map(len, taken)))]
+    return [(Kind.SLICE, attributes, tuple(len(range(*each)) for each in whole))]
 
 
 def _gather(step: Step) -> list[Link] | Reason:
@@ -307,6 +311,8 @@ _CHAINS: dict[str, Callable[[Step], list[Link] | Reason]] = {
     "SPACE_TO_BATCH_ND": _space_to_batch,
     "BATCH_TO_SPACE_ND": _batch_to_space,
 }
+# Those that say each place.
+_GATHERING = ("GATHER", "GATHER_ND", "TILE", "BROADCAST_TO", "MIRROR_PAD", "REVERSE_V2")
 _LEAST_INPUTS = {
     **dict.fromkeys(("SLICE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), 3),
     **dict.fromkeys(("GATHER", "GATHER_ND", "TILE", "MIRROR_PAD", "REVERSE_V2"), 2),
