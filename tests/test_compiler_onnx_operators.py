@@ -523,6 +523,20 @@ def test_numbers_may_be_moved_before_they_are_quantized() -> None:
 
 ATTRIBUTES = [-9, -1, 0, 1, 2, 4, 7, 100, 1 << 20, (1 << 63) - 1]
 WORDS = ["MaxPool", "Relu", "Softmax", "Concat", "Mul", "Pad", "Split", "ReduceMean", "Transpose", "Resize", "Add"]
+WORDS += [
+    "Sub",
+    "Div",
+    "Max",
+    "PRelu",
+    "Erf",
+    "Clip",
+    "ReduceSum",
+    "ArgMax",
+    "Gather",
+    "Expand",
+    "Tile",
+    "DepthToSpace",
+]
 
 
 def mutated(model: Any, rng: np.random.Generator) -> bytes:
@@ -563,6 +577,10 @@ def test_mutated_operators_run_or_say_why_not() -> None:
         ("Softmax", {"axis": 1}),
         ("Resize", {"constants": SIZES[0], "mode": "linear"}),
         ("Mul", {"quantized": [(np.ones((3, 1, 1)), 0.02, 3)]}),
+        ("PRelu", {"constants": [(np.ones((3, 1, 1)),)]}),
+        ("Gather", {"constants": [([1, 0], np.int64)], "axis": 1}),
+        ("Tile", {"constants": [([1, 1, 2, 1], np.int64)]}),
+        ("ArgMax", {"axis": 1}),
     ]
     rng, ran, messages = np.random.default_rng(0), 0, []
     for index in range(MUTANTS):

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 Form = tuple[str, Sequence[int], float, int]
 
 BYTES = pytest.mark.parametrize("kind", ["u8", "s8"])
-MUTANTS = 400
+MUTANTS = 800
 LOWEST = {"u8": 0, "s8": -128}
 
 
@@ -549,6 +549,12 @@ def test_mutated_operators_run_or_say_why_not() -> None:
     form: Form = ("s8", (2, 6, 6, 4), 0.02, 3)
     half: Form = ("s8", (2, 3, 3, 4), 0.02, 3)
     pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
+    writer = Writer()
+    taken = [writer.constant("sizes", "s32", [2, 6, 6, 4]), writer.constant("w", "s8", np.ones((4, 3, 3, 4)), 0.01)]
+    made = writer.tensor("y", *form)
+    inputs = [*taken, writer.input("x", *half)]
+    writer.operator("TRANSPOSE_CONV", inputs, [made], "TransposeConv", 3, strideH=2, strideW=2)
+    transposed = writer.model(made)
     files = [
         written("MAX_POOL_2D", [form], half, "Pool2D", **pool),
         written("AVERAGE_POOL_2D", [form], half, "Pool2D", **pool),
@@ -557,6 +563,14 @@ def test_mutated_operators_run_or_say_why_not() -> None:
         written("PAD", [half], form, "Pad", [("s32", [[0, 0], [1, 2], [2, 1], [0, 0]])]),
         written("RESIZE_BILINEAR", [half], form, "ResizeBilinear", [("s32", [6, 6])]),
         written("MUL", [form, ("s8", (4,), 0.1, 0)], form, "Mul"),
+        *(
+            written(word, [data], made, options, [("s32", each) for each in constants], **fields)
+            for word, data, made, options, constants, fields, _ in MOVEMENTS
+        ),
+        written("STRIDED_SLICE", [form], half, "StridedSlice", [("s32", each) for each in ([0, 0], [6, 6], [2, 2])]),
+        written("ARG_MAX", [form], ("s32", (2, 6, 6)), "ArgMax", [("s32", [3])], outputType=2),  # type: ignore[list-item]
+        written("REDUCE_MAX", [form], ("s8", (2, 4), 0.02, 3), "Reducer", [("s32", [1, 2])]),
+        transposed,
     ]
     rng, ran, messages = np.random.default_rng(0), 0, []
     for index in range(MUTANTS):

@@ -11,7 +11,6 @@ from tvm import te, tirx
 from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, constant, function_of, values_of
 from int8tune.compiler.operators.base import LongArray
-from int8tune.compiler.operators.movement import places_of
 from int8tune.compiler.program import Array
 from int8tune.schedules.target import Target
 
@@ -61,8 +60,8 @@ def gather(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     (data,), output = values_of(graph, operator)
     values, arrays, tensors = argument("values", data), list[Array](), list[Any]()
     places: list[Place] = []
-    for axis, found in enumerate(places_of(operator, data.shape)):
-        place = _in_a_row(found)
+    for axis, found in enumerate(operator.attributes["places"]):
+        place = _same if found is None else _in_a_row(found)
         if place is None:
             arrays.append(found.astype(np.int32))
             tensors.append(constant(f"places_{axis}", arrays[-1]))
@@ -74,6 +73,10 @@ def gather(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
 
     function = function_of([values, *tensors, te.compute(output.shape, taken)], target)
     return OperatorKernel(function, operator.inputs, tuple(arrays))
+
+
+def _same(place: Any) -> Any:
+    return place
 
 
 def _in_a_row(places: LongArray) -> Place | None:

@@ -32,15 +32,15 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
         case Kind.PAD:
             return np.pad(data, at["padding"], constant_values=at["value"])
         case Kind.GATHER:
-            return np.ascontiguousarray(data[np.ix_(*places_of(operator, data.shape))])
+            return _gathered(data, at["places"])
         case _:
             return np.ascontiguousarray(data[_slices(operator)])
 
 
-def places_of(operator: Operator, shape: tuple[int, ...]) -> list[LongArray]:
-    """The places of a gather on each axis."""
-    found = zip(operator.attributes["places"], shape, strict=True)
-    return [np.arange(extent) if places is None else places for places, extent in found]
+def _gathered(data: Array, places: Sequence[LongArray | None]) -> Array:
+    for axis, each in enumerate(places):
+        data = data if each is None else data.take(each, axis)
+    return np.ascontiguousarray(data)
 
 
 def _axes_fault(operator: Operator, data: Value) -> str | None:
@@ -74,7 +74,7 @@ def _shape(operator: Operator, shape: tuple[int, ...]) -> tuple[int, ...]:
     if operator.kind is Kind.TRANSPOSE:
         return tuple(shape[axis] for axis in at["permutation"])
     if operator.kind is Kind.GATHER:
-        return tuple(len(places) for places in places_of(operator, shape))
+        return tuple(extent if at is None else len(at) for at, extent in zip(at["places"], shape, strict=True))
     if operator.kind is Kind.PAD:
         return tuple(extent + sum(pair) for extent, pair in zip(shape, at["padding"], strict=True))
     return tuple(len(range(*part.indices(extent))) for part, extent in zip(_slices(operator), shape, strict=True))
