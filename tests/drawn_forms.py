@@ -39,20 +39,22 @@ def shapes(least: int = 1, most: int = 4) -> st.SearchStrategy[Shape]:
     )
 
 
-def large_or_small(least: int = 1, most: int = 4) -> st.SearchStrategy[Shape]:
-    return shapes(least, most)
+def any_rank() -> st.SearchStrategy[Shape]:
+    """Up to five axes, which have few values each where they are five."""
+    few = st.lists(st.sampled_from([1, 2, 3, 5, 16]), min_size=4, max_size=4)
+    return st.one_of(shapes(), shapes(), st.builds(lambda batch, rest: (batch, *rest), BATCHES, few))
 
 
 @st.composite
 def same_shape(draw: Draw, inputs: int = 1) -> Form:
-    shape = draw(large_or_small())
+    shape = draw(any_rank())
     return Form((shape,) * inputs, shape, {})
 
 
 @st.composite
 def products(draw: Draw) -> Form:
     """Two shapes of which either is spread over axes of extent 1, or has fewer axes."""
-    whole = draw(large_or_small())
+    whole = draw(any_rank())
     cut = [tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in whole) for _ in range(2)]
     short = draw(st.integers(0, len(whole))) if draw(st.booleans()) else 0
     pair = [cut[0], cut[1][short:]] if draw(st.booleans()) else [cut[0][short:], cut[1]]
@@ -62,7 +64,7 @@ def products(draw: Draw) -> Form:
 @st.composite
 def expressions(draw: Draw) -> Form:
     """Up to four inputs, and operations of which each takes any that is there."""
-    whole = draw(large_or_small())
+    whole = draw(any_rank())
     count = draw(st.integers(1, 4))
     inputs = [tuple(1 if draw(st.integers(0, 4)) == 0 else extent for extent in whole) for _ in range(count)]
     inputs = [each[draw(st.sampled_from([0, 0, len(whole)])) :] for each in inputs]
@@ -112,7 +114,7 @@ def _window(draw: Draw, extent: int) -> tuple[int, int, int, int]:
 
 @st.composite
 def means(draw: Draw) -> Form:
-    shape = draw(large_or_small())
+    shape = draw(any_rank())
     axes = tuple(sorted(draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
     dropped = tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
@@ -122,7 +124,7 @@ def means(draw: Draw) -> Form:
 @st.composite
 def arguments(draw: Draw) -> Form:
     """One axis."""
-    shape = draw(large_or_small())
+    shape = draw(any_rank())
     axis = draw(st.integers(0, len(shape) - 1))
     kept, dropped = (*shape[:axis], 1, *shape[axis + 1 :]), shape[:axis] + shape[axis + 1 :]
     return Form((shape,), draw(st.sampled_from([kept, dropped])), {"axes": (axis,), "last": draw(st.booleans())})
@@ -147,7 +149,7 @@ def reshapes(draw: Draw) -> Form:
 
 @st.composite
 def transpositions(draw: Draw) -> Form:
-    shape = draw(large_or_small())
+    shape = draw(any_rank())
     order = tuple(draw(st.permutations(range(len(shape)))))
     return Form((shape,), tuple(shape[axis] for axis in order), {"permutation": order})
 

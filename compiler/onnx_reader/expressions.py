@@ -6,7 +6,7 @@ is one operator that computes step by step.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -50,6 +50,7 @@ class Expressions:
 
     def __init__(self, file: OnnxFile, quantizations: Quantizations) -> None:
         self._file, self._quantizations = file, quantizations
+        self._uses = Counter(name for node in file.nodes for name in node.inputs) + Counter(file.outputs)
         self._made_by = {name: node for node in file.nodes for name in node.outputs}
         self._trees = self._trees_of()
         self.stored: Mapping[Node, Expression] = dict(self._found())
@@ -67,7 +68,8 @@ class Expressions:
             if node.computes == DEQUANTIZE and self._is_byte(node.input(0)):
                 trees[node.outputs[0]] = Leaf(node.outputs[0], self._file.forms[node.outputs[0]][1])
             elif node.computes in NODES and all(not name or name in trees for name in node.inputs):
-                found = NODES[node.computes](Applied(self._file, node, tuple(map(trees.get, node.inputs))))
+                own = tuple(self._uses[name] == 1 for name in node.inputs)
+                found = NODES[node.computes](Applied(self._file, node, tuple(map(trees.get, node.inputs)), own))
                 if isinstance(found, Apply) and found.count <= MOST_APPLIED:
                     trees[node.outputs[0]] = found
         return trees

@@ -19,11 +19,16 @@ from int8tune.compiler.operators.functions import FUNCTIONS, gelu, gelu_tanh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Applied:
-    """A node whose inputs are trees; None for one that is left out."""
+    """A node whose inputs are trees; None for one that is left out.
+
+    Attributes:
+        own: which inputs nothing else reads.
+    """
 
     file: OnnxFile
     node: Node
     inputs: tuple[Tree | None, ...]
+    own: tuple[bool, ...]
 
     @property
     def operands(self) -> tuple[Tree, ...]:
@@ -57,8 +62,24 @@ def number(value: Any, name: str) -> Number:
     return Number(name, Constant(name, np.asarray(value, np.float32)))
 
 
+def is_number(tree: Tree, value: float) -> bool:
+    """Whether a tree is a single number that is not quantized, or nearly so."""
+    is_one = isinstance(tree, Number) and tree.constant.array.size == 1 and tree.constant.quantization is None
+    return is_one and bool(np.isclose(tree.constant.real.reshape(-1)[0], value, rtol=1e-5, atol=1e-8))  # type: ignore[union-attr]
+
+
 def _binary(name: str) -> Callable[[Applied], Made]:
     return lambda at: binary(name, *at.operands) if len(at.operands) == 2 else None
+
+
+def _product(at: Applied) -> Made:
+    """ONNX Runtime makes a quotient of a reciprocal and a product."""
+    if len(at.operands) != 2:
+        return None
+    for one, other, own in zip(at.operands, at.operands[::-1], at.own, strict=False):
+        if own and isinstance(one, Apply) and one.name == "divide" and is_number(one.operands[0], 1):
+            return binary("divide", other, one.operands[1])
+    return binary("multiply", *at.operands)
 
 
 def _of_several(name: str) -> Callable[[Applied], Made]:
@@ -141,7 +162,7 @@ NODES: dict[str, Callable[[Applied], Made]] = {
     **dict.fromkeys(FUNCTIONS, _function),
     "Add": _binary("add"),
     "Sub": _binary("subtract"),
-    "Mul": _binary("multiply"),
+    "Mul": _product,
     "Div": _binary("divide"),
     "PRelu": _binary("prelu"),
     "Min": _of_several("minimum"),

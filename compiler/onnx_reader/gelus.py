@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from int8tune.compiler.onnx_reader.trees import Apply, Number, Tree
+from int8tune.compiler.onnx_reader.float_nodes import is_number
+from int8tune.compiler.onnx_reader.trees import Apply, Tree
 from int8tune.compiler.operators.functions import FUNCTIONS, gelu
 
 ROOT = float(np.sqrt(2))
@@ -30,7 +31,7 @@ def _gelu_of(tree: Apply) -> Tree | None:
     factors = _factors(tree)
     if factors is None or len(factors) != 3:
         return None
-    halves = [each for each in factors if _is_number(each, 0.5)]
+    halves = [each for each in factors if is_number(each, 0.5)]
     shares = [each for each in factors if _data_of_share(each) is not None]
     if len(halves) != 1 or len(shares) != 1:
         return None
@@ -53,13 +54,8 @@ def _data_of_share(tree: Tree) -> Tree | None:
     if not isinstance(tree, Apply) or tree.name != "add":
         return None
     for one, other in (tree.operands, tree.operands[::-1]):
-        if _is_number(other, 1) and isinstance(one, Apply) and one.function is ERF:
+        if is_number(other, 1) and isinstance(one, Apply) and one.function is ERF:
             (inner,) = one.operands
-            if isinstance(inner, Apply) and inner.name == "divide" and _is_number(inner.operands[1], ROOT):
+            if isinstance(inner, Apply) and inner.name == "divide" and is_number(inner.operands[1], ROOT):
                 return inner.operands[0]
     return None
-
-
-def _is_number(tree: Tree, value: float) -> bool:
-    is_one = isinstance(tree, Number) and tree.constant.array.size == 1
-    return is_one and bool(np.isclose(tree.constant.real.reshape(-1)[0], value, rtol=1e-5, atol=1e-8))  # type: ignore[union-attr]
