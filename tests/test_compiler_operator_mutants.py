@@ -34,13 +34,12 @@ KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away
 EVERY, SHARE = 3, 150
 
 # What these propose is compared with the whole table before it is taken: a wrong one is left out.
-PROPOSALS = frozenset({"step_between", "linear_factors"})
+PROPOSALS = frozenset({"step_between", "linear_factors", "row_of"})
 SHARED_ROWS = "who shares the rows among threads changes no value"
 OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
 NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
 SATURATED = "they differ below zero, where unsigned values are 0"
 OF_NO_VALUE = "0 times a slope is 0, too"
-NO_ROW = "it finds fewer rows of places: what is none is looked up"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -56,8 +55,6 @@ LET_THROUGH: Mapping[str, str] = {
     "resize: tirx.floor(total + 0.5).astype: tirx.floor(total + 0.5) -> tirx.trunc(total + 0.5)": SATURATED,
     "prelu: tirx.Select(data >= 0, _scaled(data, constants.above), _scaled(data * slope, constants.below)): "
     "data >= 0 -> data > 0": OF_NO_VALUE,
-    "_in_a_row: first + step * np.arange(len(places)): step * np.arange(len(places)) -> "
-    "step + np.arange(len(places))": NO_ROW,
     "concat: True: True -> False": NO_ALIAS,
     "concat: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 >> 1: "

@@ -81,7 +81,11 @@ def _same(place: Any) -> Any:
 
 def _in_a_row(places: LongArray) -> Place | None:
     """What computes places that are equally far from each other; None for others."""
-    step = int(places[1] - places[0]) if len(places) > 1 else 0
-    first = int(places[0])
-    is_row = np.array_equal(places, first + step * np.arange(len(places)))
-    return (lambda at: first + step * at) if is_row else None
+    row = row_of(places)
+    return None if row is None else (lambda at: row[0] + row[1] * at)
+
+
+def row_of(places: LongArray) -> tuple[int, int] | None:
+    """The first place and the step to the next one, where that is so for all of them."""
+    first, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
+    return (first, step) if np.array_equal(places, first + step * np.arange(len(places))) else None
