@@ -80,6 +80,7 @@ class Kind(StrEnum):
     ADD = "add"
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
+    DIVIDE = "divide"
     MINIMUM = "minimum"
     MAXIMUM = "maximum"
     PRELU = "prelu"

@@ -18,6 +18,7 @@ ELEMENT_BY_ELEMENT = (
     Kind.ADD,
     Kind.SUBTRACT,
     Kind.MULTIPLY,
+    Kind.DIVIDE,
     Kind.MINIMUM,
     Kind.MAXIMUM,
     Kind.PRELU,

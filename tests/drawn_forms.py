@@ -239,6 +239,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.CONCAT: concatenations,
     Kind.DEPTH_TO_SPACE: depths,
     Kind.DEQUANTIZE: same_shape,
+    Kind.DIVIDE: products,
     Kind.ELEMENTWISE: expressions,
     Kind.GATHER: gathers,
     Kind.LOOKUP: same_shape,

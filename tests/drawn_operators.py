@@ -183,6 +183,8 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
         inputs = tuple(_plain(each, "f32") for each in inputs)
     if kind is Kind.ELEMENTWISE:
         inputs = tuple(_number(draw, each) if draw(st.integers(0, 3)) == 0 else each for each in inputs)
+    if kind is Kind.DIVIDE:
+        inputs = (inputs[0], _divisor(draw, inputs[1]))
     if kind in (Kind.ARG_MAX, Kind.ARG_MIN):
         output = _plain(output, draw(st.sampled_from(["s32", "s64"])))
     if kind is Kind.DEQUANTIZE:
@@ -197,6 +199,16 @@ def _number(draw: Draw, value: Value) -> Value:
     """A constant of numbers of the same shape."""
     number = _plain(value, "f32")
     return replace(number, constant=array_of(number, draw(SEEDS)))
+
+
+def _divisor(draw: Draw, value: Value) -> Value:
+    """A constant that is nowhere 0, with few steps from it or many."""
+    assert value.quantization is not None
+    (low, high), zero_point = RANGES[value.type], int(value.quantization.zero_point[0])
+    array, most = array_of(value, draw(SEEDS)).astype(np.int64), draw(st.sampled_from([1, 3, 255]))
+    near = np.clip(array, max(low, zero_point - most), min(high, zero_point + most))
+    other = zero_point + 1 if zero_point < high else zero_point - 1
+    return replace(value, constant=np.where(near == zero_point, other, near).astype(DTYPES[value.type]))
 
 
 def _scaled(value: Value, scale: float) -> Value:

@@ -147,6 +147,10 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
         Kind.PRELU,
         lambda: tflite_file("PRELU", [ROWS], ROWS, OTHER, "", [("s8", [[[-128, 5, 127, 0, 9]]], 0.011, 7)], kind="s8"),
     ),
+    "DIV by a constant": (
+        Kind.DIVIDE,
+        lambda: tflite_file("DIV", [ROWS], ROWS, (0.003, 100), "Div", [("u8", np.arange(5) + 90, 0.11, 77)], version=2),
+    ),
     "MINIMUM": (
         Kind.MINIMUM,
         lambda: tflite_file("MINIMUM", [ROWS], ROWS, SAME, "MaximumMinimum", SAME_CHANNELS, version=2),
@@ -249,7 +253,7 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
 
 
 # ONNX Runtime computes in numbers what LiteRT has an operator on stored values for.
-ONLY_TFLITE, ONLY_ONNX = {Kind.SUBTRACT, Kind.PRELU}, {Kind.ELEMENTWISE}
+ONLY_TFLITE, ONLY_ONNX = {Kind.SUBTRACT, Kind.DIVIDE, Kind.PRELU}, {Kind.ELEMENTWISE}
 
 
 def test_every_kind_has_a_file() -> None:

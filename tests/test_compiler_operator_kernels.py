@@ -28,6 +28,7 @@ RULES: tuple[RoundingRule, ...] = ("float", "fixed")
 # Kinds that only one runtime's arithmetic has.
 ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
     Kind.ELEMENTWISE: ("float",),
+    Kind.DIVIDE: ("fixed",),
     Kind.PRELU: ("fixed",),
     Kind.SUBTRACT: ("fixed",),
 }

@@ -451,6 +451,20 @@ def test_products(kind: str, scales: Any, shapes: Any) -> None:
 
 
 @BYTES
+@pytest.mark.parametrize("divisors", [range(1, 4), range(4, 8), range(40, 100), range(128, 156), range(-7, -3)])
+def test_quotients(kind: str, divisors: range) -> None:
+    """By constants next to each other; LiteRT's quotients by 0, or of few bits, are undefined."""
+    low, every = LOWEST[kind], values(kind, (1, 256))
+    stored = np.array(divisors)[:, None] + low + 100
+    for scale in (0.0173, 0.05, 0.3):
+        for ratio in (1.01, 1.7):
+            made = scale / 0.03 / max(map(abs, divisors)) / ratio
+            data, output = (kind, (len(divisors), 256), scale, low + 3), (kind, (len(divisors), 256), made, low + 100)
+            file = written("DIV", [data], output, "Div", [(kind, stored, 0.03, low + 100)], version=2)
+            assert exact(file, {"x0": np.repeat(every, len(divisors), 0)}).kind is Kind.DIVIDE
+
+
+@BYTES
 @pytest.mark.parametrize("scales", SCALES)
 def test_slopes(kind: str, scales: Any) -> None:
     first, second, made = ((scale, LOWEST[kind] + point) for scale, point in scales)
@@ -470,6 +484,8 @@ def test_what_has_no_kind_says_why() -> None:
     pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
     cases = [
         (("MIRROR_PAD", [form], form, "MirrorPad"), {}, "1 inputs"),
+        (("DIV", [form, ("s8", (4, 6), 0.1, 0)], form, "Div"), {}, "its divisor must be constant"),
+        (("DIV", [form], form, "Div", [("s8", [100], 0.1, 0)]), {}, "shifted by 0 to 31 bits"),
         (("SUM", [form], small, "Reducer", [("s32", [1])]), {}, "of u8 values"),
         (("TILE", [form], small, "Tile", [("s32", [1, 1, 1, 2])]), {}, "its output must have shape"),
         (("GATHER", [form], form, "Gather", [("s32", [0, 9, 0, 1])]), {"axis": 1}, "its places on axis 1"),

@@ -6,6 +6,7 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.operator_kernels.addition import add, subtract
 from int8tune.compiler.operator_kernels.blocks import depth_to_space, space_to_depth
 from int8tune.compiler.operator_kernels.concat import concat
+from int8tune.compiler.operator_kernels.division import divide
 from int8tune.compiler.operator_kernels.elementwise import elementwise
 from int8tune.compiler.operator_kernels.extremum import extremum
 from int8tune.compiler.operator_kernels.kernel import Writer
@@ -28,6 +29,7 @@ KERNELS: dict[Kind, Writer] = {
     Kind.CONCAT: concat,
     Kind.DEPTH_TO_SPACE: depth_to_space,
     Kind.DEQUANTIZE: dequantize,
+    Kind.DIVIDE: divide,
     Kind.ELEMENTWISE: elementwise,
     Kind.GATHER: gather,
     Kind.LOOKUP: lookup,

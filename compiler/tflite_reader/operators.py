@@ -153,6 +153,11 @@ def _multiply(step: Step) -> Operator | Reason:
     return clamp if isinstance(clamp, str) else step.made(Kind.MULTIPLY, {}, inputs=len(step.inputs), clamp=clamp)
 
 
+def _divide(step: Step) -> Operator | Reason:
+    clamp = activation_bounds(step.output, step.options("DivOptions").FusedActivationFunction())
+    return clamp if isinstance(clamp, str) else step.made(Kind.DIVIDE, {}, inputs=len(step.inputs), clamp=clamp)
+
+
 def _subtract(step: Step) -> Operator | Reason:
     clamp = activation_bounds(step.output, step.options("SubOptions").FusedActivationFunction())
     return clamp if isinstance(clamp, str) else step.made(Kind.SUBTRACT, {}, inputs=len(step.inputs), clamp=clamp)
@@ -253,6 +258,7 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "CONCATENATION": _concat,
     "MUL": _multiply,
     "SUB": _subtract,
+    "DIV": _divide,
     "PRELU": _prelu,
     "MINIMUM": _extremum,
     "MAXIMUM": _extremum,
