@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 # Powers of two make ties of rounding; 1/256 is what softmax and tables of probabilities have. The last ones are so far
 # from the others that what they make is beyond 32 bits, or nothing.
 SMALL, LARGE = 1.3e-9, 2.9e9
+# Products of two values with such scales are up to 2^26 steps of 1: more than a kernel rounds right.
+WIDE = 31.6
 SCALES = st.one_of(
     st.builds(lambda part, power: (1 + part / 1000) * 2.0**power, st.integers(0, 999), st.integers(-10, -3)),
     st.integers(-12, 2).map(lambda power: 2.0**power),
@@ -161,9 +163,9 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
 
 
 def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Value, ...], Value]:
-    """The operator's values: one type and one quantization for all, any, or scales whose ratio is beyond 32 bits."""
+    """The operator's values: one type and one quantization for all, any, or scales whose ratio is large."""
     quantization = draw(quantizations())
-    scales = draw(st.sampled_from(["one", "one", "any", "any", "far"]))
+    scales = draw(st.sampled_from(["one", "one", "any", "any", "far", "wide"]))
     is_one = scales == "one"
 
     def value(name: str, shape: Shape) -> Value:
@@ -174,8 +176,9 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
 
     inputs = tuple(value(f"in{index}", shape) for index, shape in enumerate(form.inputs))
     output = value("out", form.output)
-    if scales == "far":
-        inputs, output = tuple(_scaled(each, LARGE) for each in inputs), _scaled(output, SMALL)
+    if scales in ("far", "wide"):
+        pair = (LARGE, SMALL) if scales == "far" else (WIDE, 1.0)
+        inputs, output = tuple(_scaled(each, pair[0]) for each in inputs), _scaled(output, pair[1])
     if kind in (Kind.SOFTMAX,) and draw(st.booleans()):
         low = np.array([RANGES[output.type][0]])
         output = replace(output, quantization=Quantization(np.array([1 / 256], np.float32), low))

@@ -113,8 +113,13 @@ def assert_products_rounded(target: Target) -> None:
     real, image = values * scale, Value("in0", (256,), "u8", Quantization(np.array([scale]), np.array([0])))
     output = Value("out", (256,), "u8", Quantization(np.array([1], np.float32), np.array([0])))
     drawn = []
-    for product, steps in ((real * factors, ("multiply", "add")), (real, ("add",))):
-        constants = [factors, np.float32(3.5) - product][-len(steps) :]
+    half, far = np.full(256, 3.5, np.float32), np.float32(-2e7)
+    for product, steps, total in (
+        (real * factors, ("multiply", "add"), half),
+        (real, ("add",), half),
+        (real, ("add",), half + far),
+    ):
+        constants = [factors, total - product][-len(steps) :]
         numbers = [Value(f"in{index}", (256,), "f32", None, each) for index, each in enumerate(constants, 1)]
         places = [(0, 1), (len(steps) + 1, 2)][: len(steps)]
         operations = tuple(Operation(name, place, none) for name, place in zip(steps, places, strict=True))
@@ -126,3 +131,36 @@ def assert_products_rounded(target: Target) -> None:
     with tempfile.TemporaryDirectory() as folder:
         inputs_by_name = {name: np.arange(256, dtype=np.uint8) for name in graph.inputs}
         assert_exact(graph, target, inputs_by_name, Path(folder))
+
+
+# Scales and zero points whose products are ties often; the last ones make up to 2^26 steps.
+PRODUCTS = [
+    ((0.55, 0.05, 0.11), (28, 85, 41)),
+    ((0.27, 0.15, 0.54), (107, 169, 96)),
+    ((31.6, 31.6, 1.0), (128, 128, 3)),
+]
+
+
+def test_every_product_of_two_bytes(native: Target) -> None:
+    assert_every_product_exact(native)
+
+
+def assert_every_product_exact(target: Target) -> None:
+    """A product that is not rounded before the zero point is added, or not bounded before that, shows."""
+    drawn, every = [], np.arange(256, dtype=np.uint8)
+    for scales, points in PRODUCTS:
+        forms = [
+            Quantization(np.array([scale], np.float32), np.array([point]))
+            for scale, point in zip(scales, points, strict=True)
+        ]
+        shapes = (256, 1), (1, 256), (256, 256)
+        names = "in0", "in1", "out"
+        *inputs, output = (
+            Value(name, shape, "u8", form) for name, shape, form in zip(names, shapes, forms, strict=True)
+        )
+        made = Operator(Kind.MULTIPLY, ("made",), "", names[:2], ("out",), "float")
+        drawn.append(Drawn(made, tuple(inputs), output))
+    graph = graph_of(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = {name: every.reshape(graph.values[name].shape) for name in graph.inputs}
+        assert_exact(graph, target, arrays, Path(folder))

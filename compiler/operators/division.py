@@ -85,7 +85,8 @@ def _bits(values: LongArray) -> LongArray:
 def _leading_sign_bits(values: LongArray) -> LongArray:
     """Bits behind the sign of 32-bit numbers that are the same."""
     magnitude = np.where(values < 0, ~values, values)
-    return 31 - np.ceil(np.log2(magnitude + 1)).astype(np.int64)
+    same: LongArray = 31 - np.ceil(np.log2(magnitude + 1)).astype(np.int64)
+    return same
 
 
 def _shifted_right(values: LongArray, bits: LongArray) -> LongArray:
