@@ -68,26 +68,40 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `QUANTIZE`, `DEQUANTIZE` and `FLOAT`.
+    """What an operator computes: on 8-bit values, but for `QUANTIZE`, `DEQUANTIZE` and `FLOAT`; `ARG_MAX` makes places.
 
-    `RESHAPE`, `TRANSPOSE` and `SLICE` move values of any type. Templates take the first three. `FLOAT` is an island of
-    nodes in float32, the one kind with several outputs. `OTHER` is what nothing here computes; its attribute `reason`
-    says why.
+    `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the first three. `FLOAT` is an
+    island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing here computes; its attribute
+    `reason` says why.
     """
 
     CONV2D = "conv2d"
     DEPTHWISE = "dwconv2d"
     DENSE = "dense"
     ADD = "add"
+    SUBTRACT = "subtract"
     MULTIPLY = "multiply"
+    DIVIDE = "divide"
+    MINIMUM = "minimum"
+    MAXIMUM = "maximum"
+    PRELU = "prelu"
+    ELEMENTWISE = "elementwise"
     AVERAGE_POOL = "average_pool"
     MAX_POOL = "max_pool"
     MEAN = "mean"
+    SUM = "sum"
+    REDUCE_MAX = "reduce_max"
+    REDUCE_MIN = "reduce_min"
+    ARG_MAX = "arg_max"
+    ARG_MIN = "arg_min"
     CONCAT = "concat"
     RESHAPE = "reshape"
     TRANSPOSE = "transpose"
     PAD = "pad"
     SLICE = "slice"
+    GATHER = "gather"
+    DEPTH_TO_SPACE = "depth_to_space"
+    SPACE_TO_DEPTH = "space_to_depth"
     RESIZE = "resize"
     SOFTMAX = "softmax"
     LOOKUP = "lookup"
@@ -106,11 +120,16 @@ class Operator:
     - convolutions: `stride`, `padding` (top, left, bottom, right), `dilation`, `groups`
     - pools: `kernel`, `stride`, `padding` (top, left, bottom, right); average pools `include_pad`, whether the border
       counts among the values
-    - mean: `axes`, ascending; the output's shape says whether they are kept
+    - mean, sum, reductions: `axes`, ascending; the output's shape says whether they are kept
+    - arg max, arg min: `axes`, one, and `last`, whether the last of equal values counts, else the first
     - concat: `axis`
     - transpose: `permutation`: the input axis of each output axis
     - pad: `padding`, (before, after) of each axis, and `value`, the stored value of the border
     - slice: `begin`, `end`, `strides` of each axis, all of them within its extent and strides positive
+    - gather: `places`, for each axis int64 [O], the place in the input of each place of the output; None for all
+    - depth to space, space to depth, of images: `block`, rows and columns that are channels in the other one; with
+      `minor`, these are behind the channels of the image, else before them
+    - elementwise: `operations` (`compiler.operators.elementwise`)
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type

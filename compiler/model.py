@@ -10,7 +10,9 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.files import read_file
 from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.graph import Graph
+from int8tune.compiler.movements_merged import with_movements_merged
 from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.table_graph import with_tables
 from int8tune.compiler.tflite_reader.model import read_tflite
 
 READERS: dict[str, Callable[[bytes, str], Graph]] = {".onnx": read_onnx, ".tflite": read_tflite}
@@ -22,7 +24,8 @@ MOST_LETTERS = 64
 def read_model(path: Path) -> Graph:
     """The graph of a model, called like its file without the ending; letters that no name has become `_`.
 
-    Where the rule `fused` gives the outputs of the rule `fixed`, layers have that.
+    Where the rule `fused` gives the outputs of the rule `fixed`, layers have that; what several operators make of one
+    8-bit value, element by element, is one table.
 
     Raises:
         ModelError: the file can't be read, is damaged, or has something that is not supported.
@@ -31,4 +34,4 @@ def read_model(path: Path) -> Graph:
     graph = READERS[path.suffix.lower()](data, re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS])
     if not graph.outputs:
         raise ModelError(f"{graph.name}: the model has no outputs")
-    return with_fused_rules(graph)
+    return with_fused_rules(with_tables(with_movements_merged(graph)))

@@ -84,10 +84,10 @@ def add_residual(numerics: Numerics, own: Any, residual: Any, params: Any, fused
         return T.cast(_rounded(bounded, 0), DTYPES[numerics.output])
     steps = (T.cast(own, "int32") - params[OUTPUT_ZERO_POINT], T.cast(residual, "int32") - params[RESIDUAL_ZERO_POINT])
     own_term, residual_term = (
-        _scaled_down(T.shift_left(step, ADDITION_SHIFT), params[MULTIPLIER + i], params[SHIFT + i])
+        scale_down(T.shift_left(step, ADDITION_SHIFT), params[MULTIPLIER + i], params[SHIFT + i])
         for i, step in enumerate(steps)
     )
-    total = _scaled_down(own_term + residual_term, params[MULTIPLIER + 2], params[SHIFT + 2]) + params[SUM_ZERO_POINT]
+    total = scale_down(own_term + residual_term, params[MULTIPLIER + 2], params[SHIFT + 2]) + params[SUM_ZERO_POINT]
     return T.cast(T.min(T.max(total, params[SUM_LOWEST]), params[SUM_HIGHEST]), DTYPES[numerics.output])
 
 
@@ -112,7 +112,7 @@ def _bounded(value: Any, low: Any, high: Any) -> Any:
     return T.min(T.max(value, T.cast(low, "float32")), T.cast(high, "float32"))
 
 
-def _scaled_down(value: Any, multiplier: Any, shift: Any) -> Any:
+def scale_down(value: Any, multiplier: Any, shift: Any) -> Any:
     """`scale_fixed_point` for values of less than 30 bits and shifts that are not left.
 
     Without comparisons: TVM's simplifier takes exponentially long where they are nested.

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from onnx_islands import IslandWriter, compiled, feed_of
+from tests.support.models.onnx_islands import IslandWriter, compiled, feed_of
 
 RUNS = 200
 RNG = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.padding import same_padding
+from int8tune.compiler.transposed import Plan, Transposed, plan_of
 
-KERNELS = ("Conv", "Gemm", "MatMul")
+KERNELS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MAX_NUMBER = 1 << 20
 
 
@@ -25,22 +26,31 @@ class KernelForm:
 
     Attributes:
         weight: moved, with its scales on axis 0.
-        order: how it was moved: `OIHW`, `OI` or `IO`.
+        order: how it was moved: `OIHW`, `IOHW`, `OI` or `IO`.
+        image: the shape that the data of a convolution has, [N, C, H, W]; those of one dimension have one row.
+        made: the shape of its output then.
+        plan: of a transposed one.
     """
 
     kind: Kind
     weight: Constant
     order: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    image: tuple[int, ...] = ()
+    made: tuple[int, ...] = ()
+    plan: Plan | None = None
 
 
 def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:
-    """The form of a Conv, Gemm or MatMul on data of a shape; that and weights are quantized.
+    """The form of a node that is in `KERNELS` on data of a shape; that and weights are quantized.
 
     Raises:
         ModelError: it is none that a kernel computes.
     """
-    read = _convolution if node.computes == "Conv" else _product
+    if node.computes.startswith("Conv") and len(data) == len(weight.array.shape) == 3:
+        data, node = (*data[:2], 1, data[2]), with_one_row(node)
+        weight = replace(weight, array=weight.array[:, :, None])
+    read = {"Conv": _convolution, "ConvTranspose": _transposed}.get(node.computes, _product)
     form = read(file, node, data, weight)
     quantization = form.weight.quantization
     if quantization is not None and quantization.axis not in (None, 0):
@@ -50,9 +60,7 @@ def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Const
 
 def _convolution(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:
     shape = weight.array.shape
-    if len(shape) != 4 or len(data) != 4:
-        axes = len(data) - 2
-        raise UnsupportedNodeError(f"only 2-D convolutions are supported, this one is {axes}-D")
+    _require_image(data, shape)
     groups = _number(file, node, "group", 1)
     if data[1] != shape[1] * groups or shape[0] % groups:
         what = f"weights {list(shape)} in {groups} groups don't fit {data[1]} channels"
@@ -61,11 +69,62 @@ def _convolution(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Cons
         raise node_fault(file.name, node, f"its kernel_shape must be that of its weights: {list(shape)}")
     stride, dilation = (pair_of(file, node, name) for name in ("strides", "dilations"))
     padding = padding_of(file, node, data[2:], shape[2:], stride, dilation)
-    _require_output(file, node, data, shape, (stride, padding, dilation))
+    made = _require_output(file, node, data, shape, (stride, padding, dilation))
     attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     kind = Kind.DEPTHWISE if groups == data[1] > 1 else Kind.CONV2D
     moved = Constant(weight.name, np.ascontiguousarray(weight.array.transpose(0, 2, 3, 1)), weight.quantization)
-    return KernelForm(kind, moved, "OIHW", attributes)
+    return KernelForm(kind, moved, "OIHW", attributes, data, made)
+
+
+def _transposed(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:
+    """A transposed convolution, whose weights are [C, OC / groups, KH, KW] in the file."""
+    shape, groups, at = weight.array.shape, _number(file, node, "group", 1), node.attributes
+    _require_image(data, shape)
+    if shape[0] != data[1] or shape[0] % groups or tuple(at.get("kernel_shape", shape[2:])) != shape[2:]:
+        what = f"weights {list(shape)} in {groups} groups don't fit {data[1]} channels and its kernel_shape"
+        raise node_fault(file.name, node, what)
+    if "output_shape" in at or at.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise UnsupportedNodeError("its border must be said by pads: auto_pad and output_shape are not supported")
+    stride, dilation = (pair_of(file, node, name) for name in ("strides", "dilations"))
+    padding = padding_of(file, node, data[2:], shape[2:], stride, dilation)
+    made = _image_of(file.forms[node.outputs[0]][1])
+    layer = Transposed((data[2], data[3]), (made[2], made[3]), stride, (padding[0], padding[1]), dilation, groups)
+    reach = [step * (each - 1) + 1 for step, each in zip(dilation, shape[2:], strict=True)]
+    if made[:2] != (data[0], groups * shape[1]) or any(pad >= each for pad, each in zip(padding, reach, strict=False)):
+        raise UnsupportedNodeError(f"its pads must be less than its kernel: {padding}, {list(shape)}")
+    split = weight.array.reshape(groups, shape[0] // groups, *shape[1:])
+    array = np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1).reshape(made[1], *shape[2:], shape[0] // groups))
+    quantization = weight.quantization
+    assert quantization is not None
+    if quantization.axis == 1:
+        each = np.tile(np.arange(shape[1]), groups)
+        quantization = Quantization(quantization.scale[each], quantization.zero_point[each], 0)
+    elif quantization.axis is not None:
+        raise UnsupportedNodeError("scales of weights must be those of output channels")
+    plan = plan_of(layer, array, int(quantization.zero_point[0]))
+    form = Constant(weight.name, array, quantization)
+    return KernelForm(Kind.CONV2D, form, "IOHW", {"groups": groups}, data, made, plan)
+
+
+def with_one_row(node: Node) -> Node:
+    """A node on values of one dimension as one on images of one row."""
+    at = dict(node.attributes)
+    for name in ("strides", "dilations", "kernel_shape"):
+        if isinstance(at.get(name), tuple):
+            at[name] = (1, *at[name])
+    pads = at.get("pads")
+    if isinstance(pads, tuple) and len(pads) == 2:
+        at["pads"] = (0, pads[0], 0, pads[1])
+    return replace(node, attributes=at)
+
+
+def _image_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
+
+
+def _require_image(data: tuple[int, ...], weight: tuple[int, ...]) -> None:
+    if len(data) != 4 or len(weight) != 4:
+        raise UnsupportedNodeError(f"1-D and 2-D convolutions are supported, this one is {len(data) - 2}-D")
 
 
 def padding_of(
@@ -95,8 +154,8 @@ def padding_of(
 
 def _require_output(
     file: OnnxFile, node: Node, data: tuple[int, ...], weight: tuple[int, ...], window: tuple[tuple[int, ...], ...]
-) -> None:
-    """Raise where onnx infers another shape of the output than a kernel has."""
+) -> tuple[int, ...]:
+    """The shape of the output; raise where onnx infers another one."""
     stride, padding, dilation = window
     sizes = tuple(
         (data[2 + axis] + padding[axis] + padding[2 + axis] - dilation[axis] * (weight[2 + axis] - 1) - 1)
@@ -105,9 +164,10 @@ def _require_output(
         for axis in (0, 1)
     )
     shape = (data[0], weight[0], *sizes)
-    if file.forms[node.outputs[0]][1] != shape or min(shape) < 1:
+    if _image_of(file.forms[node.outputs[0]][1]) != shape or min(shape) < 1:
         found = list(file.forms[node.outputs[0]][1])
         raise node_fault(file.name, node, f"its output must have shape {list(shape)}: {found}")
+    return shape
 
 
 def _product(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:

@@ -16,7 +16,28 @@ import numpy as np
 from int8tune.compiler.file_layout import FROM_FILE, TO_FILE
 from int8tune.compiler.graph import Kind, Operator, Value
 
-IMAGES = (Kind.CONV2D, Kind.DEPTHWISE, Kind.AVERAGE_POOL, Kind.MAX_POOL, Kind.RESIZE)
+IMAGES = (
+    Kind.CONV2D,
+    Kind.DEPTHWISE,
+    Kind.AVERAGE_POOL,
+    Kind.MAX_POOL,
+    Kind.RESIZE,
+    Kind.DEPTH_TO_SPACE,
+    Kind.SPACE_TO_DEPTH,
+)
+# Constants of these meet images.
+JOINING = (
+    Kind.ADD,
+    Kind.SUBTRACT,
+    Kind.MULTIPLY,
+    Kind.MINIMUM,
+    Kind.MAXIMUM,
+    Kind.PRELU,
+    Kind.ELEMENTWISE,
+    Kind.CONCAT,
+)
+# These may drop axes.
+REDUCING = (Kind.MEAN, Kind.SUM, Kind.REDUCE_MAX, Kind.REDUCE_MIN, Kind.ARG_MAX, Kind.ARG_MIN)
 # These have operators for values of any layout on both sides.
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.FLOAT, Kind.OTHER)
 
@@ -26,7 +47,7 @@ def with_images_moved(
 ) -> tuple[dict[str, Value], tuple[Operator, ...], frozenset[str]]:
     """Values and operators of a graph, and which values are [N, H, W, C] and were [N, C, H, W].
 
-    Constants are as they were, but for those that are multiplied or joined with images.
+    Constants are as they were, but for those that are added to, multiplied by or joined with images.
     """
     layout = _Layout(values, operators)
     moved = tuple(each for operator in operators for each in layout.moved(operator))
@@ -94,7 +115,7 @@ class _Layout:
         if not any(name in self.images for name in data):
             yield operator
             return
-        if operator.kind is Kind.MEAN:
+        if operator.kind in REDUCING:
             stays = self._keeps_order(operator)
         else:
             is_one = all(name in self.images or self._is_single(name) for name in data)
@@ -125,7 +146,7 @@ class _Layout:
 
     def _with_constants(self, operator: Operator) -> Operator:
         """The operator with its constants as images: axes of extent 1 in front, then moved."""
-        names, is_joined = [], operator.kind in (Kind.MULTIPLY, Kind.CONCAT)
+        names, is_joined = [], operator.kind in JOINING
         for name in operator.inputs:
             constant = self.values[name].constant
             if is_joined and constant is not None and constant.ndim <= len(FROM_FILE):
@@ -181,12 +202,12 @@ def _taken(operator: Operator) -> int:
 def _attributes_moved(operator: Operator) -> dict[str, object]:
     """Attributes of an operator on images, for its moved values."""
     at = dict(operator.attributes)
-    if operator.kind is Kind.MEAN:
+    if operator.kind in REDUCING:
         at["axes"] = tuple(sorted(TO_FILE[axis] for axis in at["axes"]))
     if "axis" in at:
         at["axis"] = TO_FILE[at["axis"]]
-    if operator.kind in (Kind.PAD, Kind.SLICE):
-        for name in ("padding", "begin", "end", "strides"):
+    if operator.kind in (Kind.PAD, Kind.SLICE, Kind.GATHER):
+        for name in ("padding", "begin", "end", "strides", "places"):
             if name in at:
                 at[name] = tuple(at[name][axis] for axis in FROM_FILE)
     return at

@@ -6,7 +6,6 @@ CPUs. Sources: the operators of ONNX, and ONNX Runtime's own (docs/ContribOperat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,15 +14,21 @@ import numpy as np
 
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.islands.merging import with_islands
+from int8tune.compiler.onnx_reader.broadcasts import is_first_spread
+from int8tune.compiler.onnx_reader.expression_operators import expression_operator
+from int8tune.compiler.onnx_reader.expressions import Expression, Expressions
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
 from int8tune.compiler.onnx_reader.float_sums import FloatSums
 from int8tune.compiler.onnx_reader.floats import QUANTIZE_AT_RUN_TIME, FloatNodes, refuse_unquantized
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
+from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
-from int8tune.compiler.onnx_reader.others import READ, Found, Step, kind_of
-from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, quantizations_of, same, sum_bias
+from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
+from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
+from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators import checked
@@ -32,31 +37,6 @@ from int8tune.compiler.operators.float_tables import requantized
 from int8tune.compiler.unused import without_unused
 
 SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
-# Where input and output have different scales, these can be moved behind the requantization.
-MOVING = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.PAD, Kind.SLICE, Kind.MAX_POOL)
-# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
-PASSING = (
-    "Identity",
-    "Dropout",
-    "MaxPool",
-    "GlobalMaxPool",
-    "Reshape",
-    "Flatten",
-    "Transpose",
-    "Squeeze",
-    "Unsqueeze",
-    "Slice",
-    "Gather",
-    "Split",
-    "Expand",
-    "Tile",
-    "DepthToSpace",
-    "SpaceToDepth",
-)
-# The same, where it takes stored values themselves.
-PASSING_STORED = (*PASSING, "Pad", "Resize")
-# What moves numbers, too, such as a model's input.
-MOVES_NUMBERS = ("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice")
 
 
 def read_onnx(data: bytes, name: str) -> Graph:
@@ -90,6 +70,7 @@ class _Reader:
         self._quantizations = quantizations_of(file)
         self._fusion = Fusion(file, self._quantizations)
         self._values = GraphValues(file, self._quantizations)
+        self._expressions = Expressions(file, self._quantizations)
         self._operators: list[Operator] = []
         self._computed: set[Node] = set()
         self._layer_names: set[str] = set()
@@ -122,7 +103,11 @@ class _Reader:
         return {nodes[layers]: reason for layers, reason in found.items() if layers in nodes}
 
     def _read(self, node: Node) -> None:
-        if node.computes == DEQUANTIZE:
+        if node in self._expressions.inner:
+            return
+        if node in self._expressions.stored:
+            self._read_expression(node, self._expressions.stored[node])
+        elif node.computes == DEQUANTIZE:
             self._dequantize(node)
         elif node.computes == QUANTIZE:
             self._quantize(node)
@@ -173,6 +158,13 @@ class _Reader:
         else:
             self._other(node, (source.name,), (made,), "it must be between values of 8 bits with one scale each")
 
+    def _read_expression(self, node: Node, expression: Expression) -> None:
+        made = node.outputs[0]
+        self._values.by_name[made] = self._values.plain(made)
+        kind, attributes, inputs = expression_operator(expression.tree, self._values, made)
+        first, *rest = expression.nodes
+        self._emit(kind, first, rest, inputs, (made,), attributes)
+
     # Operators.
 
     def _read_kernel(self, node: Node, ending: Ending) -> bool:
@@ -192,10 +184,14 @@ class _Reader:
         if data.quantization.per_channel or output.per_channel:
             raise UnsupportedNodeError("its data and output must have one scale each")
         form = kernel_form(self._file, node, data.shape, weight)
-        inputs = [data.name, self._values.constant(form.weight, form.order)]
-        if node.input(2):
-            inputs.append(self._bias(node, form, data.quantization))
-        self._finish(form.kind, node, ending, inputs, form)
+        bias = self._bias(node, form, data.quantization) if node.input(2) else None
+        clamp = self._fusion.clamp(ending)
+        self._end(ending)
+        for link in layer_links(form, data, bias, ending.name, self._values):
+            names = None if link.is_layer else (link.made,)
+            activations = ending.activations if link.is_layer else ()
+            made = self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names)
+            self._operators[-1] = replace(made, clamp=clamp if link.is_layer else None)
         return True
 
     def _kernel_reason(self, node: Node) -> str:
@@ -211,13 +207,13 @@ class _Reader:
             return f"its weights must have two axes, these have {weight.array.ndim}: {list(weight.array.shape)}"
         return "its output is not quantized"
 
-    def _bias(self, node: Node, form: KernelForm, data: Quantization) -> str:
+    def _bias(self, node: Node, form: KernelForm, data: Quantization) -> Constant:
         bias = self._quantizations.constants.get(node.input(2))
         assert form.weight.quantization is not None
         if bias is None:
             raise UnsupportedNodeError(f"its bias must be constant: {quoted(node.input(2))}")
         channels = form.weight.array.shape[0]
-        return self._values.constant(sum_bias(self._file, node, bias, data, form.weight.quantization, channels), "sums")
+        return sum_bias(self._file, node, bias, data, form.weight.quantization, channels)
 
     def _read_sum(self, node: Node, ending: Ending) -> bool:
         """Read an addition or product of two quantized values with the activations behind it; False if it is none."""
@@ -227,20 +223,14 @@ class _Reader:
         taken = [value for value in values if value is not None]
         if len(taken) != 2 or byte_fault(*taken, self._values.plain(ending.name)) is not None:
             return False
-        if node.computes == "Add" and any(value.shape != self._file.forms[ending.name][1] for value in taken):
-            return False
         names = [value.name for value in taken]
-        if all(math.prod(value.shape) == 1 for value in taken):
-            names.reverse()  # as ONNX Runtime does where the first input is a single number
-        self._finish(SUMS[node.computes], node, ending, names, None)
-        return True
-
-    def _finish(self, kind: Kind, node: Node, ending: Ending, inputs: list[str], form: KernelForm | None) -> None:
+        if is_first_spread(taken[0].shape, taken[1].shape):
+            names.reverse()  # as ONNX Runtime does
         clamp = self._fusion.clamp(ending)
         self._end(ending)
-        made = self._emit(kind, node, ending.activations, inputs, (ending.name,))
-        attributes = form.attributes if form else {}
-        self._operators[-1] = replace(made, clamp=clamp, attributes=attributes)
+        made = self._emit(SUMS[node.computes], node, ending.activations, names, (ending.name,))
+        self._operators[-1] = replace(made, clamp=clamp)
+        return True
 
     def _read_other(self, node: Node) -> None:
         first = self._values.activation(node.input(0))
@@ -301,7 +291,7 @@ class _Reader:
         """What kind of operator makes an output, or why none does."""
         inputs, output = tuple(self._values.operand(each) for each in node.inputs), self._values.by_name[name]
         if node.computes == "Add":
-            return "its summands must be quantized, and of the sum's shape"
+            return "its summands must be quantized"
         if node.computes in KERNELS:
             return self._kernel_reason(node)
         if node.computes not in READ:
@@ -313,7 +303,8 @@ class _Reader:
             return "its input is not quantized"
         is_raw = self._is_raw(node, node.outputs[index])
         step = Step(self._file, node, inputs, output, index, constants, is_raw)
-        return byte_fault(inputs[0], output) or kind_of(step)
+        stored = (inputs[0],) if node.computes in PLACES else (inputs[0], output)
+        return byte_fault(*stored) or kind_of(step)
 
     def _moved_numbers(self, node: Node) -> Value | None:
         """The numbers that a node moves, before they are quantized; None where it does something else."""
@@ -328,7 +319,7 @@ class _Reader:
         taken, output = [value for value in inputs if value is not None], self._values.by_name[made]
         numbers = self._moved_numbers(node)
         if numbers is not None:
-            self._emit(found.kind, node, (), (numbers.name,), (made,), found.attributes)
+            self._emit_found(found, node, [numbers], made)
             return
         only_moves = found.kind in MOVING or found.attributes.get("method") == "nearest"
         if only_moves and not (self._is_raw(node, node.outputs[0]) or is_same_quantization(taken[0], output)):
@@ -337,8 +328,21 @@ class _Reader:
             table = {"table": requantized(taken[0], output)}
             self._emit(Kind.LOOKUP, node, (), (taken[0].name,), (name,), table, (name,))
             taken[0] = self._values.by_name[name]
+        self._emit_found(found, node, taken, made)
+
+    def _emit_found(self, found: Found, node: Node, taken: list[Value], made: str) -> None:
+        """Emit an operator between reshapes, where its data or output has another shape for it."""
         layers = (made,) if node.computes == "Split" else None
-        self._emit(found.kind, node, (), [value.name for value in taken], (made,), found.attributes, layers)
+        names, output = [value.name for value in taken], self._values.by_name[made]
+        if found.taken not in (None, taken[0].shape):
+            names[0] = self._values.like(taken[0], f"{made}/taken", found.taken or ())
+            self._emit(Kind.RESHAPE, node, (), (taken[0].name,), (names[0],), layers=(names[0],))
+        if found.made in (None, output.shape):
+            self._emit(found.kind, node, (), names, (made,), found.attributes, layers)
+            return
+        middle = self._values.like(output, f"{made}/made", found.made or ())
+        self._emit(found.kind, node, (), names, (middle,), found.attributes, layers)
+        self._emit(Kind.RESHAPE, node, (), (middle,), (made,), layers=(made,))
 
     def _passed(self, node: Node, name: str, source: Value | None) -> Value | None:
         """The quantized value that an output is, if it is made of quantized ones as they are.

@@ -41,7 +41,10 @@ _ROUNDINGS: dict[str, Callable[[FloatArray], Any]] = {
 def resize_attributes(
     file: OnnxFile, node: Node, shape: tuple[int, ...], made: tuple[int, ...], constants: Mapping[str, Constant]
 ) -> dict[str, Any] | Reason:
-    """Attributes of a graph's resize, or why there are none; shapes are [N, C, H, W]."""
+    """Attributes of a graph's resize, or of a gather where that has other places; or why there are none.
+
+    Shapes are [N, C, H, W].
+    """
     at = node.attributes
     method = {"nearest": "nearest", "linear": "bilinear"}.get(at.get("mode", "nearest"))
     if method is None or len(shape) != 4 or len(made) != 4 or shape[:2] != made[:2]:
@@ -61,7 +64,9 @@ def resize_attributes(
         found = [nearest_positions(shape[axis], made[axis], corners, centers) for axis in (2, 3)]
         if all(one is not None and np.array_equal(one, other) for one, other in zip(wanted, found, strict=True)):
             return {"method": method, "align_corners": corners, "half_pixel_centers": centers}
-    return f"no kernel has the places of {mode} and {at.get('nearest_mode', 'round_prefer_floor')}"
+    if any(each is None for each in wanted):
+        return f"its places are not known: {mode} and {at.get('nearest_mode', 'round_prefer_floor')}"
+    return {"places": (None, None, *wanted)}
 
 
 def _scales(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,6 +47,12 @@ class GraphValues:
         """A name that nothing has, like `name`."""
         while name in self.by_name or name in self._file.forms:
             name += "'"
+        return name
+
+    def like(self, value: Value, name: str, shape: tuple[int, ...]) -> str:
+        """The name of a new value that is like another one but for its shape."""
+        name = self.unused(name)
+        self.by_name[name] = replace(value, name=name, shape=shape)
         return name
 
     def taken(self, name: str) -> str:

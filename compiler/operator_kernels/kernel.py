@@ -14,6 +14,7 @@ from tvm import te, tirx
 from int8tune.compiler.graph import DTYPES, Graph, Operator, Value
 from int8tune.compiler.operators.quantize import MOST_STEPS
 from int8tune.compiler.program import Array
+from int8tune.schedules.epilogue import ROUNDER, ROUNDER_BITS
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
 
@@ -48,6 +49,12 @@ def argument(name: str, value: Value) -> Any:
     return te.placeholder(value.shape, dtype=TYPES[value.type], name=name)
 
 
+def spread(value: Value, at: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The place in a value of a place in an output that it is spread over, along axes of extent 1."""
+    own = at[len(at) - len(value.shape) :]
+    return tuple(0 if extent == 1 else place for extent, place in zip(value.shape, own, strict=True))
+
+
 def constant(name: str, array: Array) -> Any:
     """A tensor of TE for an array that is passed as a constant."""
     return te.placeholder(array.shape, dtype=str(array.dtype), name=name)
@@ -60,7 +67,7 @@ def function_of(arguments: Sequence[Any], target: Target) -> Any:
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         axes = schedule.get_loops(block)
         spatial = len(schedule.get(block).writes[0].region)
-        if len(axes) == spatial and int(schedule.get(axes[-1]).extent) % LANES == 0:
+        if axes and len(axes) == spatial and int(schedule.get(axes[-1]).extent) % LANES == 0:
             *axes, last = axes
             around, lanes = schedule.split(last, [None, LANES])
             schedule.vectorize(lanes)
@@ -84,8 +91,11 @@ def bounded(value: Any) -> Any:
 
 
 def nearest_even(value: Any) -> Any:
-    """A float32 as the next int32, halves to even."""
-    return tirx.nearbyint(value).astype("int32")
+    """A float32 of less than 2^22 as the next int32, halves to even.
+
+    The unit in the last place of the sum with `ROUNDER` is 1. TVM has no vector form of `nearbyint`.
+    """
+    return tirx.reinterpret("int32", value + tirx.const(ROUNDER, "float32")) - ROUNDER_BITS
 
 
 def nearest_away(value: Any) -> Any:

@@ -1,14 +1,20 @@
-"""What moves values and changes none: transpose, pad, slice."""
+"""What moves values and changes none: transpose, pad, slice, gather."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import te, tirx
 
 from int8tune.compiler.graph import Graph, Operator
-from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, function_of, values_of
+from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, constant, function_of, values_of
+from int8tune.compiler.operators.base import LongArray
+from int8tune.compiler.program import Array
 from int8tune.schedules.target import Target
+
+Place = Callable[[Any], Any]
 
 
 def transpose(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
@@ -47,3 +53,39 @@ def cut(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         return values[tuple(first + step * place for first, step, place in zip(begin, strides, at, strict=True))]
 
     return OperatorKernel(function_of([values, te.compute(output.shape, taken)], target), operator.inputs)
+
+
+def gather(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
+    """Places that are in a row are computed, others are looked up."""
+    (data,), output = values_of(graph, operator)
+    values, arrays, tensors = argument("values", data), list[Array](), list[Any]()
+    places: list[Place] = []
+    for axis, found in enumerate(operator.attributes["places"]):
+        place = _same if found is None else _in_a_row(found)
+        if place is None:
+            arrays.append(found.astype(np.int32))
+            tensors.append(constant(f"places_{axis}", arrays[-1]))
+            place = tensors[-1].__getitem__
+        places.append(place)
+
+    def taken(*at: Any) -> Any:
+        return values[tuple(place(each) for place, each in zip(places, at, strict=True))]
+
+    function = function_of([values, *tensors, te.compute(output.shape, taken)], target)
+    return OperatorKernel(function, operator.inputs, tuple(arrays))
+
+
+def _same(place: Any) -> Any:
+    return place
+
+
+def _in_a_row(places: LongArray) -> Place | None:
+    """What computes places that are equally far from each other; None for others."""
+    row = row_of(places)
+    return None if row is None else (lambda at: row[0] + row[1] * at)
+
+
+def row_of(places: LongArray) -> tuple[int, int] | None:
+    """The first place and the step to the next one, where that is so for all of them."""
+    first, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
+    return (first, step) if np.array_equal(places, first + step * np.arange(len(places))) else None

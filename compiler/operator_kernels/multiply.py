@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from int8tune.compiler.graph import Graph, Operator, Value
+from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
@@ -14,6 +14,7 @@ from int8tune.compiler.operator_kernels.kernel import (
     function_of,
     nearest_even,
     rounded_alone,
+    spread,
     stored,
     values_of,
 )
@@ -30,7 +31,7 @@ def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
 
     def product(*at: Any) -> Any:
         one, other = (
-            tensor[_spread(value, at)].astype("int32") - zero_point_of(value)
+            tensor[spread(value, at)].astype("int32") - zero_point_of(value)
             for tensor, value in zip(tensors, values, strict=True)
         )
         if constants.ratio is None:
@@ -41,9 +42,3 @@ def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
         return stored(nearest_even(bounded(scaled + offset)), operator, output)
 
     return OperatorKernel(function_of([*tensors, te.compute(output.shape, product)], target), operator.inputs)
-
-
-def _spread(value: Value, at: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The place in a value of a place in the product."""
-    own = at[len(at) - len(value.shape) :]
-    return tuple(0 if extent == 1 else place for extent, place in zip(value.shape, own, strict=True))

@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 from int8tune.compiler.graph import Kind
-from int8tune.compiler.operator_kernels.addition import add
+from int8tune.compiler.operator_kernels.addition import add, subtract
+from int8tune.compiler.operator_kernels.blocks import depth_to_space, space_to_depth
 from int8tune.compiler.operator_kernels.concat import concat
+from int8tune.compiler.operator_kernels.division import divide
+from int8tune.compiler.operator_kernels.elementwise import elementwise
+from int8tune.compiler.operator_kernels.extremum import extremum
 from int8tune.compiler.operator_kernels.kernel import Writer
 from int8tune.compiler.operator_kernels.lookup import lookup
 from int8tune.compiler.operator_kernels.mean import mean
-from int8tune.compiler.operator_kernels.movement import cut, pad, transpose
+from int8tune.compiler.operator_kernels.movement import cut, gather, pad, transpose
 from int8tune.compiler.operator_kernels.multiply import multiply
 from int8tune.compiler.operator_kernels.pool import average_pool, max_pool
+from int8tune.compiler.operator_kernels.prelu import prelu
 from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
+from int8tune.compiler.operator_kernels.reduction import arguments, extreme, total
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
 
 KERNELS: dict[Kind, Writer] = {
     Kind.ADD: add,
+    Kind.ARG_MAX: arguments,
+    Kind.ARG_MIN: arguments,
     Kind.AVERAGE_POOL: average_pool,
     Kind.CONCAT: concat,
+    Kind.DEPTH_TO_SPACE: depth_to_space,
     Kind.DEQUANTIZE: dequantize,
+    Kind.DIVIDE: divide,
+    Kind.ELEMENTWISE: elementwise,
+    Kind.GATHER: gather,
     Kind.LOOKUP: lookup,
+    Kind.MAXIMUM: extremum,
     Kind.MAX_POOL: max_pool,
     Kind.MEAN: mean,
+    Kind.MINIMUM: extremum,
     Kind.MULTIPLY: multiply,
     Kind.PAD: pad,
+    Kind.PRELU: prelu,
     Kind.QUANTIZE: quantize,
+    Kind.REDUCE_MAX: extreme,
+    Kind.REDUCE_MIN: extreme,
     Kind.RESIZE: resize,
     Kind.SLICE: cut,
     Kind.SOFTMAX: softmax,
+    Kind.SPACE_TO_DEPTH: space_to_depth,
+    Kind.SUBTRACT: subtract,
+    Kind.SUM: total,
     Kind.TRANSPOSE: transpose,
 }

@@ -11,6 +11,7 @@ from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
     argument,
+    bounded,
     constant,
     function_of,
     nearest_even,
@@ -70,7 +71,7 @@ def softmax(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
 
 def _float_share(sums: Any, factor: float) -> Callable[[Row, Any], Any]:
     """Steps of an exponential in binary32."""
-    return lambda row, term: nearest_even(term * tirx.const(factor, "float32") / sums[row])
+    return lambda row, term: nearest_even(bounded(term * tirx.const(factor, "float32") / sums[row]))
 
 
 def _fixed_share(sums: Any) -> Callable[[Row, Any], Any]:

@@ -84,6 +84,15 @@ def byte_fault(*values: Value) -> str | None:
     return None
 
 
+def broadcast_fault(inputs: Sequence[Value], output: Value) -> str | None:
+    """Why an output has not the shape of its inputs, each spread over axes of extent 1."""
+    try:
+        shape = np.broadcast_shapes(*(value.shape for value in inputs))
+    except ValueError:
+        return f"{' and '.join(str(value.shape) for value in inputs)} don't fit each other"
+    return shape_fault(output, shape)
+
+
 def shape_fault(output: Value, shape: Sequence[int]) -> str | None:
     """Why an output has not the shape that its operator makes."""
     expected = tuple(shape)

@@ -13,7 +13,7 @@ import numpy as np
 
 from int8tune.compiler.graph import Value
 from int8tune.compiler.operators.base import Array, FloatArray, dequantized, every_stored, scale_of, zero_point_of
-from int8tune.compiler.operators.quantize import quantized_float
+from int8tune.compiler.operators.quantize import quantized_expression, quantized_float
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.operands import DTYPES
 
@@ -33,5 +33,5 @@ def quantized(real: float, output: Value) -> int:
 def mapped(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
     """DequantizeLinear, a function of binary32, then QuantizeLinear."""
     real = function(dequantized(every_stored(data), data))
-    steps = quantized_float(real, scale_of(output)) + zero_point_of(output)
+    steps = quantized_expression(real, scale_of(output)) + zero_point_of(output)
     return np.clip(steps, *RANGES[output.type]).astype(DTYPES[output.type])

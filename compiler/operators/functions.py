@@ -1,7 +1,7 @@
 """Functions of numbers that ONNX has operators for, in binary32 where a rounding could show.
 
-What is beyond +, *, and comparisons is computed in binary64 and rounded once. ONNX Runtime's own approximations (MLAS,
-logistic.cpp and tanh.cpp) differ in the last bits of binary32, which no table of 8-bit values shows but at a tie.
+`compiler.operators.mlas` has ONNX Runtime's own approximations. Of Elu, the exponential is computed in binary64 and
+rounded once, which differs in the last bits of binary32: no table of 8-bit values shows that but at a tie.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from int8tune.compiler.operators import mlas
 from int8tune.compiler.operators.base import FloatArray
 
 ZERO, ONE = np.float32(0), np.float32(1)
 SIXTH = np.float32(1 / 6)
 HALF = np.float32(0.5)
+ROOT_OF_HALF = np.float32(np.sqrt(0.5))
+# sqrt(2 / pi), and that times 0.044715.
+FACTOR, CUBE_FACTOR = np.float32(0.7978845608028654), np.float32(0.035677408136300125)
 
 
 def clipped_to(values: FloatArray, low: np.float32, high: np.float32) -> FloatArray:
@@ -45,16 +49,24 @@ def elu(values: FloatArray, alpha: np.float32) -> FloatArray:
     return np.where(values >= 0, values, alpha * below)
 
 
-def sigmoid(values: FloatArray) -> FloatArray:
-    return _rounded(1 / (1 + np.exp(-values.astype(np.float64))))
+def gelu(values: FloatArray) -> FloatArray:
+    return HALF * values * (ONE + mlas.erf(values * ROOT_OF_HALF))
 
 
-def tanh(values: FloatArray) -> FloatArray:
-    return _rounded(np.tanh(values.astype(np.float64)))
+def gelu_tanh(values: FloatArray) -> FloatArray:
+    return HALF * values * (ONE + mlas.tanh((CUBE_FACTOR * values * values + FACTOR) * values))
 
 
-def exponential(values: FloatArray) -> FloatArray:
-    return _rounded(np.exp(values.astype(np.float64)))
+def reciprocal(values: FloatArray) -> FloatArray:
+    return ONE / values
+
+
+def softsign(values: FloatArray) -> FloatArray:
+    return values * (ONE / (ONE + np.abs(values)))
+
+
+def thresholded_relu(values: FloatArray, alpha: np.float32) -> FloatArray:
+    return np.where(values > alpha, values, ZERO)
 
 
 def _rounded(values: Any) -> FloatArray:
@@ -69,9 +81,18 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "HardSigmoid": (hard_sigmoid, ("alpha", 0.2), ("beta", 0.5)),
     "HardSwish": (hard_swish,),
     "Elu": (elu, ("alpha", 1.0)),
-    "Sigmoid": (sigmoid,),
-    "Tanh": (tanh,),
-    "Exp": (exponential,),
+    "Sigmoid": (mlas.sigmoid,),
+    "Tanh": (mlas.tanh,),
+    "Exp": (mlas.exponential,),
+    "Erf": (mlas.erf,),
+    "Sqrt": (np.sqrt,),
+    "Reciprocal": (reciprocal,),
+    "Floor": (np.floor,),
+    "Ceil": (np.ceil,),
+    "Round": (np.rint,),
+    "Sign": (np.sign,),
+    "Softsign": (softsign,),
+    "ThresholdedRelu": (thresholded_relu, ("alpha", 1.0)),
     "Abs": (np.abs,),
     "Neg": (np.negative,),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from int8tune.compiler.operators.base import Array, broadcast_fault, byte_fault, scale_of, stored, zero_point_of
 from int8tune.compiler.operators.quantize import half_even
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import quantize_multiplier
@@ -44,14 +44,11 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
         return f"its inputs and output must have one type: {', '.join(types)}"
     try:
         constants = multiply_constants(operator, inputs, output)
-        shape = np.broadcast_shapes(inputs[0].shape, inputs[1].shape)
     except OperandError as error:
         return str(error)
-    except ValueError:
-        return f"{inputs[0].shape} and {inputs[1].shape} can't be multiplied"
     if constants.ratio is not None and not np.isfinite(constants.ratio):
         return f"the ratio of its scales must be finite: {constants.ratio}"
-    return shape_fault(output, shape)
+    return broadcast_fault(inputs, output)
 
 
 def multiply_constants(operator: Operator, inputs: Sequence[Value], output: Value) -> MultiplyConstants:

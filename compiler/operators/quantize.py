@@ -52,6 +52,12 @@ def quantized_float(real: FloatArray, scale: np.float32) -> LongArray:
     return half_even(real / scale)
 
 
+def quantized_expression(real: FloatArray, scale: np.float32) -> LongArray:
+    """The same of what is computed, with the lowest for what is no number: vectors are bounded from below first."""
+    steps = real / scale
+    return half_even(np.where(np.isnan(steps), np.float32(-MOST_STEPS), steps))
+
+
 def half_away(values: FloatArray) -> LongArray:
     """Binary32 values rounded to integers, halves away from zero, as C's `round` does; saturated to 2^20."""
     magnitude = np.floor(np.abs(_bounded(values).astype(np.float64)) + 0.5)

@@ -19,14 +19,17 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.tflite_reader.dilated import dilations_of
 from int8tune.compiler.tflite_reader.operators import (
     SAME,
     VALID,
-    Step,
     activation_bounds,
     typed_operators,
     window_padding,
 )
+from int8tune.compiler.tflite_reader.steps import Step
+from int8tune.compiler.tflite_reader.transposed import transposed_operators
+from int8tune.compiler.tflite_reader.weights import filters_first
 from int8tune.compiler.unused import without_unused
 from int8tune.results.text import printable
 from int8tune.schedules.numerics import RANGES
@@ -108,10 +111,15 @@ class _Reader:
         self._names = self._unique_names(tensors)
         self._indexes = {name: index for index, name in enumerate(self._names)}
         self._values = {self._names[index]: self._value(index) for index in self._used(tensors, operators)}
-        made = tuple(each for index in range(operators) for each in self._operators_of(index))
         inputs, outputs = (
             tuple(self._names[self._tensor(index, tensors)] for index in self._indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
+        )
+        plains = [self._plain(index) for index in range(operators)]
+        self._dilations = dilations_of(plains, self._values, outputs, self._is_simple)
+        idle = {index for dilation in self._dilations.values() for index in dilation.idle}
+        made = tuple(
+            each for index, plain in enumerate(plains) if index not in idle for each in self._operators_of(index, plain)
         )
         self._check_order(made, inputs, outputs)
         return without_unused(Graph(self._name, self._values, made, inputs, outputs))
@@ -228,7 +236,8 @@ class _Reader:
 
     # Operators.
 
-    def _operators_of(self, index: int) -> tuple[Operator, ...]:
+    def _plain(self, index: int) -> Operator:
+        """An operator of which nothing is known but its name, inputs and outputs."""
         operator = self._subgraph.Operators(index)
         word = self._word(operator)
         count = len(self._names)
@@ -239,21 +248,34 @@ class _Reader:
         if not outputs:
             raise self._error(f"operator {index} ({word}) makes nothing")
         layers = tuple(part for part in outputs[0].split(";") if part)
+        return Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")
+
+    def _is_simple(self, index: int) -> bool:
+        """Whether a convolution has no border, stride and dilation."""
+        operator = self._subgraph.Operators(index)
+        is_depthwise = self._word(operator) == "DEPTHWISE_CONV_2D"
+        options = self._options(operator, "DepthwiseConv2DOptions" if is_depthwise else "Conv2DOptions")
+        steps = options.StrideH(), options.StrideW(), options.DilationHFactor(), options.DilationWFactor()
+        return options.Padding() == VALID and steps == (1, 1, 1, 1)
+
+    def _operators_of(self, index: int, plain: Operator) -> tuple[Operator, ...]:
+        operator, word, output = self._subgraph.Operators(index), plain.operator, self._values[plain.outputs[0]]
         read: Callable[..., Operator] | None = {
             "CONV_2D": self._conv,
             "DEPTHWISE_CONV_2D": self._depthwise,
             "FULLY_CONNECTED": self._dense,
             "ADD": self._add,
         }.get(word)
-        plain = Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")
         if read is None:
-            taken = tuple(self._values[name] for name in inputs)
-            options = partial(self._options, operator)
-            return typed_operators(Step(plain, taken, self._values[outputs[0]], options), self._values)
-        if self._values[outputs[0]].type not in ("u8", "s8"):
+            taken = tuple(self._values[name] for name in plain.inputs)
+            step = Step(plain, taken, output, partial(self._options, operator))
+            make = transposed_operators if word == "TRANSPOSE_CONV" else typed_operators
+            return make(step, self._values)
+        if output.type not in ("u8", "s8"):
             self._refuse_half_quantized(plain)
-            return (other(plain, f"its output must be 8-bit integers: {self._values[outputs[0]].type}"),)
-        return (read(plain, operator),)
+            return (other(plain, f"its output must be 8-bit integers: {output.type}"),)
+        made, dilation = read(plain, operator), self._dilations.get(index)
+        return (made if dilation is None else dilation.applied(made),)
 
     def _refuse_half_quantized(self, operator: Operator) -> None:
         """8-bit weights for data that is not: numbers of a model whose weights alone are quantized, or int16."""
@@ -279,7 +301,7 @@ class _Reader:
             if weight.shape[0] != 1 or weight.shape[3] % data.shape[3]:
                 raise self._place(plain, f"weights {weight.shape} don't fit {data.shape[3]} channels")
             self._moved.add(weight.name)
-            self._values[weight.name] = _filters_first(weight)
+            self._values[weight.name] = filters_first(weight)
         return self._convolution(Kind.DEPTHWISE, plain, options, data.shape[3])
 
     def _dense(self, plain: Operator, operator: Any) -> Operator:
@@ -376,12 +398,3 @@ class _Reader:
 
     def _error(self, why: str) -> ModelError:
         return ModelError(f"{self._name}: {why}")
-
-
-def _filters_first(weight: Value) -> Value:
-    """Weights [1, KH, KW, OC] as [OC, KH, KW, 1]."""
-    assert weight.constant is not None
-    moved, quantization = weight.constant.transpose(3, 1, 2, 0), weight.quantization
-    if quantization is not None and quantization.per_channel:
-        quantization = Quantization(quantization.scale, quantization.zero_point, 0)
-    return Value(weight.name, moved.shape, weight.type, quantization, moved)

@@ -6,8 +6,7 @@ Sources: schema.fbs of TensorFlow Lite, and the Prepare functions of its kernels
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.operators import checked, fixed_tables, other
 from int8tune.compiler.operators.base import Array, byte_fault, zero_point_of
 from int8tune.compiler.padding import same_padding
+from int8tune.compiler.tflite_reader.movements import MOVEMENTS, moved
+from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 
@@ -36,36 +37,10 @@ _FUNCTIONS = {
 _ONLY_SIGNED = ("ELU", "EXP")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """One operator of a file.
-
-    Attributes:
-        plain: what is known of it, as an operator of kind OTHER.
-        options: its options, of a class of the schema; raises ModelError if it has none.
-    """
-
-    plain: Operator
-    inputs: tuple[Value, ...]
-    output: Value
-    options: Callable[[str], Any]
-
-    def made(
-        self, kind: Kind, attributes: Mapping[str, Any], inputs: int = 1, clamp: tuple[int, int] | None = None
-    ) -> Operator:
-        """An operator that takes the first few inputs: others are constants that its attributes say."""
-        names = self.plain.inputs[:inputs]
-        return replace(self.plain, kind=kind, inputs=names, clamp=clamp, attributes=attributes)
-
-
-# What a reader gives instead of an operator: why there is none.
-Reason = str
-
-
-def typed_operators(step: Step, values: Mapping[str, Value]) -> tuple[Operator, ...]:
-    """The operator with its kind, or one of kind OTHER with the reason why it has none; a split is as many slices."""
-    if step.plain.operator in ("SPLIT", "SPLIT_V"):
-        return _split(step, values)
+def typed_operators(step: Step, values: MutableMapping[str, Value]) -> tuple[Operator, ...]:
+    """The operator with its kind, or one of kind OTHER with the reason why it has none; movements may be several."""
+    if step.plain.operator in MOVEMENTS:
+        return moved(step, values)
     return (_typed(step, values),)
 
 
@@ -120,11 +95,23 @@ def _pool(step: Step) -> Operator | Reason:
     return step.made(Kind.AVERAGE_POOL, {**attributes, "include_pad": False}, clamp=clamp)
 
 
-def _mean(step: Step) -> Operator | Reason:
-    axes, rank = _integers(step.inputs[1]), len(step.inputs[0].shape)
+_REDUCTIONS = {"MEAN": Kind.MEAN, "SUM": Kind.SUM, "REDUCE_MAX": Kind.REDUCE_MAX, "REDUCE_MIN": Kind.REDUCE_MIN}
+
+
+def _reduction(step: Step) -> Operator | Reason:
+    axes, rank = integers(step.inputs[1]), len(step.inputs[0].shape)
     if axes is None:
         return "its axes must be constant"
-    return step.made(Kind.MEAN, {"axes": tuple(sorted({axis + rank * (axis < 0) for axis in axes}))})
+    kind = _REDUCTIONS[step.plain.operator]
+    return step.made(kind, {"axes": tuple(sorted({axis + rank * (axis < 0) for axis in axes}))})
+
+
+def _argument(step: Step) -> Operator | Reason:
+    axes, rank = integers(step.inputs[1]), len(step.inputs[0].shape)
+    if axes is None or len(axes) != 1:
+        return "its axis must be constant"
+    kind = Kind.ARG_MAX if step.plain.operator == "ARG_MAX" else Kind.ARG_MIN
+    return step.made(kind, {"axes": (axes[0] + rank * (axes[0] < 0),), "last": False})
 
 
 def _reshape(step: Step) -> Operator | Reason:
@@ -132,7 +119,7 @@ def _reshape(step: Step) -> Operator | Reason:
 
 
 def _transpose(step: Step) -> Operator | Reason:
-    order, rank = _integers(step.inputs[1]), len(step.inputs[0].shape)
+    order, rank = integers(step.inputs[1]), len(step.inputs[0].shape)
     if order is None:
         return "its permutation must be constant"
     return step.made(Kind.TRANSPOSE, {"permutation": tuple(axis + rank * (axis < 0) for axis in order)})
@@ -140,7 +127,7 @@ def _transpose(step: Step) -> Operator | Reason:
 
 def _pad(step: Step) -> Operator | Reason:
     data, widths, *filling = step.inputs
-    padding = _integers(widths)
+    padding = integers(widths)
     wrong = byte_fault(data, step.output)
     if wrong or padding is None or len(padding) != 2 * len(data.shape):
         return wrong or "its padding must be constant, two widths for each axis"
@@ -166,59 +153,31 @@ def _multiply(step: Step) -> Operator | Reason:
     return clamp if isinstance(clamp, str) else step.made(Kind.MULTIPLY, {}, inputs=len(step.inputs), clamp=clamp)
 
 
+def _divide(step: Step) -> Operator | Reason:
+    clamp = activation_bounds(step.output, step.options("DivOptions").FusedActivationFunction())
+    return clamp if isinstance(clamp, str) else step.made(Kind.DIVIDE, {}, inputs=len(step.inputs), clamp=clamp)
+
+
+def _subtract(step: Step) -> Operator | Reason:
+    clamp = activation_bounds(step.output, step.options("SubOptions").FusedActivationFunction())
+    return clamp if isinstance(clamp, str) else step.made(Kind.SUBTRACT, {}, inputs=len(step.inputs), clamp=clamp)
+
+
+def _extremum(step: Step) -> Operator | Reason:
+    kind = Kind.MINIMUM if step.plain.operator == "MINIMUM" else Kind.MAXIMUM
+    return step.made(kind, {}, inputs=len(step.inputs))
+
+
+def _prelu(step: Step) -> Operator | Reason:
+    return step.made(Kind.PRELU, {}, inputs=len(step.inputs))
+
+
 def _resize(step: Step) -> Operator | Reason:
     method = "bilinear" if step.plain.operator == "RESIZE_BILINEAR" else "nearest"
     options = step.options("ResizeBilinearOptions" if method == "bilinear" else "ResizeNearestNeighborOptions")
     corners, centers = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
     attributes = {"method": method, "align_corners": corners, "half_pixel_centers": centers}
     return step.made(Kind.RESIZE, attributes)
-
-
-def _slice(step: Step) -> Operator | Reason:
-    begin, size = (_integers(value) for value in step.inputs[1:3])
-    shape = step.inputs[0].shape
-    if begin is None or size is None or not len(begin) == len(size) == len(shape):
-        return "its begin and size must be constant, one for each axis"
-    end = [extent if part == -1 else first + part for first, part, extent in zip(begin, size, shape, strict=True)]
-    return step.made(Kind.SLICE, {"begin": tuple(begin), "end": tuple(end), "strides": (1,) * len(shape)})
-
-
-def _strided_slice(step: Step) -> Operator | Reason:
-    options, shape = step.options("StridedSliceOptions"), step.inputs[0].shape
-    begin, end, strides = (_integers(value) for value in step.inputs[1:4])
-    if begin is None or end is None or strides is None or not len(begin) == len(end) == len(strides) <= len(shape):
-        return "its begin, end and strides must be constant, one for each axis"
-    if options.EllipsisMask() or options.NewAxisMask() or options.ShrinkAxisMask() or options.Offset():
-        return "new, dropped and left-out axes are not supported"
-    if min(strides, default=1) < 1:
-        return f"its strides must be positive: {strides}"
-    places = []
-    for axis, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
-        start = None if options.BeginMask() >> axis & 1 else first
-        stop = None if options.EndMask() >> axis & 1 else last
-        places.append(slice(start, stop, stride).indices(shape[axis]))
-    places += [(0, extent, 1) for extent in shape[len(places) :]]
-    names = ("begin", "end", "strides")
-    return step.made(Kind.SLICE, dict(zip(names, zip(*places, strict=True), strict=True)))
-
-
-def _split(step: Step, values: Mapping[str, Value]) -> tuple[Operator, ...]:
-    """A slice for each output, behind the one before."""
-    order = slice(None, None, -1) if step.plain.operator == "SPLIT" else slice(0, 3, 2)
-    data, where = (*step.inputs[order], None, None)[:2]
-    axes = None if where is None else _integers(where)
-    if data is None or axes is None or len(axes) != 1 or not -len(data.shape) <= axes[0] < len(data.shape):
-        return (other(step.plain, "its axis must be constant and one of its input's"),)
-    axis, position, made = axes[0] % len(data.shape), 0, []
-    for name in step.plain.outputs:
-        begin = tuple(position if each == axis else 0 for each in range(len(data.shape)))
-        length = (*values[name].shape, *data.shape)[axis]
-        end = tuple(position + length if each == axis else extent for each, extent in enumerate(data.shape))
-        attributes = {"begin": begin, "end": end, "strides": (1,) * len(data.shape)}
-        part = replace(step.plain, layers=(name,), inputs=(data.name,), outputs=(name,))
-        made.append(checked(replace(part, kind=Kind.SLICE, attributes=attributes), values))
-        position += length
-    return tuple(made)
 
 
 def _softmax(step: Step) -> Operator | Reason:
@@ -285,17 +244,11 @@ def _stored(real: float, scale: np.float32, zero_point: int) -> int:
     return zero_point + int(math.copysign(math.floor(abs(steps) + 0.5), steps)) if abs(steps) < 1 << 40 else 1 << 40
 
 
-def _integers(value: Value) -> list[int] | None:
-    """The values of a constant of integers; None for anything else."""
-    if value.constant is None or value.type not in ("s32", "s64"):
-        return None
-    return [int(each) for each in value.constant.reshape(-1)]
-
-
 _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
-    "MEAN": _mean,
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _argument),
     "RESHAPE": _reshape,
     "SQUEEZE": _reshape,
     "EXPAND_DIMS": _reshape,
@@ -304,10 +257,13 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "PADV2": _pad,
     "CONCATENATION": _concat,
     "MUL": _multiply,
+    "SUB": _subtract,
+    "DIV": _divide,
+    "PRELU": _prelu,
+    "MINIMUM": _extremum,
+    "MAXIMUM": _extremum,
     "RESIZE_BILINEAR": _resize,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
-    "SLICE": _slice,
-    "STRIDED_SLICE": _strided_slice,
     "SOFTMAX": _softmax,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
@@ -317,4 +273,4 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     **dict.fromkeys(_RECTIFIERS, _rectifier),
     **dict.fromkeys(_FUNCTIONS, _function),
 }
-_LEAST_INPUTS = {"MEAN": 2, "TRANSPOSE": 2, "PAD": 2, "PADV2": 3, "SLICE": 3, "STRIDED_SLICE": 4}
+_LEAST_INPUTS = {**dict.fromkeys((*_REDUCTIONS, "ARG_MAX", "ARG_MIN"), 2), "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}

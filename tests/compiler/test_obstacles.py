@@ -146,19 +146,19 @@ def test_a_model_without_layers_says_why(tmp_path: Path) -> None:
 
 def test_layers_that_no_kernel_takes_are_counted() -> None:
     """The first of them used to be named alone."""
-    writer, data = OnnxWriter([1, 4, 20]), "x"
+    writer, data = OnnxWriter([1, 4, 9, 9, 9]), "x"
     writer.constant("scale", 0.05)
     writer.constant("zero", 128, np.uint8)
     writer.constant("w.zero", 0, np.int8)
     for name in ("a", "b"):
         data = quantize(writer, data, f"{name}.data")
-        writer.constant(f"{name}.w", writer.rng.integers(-127, 128, (4, 4, 3)), np.int8)
+        writer.constant(f"{name}.w", writer.rng.integers(-127, 128, (4, 4, 3, 3, 3)), np.int8)
         writer.node("DequantizeLinear", [f"{name}.w", "scale", "w.zero"], f"{name}.weight")
         data = writer.node("Conv", [data, f"{name}.weight"], name)
     graph = read_onnx(writer.model(quantize(writer, data, "y")).SerializeToString(), "net")
     (found,) = float_parts(graph)
     assert (found.operator, len(found.layers)) == ("Conv", 2)
-    assert found.reason == "only 2-D convolutions are supported, this one is 1-D"
+    assert found.reason == "1-D and 2-D convolutions are supported, this one is 3-D"
 
 
 def test_an_lstm_is_an_operator_whatever_its_intermediates_are() -> None:

@@ -14,15 +14,24 @@ from hypothesis import strategies as st
 
 from int8tune.compiler.graph import Kind, Operator, Quantization, Value
 from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.operators.elementwise import Operation
 from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.target import Target
 from tests.support.models.compiled import assert_exact
-from tests.support.models.drawn_operators import FORMS, SEEDS, Drawn, graph_of, inputs_of, operators
+from tests.support.models.drawn_forms import FORMS, SEEDS
+from tests.support.models.drawn_operators import Drawn, graph_of, inputs_of, operators
 from tests.support.run.probes import host_target
 
 # Of one library: linking costs more than a kernel.
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6
 RULES: tuple[RoundingRule, ...] = ("float", "fixed")
+# Kinds that only one runtime's arithmetic has.
+ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
+    Kind.ELEMENTWISE: ("float",),
+    Kind.DIVIDE: ("fixed",),
+    Kind.PRELU: ("fixed",),
+    Kind.SUBTRACT: ("fixed",),
+}
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
 QUICK, THOROUGH, LONG = 1, 4, 8
@@ -45,7 +54,7 @@ def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[
 
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
     """Draw libraries of a kind's operators for each rule and type."""
-    for rule, element in itertools.product(RULES, TYPES):
+    for rule, element in itertools.product(ONLY_RULES.get(kind, RULES), TYPES):
 
         @settings(
             max_examples=examples,
@@ -91,3 +100,68 @@ def assert_large_mean_exact(scale: float, target: Target) -> None:
     graph = graph_of([Drawn(mean, (image,), output)])
     with tempfile.TemporaryDirectory() as folder:
         assert_exact(graph, target, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))
+
+
+def test_a_product_is_rounded_before_something_is_added(native: Target) -> None:
+    assert_products_rounded(native)
+
+
+def assert_products_rounded(target: Target) -> None:
+    """Sums that are ties, and none where the product in them is not rounded: what is drawn hardly ever has one."""
+    rng, values = np.random.default_rng(0), np.arange(256, dtype=np.float32)
+    factors = rng.uniform(0.1, 1, 256).astype(np.float32)
+    scale, none = np.float32(0.0173), np.zeros(0, np.float32)
+    real, image = values * scale, Value("in0", (256,), "u8", Quantization(np.array([scale]), np.array([0])))
+    output = Value("out", (256,), "u8", Quantization(np.array([1], np.float32), np.array([0])))
+    drawn = []
+    half, far = np.full(256, 3.5, np.float32), np.float32(-2e7)
+    for product, steps, total in (
+        (real * factors, ("multiply", "add"), half),
+        (real, ("add",), half),
+        (real, ("add",), half + far),
+    ):
+        constants = [factors, total - product][-len(steps) :]
+        numbers = [Value(f"in{index}", (256,), "f32", None, each) for index, each in enumerate(constants, 1)]
+        places = [(0, 1), (len(steps) + 1, 2)][: len(steps)]
+        operations = tuple(Operation(name, place, none) for name, place in zip(steps, places, strict=True))
+        inputs = (image, *numbers)
+        names = tuple(value.name for value in inputs)
+        made = Operator(Kind.ELEMENTWISE, ("made",), "", names, ("out",), "float", None, {"operations": operations})
+        drawn.append(Drawn(made, inputs, output))
+    graph = graph_of(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        inputs_by_name = {name: np.arange(256, dtype=np.uint8) for name in graph.inputs}
+        assert_exact(graph, target, inputs_by_name, Path(folder))
+
+
+# Scales and zero points whose products are ties often; the last ones make up to 2^26 steps.
+PRODUCTS = [
+    ((0.55, 0.05, 0.11), (28, 85, 41)),
+    ((0.27, 0.15, 0.54), (107, 169, 96)),
+    ((31.6, 31.6, 1.0), (128, 128, 3)),
+]
+
+
+def test_every_product_of_two_bytes(native: Target) -> None:
+    assert_every_product_exact(native)
+
+
+def assert_every_product_exact(target: Target) -> None:
+    """A product that is not rounded before the zero point is added, or not bounded before that, shows."""
+    drawn, every = [], np.arange(256, dtype=np.uint8)
+    for scales, points in PRODUCTS:
+        forms = [
+            Quantization(np.array([scale], np.float32), np.array([point]))
+            for scale, point in zip(scales, points, strict=True)
+        ]
+        shapes = (256, 1), (1, 256), (256, 256)
+        names = "in0", "in1", "out"
+        *inputs, output = (
+            Value(name, shape, "u8", form) for name, shape, form in zip(names, shapes, forms, strict=True)
+        )
+        made = Operator(Kind.MULTIPLY, ("made",), "", names[:2], ("out",), "float")
+        drawn.append(Drawn(made, tuple(inputs), output))
+    graph = graph_of(drawn)
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = {name: every.reshape(graph.values[name].shape) for name in graph.inputs}
+        assert_exact(graph, target, arrays, Path(folder))

@@ -142,7 +142,8 @@ class OnnxModel(onnx_models.Writer):
         for word, order in ORDERS.items():
             name = f"{seed}.{word}"
             self.made("Add", layers[::order], f"{name}.add", parameters)
-            self.made("Mul", layers[::order], f"{name}.mul", parameters)
+            for operator in ("Mul", "Sub", "Div", "Min", "Max", "PRelu"):
+                self.made(operator, layers[::order], f"{name}.{operator.lower()}", parameters)
             self.made("Concat", layers[::order], f"{name}.concat", parameters, axis=1)
 
 
@@ -192,18 +193,37 @@ def pair_with_an_order(parameters: Parameters) -> tuple[int, int]:
     return int(values[0][place]), int(values[1][place])
 
 
+SPREADS = [
+    ((1, 1), (1, 1)),
+    ((1, 2), (1, 2)),
+    ((2, 1), (2, 3)),
+    ((2, 3), (2, 1)),
+    ((3,), (2, 3)),
+    ((1,), (2, 3)),
+    ((2, 3), (1,)),
+    ((3, 1, 1), (2, 3, 1, 1)),
+    ((3, 1, 1), (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (3, 1, 1)),
+    ((1, 1), (2, 1, 1)),
+    ((2, 1, 1), (1, 1)),
+]
+
+
 @pytest.mark.usefixtures("fusing_onnxruntime")
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2)])
+@pytest.mark.parametrize("shapes", SPREADS, ids=str)
 @pytest.mark.parametrize("seed", [0, 3])
-def test_sums_of_single_numbers_are_onnxruntime_s(seed: int, shape: tuple[int, int], tmp_path: Path) -> None:
-    """It adds the second one first, but where they are two of several."""
+def test_the_order_of_summands_is_onnxruntime_s(seed: int, shapes: Any, tmp_path: Path) -> None:
+    """It adds the second one first where a single number is the first one, or is spread over several values."""
     parameters = drawn("u8", seed)
     pair = pair_with_an_order(parameters)
-    forms = [(shape, scale, point) for scale, point in zip(parameters.scales, parameters.zero_points, strict=True)]
-    model = operator_model("Add", forms[:2], forms[2][1:])
+    forms = [
+        (shape, scale, point)
+        for shape, scale, point in zip(shapes, parameters.scales[:2], parameters.zero_points[:2], strict=True)
+    ]
+    model = operator_model("Add", forms, (parameters.scales[2], parameters.zero_points[2]))
     feeds = {
         f"x{index}": np.full(shape, (stored - point) * np.float32(scale), np.float32)
-        for index, (stored, (_, scale, point)) in enumerate(zip(pair, forms[:2], strict=True))
+        for index, (stored, (shape, scale, point)) in enumerate(zip(pair, forms, strict=True))
     }
     graph, differ = compared(model, feeds)
     assert differ == 0
@@ -249,6 +269,7 @@ class TfliteModel(tflite_models.Writer):
         for word, order in ORDERS.items():
             name = f"{seed}.{word}"
             self.combined("ADD", layers[::order], f"{name}.add", parameters, CHANNELS)
+            self.combined("SUB", layers[::order], f"{name}.sub", parameters, CHANNELS)
             self.combined("MUL", layers[::order], f"{name}.mul", parameters, CHANNELS)
             if self.kind == "u8":  # others must have one scale
                 self.combined("CONCATENATION", layers[::order], f"{name}.concat", parameters, 2 * CHANNELS, axis=3)

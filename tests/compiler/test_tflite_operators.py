@@ -23,7 +23,6 @@ Array = npt.NDArray[Any]
 Form = tuple[str, Sequence[int], float, int]
 
 BYTES = pytest.mark.parametrize("kind", ["u8", "s8"])
-MUTANTS = 400
 LOWEST = {"u8": 0, "s8": -128}
 
 
@@ -58,6 +57,8 @@ def exact(data: bytes, feeds: dict[str, Array], is_reference: bool = True) -> Op
     ours, theirs = run_reference(graph, feeds), values_of(data, feeds, is_reference)
     for operator in graph.operators:
         (name,) = operator.outputs
+        if operator.layers == (name,) and name not in theirs:
+            continue  # a link of a chain, which only the graph has
         np.testing.assert_array_equal(ours[name], theirs[name], name, strict=True)
     return graph.operators[-1]
 
@@ -144,39 +145,24 @@ def test_means(kind: str, axes: list[int], kept: bool, shape: tuple[int, ...], s
 
 
 @BYTES
-def test_what_only_moves(kind: str) -> None:
-    def form(*shape: int) -> Form:
-        return kind, shape, 0.02, LOWEST[kind] + 7
-
-    moved = [
-        ("RESHAPE", form(2, 1, 6), form(3, 4), "Reshape", [("s32", [3, 4])]),
-        ("SQUEEZE", form(2, 1, 6), form(2, 6), "Squeeze", []),
-        ("EXPAND_DIMS", form(2, 6), form(2, 1, 6), "ExpandDims", [("s32", [1])]),
-        ("TRANSPOSE", form(2, 3, 4, 5), form(2, 5, 3, 4), "Transpose", [("s32", [0, 3, 1, 2])]),
-        ("PAD", form(1, 3, 4, 5), form(1, 6, 8, 5), "Pad", [("s32", [[0, 0], [1, 2], [3, 1], [0, 0]])]),
-        ("SLICE", form(2, 5, 6, 8), form(1, 3, 6, 5), "Slice", [("s32", [1, 1, 0, 2]), ("s32", [1, 3, -1, 5])]),
-    ]
-    kinds = [exact_one(*each, version=2 if each[0] in ("PAD", "SLICE") else 1).kind for each in moved]
-    assert kinds == [Kind.RESHAPE] * 3 + [Kind.TRANSPOSE, Kind.PAD, Kind.SLICE]
-    filled = ("s32", [[0, 1], [2, 0]]), (kind, [9], 0.02, LOWEST[kind] + 7)
-    assert exact_one("PADV2", form(3, 4), form(4, 6), "PadV2", filled, version=2).attributes["value"] == 9
-    places = ("s32", [9, 1, -4, 3]), ("s32", [0, 7, -1, 100]), ("s32", [1, 2, 1, 1])
-    masks = {"beginMask": 1, "endMask": 1, "version": 2}
-    strided = exact_one("STRIDED_SLICE", form(2, 9, 6, 8), form(2, 3, 3, 5), "StridedSlice", places, **masks)
-    assert strided.attributes == {"begin": (0, 1, 2, 3), "end": (2, 7, 5, 8), "strides": (1, 2, 1, 1)}
+@pytest.mark.parametrize("word", ["SUM", "REDUCE_MAX", "REDUCE_MIN"])
+@pytest.mark.parametrize(("axes", "shape"), [([1, 2], (2, 8)), ([-1], (2, 7, 9)), ([0, 1, 2, 3], ()), ([2], (2, 7, 8))])
+def test_reductions(kind: str, word: str, axes: list[int], shape: tuple[int, ...]) -> None:
+    if (kind, word) == ("s8", "SUM"):
+        pytest.skip("LiteRT adds s8 values without their scales")
+    for scale, offset in ((0.13, 87), (0.5, 120), (2.0, 3)) if word == "SUM" else ((0.02, 100),):
+        data, output = (kind, (2, 7, 9, 8), 0.02, LOWEST[kind] + 100), (kind, shape, scale, LOWEST[kind] + offset)
+        exact_one(word, data, output, "Reducer", [("s32", axes)], version=2, keepDims=False)
 
 
 @BYTES
-def test_a_split_is_slices(kind: str) -> None:
-    for word, sizes in (("SPLIT", (4, 4, 4)), ("SPLIT_V", (2, 7, 3))):
-        writer = Writer()
-        axis = writer.constant("axis", "s32", [-1] if word == "SPLIT_V" else 3)
-        data = writer.input("x", kind, (2, 3, 4, 12), 0.1, 3)
-        parts = [writer.tensor(f"y{index}", kind, (2, 3, 4, size), 0.1, 3) for index, size in enumerate(sizes)]
-        taken = [axis, data] if word == "SPLIT" else [data, writer.constant("sizes", "s32", sizes), axis]
-        writer.operator(word, taken, parts, "Split" if word == "SPLIT" else "SplitV", numSplits=3)
-        last = exact(writer.model(*parts), {"x": values(kind, (2, 3, 4, 12))})
-        assert (last.kind, last.inputs, last.attributes["end"]) == (Kind.SLICE, ("x",), (2, 3, 4, 12))
+@pytest.mark.parametrize("word", ["ARG_MAX", "ARG_MIN"])
+@pytest.mark.parametrize(("axis", "shape"), [(3, (2, 7, 9)), (0, (7, 9, 8)), (-2, (2, 7, 8))])
+def test_places_of_extremes(kind: str, word: str, axis: int, shape: tuple[int, ...]) -> None:
+    for made, number in (("s32", 2), ("s64", 4)):
+        fields = {"version": 2, "outputType": number}
+        data: Form = (kind, (2, 7, 9, 8), 0.02, LOWEST[kind] + 100)
+        exact_one(word, data, (made, shape), word.title().replace("_", ""), [("s32", [axis])], **fields)  # type: ignore[arg-type]
 
 
 @BYTES
@@ -313,13 +299,45 @@ def test_products(kind: str, scales: Any, shapes: Any) -> None:
         assert exact(data, feeds).kind is Kind.MULTIPLY
 
 
+@BYTES
+@pytest.mark.parametrize("divisors", [range(1, 4), range(4, 8), range(40, 100), range(128, 156), range(-7, -3)])
+def test_quotients(kind: str, divisors: range) -> None:
+    """By constants next to each other; LiteRT's quotients by 0, or of few bits, are undefined."""
+    low, every = LOWEST[kind], values(kind, (1, 256))
+    stored = np.array(divisors)[:, None] + low + 100
+    for scale in (0.0173, 0.05, 0.3):
+        for ratio in (1.01, 1.7):
+            made = scale / 0.03 / max(map(abs, divisors)) / ratio
+            data, output = (kind, (len(divisors), 256), scale, low + 3), (kind, (len(divisors), 256), made, low + 100)
+            file = written("DIV", [data], output, "Div", [(kind, stored, 0.03, low + 100)], version=2)
+            assert exact(file, {"x0": np.repeat(every, len(divisors), 0)}).kind is Kind.DIVIDE
+
+
+@BYTES
+@pytest.mark.parametrize("scales", SCALES)
+def test_slopes(kind: str, scales: Any) -> None:
+    first, second, made = ((scale, LOWEST[kind] + point) for scale, point in scales)
+    every = values(kind, (1, 256))
+    for slope in ((1, 1, 256), (256, 1), (1,)):
+        alphas = np.resize(every, slope)
+        data = written(
+            "PRELU", [(kind, (1, 256, 256), *first)], (kind, (1, 256, 256), *made), "", [(kind, alphas, *second)]
+        )
+        assert exact(data, {"x0": np.broadcast_to(every[0], (1, 256, 256))}).kind is Kind.PRELU
+
+
 def test_what_has_no_kind_says_why() -> None:
     form: Form = ("s8", (2, 4, 4, 6), 0.02, 3)
     real = ("f32", (2, 4, 4, 6))
     small = ("s8", (2, 2, 2, 6), 0.02, 3)
     pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
     cases = [
-        (("MIRROR_PAD", [form], form, "MirrorPad"), {}, "no kernel computes it"),
+        (("MIRROR_PAD", [form], form, "MirrorPad"), {}, "1 inputs"),
+        (("DIV", [form, ("s8", (4, 6), 0.1, 0)], form, "Div"), {}, "its divisor must be constant"),
+        (("DIV", [form], form, "Div", [("s8", [100], 0.1, 0)]), {}, "shifted by 0 to 31 bits"),
+        (("SUM", [form], small, "Reducer", [("s32", [1])]), {}, "of u8 values"),
+        (("TILE", [form], small, "Tile", [("s32", [1, 1, 1, 2])]), {}, "its output must have shape"),
+        (("GATHER", [form], form, "Gather", [("s32", [0, 9, 0, 1])]), {"axis": 1}, "its places on axis 1"),
         (("SOFTMAX", [real], real, "Softmax"), {"beta": 1.0}, "8-bit integers: f32"),
         (("RELU", [real], real), {}, "8-bit integers: f32"),
         (("MEAN", [form], form, "Reducer", [("s32", [7])]), {}, "its axes must ascend"),
@@ -332,7 +350,7 @@ def test_what_has_no_kind_says_why() -> None:
         (("AVERAGE_POOL_2D", [form], small, "Pool2D"), {**pool, "strideH": 0}, "out of range"),
         (("MAX_POOL_2D", [form], small, "Pool2D"), {**pool, "fusedActivationFunction": 4}, "activation 4"),
         (("LEAKY_RELU", [form], form, "LeakyRelu"), {"alpha": -0.5}, "not negative"),
-        (("ADD", [form, ("s8", (1,), 0.1, 0)], form, "Add"), {}, "must have shape (2, 4, 4, 6): (1,)"),
+        (("ADD", [form, ("s8", (5,), 0.1, 0)], form, "Add"), {}, "fit each other"),
         (("SLICE", [form], form, "", [("s32", [0, 0]), ("s32", [1, 1])]), {}, "one for each axis"),
     ]
     for arguments, fields, message in cases:
@@ -390,32 +408,3 @@ def test_operators_run_in_their_order() -> None:
     with pytest.raises(ModelError, match="output `y` is made by no operator"):
         read_tflite(writer.model(made), "order")
     assert data == 0
-
-
-def test_mutated_operators_run_or_say_why_not() -> None:
-    form: Form = ("s8", (2, 6, 6, 4), 0.02, 3)
-    half: Form = ("s8", (2, 3, 3, 4), 0.02, 3)
-    pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
-    files = [
-        written("MAX_POOL_2D", [form], half, "Pool2D", **pool),
-        written("AVERAGE_POOL_2D", [form], half, "Pool2D", **pool),
-        written("MEAN", [form], ("s8", (2, 1, 1, 4), 0.02, 3), "Reducer", [("s32", [1, 2])], keepDims=True),
-        written("TRANSPOSE", [form], form, "Transpose", [("s32", [0, 2, 1, 3])]),
-        written("PAD", [half], form, "Pad", [("s32", [[0, 0], [1, 2], [2, 1], [0, 0]])]),
-        written("RESIZE_BILINEAR", [half], form, "ResizeBilinear", [("s32", [6, 6])]),
-        written("MUL", [form, ("s8", (4,), 0.1, 0)], form, "Mul"),
-    ]
-    rng, ran, messages = np.random.default_rng(0), 0, []
-    for index in range(MUTANTS):
-        mutant = np.frombuffer(files[index % len(files)], np.uint8).copy()
-        mutant[rng.integers(0, len(mutant), 2)] = rng.integers(0, 9, 2)
-        try:
-            graph = read_tflite(mutant.tobytes(), "mutant")
-            if all(np.prod(value.shape, dtype=np.float64) < 1e5 for value in graph.values.values()):
-                dtypes = {name: DTYPES[graph.values[name].type] for name in graph.inputs}
-                run_reference(graph, {name: np.ones(graph.values[name].shape, dtypes[name]) for name in dtypes})
-            ran += 1
-        except ModelError as error:
-            messages.append(str(error))
-    assert all(text.isprintable() and len(text) < 400 for text in messages)
-    assert min(ran, len(messages)) > 0.1 * MUTANTS

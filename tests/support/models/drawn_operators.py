@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,17 +15,15 @@ from hypothesis import strategies as st
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.operators import FAMILIES
 from int8tune.schedules.numerics import RANGES, RoundingRule
+from tests.support.models.drawn_forms import FORMS, SEEDS, Draw, Form, Shape
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
-Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-# Extents without and with whole vectors; the last ones make values that are worth a second thread.
-EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 32, 33])
-BATCHES = st.sampled_from([1, 1, 3])
 # Powers of two make ties of rounding; 1/256 is what softmax and tables of probabilities have. The last ones are so far
 # from the others that what they make is beyond 32 bits, or nothing.
 SMALL, LARGE = 1.3e-9, 2.9e9
+# Products of two values with such scales are up to 2^26 steps of 1: more than a kernel rounds right.
+WIDE = 31.6
 SCALES = st.one_of(
     st.builds(lambda part, power: (1 + part / 1000) * 2.0**power, st.integers(0, 999), st.integers(-10, -3)),
     st.integers(-12, 2).map(lambda power: 2.0**power),
@@ -59,15 +57,6 @@ class Drawn:
 def _quantization_text(value: Value) -> str:
     form, is_known = value.quantization, " constant" * (value.constant is not None)
     return is_known if form is None else f"{form.scale[0]!r}{form.zero_point[0]:+d}{is_known}"
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What a kind's strategy draws: the shapes, and attributes in the graph's terms."""
-
-    inputs: tuple[Shape, ...]
-    output: Shape
-    attributes: Mapping[str, Any]
 
 
 def graph_of(drawn: Sequence[Drawn]) -> Graph:
@@ -128,9 +117,6 @@ def _fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | 
     return FAMILIES[operator.kind].fault(operator, inputs, output)
 
 
-SEEDS = st.integers(0, 2**16)
-
-
 def array_of(value: Value, seed: int) -> Array:
     """Values of a tensor: anything, extremes, one value everywhere, or neighbours that differ little."""
     rng = np.random.default_rng(seed)
@@ -179,9 +165,9 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
 
 
 def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Value, ...], Value]:
-    """The operator's values: one type and one quantization for all, any, or scales whose ratio is beyond 32 bits."""
+    """The operator's values: one type and one quantization for all, any, or scales whose ratio is large."""
     quantization = draw(quantizations())
-    scales = draw(st.sampled_from(["one", "one", "any", "any", "far"]))
+    scales = draw(st.sampled_from(["one", "one", "any", "any", "far", "wide"]))
     is_one = scales == "one"
 
     def value(name: str, shape: Shape) -> Value:
@@ -192,19 +178,42 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
 
     inputs = tuple(value(f"in{index}", shape) for index, shape in enumerate(form.inputs))
     output = value("out", form.output)
-    if scales == "far":
-        inputs, output = tuple(_scaled(each, LARGE) for each in inputs), _scaled(output, SMALL)
+    if scales in ("far", "wide"):
+        pair = (LARGE, SMALL) if scales == "far" else (WIDE, 1.0)
+        inputs, output = tuple(_scaled(each, pair[0]) for each in inputs), _scaled(output, pair[1])
     if kind in (Kind.SOFTMAX,) and draw(st.booleans()):
         low = np.array([RANGES[output.type][0]])
         output = replace(output, quantization=Quantization(np.array([1 / 256], np.float32), low))
     if kind is Kind.QUANTIZE:
         inputs = tuple(_plain(each, "f32") for each in inputs)
+    if kind is Kind.ELEMENTWISE:
+        inputs = tuple(_number(draw, each) if draw(st.integers(0, 3)) == 0 else each for each in inputs)
+    if kind is Kind.DIVIDE:
+        inputs = (inputs[0], _divisor(draw, inputs[1]))
+    if kind in (Kind.ARG_MAX, Kind.ARG_MIN):
+        output = _plain(output, draw(st.sampled_from(["s32", "s64"])))
     if kind is Kind.DEQUANTIZE:
         output = _plain(output, "f32")
-    if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE) and draw(st.booleans()):
+    if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE, Kind.GATHER) and draw(st.booleans()):
         other = draw(st.sampled_from(sorted(DTYPES)))
         inputs, output = tuple(_plain(each, other) for each in inputs), _plain(output, other)
     return inputs, output
+
+
+def _number(draw: Draw, value: Value) -> Value:
+    """A constant of numbers of the same shape."""
+    number = _plain(value, "f32")
+    return replace(number, constant=array_of(number, draw(SEEDS)))
+
+
+def _divisor(draw: Draw, value: Value) -> Value:
+    """A constant that is nowhere 0, with few steps from it or many."""
+    assert value.quantization is not None
+    (low, high), zero_point = RANGES[value.type], int(value.quantization.zero_point[0])
+    array, most = array_of(value, draw(SEEDS)).astype(np.int64), draw(st.sampled_from([1, 3, 255]))
+    near = np.clip(array, max(low, zero_point - most), min(high, zero_point + most))
+    other = zero_point + 1 if zero_point < high else zero_point - 1
+    return replace(value, constant=np.where(near == zero_point, other, near).astype(DTYPES[value.type]))
 
 
 def _scaled(value: Value, scale: float) -> Value:
@@ -243,148 +252,3 @@ def _table(draw: Draw, output: Value) -> Array:
         case _:
             table = np.full(256, rng.integers(low, high))
     return table.astype(DTYPES[output.type])
-
-
-# Shapes and attributes.
-
-
-def shapes(least: int = 1, most: int = 4) -> st.SearchStrategy[Shape]:
-    """A batch and up to three other axes."""
-    return st.builds(
-        lambda batch, rest: (batch, *rest), BATCHES, st.lists(EXTENTS, min_size=least - 1, max_size=most - 1)
-    )
-
-
-def large_or_small(least: int = 1, most: int = 4) -> st.SearchStrategy[Shape]:
-    return shapes(least, most)
-
-
-@st.composite
-def same_shape(draw: Draw, inputs: int = 1) -> Form:
-    shape = draw(large_or_small())
-    return Form((shape,) * inputs, shape, {})
-
-
-@st.composite
-def products(draw: Draw) -> Form:
-    """Two shapes of which either is spread over axes of extent 1, or has fewer axes."""
-    whole = draw(large_or_small())
-    cut = [tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in whole) for _ in range(2)]
-    short = draw(st.integers(0, len(whole) - 1)) if draw(st.booleans()) else 0
-    pair = [cut[0], cut[1][short:]] if draw(st.booleans()) else [cut[0][short:], cut[1]]
-    return Form((pair[0], pair[1]), np.broadcast_shapes(*pair), {})
-
-
-@st.composite
-def images(draw: Draw) -> Shape:
-    return draw(BATCHES), draw(EXTENTS), draw(EXTENTS), draw(EXTENTS)
-
-
-@st.composite
-def pools(draw: Draw) -> Form:
-    image = draw(images())
-    sides = [draw(_window(extent)) for extent in image[1:3]]
-    kernel, stride, before, behind = (tuple(side[part] for side in sides) for part in range(4))
-    rows, columns = (
-        (extent + sum(side[2:]) - side[0]) // side[1] + 1 for extent, side in zip(image[1:3], sides, strict=True)
-    )
-    attributes = {"kernel": kernel, "stride": stride, "padding": (*before, *behind)}
-    attributes["include_pad"] = draw(st.booleans())
-    return Form((image,), (image[0], rows, columns, image[3]), attributes)
-
-
-@st.composite
-def _window(draw: Draw, extent: int) -> tuple[int, int, int, int]:
-    """Extent, stride, and border before and behind."""
-    kernel = draw(st.one_of(st.integers(1, min(extent, 9)), st.just(extent)))
-    border = st.integers(0, kernel - 1)
-    return kernel, draw(st.integers(1, 3)), draw(border), draw(border)
-
-
-@st.composite
-def means(draw: Draw) -> Form:
-    shape = draw(large_or_small())
-    axes = tuple(sorted(draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
-    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
-    dropped = tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
-    return Form((shape,), kept if draw(st.booleans()) or not dropped else dropped, {"axes": axes})
-
-
-@st.composite
-def concatenations(draw: Draw) -> Form:
-    shape = draw(shapes())
-    axis = draw(st.integers(0, len(shape) - 1))
-    extents = draw(st.lists(EXTENTS, min_size=1, max_size=4))
-    parts = [(*shape[:axis], extent, *shape[axis + 1 :]) for extent in extents]
-    return Form(tuple(parts), (*shape[:axis], sum(extents), *shape[axis + 1 :]), {"axis": axis})
-
-
-@st.composite
-def reshapes(draw: Draw) -> Form:
-    shape = draw(shapes())
-    split = draw(st.integers(0, len(shape)))
-    made = (math.prod(shape[:split]), math.prod(shape[split:]))
-    return Form((shape,), made if draw(st.booleans()) else shape[::-1], {})
-
-
-@st.composite
-def transpositions(draw: Draw) -> Form:
-    shape = draw(large_or_small())
-    order = tuple(draw(st.permutations(range(len(shape)))))
-    return Form((shape,), tuple(shape[axis] for axis in order), {"permutation": order})
-
-
-@st.composite
-def pads(draw: Draw) -> Form:
-    shape = draw(shapes())
-    padding = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in shape)
-    made = tuple(extent + sum(pair) for extent, pair in zip(shape, padding, strict=True))
-    return Form((shape,), made, {"padding": padding, "value": draw(st.integers(-128, 255))})
-
-
-@st.composite
-def slices(draw: Draw) -> Form:
-    shape = draw(shapes())
-    places = []
-    for extent in shape:
-        begin = draw(st.integers(0, extent - 1))
-        places.append((begin, draw(st.integers(begin + 1, extent)), draw(st.integers(1, 3))))
-    begin, end, strides = (tuple(place[part] for place in places) for part in range(3))
-    made = tuple(len(range(*place)) for place in places)
-    return Form((shape,), made, {"begin": begin, "end": end, "strides": strides})
-
-
-@st.composite
-def resizes(draw: Draw) -> Form:
-    image = draw(images())
-    made = (image[0], draw(EXTENTS), draw(EXTENTS), image[3])
-    method = draw(st.sampled_from(["bilinear", "bilinear", "nearest"]))
-    aligned, centres = draw(st.sampled_from([(False, False), (False, True), (True, False), (True, True)]))
-    return Form((image,), made, {"method": method, "align_corners": aligned, "half_pixel_centers": centres})
-
-
-@st.composite
-def softmaxes(draw: Draw) -> Form:
-    shape = draw(shapes())
-    axis = draw(st.one_of(st.just(len(shape) - 1), st.integers(0, len(shape) - 1)))
-    return Form((shape,), shape, {"axis": axis, "beta": draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0]))})
-
-
-FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
-    Kind.ADD: lambda: same_shape(2),
-    Kind.AVERAGE_POOL: pools,
-    Kind.CONCAT: concatenations,
-    Kind.DEQUANTIZE: same_shape,
-    Kind.LOOKUP: same_shape,
-    Kind.MAX_POOL: pools,
-    Kind.MEAN: means,
-    Kind.MULTIPLY: products,
-    Kind.PAD: pads,
-    Kind.QUANTIZE: same_shape,
-    Kind.RESHAPE: reshapes,
-    Kind.RESIZE: resizes,
-    Kind.SLICE: slices,
-    Kind.SOFTMAX: softmaxes,
-    Kind.TRANSPOSE: transpositions,
-}
-"""What draws the shapes and attributes of each kind that has a kernel; a new kind needs a line here."""

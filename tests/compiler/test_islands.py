@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_islands import SHAPE, Build, IslandWriter, assert_close, feed_of, outputs_of
 
 from int8tune.compiler.islands.island import float_operators
 from int8tune.compiler.islands.supported import MICROSOFT, STANDARD
 from int8tune.compiler.onnx_reader.model import read_onnx
+from tests.support.models.onnx_islands import SHAPE, Build, IslandWriter, assert_close, feed_of, outputs_of
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which islands are compared with")
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_islands import IslandWriter
-from probes import host_target
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.islands.supported import STANDARD
 from int8tune.compiler.obstacles import obstacle_lines, obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
+from tests.support.models.onnx_islands import IslandWriter
+from tests.support.run.probes import host_target
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import tvm
-from guarded_memory import Place, before_a_guard, behind_a_guard
-from onnx_islands import Array, IslandWriter
-from probes import host_target
 
 from int8tune.compiler.graph import DTYPES, Graph, Kind
 from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
+from tests.support.kernels.guarded_memory import Place, before_a_guard, behind_a_guard
+from tests.support.models.onnx_islands import Array, IslandWriter
+from tests.support.run.probes import host_target
 
 RNG = np.random.default_rng(0)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from probes import host_target
+
+from tests.support.places import TESTS
+from tests.support.run.probes import host_target
 
 
 @pytest.mark.parametrize("profile", ["x86-avx512vnni", "x86-avx2", "generic"])
 def test_islands_stay_inside_their_arrays(profile: str) -> None:
     host_target(profile)
-    command = [sys.executable, str(Path(__file__).with_name("guarded_islands.py")), profile]
+    command = [sys.executable, str(TESTS / "support" / "kernels" / "guarded_islands.py"), profile]
     done = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"signal or exit {done.returncode} in {last}: {done.stderr[-500:]}"

@@ -7,16 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import assert_close_but_exact_integers
-from onnx_islands import OF_LARGEST, RELATIVE, SHAPE, IslandWriter, assert_close, compiled, feed_of, outputs_of
-from onnx_models import MODELS, input_data, quantized, values_of
-from probes import host_target
-from shared_models import more_model
 
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.islands.island import float_operators, island_of
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
+from tests.support.models.compiled import assert_close_but_exact_integers
+from tests.support.models.onnx_islands import (
+    OF_LARGEST,
+    RELATIVE,
+    SHAPE,
+    IslandWriter,
+    assert_close,
+    compiled,
+    feed_of,
+    outputs_of,
+)
+from tests.support.models.onnx_models import MODELS, input_data, quantized, values_of
+from tests.support.models.shared_models import more_model
+from tests.support.run.probes import host_target
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which islands are compared with")
 

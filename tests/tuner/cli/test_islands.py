@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_program import int8tune
-from onnx_islands import IslandWriter
 
 from int8tune.compiler.about import read_about
 from int8tune.compiler.compiled_model import CompiledModel
+from tests.support.models.onnx_islands import IslandWriter
+from tests.support.program.cli_program import int8tune
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx_models import FILE_VERSION, FLOAT, Writer, values_of
-from probes import host_target
 
 from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
@@ -17,6 +15,8 @@ from int8tune.compiler.islands.supported import MICROSOFT
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
+from tests.support.models.onnx_models import FILE_VERSION, FLOAT, Writer, values_of
+from tests.support.run.probes import host_target
 
 Array = npt.NDArray[Any]
 SHAPE = (2, 6, 5, 8)

@@ -1,0 +1,96 @@
+"""Layers as a graph's operators: one, or several where it is a transposed convolution or has one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from int8tune.compiler.graph import Kind, Value
+from int8tune.compiler.onnx_reader.layers import KernelForm
+from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.onnx_reader.values import GraphValues
+from int8tune.compiler.transposed import Part, Plan, part_attributes, part_kind, part_quantization
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """One operator; those that are layers have the activations behind the node."""
+
+    kind: Kind
+    inputs: tuple[str, ...]
+    made: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    is_layer: bool = False
+
+
+def layer_links(form: KernelForm, data: Value, bias: Constant | None, made: str, values: GraphValues) -> Iterator[Link]:
+    """The operators of a layer, in order; new values are added. `made` is there already."""
+    source, output = data.name, values.by_name[made]
+    if form.image and data.shape != form.image:
+        source = values.like(data, f"{made}/image", form.image)
+        yield Link(Kind.RESHAPE, (data.name,), source)
+    end = made
+    if form.made and form.made != output.shape:
+        end = values.like(output, f"{made}/row", form.made)
+    if form.plan is None:
+        yield _layer(form.kind, source, (form.weight, form.order), bias, end, form.attributes, values)
+    else:
+        yield from _transposed(form, form.plan, source, bias, end, values)
+    if end != made:
+        yield Link(Kind.RESHAPE, (end,), made)
+
+
+def _layer(
+    kind: Kind,
+    source: str,
+    weight: tuple[Constant, str],
+    bias: Constant | None,
+    made: str,
+    attributes: Mapping[str, Any],
+    values: GraphValues,
+) -> Link:
+    constants = [values.constant(*weight)]
+    if bias is not None:
+        constants.append(values.constant(bias, f"sums {weight[1]}"))
+    return Link(kind, (source, *constants), made, attributes, True)
+
+
+def _transposed(
+    form: KernelForm, plan: Plan, source: str, bias: Constant | None, made: str, values: GraphValues
+) -> Iterator[Link]:
+    output, (rows, columns), block = values.by_name[made], plan.size, plan.block
+    whole = (form.made[0], form.made[1], rows * block[0], columns * block[1])
+    is_cut, is_moved = whole != form.made, block != (1, 1)
+    placed = values.like(output, f"{made}/whole", whole) if is_cut else made
+    channels = (form.made[0], whole[1] * block[0] * block[1], *plan.size)
+    joined = values.like(output, f"{made}/phases", channels) if is_moved else placed
+    names = [joined]
+    if len(plan.parts) > 1:
+        names = [
+            values.like(output, f"{made}/phase {index}", (channels[0], len(part.weight), *plan.size))
+            for index, part in enumerate(plan.parts)
+        ]
+    for index, (part, name) in enumerate(zip(plan.parts, names, strict=True)):
+        yield _part(form, part, source, bias, (name, f"part {index} of {made}"), values)
+    if len(plan.parts) > 1:
+        yield Link(Kind.CONCAT, tuple(names), joined, {"axis": 1})
+    if is_moved:
+        yield Link(Kind.DEPTH_TO_SPACE, (joined,), placed, {"block": block, "minor": plan.minor})
+    if is_cut:
+        begin = (0, 0, *plan.begin)
+        end = tuple(first + extent for first, extent in zip(begin, form.made, strict=True))
+        yield Link(Kind.SLICE, (placed,), made, {"begin": begin, "end": end, "strides": (1,) * 4})
+
+
+def _part(
+    form: KernelForm, part: Part, source: str, bias: Constant | None, made: tuple[str, str], values: GraphValues
+) -> Link:
+    name, order = made
+    weight = Constant(form.weight.name, part.weight, part_quantization(part, form.weight.quantization))
+    if bias is not None:
+        quantization = part_quantization(part, bias.quantization)
+        bias = replace(bias, array=bias.array[part.channels], quantization=quantization)
+    groups = form.attributes["groups"]
+    kind, attributes = part_kind(part, groups, form.image[1]), part_attributes(part, groups)
+    return _layer(kind, source, (weight, order), bias, name, attributes, values)
