@@ -38,26 +38,30 @@ from int8tune.compiler.unused import without_unused
 
 SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
 
+# The second one reads in float what the first one found no kernel for; with such neighbours others may have none, too.
+MOST_PASSES = 4
+
 
 def read_onnx(data: bytes, name: str) -> Graph:
     """The graph of a quantized model. A batch without a fixed size is one of 1.
 
     Values of four axes are images, [N, H, W, C] in the graph, but for those of matrix products. Constants are moved
     where a convolution or product reads them, and else are as in the file. A bias that is not quantized is rounded to
-    the scale of the sums.
+    the scale of the sums. What no integer kernel computes is an island in float, if one may have it.
 
     Raises:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     file = load(data, name)
     in_float: dict[Node, str] = {}
-    while True:
+    for _ in range(MOST_PASSES):
         reader = _Reader(file, in_float)
         graph = reader.read()
         found = reader.refused(graph)
         if not found.keys() - in_float:
-            return with_islands(graph)
+            break
         in_float |= found
+    return with_islands(graph)
 
 
 class _Reader:
