@@ -11,6 +11,7 @@ import pytest
 from int8tune.compiler.graph import Kind, Operator
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.islands.island import islands_of
+from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_models import Writer, input_data, quantized, values_of
 from tests.support.models.onnx_operators import Form, as_graph, compared, every_operator, feeds_of, operator_model
@@ -37,10 +38,12 @@ def exact(operator: str, shape: Any, output: Any = None, dtype: Any = np.uint8, 
 
 
 def reason(operator: str, shape: Any, **fields: Any) -> str:
+    """Why no integer kernel computes an operator."""
     model = operator_model(operator, [(shape, 0.02, 100)], (0.02, 100), **fields)
-    (island,) = islands_of(read_onnx(model.SerializeToString(), "one"))
-    (part,) = island.parts
-    return part.reason
+    graph = read_onnx(model.SerializeToString(), "one")
+    in_float = [part.reason for island in islands_of(graph) for part in island.parts]
+    (found,) = [*in_float, *(obstacle.reason for obstacle in obstacles(graph))]
+    return found
 
 
 FORMS = {
