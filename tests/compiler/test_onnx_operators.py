@@ -299,7 +299,7 @@ def test_what_has_no_kind_says_why() -> None:
         ("Softmax", image, {"opset": 12, "axis": 1}, "the sums must be of one axis"),
         ("Pad", image, {"constants": [([0] * 7 + [1], np.int64)], "mode": "median"}, "border must be constant"),
         ("Pad", image, {"constants": [([0] * 7 + [9], np.int64)], "mode": "reflect"}, "narrower"),
-        ("Gather", image, {"constants": [([7], np.int64)], "axis": 1}, "its places on axis"),
+        ("Gather", image, {"constants": [([7], np.int64)], "axis": 1}, "its indices must be within 3"),
         ("Resize", image, {"constants": [None, ([1, 1, 2, 2],)], "mode": "cubic"}, "cubic"),
         ("Clip", image, {"constants": [(float("nan"),)]}, "bounds must be numbers"),
         ("LeakyRelu", image, {"alpha": float("inf")}, "must be finite"),
