@@ -38,7 +38,7 @@ LIMIT_S = 100.0
 # Of the functions of `kernel`, those that compute: the others divide loops, which changes no value.
 KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away", "rounded_alone"})
 # Of all mutants the long run looks at one in three, and the quick run at one in so many of those.
-EVERY, SHARE = 3, 150
+EVERY, SHARE = 3, 1000
 
 # What these propose is compared with the whole table before it is taken: a wrong one is left out.
 PROPOSALS = frozenset({"step_between", "linear_factors", "row_of"})

@@ -51,6 +51,7 @@ def test_layers_say_why_it_is_not(model: Path, tmp_path: Path) -> None:
     assert "1 MatMul: its data is not quantized; `MatMul." in ended.err
 
 
+@pytest.mark.thorough
 def test_accuracy_says_how_far_outputs_are(model: Path, tmp_path: Path) -> None:
     ended = int8tune("accuracy", model, "--count", "12", cwd=tmp_path)
     assert ended.code == 0, ended.err
