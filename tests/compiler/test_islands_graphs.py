@@ -214,6 +214,7 @@ def spoiled() -> Any:
     return feed
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["residual", "separable", "windows", "head", "concat"])
 @pytest.mark.parametrize("operators", [("Conv",), ("Conv", "Gemm", "MatMul")], ids="+".join)
 def test_models_of_which_only_layers_are_quantized(name: str, operators: tuple[str, ...], tmp_path: Path) -> None:
@@ -231,6 +232,7 @@ def test_models_of_which_only_layers_are_quantized(name: str, operators: tuple[s
         np.testing.assert_allclose(ours[output], expected, atol=0.02 * float(np.abs(expected).max()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [

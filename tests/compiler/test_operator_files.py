@@ -20,6 +20,7 @@ from int8tune.schedules.target import Target
 from tests.compiler.test_tflite_operators import LOWEST, values, written
 from tests.support.models import onnx_models, tflite_models
 from tests.support.models.onnx_operators import Form, feeds_of, operator_model
+from tests.support.run.thinned import one_in
 
 Array = npt.NDArray[Any]
 Model = tuple[bytes, dict[str, Array]]
@@ -261,7 +262,7 @@ def test_every_kind_has_a_file() -> None:
     assert {kind for kind, _ in TFLITE.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE, *ONLY_ONNX} == set(KERNELS)
 
 
-@pytest.mark.parametrize("name", ONNX)
+@pytest.mark.parametrize("name", one_in(2, ONNX))
 def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = ONNX[name]
     data, feeds = make()
@@ -271,7 +272,7 @@ def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
     assert_same(graph, ours, theirs)
 
 
-@pytest.mark.parametrize("name", TFLITE)
+@pytest.mark.parametrize("name", one_in(2, TFLITE))
 def test_tflite(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = TFLITE[name]
     data, feeds = make()

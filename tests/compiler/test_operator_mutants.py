@@ -29,7 +29,6 @@ from tests.compiler.test_operator_kernels import (
     exact,
 )
 from tests.support.mutation.source_mutants import Mutant, mutants_of
-from tests.support.run.thinned import one_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
@@ -37,8 +36,8 @@ PACKAGE = "int8tune.compiler.operator_kernels"
 LIMIT_S = 100.0
 # Of the functions of `kernel`, those that compute: the others divide loops, which changes no value.
 KERNEL_FUNCTIONS = frozenset({"stored", "bounded", "nearest_even", "nearest_away", "rounded_alone"})
-# Of all mutants the long run looks at one in three, and the quick run at one in so many of those.
-EVERY, SHARE = 3, 1000
+# One in three of all mutants is looked at.
+EVERY = 3
 
 # What these propose is compared with the whole table before it is taken: a wrong one is left out.
 PROPOSALS = frozenset({"step_between", "linear_factors", "row_of"})
@@ -104,7 +103,8 @@ MUTANTS = [(module, mutant) for module, mutant in all_mutants() if crc32(mutant.
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("module", "mutant"), one_in(SHARE, MUTANTS), ids=lambda each: getattr(each, "place", each))
+@pytest.mark.thorough
+@pytest.mark.parametrize(("module", "mutant"), MUTANTS, ids=lambda each: getattr(each, "place", each))
 def test_mutants_are_caught(module: str, mutant: Mutant, native: Target) -> None:
     assert verdict(module, mutant, native) == "caught"
 

@@ -41,6 +41,7 @@ def layers_alone(network: Network) -> Counter[Workload]:
     return counts
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [*SMALL, *[pytest.param(name, marks=pytest.mark.slow) for name in LARGE]])
 def test_networks_have_the_layers_of_their_tables(name: str, tmp_path: Path) -> None:
     done = make_models(name, "-o", tmp_path)

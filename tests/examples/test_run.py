@@ -92,6 +92,7 @@ def test_both_give_what_this_library_does(program: Path, library: Path, tmp_path
         assert (tmp_path / f"output.{index}").read_bytes() == ours.tobytes()
 
 
+@pytest.mark.thorough
 def test_neither_loads_a_compiler(program: Path, library: Path) -> None:
     in_python = python(library, loading=True)
     for done in (run(program, library, loading=True), in_python):
@@ -103,6 +104,7 @@ def test_neither_loads_a_compiler(program: Path, library: Path) -> None:
     assert imported.isdisjoint(PACKAGES)
 
 
+@pytest.mark.thorough
 def test_one_output_and_zeros(program: Path, native: Target, tmp_path: Path) -> None:
     graph = read_onnx(quantized(MODELS["head"](), tmp_path, "u8", "s8", True), "head")
     compile_model(graph, native, Schedules(native), tmp_path / "head.so")
@@ -112,6 +114,7 @@ def test_one_output_and_zeros(program: Path, native: Target, tmp_path: Path) -> 
     assert float(classes(in_cc)[0][1]) == pytest.approx(expected.max())
 
 
+@pytest.mark.thorough
 def test_pictures(library: Path, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs the extra `test`")
     pixels = np.random.default_rng(0).integers(0, 256, (20, 24, 3), np.uint8)
@@ -121,6 +124,7 @@ def test_pictures(library: Path, tmp_path: Path) -> None:
     assert classes(python(library, tmp_path / "picture.png")) == classes(python(library, tmp_path / "same.npy"))
 
 
+@pytest.mark.thorough
 def test_what_is_wrong_is_one_line(program: Path, library: Path, tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(bytes(100))
     np.save(tmp_path / "short.npy", np.zeros(25, np.float32))
@@ -138,6 +142,7 @@ def test_what_is_wrong_is_one_line(program: Path, library: Path, tmp_path: Path)
             assert words in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_cpu_that_lacks_tiles_is_said(program: Path, library: Path) -> None:
     if "amx_int8" not in CompiledModel(library).about.needs:
         pytest.skip("needs AMX")

@@ -22,6 +22,7 @@ from tests.support.program import durable_writers
 from tests.support.program.disk_events import missing, record
 from tests.support.program.durable_writers import WRITERS, Durable
 from tests.support.program.power_loss import VARIANTS, WRITTEN, CrashState, Disk, Variant, crash_states, lay_out
+from tests.support.run.thinned import one_in
 
 COMMITS = 3000
 # The step of "records" after which its log has over 1,000 pages: they are moved into the file, and it begins again.
@@ -209,14 +210,17 @@ def test_the_folder_of_the_records_outlives_a_power_failure(tmp_path: Path, monk
 
 @pytest.mark.parametrize(
     ("name", "fault", "finding"),
-    [
-        ("records-few-pages", "synchronous=NORMAL", "lost"),
-        ("records-few-pages", "synchronous=OFF", "lost"),
-        ("records-few-pages", "no draft", "corrupt"),
-        ("journal", "files not synced", "lost"),
-        ("journal", "folder not synced", "lost"),
-        ("journal", "no wait", "lost"),
-    ],
+    one_in(
+        3,
+        [
+            ("records-few-pages", "synchronous=NORMAL", "lost"),
+            ("records-few-pages", "synchronous=OFF", "lost"),
+            ("records-few-pages", "no draft", "corrupt"),
+            ("journal", "files not synced", "lost"),
+            ("journal", "folder not synced", "lost"),
+            ("journal", "no wait", "lost"),
+        ],
+    ),
 )
 def test_a_writer_that_does_not_wait_is_found(name: str, fault: str, finding: str, scratch: Path) -> None:
     examiner = Examiner(WRITERS[name], scratch)

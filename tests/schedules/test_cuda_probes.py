@@ -17,6 +17,7 @@ from int8tune.schedules.probes import Probe, bandwidth_probe, gpu_group_probe, g
 from int8tune.schedules.target import Target, gpu_target
 from tests.support.gpu import binaries as gpu_binaries
 from tests.support.gpu import emulated as emulated_gpus
+from tests.support.run.thinned import one_in
 
 TARGETS = [gpu_target(gpu.profile) for gpu in GPUS]
 needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
@@ -52,7 +53,7 @@ def test_reading_is_exact(size_bytes: int) -> None:
 
 @needs_binaries
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-@pytest.mark.parametrize(("by_matrices", "instruction", "count"), [(True, "IMMA", 8), (False, "IDP", 32)])
+@pytest.mark.parametrize(("by_matrices", "instruction", "count"), one_in(3, [(True, "IMMA", 8), (False, "IDP", 32)]))
 def test_loops_of_peaks_only_multiply(
     target: Target, by_matrices: bool, instruction: str, count: int, tmp_path: Path
 ) -> None:

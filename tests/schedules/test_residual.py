@@ -25,6 +25,7 @@ from int8tune.schedules.x86.conv import ConvX86
 from int8tune.schedules.x86.residual import ResidualAddition
 from tests.support.kernels.kernels import Built, build
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 # One of each width of registers: the instruction of the dot product makes no difference here.
 X86_PROFILES = ("x86-avx512vnni", "x86-avx2")
@@ -43,7 +44,7 @@ FUSED = "conv2d-u8s8-1x6x11x12-k3x3x40-s1-p1-fused.cx-addu8-u8"
 FIXED = "conv2d-s8s8-1x6x11x12-k3x3x40-s1-p1-fixed.c-clamp-adds8-clamp-s8"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", one_in(3, FORMS))
 def test_every_form_is_exact(form: str, generic: Target) -> None:
     shapes = ("conv2d-u8s8-1x3x5x6-k3x3x18-s1-p1", "dwconv2d-s8s8-1x3x5x19-k3x3x1-s1-p1")
     shape = shapes[FORMS.index(form) // 2 % 2]
@@ -52,7 +53,7 @@ def test_every_form_is_exact(form: str, generic: Target) -> None:
 
 @pytest.mark.parametrize(
     ("profile", "form"),
-    [(X86_PROFILES[0], form) for form in FORMS] + [(X86_PROFILES[1], form) for form in FORMS[::3]],
+    one_in(3, [(X86_PROFILES[0], form) for form in FORMS] + [(X86_PROFILES[1], form) for form in FORMS[::3]]),
 )
 def test_every_form_is_exact_on_x86(profile: str, form: str) -> None:
     workload, target = parse_workload(f"conv2d-u8s8-1x5x7x8-k1x1x40-s1-p0-{form}"), host_target(profile)

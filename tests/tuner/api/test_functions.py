@@ -170,6 +170,7 @@ class TestTuning:
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 class TestRecords:
     def test_trials_have_all_columns(self, results: Path) -> None:
         with it.records(results) as records:

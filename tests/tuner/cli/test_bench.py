@@ -23,6 +23,7 @@ BRIEF = ("--runs", "5", "--run-ms", "1")
 needs_peers = pytest.mark.skipif(not INSTALLED, reason="needs the extra `peers`: nothing to compare with is installed")
 
 
+@pytest.mark.thorough
 @needs_peers
 def test_a_bench_prints_a_table_and_keeps_records(tmp_path: Path) -> None:
     table = write_table(tmp_path / "small.json")

@@ -120,6 +120,7 @@ def test_a_template_is_held_against_its_own_peak(
     assert asked == [loop]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["x86-avx2", "cuda-sm123"])
 def test_a_gpu_takes_no_other_target(machine: Machine, capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert machine.bench(DENSE, "--target", name, "--against", "cublaslt") == 2

@@ -16,6 +16,7 @@ from int8tune.results.store import SqliteStore
 from int8tune.tuner.cli.program import run
 from tests.support.places import TESTS
 from tests.support.program.cli_program import CONV, Ended, in_process, int8tune, write_table
+from tests.support.run.thinned import one_in
 
 pytestmark = pytest.mark.promise(15)
 
@@ -86,20 +87,23 @@ def test_a_target_must_be_known(table: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [
-        ("layers resnet5", "unknown network `resnet5`, did you mean `resnet50`. known: .*"),
-        ("layers model.tflite", "a model must be a file, this is no such file: model.tflite"),
-        ("tune model.tflite", "a model must be a file, this is no such file: model.tflite"),
-        ("layers", "missing argument `NETWORK`"),
-        ("templates show x86.cnv", "unknown template `x86.cnv`, did you mean `x86.conv`. known: .*"),
-        ("templates show", "missing argument `NAME`"),
-        (f"templates show x86.depthwise --workload {CONV}", f".*takes dwconv2d, not conv2d.*: {CONV}"),
-        ("templates show generic.direct --workload conv2d-u8s8", "`conv2d-u8s8` is not a conv2d key.*"),
-        ("results best --results nowhere", "no such results file: .*/nowhere/records.db"),
-        ("results best --log nowhere.jsonl", "no such best log: nowhere.jsonl"),
-        ("results best --log x --campaign y", "--log reads a file, --campaign is about the records.*"),
-        ("tun resnet50", "no such command `tun`. Did you mean `tune`."),
-    ],
+    one_in(
+        3,
+        [
+            ("layers resnet5", "unknown network `resnet5`, did you mean `resnet50`. known: .*"),
+            ("layers model.tflite", "a model must be a file, this is no such file: model.tflite"),
+            ("tune model.tflite", "a model must be a file, this is no such file: model.tflite"),
+            ("layers", "missing argument `NETWORK`"),
+            ("templates show x86.cnv", "unknown template `x86.cnv`, did you mean `x86.conv`. known: .*"),
+            ("templates show", "missing argument `NAME`"),
+            (f"templates show x86.depthwise --workload {CONV}", f".*takes dwconv2d, not conv2d.*: {CONV}"),
+            ("templates show generic.direct --workload conv2d-u8s8", "`conv2d-u8s8` is not a conv2d key.*"),
+            ("results best --results nowhere", "no such results file: .*/nowhere/records.db"),
+            ("results best --log nowhere.jsonl", "no such best log: nowhere.jsonl"),
+            ("results best --log x --campaign y", "--log reads a file, --campaign is about the records.*"),
+            ("tun resnet50", "no such command `tun`. Did you mean `tune`."),
+        ],
+    ),
 )
 def test_names_that_are_not_there(tmp_path: Path, words: str, message: str) -> None:
     ended = int8tune(*words.split(), cwd=tmp_path)

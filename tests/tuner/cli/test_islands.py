@@ -64,6 +64,7 @@ def test_accuracy_says_how_far_outputs_are(model: Path, tmp_path: Path) -> None:
     assert told["floats"] == {"Exp": 2, "Softplus": 1, "MatMul": 1}
 
 
+@pytest.mark.thorough
 def test_layer_by_layer_integers_are_equal(model: Path, tmp_path: Path) -> None:
     ended = int8tune("accuracy", model, "--layers", "--count", "6", "--format", "json", cwd=tmp_path)
     assert ended.code == 0, ended.err

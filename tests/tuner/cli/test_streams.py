@@ -73,6 +73,7 @@ def in_shell(arguments: list[object], redirections: str) -> Ended:
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("streams", one_in(3, STREAMS))
 def test_a_campaign_does_without_its_streams(table: Path, results: Path, streams: str) -> None:
     redirections, shows = STREAMS[streams]

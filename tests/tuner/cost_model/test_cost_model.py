@@ -179,6 +179,7 @@ class TestCostModelContract:
         rows = FeatureEncoder(space).matrix(first)
         assert model.predict(rows).tolist() == fresh.predict(rows).tolist()
 
+    @pytest.mark.thorough
     def test_scores_are_the_same_in_another_process(self, name: str) -> None:
         measure = f"print(json.dumps(t.scores_of_landscape({name!r})))"
         code = f"import json; from tests.tuner.cost_model import test_cost_model as t; {measure}"

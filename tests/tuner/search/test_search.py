@@ -121,6 +121,7 @@ class TestStrategyContract:
             other.observe(trials[5:])
             other.observe(trials[4::-1])
 
+    @pytest.mark.thorough
     def test_proposals_are_the_same_in_another_process(self, name: str) -> None:
         code = f"""if True:
             import json
