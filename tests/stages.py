@@ -84,9 +84,9 @@ def run(stages: tuple[Stage, ...], until: float | None, seed: int | None) -> int
     with tempfile.TemporaryDirectory() as folder:
         unproven = Path(folder) / "unproven"
         for stage in stages:
-            more = ["--unproven-to", str(unproven), *([] if seed is None else ["--order-seed", str(seed)])]
+            more = [f"--unproven-to={unproven}", *([] if seed is None else [f"--order-seed={seed}"])]
             if until is not None:
-                more += ["--until-s", f"{max(until - time.monotonic(), 0.0):.0f}"]
+                more += [f"--until-s={max(until - time.monotonic(), 0.0):.0f}"]
             status = _pytest([*stage.arguments(os.cpu_count() or 1), *more], stage, seed)
             failed = failed or status
             if status == INTERRUPTED:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import mutants
-from tests.stages import TIERS
+from tests.stages import TIERS, Stage, run
 from tests.support.mutation.mutant_tests import files_for
 from tests.support.mutation.source_mutants import mutants_of
 from tests.support.run import quiet
@@ -210,6 +210,11 @@ class TestTiers:
     def test_the_quick_stages_share_all_files(self) -> None:
         assert [stage.name for stage in TIERS["quick"]] == ["unit", "system", "alone"]
         assert TIERS["all"][:3] == TIERS["quick"]
+
+    def test_a_stage_runs_behind_one_that_left_promises_unproven(self, inner: pytest.Pytester) -> None:
+        inner.makepyfile("import pytest\n@pytest.mark.promise(1)\ndef test_it(): pytest.skip('no sshd')")
+        stage = Stage("one", "not slow", beside=False)
+        assert run((stage, stage), None, 1) == 0
 
     def test_nothing_is_started_when_the_time_is_over(self, inner: pytest.Pytester) -> None:
         inner.makepyfile("import pytest\n@pytest.mark.parametrize('n', range(9))\ndef test_it(n): pass")
