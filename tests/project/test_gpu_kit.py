@@ -148,6 +148,24 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
     assert day.out["records.json"] == "[1]"
 
 
+def test_archives_with_the_same_folders_are_unpacked_at_once(tmp_path: Path) -> None:
+    archives = []
+    for name in "ab":
+        for number in range(150):
+            (tmp_path / name / f"{number % 7}" / f"{number}").mkdir(parents=True)
+            (tmp_path / name / f"{number % 7}" / f"{number}" / name).write_text(name)
+        write_archive(tmp_path / name, tmp_path / f"{name}.tar.xz")
+        archives.append(Archive(tmp_path / f"{name}.tar.xz", (0,)))
+    (tmp_path / "plan.json").write_text(json.dumps({"limits_s": {"0": 60}, "steps": {"0": []}}))
+    programs = [THERE / "day.py", tmp_path / "plan.json"]
+    (piece,) = write_pieces(archives, programs, tmp_path / "kit", 1 << 20)
+    for attempt in range(5):
+        kept = tmp_path / f"kept-{attempt}"
+        environment = {**os.environ, "INT8TUNE_DAY": str(kept), "OUT": str(tmp_path / "out")}
+        subprocess.run([sys.executable, piece / "day.py", "0"], env=environment, check=True, timeout=60)
+        assert len(list((kept / "all").rglob("[ab]"))) == 300
+
+
 @pytest.mark.thorough
 def test_a_step_ends_before_the_machine_ends_it(tmp_path: Path) -> None:
     day = Day(tmp_path, [command("hangs", "import time; time.sleep(1000)"), command("next", "print('never')")])

@@ -136,7 +136,10 @@ def unpack(name: str, archive: dict[str, Any]) -> tuple[str, float]:
     if not done.exists():
         paths = [KEPT / "parts" / part["name"] for part in archive["parts"]]
         with Joined(paths) as stream, tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|xz") as members:
-            members.extractall(KEPT / "all", filter="data")
+            for member in members:
+                # `tarfile` fails where another archive, unpacked at the same time, makes the same folder.
+                (KEPT / "all" / member.name).parent.mkdir(parents=True, exist_ok=True)
+                members.extract(member, KEPT / "all", filter="data")
         done.touch()
     return name, time.monotonic() - begun
 
