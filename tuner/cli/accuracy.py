@@ -104,7 +104,7 @@ def accuracy(
     differ = f"{found.differing} of {len(found.outputs)} outputs differ from {found.against}"
     say(differ if found.differing else f"all equal to {found.against}")
     if found.floats:
-        say(f"{exactness(found.exact, found.floats, found.int8_share)}, and may differ by rounding")
+        say(f"{exactness(found.exact, found.floats, found.int8_share)}; outputs may differ by rounding")
 
 
 def _cells(each: Difference) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def test_accuracy_says_how_far_outputs_are(model: Path, tmp_path: Path) -> None:
     ended = int8tune("accuracy", model, "--count", "12", cwd=tmp_path)
     assert ended.code == 0, ended.err
     assert "SQNR, dB" in ended.out.splitlines()[0]
-    assert f"{SUMMARY.removeprefix('mixed: ')}, and may differ by rounding\n" in ended.err
+    assert f"{SUMMARY.removeprefix('mixed: ')}; outputs may differ by rounding\n" in ended.err
     told = json.loads(int8tune("accuracy", model, "--count", "12", "--format", "json", cwd=tmp_path).out)
     product, dense = told["outputs"]
     assert product["sqnr_db"] > 100
