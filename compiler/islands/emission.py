@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
@@ -62,6 +61,8 @@ def float_calls(graph: Graph, operator: Operator, target: Target) -> list[FloatC
 
 def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
     """A Relax module whose `main` calls PrimFuncs, one for each chain of nodes that TVM fuses."""
+    from tvm.relax.frontend.onnx import from_onnx  # needs the extra `models`
+
     module = from_onnx(onnx_model(operator, graph.values), keep_params_in_input=False, sanitize_input_names=False)
     passes = [
         relax.transform.DecomposeOpsForInference(),
