@@ -51,18 +51,17 @@ class Task:
         return min(trials_per_task, self.space.size)
 
 
-def as_recorded(task: Task, recorded: Iterable[Candidate]) -> Task:
+def as_recorded(task: Task, recorded: Iterable[Candidate], default_id: str | None) -> Task:
     """The task with the names and the default under which it was begun.
 
     Candidates may lack a knob that came later, or have an earlier version of the template: a proposal of the same
-    kernel is to be found among them, not to be measured again. What was tried first stays the default, as all that was
-    timed in turn was timed beside it.
+    kernel is to be found among them, not to be measured again. The default that it began with stays that, as
+    all that was timed in turn was timed beside it.
 
     Args:
-        recorded: in the order in which they were.
+        default_id: of the candidate that was proposed first; None where it was not recorded before a stop.
     """
     known = {candidate.id: candidate for candidate in recorded if candidate.template == task.template.name}
-    first = next(iter(known), None)
     named, default = {}, dict(task.space.default)
     for candidate in known.values():
         try:
@@ -70,7 +69,7 @@ def as_recorded(task: Task, recorded: Iterable[Candidate]) -> Task:
             index = task.space.index(found.config)
         except ScheduleError:
             continue
-        if candidate.id == first:
+        if candidate.id == default_id:
             default = task.space.at(index)
         if task.candidate(found.config).id not in known:
             named[index] = candidate

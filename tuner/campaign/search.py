@@ -75,13 +75,19 @@ def make_search(
     candidates: dict[str, list[Candidate]] = defaultdict(list)
     for trial in recorded.values():
         candidates[trial.candidate.workload].append(trial.candidate)
+    # A task's default, its first proposal, has the task's own number; what is recorded first may be another one.
+    by_number = {(trial.candidate.workload, trial.sequence): trial.candidate.id for trial in recorded.values()}
 
     def start(task: Task) -> TaskRun:
         rng, template = task_rng(spec.seed, task), task.template.name
         strategy = make_strategy(spec.strategy, task.space, rng, lambda: teacher.prior(template, task.target))
         return TaskRun(task, strategy, len(tasks), recorded)
 
-    runs = tuple(start(as_recorded(task, candidates[task.workload.key])) for task in tasks)
+    def begun(task: Task) -> Task:
+        key = task.workload.key
+        return as_recorded(task, candidates[key], by_number.get((key, task.index)))
+
+    runs = tuple(start(begun(task)) for task in tasks)
     sizes = [task.space.size for task in tasks]
     if spec.strategy in UNGUIDED:
         budget = sum(min(spec.trials_per_task, size) for size in sizes)

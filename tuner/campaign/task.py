@@ -133,7 +133,7 @@ class TaskRun:
 
     def _propose(self, count: int) -> list[Candidate]:
         """The default first of all; then what the strategy proposes, without what is known."""
-        batch: list[Candidate] = [] if self._known else [self.task.default]
+        batch = [] if self.task.default.id in self._known else [self.task.default]
         self._known.update(candidate.id for candidate in batch)
         while len(batch) < count and (configs := self._strategy.propose(count - len(batch))):
             batch += self._unknown(configs)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from int8tune.results.memory import MemoryStore
-from int8tune.results.record import Duel, Outcome, Trial
+from int8tune.results.record import Campaign, Duel, Outcome, Trial
 from int8tune.rpc.request import Program, Reply, Request
 from int8tune.rpc.transports.fake import FakeTransport
 from int8tune.schedules.target import Target
@@ -148,6 +148,17 @@ def test_a_start_after_the_end_asks_nothing(campaign: PlayedCampaign) -> None:
 def test_a_campaign_without_its_duels_has_something_left(campaign: PlayedCampaign) -> None:
     campaign.run(lambda: campaign.trials_done)
     assert not make_search(campaign.spec, campaign.plan(), campaign.store).nothing_left()
+
+
+def test_a_default_that_a_stop_left_unrecorded_stays_the_default(campaign: PlayedCampaign) -> None:
+    """Builds end in any order: what is recorded first need not be what was proposed first."""
+    campaign.run()
+    defaults = [task.default.id for task in campaign.plan()]
+    store = MemoryStore()
+    store.append(list(campaign.store.query(Campaign)))
+    store.append([trial for trial in campaign.trials if trial.candidate.id not in defaults])
+    search = make_search(campaign.spec, campaign.plan(), store)
+    assert [run.task.default.id for run in search.runs] == defaults
 
 
 @pytest.mark.parametrize("stops", [(1,), pytest.param((2, 5, 9), marks=pytest.mark.slow)])
