@@ -254,7 +254,8 @@ def test_a_signal_at_any_moment_is_a_clean_end(here: Campaigns) -> None:
         here.interrupt(moment)
     assert len(here.stops) == 3
     assert here.stops[0].err == "interrupted\n"
-    assert "to go on" in here.stops[1].err
+    # On a slow machine the second one, too, may come before the command knows what it was asked.
+    assert any("to go on" in stop.err for stop in here.stops[1:])
 
 
 @pytest.mark.slow
