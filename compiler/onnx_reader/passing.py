@@ -17,29 +17,6 @@ MOVING = (
     Kind.REDUCE_MAX,
     Kind.REDUCE_MIN,
 )
-# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
-PASSING = (
-    "Identity",
-    "Dropout",
-    "MaxPool",
-    "GlobalMaxPool",
-    "ReduceMax",
-    "ReduceMin",
-    "Reshape",
-    "Flatten",
-    "Transpose",
-    "Squeeze",
-    "Unsqueeze",
-    "Slice",
-    "Gather",
-    "Split",
-    "Expand",
-    "Tile",
-    "DepthToSpace",
-    "SpaceToDepth",
-)
-# The same, where it takes stored values themselves.
-PASSING_STORED = (*PASSING, "Pad", "Resize")
 # What moves numbers, too, such as a model's input.
 MOVES_NUMBERS = (
     "Identity",
@@ -55,3 +32,7 @@ MOVES_NUMBERS = (
     "DepthToSpace",
     "SpaceToDepth",
 )
+# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
+PASSING = (*MOVES_NUMBERS, "Dropout", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Split")
+# The same, where it takes stored values themselves.
+PASSING_STORED = (*PASSING, "Pad", "Resize")

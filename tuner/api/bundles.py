@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from int8tune.compiler.network import Network
 from int8tune.results.record import CacheMode
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.interrupts import Interrupts
@@ -96,7 +97,20 @@ def make_bundle(
         layers.name if name is None else name, layers, strategy, seed, trials, None, CacheMode.WARM, min_gain
     )
     away, folder = AwayDevice(device, target, threads, portable), Path(results)
-    command = shlex.join(["int8tune", "bundle", "make", layers.name, "--device", device, "--target", target])
+    options = {
+        "--device": (device, None),
+        "--target": (target, None),
+        "--batch": (batch, 1),
+        "--output": (output, None),
+        "--results": (results, DEFAULT_RESULTS),
+        "--name": (name, None),
+        "--threads": (threads, 1),
+        "--strategy": (strategy, DEFAULT_STRATEGY),
+        "--trials": (trials, DEFAULT_TRIALS),
+        "--seed": (seed, 0),
+        "--min-gain": (min_gain, DEFAULT_MIN_GAIN),
+    }
+    command = _command(layers.name if isinstance(network, Network) else str(network), options, portable)
     with Interrupts(stop) as asked:
         outlet, made = make_next(
             spec, away, folder, None if output is None else Path(output), command, listener_of(listener), asked
@@ -106,10 +120,26 @@ def make_bundle(
     return BundleResult(None, campaign_result(folder, spec.name, outlet.ending, outlet.nothing_left))
 
 
-def merge_bundles(files: str | Path | Sequence[str | Path], *, results: str | Path = DEFAULT_RESULTS) -> MergeResult:
+def _command(network: str, options: Mapping[str, tuple[object, object]], portable: bool) -> str:
+    """What makes the same at a shell; `options` have their values and what they are if left out."""
+    given = [word for option, (value, usual) in options.items() if value != usual for word in (option, str(value))]
+    return shlex.join(["int8tune", "bundle", "make", network, *given, *(["--portable"] if portable else [])])
+
+
+def merge_bundles(
+    files: str | Path | Sequence[str | Path],
+    *,
+    results: str | Path = DEFAULT_RESULTS,
+    listener: Callable[[Path, Merged], None] = lambda _file, _merged: None,
+) -> MergeResult:
     """Bring the results of bundles home, into the records of their campaigns; writes reports and best logs.
 
     What is recorded already changes nothing. Lines that are damaged are named and left out.
+
+    Args:
+        files: what bundles have written.
+        results: the folder of records, reports and best logs.
+        listener: is told of each file once its results are recorded.
 
     Raises:
         ForeignResultsError: results are of a bundle that was not made here.
@@ -119,8 +149,10 @@ def merge_bundles(files: str | Path | Sequence[str | Path], *, results: str | Pa
     """
     folder = Path(results)
     asked = [files] if isinstance(files, str | Path) else list(files)
-    merged = tuple(merge(folder, Path(file)) for file in asked)
+    merged = []
+    for file in map(Path, asked):
+        merged.append(merge(folder, file))
+        listener(file, merged[-1])
     names = dict.fromkeys(each.campaign for each in merged)
-    return MergeResult(
-        merged, tuple(campaign_result(folder, name, Ending.PACKED, nothing_left=False) for name in names)
-    )
+    campaigns = (campaign_result(folder, name, Ending.PACKED, nothing_left=False) for name in names)
+    return MergeResult(tuple(merged), tuple(campaigns))

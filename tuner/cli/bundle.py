@@ -156,21 +156,15 @@ def merge(
 
     Example: int8tune bundle merge mobilenet_v2.bundle-1.results
     """
-    from int8tune.tuner.api.tune import campaign_result
-    from int8tune.tuner.bundles.merge import merge as merge_file
-    from int8tune.tuner.campaign.loop import Ending
+    from int8tune.tuner.api.bundles import merge_bundles
 
-    commands: dict[str, str] = {}
-    for file in files:
-        merged = merge_file(results, file)
-        _say_merged(file, merged)
-        commands[merged.campaign] = merged.command
-    for campaign, command in commands.items():
-        published = campaign_result(results, campaign, Ending.PACKED, nothing_left=False)
-        show_found(published, form, "merged")
-        say(f"report    {published.report}")
-        say(f"best log  {published.best_log}")
-        say(f"next      {command}")
+    found = merge_bundles(files, results=results, listener=_say_merged)
+    commands = {merged.campaign: merged.command for merged in found.files}
+    for campaign in found.campaigns:
+        show_found(campaign, form, "merged")
+        say(f"report    {campaign.report}")
+        say(f"best log  {campaign.best_log}")
+        say(f"next      {commands[campaign.name]}")
 
 
 def _make(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,11 @@ def test_bundles_are_made_and_merged_until_nothing_is_left(tmp_path: Path) -> No
     merged = it.merge_bundles(written, results=tmp_path / "results")
     assert [(each.taken, each.faults) for each in merged.files] == [(len(made.bundle.manifest.items), ())]
     assert merged.campaigns[0].summary.totals.trials == 3
+    words = shlex.split(merged.files[0].command)
+    assert words[:4] == ["int8tune", "bundle", "make", str(table)]
+    assert {"--trials", "--strategy", "--results", "--device", "--target"} == {
+        each for each in words if each[:2] == "--"
+    }
     last = it.make_bundle(table, **asked)  # type: ignore[arg-type]
     assert last.made is not None or last.campaign is not None
     with pytest.raises(ForeignResultsError):
