@@ -1,4 +1,4 @@
-"""Runs the tests of a tier in stages, the fastest first, and says at the end what was not proven.
+"""Runs the tests of a tier in stages, the fastest first, and says at the end what was not proven, and how many passed.
 
 python -m tests.stages quick       unit tests, the other quick ones, those marked `alone`
 python -m tests.stages thorough    what is left out of the quick run: drawn order; `--until-s` ends it in time
@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.run import totals
 from tests.support.run.unproven import last_line, read
 
 QUICK = "not slow and not thorough"
@@ -82,18 +83,20 @@ def run(stages: tuple[Stage, ...], until: float | None, seed: int | None) -> int
     """Run all stages whatever the ones before them say; the exit status of the first that failed."""
     failed, started = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        unproven = Path(folder) / "unproven"
+        unproven, outcomes = Path(folder) / "unproven", Path(folder) / "outcomes"
         for stage in stages:
-            more = [f"--unproven-to={unproven}", *([] if seed is None else [f"--order-seed={seed}"])]
+            more = [f"--unproven-to={unproven}", f"--totals-to={outcomes}"]
+            more += [] if seed is None else [f"--order-seed={seed}"]
             if until is not None:
                 more += [f"--until-s={max(until - time.monotonic(), 0.0):.0f}"]
             status = _pytest([*stage.arguments(os.cpu_count() or 1), *more], stage, seed)
             failed = failed or status
             if status == INTERRUPTED:
                 break
-        print(f"{time.monotonic() - started:.0f} s for {', '.join(stage.name for stage in stages)}")
         if line := last_line(read(unproven)):
             print(line)
+        names = ", ".join(stage.name for stage in stages)
+        print(f"{names}: {totals.line(outcomes)} in {time.monotonic() - started:.2f}s")
     return failed
 
 

@@ -42,7 +42,7 @@ def test_it(made):
     assert made == 1
 """
 
-PLUGINS = "pytest_plugins = [f'tests.support.run.{name}' for name in ('quiet', 'tiers', 'unproven')]"
+PLUGINS = "pytest_plugins = [f'tests.support.run.{name}' for name in ('quiet', 'tiers', 'totals', 'unproven')]"
 
 
 @pytest.fixture
@@ -215,6 +215,17 @@ class TestTiers:
         inner.makepyfile("import pytest\n@pytest.mark.promise(1)\ndef test_it(): pytest.skip('no sshd')")
         stage = Stage("one", "not slow", beside=False)
         assert run((stage, stage), None, 1) == 0
+
+    def test_the_last_line_counts_what_all_stages_ran(
+        self, inner: pytest.Pytester, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        inner.makepyfile("import pytest\ndef test_it(): pass\ndef test_no(): pytest.skip('x')")
+        one, empty = Stage("one", "not slow", beside=False), Stage("none", "slow", beside=False)
+        assert run((one, one, empty), None, None) == 0
+        assert re.fullmatch(r"one, one, none: 2 passed, 2 skipped in [\d.]+s", capfd.readouterr().out.splitlines()[-1])
+        inner.makepyfile("def test_it(): assert False")
+        assert run((one, empty), None, None) == 1
+        assert "one, none: 1 failed in " in capfd.readouterr().out.splitlines()[-1]
 
     def test_nothing_is_started_when_the_time_is_over(self, inner: pytest.Pytester) -> None:
         inner.makepyfile("import pytest\n@pytest.mark.parametrize('n', range(9))\ndef test_it(n): pass")

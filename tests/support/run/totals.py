@@ -1,0 +1,32 @@
+"""How many tests passed, failed and were skipped in all calls of pytest that a tier is made of."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SAID = ("failed", "passed", "skipped", "error")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--totals-to", type=Path, help="append the number of tests of each outcome to this file, as JSON")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    file = session.config.getoption("--totals-to")
+    if file is None or terminal is None or hasattr(session.config, "workerinput"):
+        return
+    with file.open("a", encoding="utf-8") as rows:
+        rows.write(json.dumps({outcome: len(terminal.stats.get(outcome, ())) for outcome in SAID}) + "\n")
+
+
+def line(file: Path) -> str:
+    """The sums of what runs have appended, as pytest says them: `2 failed, 30 passed`."""
+    sums: Counter[str] = Counter()
+    for row in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        sums.update(json.loads(row))
+    return ", ".join(f"{sums[outcome]} {outcome}" for outcome in SAID if sums[outcome]) or "no tests ran"
