@@ -1,9 +1,11 @@
 """Runs the tests of a tier in stages, the fastest first, and says at the end what was not proven, and how many passed.
 
-python -m tests.stages quick       unit tests, the other quick ones, those marked `alone`
+python -m tests.stages quick       unit tests, then the other quick ones
 python -m tests.stages thorough    what is left out of the quick run: drawn order; `--until-s` ends it in time
 python -m tests.stages slow        tests of minutes, and the thorough ones
 python -m tests.stages all         everything
+
+A test marked `alone` that fails beside others has no verdict yet: a last stage runs it by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.run import totals
+from tests.support.run.quiet import named
 from tests.support.run.unproven import last_line, read
 
 QUICK = "not slow and not thorough"
@@ -50,20 +53,17 @@ class Stage:
 LONG = ("--timeout", str(LONG_TIMEOUT_S))
 TIERS: dict[str, tuple[Stage, ...]] = {
     "quick": (
-        Stage("unit", f"{QUICK} and not alone", ("--files", "unit")),
-        Stage("system", f"{QUICK} and not alone", ("--files", "system", "--durations", "15")),
-        Stage("alone", f"{QUICK} and alone", ("--durations", "15"), beside=False),
+        Stage("unit", QUICK, ("--files", "unit")),
+        Stage("system", QUICK, ("--files", "system", "--durations", "15")),
     ),
-    "thorough": (
-        Stage("thorough", "thorough and not slow and not alone"),
-        Stage("thorough, alone", "thorough and not slow and alone", beside=False),
-    ),
+    "thorough": (Stage("thorough", "thorough and not slow"),),
     "slow": (
         Stage("thorough and slow", "(slow or thorough) and not alone", LONG),
         Stage("thorough and slow, alone", "(slow or thorough) and alone", LONG, beside=False),
     ),
 }
 TIERS["all"] = TIERS["quick"] + TIERS["slow"]
+AGAIN = Stage("again, alone", "alone", beside=False)
 
 
 def main() -> None:
@@ -84,10 +84,15 @@ def run(stages: tuple[Stage, ...], until: float | None, seed: int | None) -> int
     failed, started = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         unproven, outcomes = Path(folder) / "unproven", Path(folder) / "outcomes"
-        for stage in stages:
+        again = Path(folder) / "again"
+        for stage in (*stages, AGAIN):
+            if stage is AGAIN and not named(again):
+                break
             more = [f"--unproven-to={unproven}", f"--totals-to={outcomes}"]
+            more += [f"--these={again}"] if stage is AGAIN else []
+            more += [f"--again-to={again}"] if stage.beside else []
             more += [] if seed is None else [f"--order-seed={seed}"]
-            if until is not None:
+            if until is not None and stage is not AGAIN:
                 more += [f"--until-s={max(until - time.monotonic(), 0.0):.0f}"]
             status = _pytest([*stage.arguments(os.cpu_count() or 1), *more], stage, seed)
             failed = failed or status

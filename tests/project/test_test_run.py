@@ -41,6 +41,15 @@ def test_it(made):
     assert len(runs) > 1
     assert made == 1
 """
+FAILS_BESIDE_OTHERS = """
+import os, pytest
+@pytest.mark.alone
+def test_it():
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert False
+    assert PASSES
+def test_other(): pass
+"""
 
 PLUGINS = "pytest_plugins = [f'tests.support.run.{name}' for name in ('quiet', 'tiers', 'totals', 'unproven')]"
 
@@ -89,6 +98,15 @@ class TestDisturbed:
         result = inner.runpytest_inprocess()
         result.assert_outcomes(failed=1)
         result.stdout.no_fnmatch_line("*test repeated*")
+
+    def test_what_fails_beside_others_has_no_verdict_and_runs_by_itself(self, inner: pytest.Pytester) -> None:
+        inner.makepyfile(test_one=FAILS_ONCE.format(mark="alone") + "def test_other(): pass\n")
+        again = inner.path / "again"
+        result = inner.runpytest_inprocess(f"--again-to={again}", "-rs")
+        result.assert_outcomes(passed=1, skipped=1)
+        result.stdout.fnmatch_lines(["SKIPPED [[]1[]] *failed beside others, runs again by itself"])
+        assert quiet.named(again) == ["test_one.py::test_it"]
+        inner.runpytest_inprocess(f"--these={again}").assert_outcomes(passed=1, deselected=1)
 
     def test_each_run_has_a_limit_of_its_own(self, inner: pytest.Pytester) -> None:
         inner.makepyfile("import pytest, time\n@pytest.mark.alone\ndef test_it():\n    time.sleep(20)")
@@ -208,8 +226,8 @@ class TestTiers:
         assert not is_unit(own)
 
     def test_the_quick_stages_share_all_files(self) -> None:
-        assert [stage.name for stage in TIERS["quick"]] == ["unit", "system", "alone"]
-        assert TIERS["all"][:3] == TIERS["quick"]
+        assert [stage.name for stage in TIERS["quick"]] == ["unit", "system"]
+        assert TIERS["all"][:2] == TIERS["quick"]
 
     def test_a_stage_runs_behind_one_that_left_promises_unproven(self, inner: pytest.Pytester) -> None:
         inner.makepyfile("import pytest\n@pytest.mark.promise(1)\ndef test_it(): pytest.skip('no sshd')")
@@ -226,6 +244,14 @@ class TestTiers:
         inner.makepyfile("def test_it(): assert False")
         assert run((one, empty), None, None) == 1
         assert "one, none: 1 failed in " in capfd.readouterr().out.splitlines()[-1]
+
+    @pytest.mark.parametrize(("passes", "said"), [("True", "2 passed"), ("False", "1 failed, 1 passed")])
+    def test_what_failed_beside_others_is_judged_by_itself(
+        self, inner: pytest.Pytester, capfd: pytest.CaptureFixture[str], passes: str, said: str
+    ) -> None:
+        inner.makepyfile(FAILS_BESIDE_OTHERS.replace("PASSES", passes))
+        assert run((Stage("one", "not slow"),), None, None) == (0 if passes == "True" else 1)
+        assert f"one: {said} in " in capfd.readouterr().out.splitlines()[-1]
 
     def test_nothing_is_started_when_the_time_is_over(self, inner: pytest.Pytester) -> None:
         inner.makepyfile("import pytest\n@pytest.mark.parametrize('n', range(9))\ndef test_it(n): pass")

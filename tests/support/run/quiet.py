@@ -2,6 +2,9 @@
 
 Such a test measures times or has limits in seconds. What disturbs it is a hypervisor that takes the cores away (steal),
 or a load of others. A failure without either stands at once, and so does a second one.
+
+Other tests disturb it, too. So with `--again-to FILE` a failure is no verdict: the test's name is appended to the file,
+and `--these FILE` runs those tests by themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
-REPEATED = "repeated"
+REPEATED, PUT_OFF = "repeated", "put off"
 AGAIN = pytest.StashKey[bool]()
 # A core that was taken away for one second of twenty; a process more than an alone test and its board keep busy.
 MOST_STEAL = 0.05
@@ -48,6 +51,24 @@ def disturbance(before: Moment, after: Moment, cores: int) -> str:
     return f"steal {steal:.0%}, load {load:.1f}".replace("%", " %")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("quiet")
+    group.addoption("--again-to", type=Path, help="append tests marked `alone` that fail beside others to this file")
+    group.addoption("--these", type=Path, help="run the tests that this file names")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if file := config.getoption("--these"):
+        wanted = named(file)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
+        items[:] = [item for item in items if item.nodeid in wanted]
+
+
+def named(file: Path) -> list[str]:
+    """The tests that runs have appended to a file; none where there is no file."""
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     if item.get_closest_marker("alone") is None or item.stash.get(AGAIN, False):
@@ -55,14 +76,25 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     before = Moment.now()
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
-    found = disturbance(before, Moment.now(), len(os.sched_getaffinity(0)))
-    if found and any(report.failed for report in reports):
-        _run_again(item, nextitem, found)
-        return True
+    if any(report.failed for report in reports):
+        if later := item.config.getoption("--again-to"):
+            reports = [_put_off(item, later)]
+        elif found := disturbance(before, Moment.now(), len(os.sched_getaffinity(0))):
+            _run_again(item, nextitem, found)
+            return True
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _put_off(item: pytest.Item, later: Path) -> pytest.TestReport:
+    """A report that the test has no verdict yet."""
+    with later.open("a", encoding="utf-8") as names:
+        names.write(f"{item.nodeid}\n")
+    where = (str(item.path), item.location[1] or 0, "Skipped: failed beside others, runs again by itself")
+    put_off = [(PUT_OFF, True)]
+    return pytest.TestReport(item.nodeid, item.location, {}, "skipped", where, "call", user_properties=put_off)
 
 
 def _run_again(item: pytest.Item, nextitem: pytest.Item | None, found: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.run.quiet import PUT_OFF
+
 SAID = ("failed", "passed", "skipped", "error")
 
 
@@ -20,8 +22,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     file = session.config.getoption("--totals-to")
     if file is None or terminal is None or hasattr(session.config, "workerinput"):
         return
+    judged = {outcome: sum(map(_is_judged, terminal.stats.get(outcome, ()))) for outcome in SAID}
     with file.open("a", encoding="utf-8") as rows:
-        rows.write(json.dumps({outcome: len(terminal.stats.get(outcome, ())) for outcome in SAID}) + "\n")
+        rows.write(json.dumps(judged) + "\n")
+
+
+def _is_judged(report: object) -> bool:
+    """What was put off counts where it runs again."""
+    return (PUT_OFF, True) not in getattr(report, "user_properties", ())
 
 
 def line(file: Path) -> str:
