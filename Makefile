@@ -16,7 +16,7 @@ help:
 	@echo "make test                         run the quick tests, those of long matrices by representatives"
 	@echo "make test-unit                    run the tests that need neither TVM nor processes (a minute)"
 	@echo "make test-thorough [UNTIL_S=600]  run what the quick run leaves out of long matrices, in an order drawn by the date"
-	@echo "make test-slow                    run the thorough tests and those of minutes (more than an hour)"
+	@echo "make test-slow [GO_ON=FILE]       run the thorough tests and those of minutes (more than an hour), or what is left of them"
 	@echo "make test-all                     run everything: the quick tests, then the slow ones"
 	@echo "make mutants                      which of 200 wrong sources the tests find (hours)"
 	@echo "make check                        formatting, lint, types and import borders"
@@ -49,7 +49,7 @@ test-thorough: $(VENV)/installed-test
 	$(BIN)/python -m tests.stages thorough $(if $(UNTIL_S),--until-s $(UNTIL_S))
 
 test-slow: $(VENV)/installed-test
-	$(BIN)/python -m tests.stages slow
+	$(BIN)/python -m tests.stages slow $(if $(GO_ON),--go-on $(GO_ON))
 
 test-all: $(VENV)/installed-test
 	$(BIN)/python -m tests.stages all

@@ -5,13 +5,15 @@ python -m tests.stages thorough    what is left out of the quick run: drawn orde
 python -m tests.stages slow        tests of minutes, and the thorough ones
 python -m tests.stages all         everything
 
-A test marked `alone` that fails beside others has no verdict yet: a last stage runs it by itself.
+A test marked `alone` that fails beside others has no verdict yet: a last stage runs it by itself. With `--go-on FILE`
+a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import os
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.places import ROOT
 from tests.support.run import totals
 from tests.support.run.quiet import named
 from tests.support.run.unproven import last_line, read
@@ -71,27 +74,51 @@ def main() -> None:
     parser.add_argument("tier", choices=TIERS)
     parser.add_argument("--until-s", type=float, help="start no test later than so many seconds from now")
     parser.add_argument("--order-seed", type=int, help="draw the order with this seed; with --until-s it is the date")
+    parser.add_argument("--go-on", type=Path, help="file of what has passed at this commit, which is not run again")
     options = parser.parse_args()
     until = None if options.until_s is None else time.monotonic() + options.until_s - RESERVE_S
     seed = options.order_seed
     if seed is None and until is not None:
         seed = int(datetime.date.today().strftime("%Y%m%d"))
-    sys.exit(run(TIERS[options.tier], until, seed))
+    if options.go_on:
+        require_same_commit(options.go_on)
+    sys.exit(run(TIERS[options.tier], until, seed, options.go_on))
 
 
-def run(stages: tuple[Stage, ...], until: float | None, seed: int | None) -> int:
+def require_same_commit(kept: Path) -> None:
+    """Begin a file of what has passed; one that was begun at another commit ends the program."""
+    now = commit()
+    if not kept.exists():
+        kept.write_text(f"{now}\n", encoding="utf-8")
+    before = kept.read_text(encoding="utf-8").partition("\n")[0]
+    if before != now:
+        sys.exit(f"error: {kept} is of {before}, the sources are {now}\nhint: begin again with another file")
+
+
+def commit() -> str:
+    """The commit of the sources, and the digest of what is changed in them."""
+    git = ("git", "-C", str(ROOT))
+    head, changes = (
+        subprocess.run([*git, *words], check=True, capture_output=True, timeout=60).stdout
+        for words in (("rev-parse", "HEAD"), ("diff", "HEAD"))
+    )
+    changed = f" with changes {hashlib.sha256(changes).hexdigest()[:12]}" if changes else ""
+    return f"{head.decode().strip()}{changed}"
+
+
+def run(stages: tuple[Stage, ...], until: float | None, seed: int | None, go_on: Path | None = None) -> int:
     """Run all stages whatever the ones before them say; the exit status of the first that failed."""
     failed, started = 0, time.monotonic()
+    always = [] if seed is None else [f"--order-seed={seed}"]
+    always += [] if go_on is None else [f"--go-on={go_on.absolute()}"]
     with tempfile.TemporaryDirectory() as folder:
-        unproven, outcomes = Path(folder) / "unproven", Path(folder) / "outcomes"
-        again = Path(folder) / "again"
+        unproven, outcomes, again = (Path(folder) / name for name in ("unproven", "outcomes", "again"))
         for stage in (*stages, AGAIN):
             if stage is AGAIN and not named(again):
                 break
-            more = [f"--unproven-to={unproven}", f"--totals-to={outcomes}"]
+            more = [*always, f"--unproven-to={unproven}", f"--totals-to={outcomes}"]
             more += [f"--these={again}"] if stage is AGAIN else []
             more += [f"--again-to={again}"] if stage.beside else []
-            more += [] if seed is None else [f"--order-seed={seed}"]
             if until is not None and stage is not AGAIN:
                 more += [f"--until-s={max(until - time.monotonic(), 0.0):.0f}"]
             status = _pytest([*stage.arguments(os.cpu_count() or 1), *more], stage, seed)

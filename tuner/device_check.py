@@ -30,6 +30,9 @@ PEAK_TIMING = Timing(repeats=40, min_repeat_s=0.002)
 BANDWIDTH_TIMING = Timing(repeats=5, min_repeat_s=0.004)
 # Where a device does not say how large its caches are.
 USUAL_CACHE_BYTES = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
+# A cache's probe reads half of it, or this many times the cache before it: a virtual machine is told of caches of
+# hundreds of MiB that it shares, and what is read has to be written first.
+OVER_SMALLER_CACHE = 16
 # A probe of main memory reads this many times the largest cache, within bounds.
 MEMORY_OVER_CACHE, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 4, 64 << 20, 512 << 20
 # A session has what it reads in memory twice.
@@ -79,7 +82,7 @@ def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, i
 
 
 def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None) -> dict[str, int]:
-    """Bytes that reach each level of memory: half of a cache, and much more than all of them.
+    """Bytes that reach each level of memory: half of a cache or less, and much more than all of them.
 
     Args:
         memory_limit_bytes: what a session may use, if that is little.
@@ -87,7 +90,10 @@ def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None
     usual = {} if capabilities.has_gpu else USUAL_CACHE_BYTES
     caches = {**usual, **capabilities.cache_bytes}
     memory = min(max(MEMORY_OVER_CACHE * max(caches.values(), default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
-    sizes = {level: size // 2 for level, size in caches.items()} | {"memory": memory}
+    sizes, smaller = {"memory": memory}, max(caches.values(), default=0)
+    for level, size in sorted(caches.items(), key=lambda cache: cache[1]):
+        sizes[level] = min(size // 2, OVER_SMALLER_CACHE * smaller)
+        smaller = size
     if memory_limit_bytes is None:
         return sizes
     return {level: min(size, memory_limit_bytes // LIMIT_OVER_READ) for level, size in sizes.items()}

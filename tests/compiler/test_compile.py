@@ -35,6 +35,7 @@ from tests.support.models.onnx_operators import every_operator, feeds_of, operat
 from tests.support.models.shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
 from tests.support.models.tflite_models import DTYPES, Writer
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 Array = npt.NDArray[Any]
 FORMS = {
@@ -45,7 +46,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", one_in(2, FORMS))
 def test_every_operator(form: str, native: Target, tmp_path: Path) -> None:
     model = every_operator()
     file = quantized(model, tmp_path, *FORMS[form])

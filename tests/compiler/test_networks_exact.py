@@ -47,6 +47,7 @@ def wrong_cases(key: str, profile: str) -> list[str]:
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("key", SAMPLE)
 def test_small_layers_of_each_kind_are_exact(key: str, profile: str) -> None:

@@ -90,6 +90,7 @@ def chain(steps: Steps, scale: float, zero_point: int, output: tuple[float, int]
     return writer.model("y", opset=20)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("name", one_in(3, CHAINS))
 def test_a_chain_of_one_value_is_a_table_with_every_value_right(name: str, dtype: Any) -> None:

@@ -206,6 +206,7 @@ FUNCTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.matrix
 @TYPES
 @pytest.mark.parametrize(("operator", "fields"), FUNCTIONS)
 def test_tables_have_every_value_right(dtype: Any, operator: str, fields: dict[str, Any]) -> None:

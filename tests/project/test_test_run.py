@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutants
+from tests import mutants, stages
 from tests.stages import TIERS, Stage, run
 from tests.support.mutation.mutant_tests import files_for
 from tests.support.mutation.source_mutants import mutants_of
@@ -51,7 +51,9 @@ def test_it():
 def test_other(): pass
 """
 
-PLUGINS = "pytest_plugins = [f'tests.support.run.{name}' for name in ('quiet', 'tiers', 'totals', 'unproven')]"
+PLUGINS = (
+    "pytest_plugins = [f'tests.support.run.{name}' for name in ('going_on', 'quiet', 'tiers', 'totals', 'unproven')]"
+)
 
 
 @pytest.fixture
@@ -259,6 +261,27 @@ class TestTiers:
         result.assert_outcomes(skipped=9)
         result.stdout.fnmatch_lines(["SKIPPED [[]9[]] *not started: 0 s were over"])
         inner.runpytest_inprocess("--until-s", "60").assert_outcomes(passed=9)
+
+    def test_a_suite_goes_on_with_what_has_not_passed(self, inner: pytest.Pytester) -> None:
+        cases = "import pytest, sys\ndef test_a(): pass\ndef test_b(): assert False\ndef test_c(): pytest.skip('x')\n"
+        inner.makepyfile(test_it=cases)
+        kept = inner.path / "kept"
+        inner.runpytest_inprocess(f"--go-on={kept}", "--until-s", "0").assert_outcomes(skipped=3)
+        assert not kept.exists()
+        inner.runpytest_inprocess(f"--go-on={kept}").assert_outcomes(passed=1, failed=1, skipped=1)
+        inner.runpytest_inprocess(f"--go-on={kept}").assert_outcomes(failed=1, deselected=2)
+        inner.runpytest_subprocess(f"--go-on={kept}", "-n1").assert_outcomes(failed=1)
+
+    def test_what_passed_at_another_commit_does_not_count(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kept = tmp_path / "kept"
+        monkeypatch.setattr(stages, "commit", lambda: "aaa")
+        stages.require_same_commit(kept)
+        stages.require_same_commit(kept)
+        monkeypatch.setattr(stages, "commit", lambda: "bbb")
+        with pytest.raises(SystemExit, match=f"{kept} is of aaa, the sources are bbb"):
+            stages.require_same_commit(kept)
 
     def test_an_order_is_drawn_and_keeps_a_function_s_tests_together(self, inner: pytest.Pytester) -> None:
         body = "".join(f"@pytest.mark.parametrize('n', range(3))\ndef test_{name}(n): pass\n" for name in "abcdef")

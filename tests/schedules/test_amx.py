@@ -174,7 +174,7 @@ class TestFaults:
         built = compile_kernel(self.WORKLOAD, target, kernel)
         return not all(built.is_exact(operands) for _, operands in adversarial_operands(self.WORKLOAD, 0))
 
-    @pytest.mark.parametrize(("fault", "store"), one_in(2, EACH_STORE))
+    @pytest.mark.parametrize(("fault", "store"), one_in(4, EACH_STORE))
     def test_every_wrong_instruction_is_caught(self, fault: str, store: str) -> None:
         self.check(fault, store, host_target(TARGET.profile))
 

@@ -19,6 +19,7 @@ from tests.support.places import ROOT, TESTS
 from tests.support.run.thinned import covering
 
 DEADLINE = pytest.StashKey[float]()
+NOT_STARTED = "not started"
 
 # Packages that load TVM or reach other machines, and modules that start processes.
 SYSTEM = frozenset({"tvm", "tvm_ffi", "paramiko", "subprocess", "multiprocessing", "dask", "distributed"})
@@ -93,7 +94,7 @@ def _values(item: pytest.Function) -> frozenset[Hashable]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     deadline = item.config.stash.get(DEADLINE, None)
     if deadline is not None and time.monotonic() > deadline:
-        pytest.skip(f"not started: {item.config.getoption('--until-s'):g} s were over")
+        pytest.skip(f"{NOT_STARTED}: {item.config.getoption('--until-s'):g} s were over")
 
 
 @functools.cache

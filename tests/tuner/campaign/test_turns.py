@@ -101,6 +101,7 @@ def test_what_is_proposed_does_not_depend_on_which_trial_ends_first(generic: Tar
         assert names(play(make_turns(generic, 20)[0], lambda waiting: rng.randrange(len(waiting)))) == expected  # noqa: B023
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("guided", [GainTurns, RoundTurns])
 @pytest.mark.parametrize("strategy", ["xgboost", "evolution", "grid"])
 def test_an_interrupted_search_goes_on_as_it_would_have(
@@ -118,6 +119,7 @@ def test_an_interrupted_search_goes_on_as_it_would_have(
     assert names(recorded) == names(alone)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("guided", [GainTurns, RoundTurns])
 @pytest.mark.parametrize("strategy", ["xgboost", "descent"])
 def test_a_larger_budget_goes_on_with_the_same_trials(

@@ -30,6 +30,7 @@ from int8tune.tuner.metaschedule.spec import RaceSpec
 from tests.support.kernels.kernels import Built, compile_kernel
 from tests.support.program.cli_program import CONV, DEPTHWISE, end, int8tune, start
 from tests.support.run.probes import VECTOR_PROFILES, host_target
+from tests.support.run.thinned import one_in
 from tests.support.stand_ins.faulty_metaschedule import (
     CRASHES,
     FINDS_NOTHING,
@@ -87,7 +88,7 @@ def tensorized(key: str, target: Target, intrinsic: str) -> Built:
 
 
 class TestDefinition:
-    @pytest.mark.parametrize("key", LAYERS)
+    @pytest.mark.parametrize("key", one_in(2, LAYERS))
     def test_it_is_what_the_oracle_computes(self, key: str, generic: Target) -> None:
         assert definition(key, generic).wrong_cases() == []
 
