@@ -11,7 +11,8 @@ from int8tune.schedules.target import Target
 from tests.support.places import ROOT
 from tests.support.run.probes import host_target
 
-pytest_plugins = ["pytester", *(f"tests.support.run.{name}" for name in ("quiet", "tiers", "totals", "unproven"))]
+RUN = ("going_on", "quiet", "tiers", "totals", "unproven")
+pytest_plugins = ["pytester", *(f"tests.support.run.{name}" for name in RUN)]
 
 
 def pytest_configure() -> None:

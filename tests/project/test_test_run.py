@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutants, stages
+from tests import conftest, mutants, stages
 from tests.stages import TIERS, Stage, run
 from tests.support.mutation.mutant_tests import files_for
 from tests.support.mutation.source_mutants import mutants_of
@@ -51,9 +51,7 @@ def test_it():
 def test_other(): pass
 """
 
-PLUGINS = (
-    "pytest_plugins = [f'tests.support.run.{name}' for name in ('going_on', 'quiet', 'tiers', 'totals', 'unproven')]"
-)
+PLUGINS = f"pytest_plugins = [f'tests.support.run.{{name}}' for name in {conftest.RUN}]"
 
 
 @pytest.fixture
