@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program.cli_program import int8tune
+from tests.support.program.cli_program import in_process, int8tune
 
 FARM = """\
 [[boards]]
@@ -32,7 +32,7 @@ def write_farm(folder: Path, one: str = "speed = 1.0") -> Path:
 
 
 def simulated(*arguments: object) -> dict[str, object]:
-    ended = int8tune("simulate", *arguments, "--format", "json")
+    ended = in_process("simulate", *arguments, "--format", "json")
     assert (ended.code, ended.err) == (0, "")
     report = json.loads(ended.out)
     assert isinstance(report, dict)
@@ -88,7 +88,7 @@ def test_a_sick_board_is_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_board_must_say_what_can_be_simulated(tmp_path: Path, one: str, message: str) -> None:
-    ended = int8tune("simulate", write_farm(tmp_path, one))
+    ended = in_process("simulate", write_farm(tmp_path, one))
     assert ended.code == 2
     assert message in ended.err
 
@@ -107,7 +107,7 @@ def test_a_board_must_say_what_can_be_simulated(tmp_path: Path, one: str, messag
     ids=" ".join,
 )
 def test_what_is_out_of_range_is_refused(tmp_path: Path, words: tuple[str, str]) -> None:
-    ended = int8tune("simulate", write_farm(tmp_path), *words)
+    ended = in_process("simulate", write_farm(tmp_path), *words)
     assert ended.code == 2
     assert ended.errors
     assert "Traceback" not in ended.err
