@@ -17,16 +17,16 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 def read_capabilities() -> Capabilities:
     """Of this process: its cores are those it is bound to."""
-    import tvm
-    from tvm.target import codegen
+    from int8tune.rpc.local import tvm_library  # its libraries take a while to load
 
     cores = tuple(sorted(os.sched_getaffinity(0)))
     cpu = cpu_name()
+    llvm_cpu, llvm_triple, llvm_version = tvm_library.llvm()
     return Capabilities(
         architecture=platform.machine(),
         cpu=cpu,
-        llvm_cpu=str(codegen.llvm_get_system_cpu()),
-        llvm_triple=str(codegen.llvm_get_system_triple()),
+        llvm_cpu=llvm_cpu,
+        llvm_triple=llvm_triple,
         features=usable_features(),
         cores=cores,
         cache_bytes=cache_bytes(cores[0]),
@@ -36,8 +36,8 @@ def read_capabilities() -> Capabilities:
             "os": _os_name(),
             "kernel": platform.release(),
             "python": platform.python_version(),
-            "tvm": str(tvm.__version__),
-            "llvm": str(codegen.llvm_version_major(allow_none=True)),
+            "tvm": tvm_library.version(),
+            "llvm": llvm_version,
         },
     )
 

@@ -100,7 +100,8 @@ def _live(
     """The child's whole life. It never returns into the server's code, whatever happens."""
     try:
         os.setsid()
-        for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGINT):
+        # TVM's own handler of a segmentation fault reads debug information first, which takes part of a run's limit.
+        for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV):
             signal.signal(number, signal.SIG_DFL)
         processes.signal_when_parent_ends(signal.SIGKILL)
         if os.getppid() == server:

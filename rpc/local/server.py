@@ -79,7 +79,7 @@ def _bind(cores: Sequence[int]) -> None:
 
 def _serve(sock: socket.socket, options: Options) -> None:
     """Greet, then answer requests until the other side closes the connection."""
-    # TVM takes a second to load: only after the signals and the core are set, and once for all children.
+    # TVM takes a while to load: only after the signals and the core are set, and once for all children.
     from int8tune.rpc.local.capabilities import read_capabilities
     from int8tune.rpc.local.session import Bench, measure
 

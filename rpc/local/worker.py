@@ -14,12 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import numpy.ma  # noqa: F401 - `time_evaluator` needs it: loaded here, it is loaded once and not in every child
 import tvm_ffi
-from tvm import runtime
 
+from int8tune.rpc.local import tvm_library
 from int8tune.rpc.local.arena import Arena
 from int8tune.rpc.local.cases import Arrays
 from int8tune.rpc.local.tile_registers import allow_tile_registers
@@ -34,7 +33,7 @@ _LONGEST_ERROR = 2000
 _PATIENCE_S = 10.0
 
 LoadedCases = tuple[Program, Sequence[Arrays]]
-Arguments = tuple[runtime.Tensor, ...]
+Arguments = tuple[Any, ...]
 
 
 class HashMismatchError(Exception):
@@ -64,7 +63,7 @@ class Kernel:
     """
 
     def __init__(self, program: Program, cases: Sequence[Arrays], cold_bytes: int = 0) -> None:
-        self._module = runtime.load_module(program.library)
+        self._module = tvm_library.load_module(program.library)
         self._function = self._module[program.entry]
         self._entry = program.entry
         self._cases = cases
@@ -74,14 +73,13 @@ class Kernel:
         """One call, with the output in the arena."""
         arrays = self._cases[case]
         output = tvm_ffi.from_dlpack(arena.view(arrays.expected.shape, arrays.expected.dtype))
-        self._function(*map(runtime.tensor, arrays.inputs), output)
+        self._function(*map(tvm_library.tensor, arrays.inputs), output)
 
     def mean_s(self, calls: int) -> float:
         """Seconds per call of the first case, with the output in memory of TVM's own."""
         if self._cold_bytes:
             return self._cold_mean_s(calls)
-        evaluator = self._module.time_evaluator(self._entry, runtime.cpu(), number=calls, repeat=1)
-        return float(evaluator(*self._timed_arguments).results[0])
+        return tvm_library.time_evaluator(self._module, self._entry, calls)(*self._timed_arguments)
 
     def _cold_mean_s(self, calls: int) -> float:
         """Includes what it takes to make a call from Python, 0.2 us: as much for every candidate."""
@@ -105,8 +103,8 @@ class Kernel:
 
 def _arguments_of(case: Arrays) -> Arguments:
     """A copy of a case's inputs, and memory for its output."""
-    output = runtime.empty(case.expected.shape, str(case.expected.dtype))
-    return (*map(runtime.tensor, case.inputs), output)
+    output = tvm_library.empty(case.expected.shape, case.expected.dtype)
+    return (*map(tvm_library.tensor, case.inputs), output)
 
 
 class Worker:

@@ -78,7 +78,7 @@ def test_start_limit_is_kept() -> None:
 
 
 def test_server_that_can_not_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "tvm.py").write_text("raise ImportError('no runtime here')", encoding="utf-8")
+    (tmp_path / "tvm_ffi.py").write_text("raise ImportError('no runtime here')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(DeviceStartError, match=r"exited with status 1 ImportError: no runtime here$"):
         LocalTransport().start()

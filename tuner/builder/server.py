@@ -111,9 +111,11 @@ def main() -> None:
 
 def _serve(sock: socket.socket, cores: list[int], guest: int | None) -> None:
     """Obey `{"job": ...}` and `{"hush": true or false}`, which is acknowledged; send `{"built": ...}` as jobs end."""
+    gc.disable()  # while much is loaded that stays
     from int8tune.tuner.builder.compile import build
 
     _send(sock, {"ready": True})
+    gc.enable()
     gc.collect()
     gc.freeze()
     crew = Crew(build, sock, cores, guest)

@@ -1,0 +1,90 @@
+"""TVM's C++ libraries without its Python package, which takes four times as long to load as all else of a session.
+
+A session needs what lies in the runtime: modules, tensors and the evaluator of times. LLVM's names of this machine are
+in the compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm_ffi
+
+Array = npt.NDArray[Any]
+
+
+def version() -> str:
+    """TVM's version, as its package says it."""
+    return str(_module("_version").version)
+
+
+def llvm() -> tuple[str, str, str]:
+    """LLVM's name of this CPU, the triple of this machine, and LLVM's major version."""
+    _load("tvm_compiler", ctypes.RTLD_LOCAL)
+    names = ("llvm_get_system_cpu", "llvm_get_system_triple", "llvm_version_major")
+    cpu, triple, major = (str(tvm_ffi.get_global_func(f"target.{name}")()) for name in names)
+    return cpu, triple, major
+
+
+def load_module(library: str) -> Any:
+    """A compiled library, whose kernels are its items."""
+    _load("tvm_runtime", ctypes.RTLD_GLOBAL)
+    return tvm_ffi.load_module(library)
+
+
+def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
+    """A tensor in memory of TVM's own, aligned as kernels expect it."""
+    _load("tvm_runtime", ctypes.RTLD_GLOBAL)
+    allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
+    return allocate(tvm_ffi.Shape(tuple(shape)), tvm_ffi.dtype(np.dtype(dtype)), tvm_ffi.device("cpu"), None)
+
+
+def tensor(values: Array) -> Any:
+    """A copy of an array in memory of TVM's own."""
+    made, whole = empty(values.shape, values.dtype), np.ascontiguousarray(values)
+    copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromBytes")
+    copy(made, whole.ctypes.data_as(ctypes.c_void_p), whole.nbytes)
+    return made
+
+
+def time_evaluator(module: Any, entry: str, calls: int) -> Callable[..., float]:
+    """Measures a kernel of a module with the arguments that it gets: the mean time of so many calls, in seconds."""
+    cpu = tvm_ffi.device("cpu")
+    evaluate = tvm_ffi.get_global_func("runtime.RPCTimeEvaluator")(
+        module, entry, cpu.dlpack_device_type(), cpu.index, calls, 1, 0, 100, 0, 1, 0, ""
+    )
+    return lambda *arguments: float(struct.unpack("@d", evaluate(*arguments))[0])
+
+
+@functools.cache
+def _load(name: str, mode: int) -> ctypes.CDLL:
+    if name == "tvm_compiler":
+        _load("tvm_runtime", ctypes.RTLD_GLOBAL)
+    folders: list[Path] = _module("libinfo").package_lib_paths()
+    file = next((path for folder in folders if (path := folder / f"lib{name}.so").exists()), None)
+    if file is None:
+        raise ImportError(f"TVM has no lib{name}.so in {', '.join(map(str, folders))}")
+    return ctypes.CDLL(str(file), mode)
+
+
+def _module(name: str) -> ModuleType:
+    """A module of TVM that needs no other one, without the package around it."""
+    package = importlib.util.find_spec("tvm")
+    if package is None or not package.submodule_search_locations:
+        raise ImportError("TVM is not installed")
+    file = Path(package.submodule_search_locations[0]) / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"tvm_{name}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"TVM has no {file}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
