@@ -12,9 +12,10 @@ from int8tune.compiler.graph import Kind, Quantization, Value
 from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.floats import Emit
+from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
-from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Quantizations, is_sum_bias, sum_bias
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Constant, Quantizations, is_sum_bias, sum_bias
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import BYTES
@@ -36,17 +37,17 @@ class FloatSums:
         bias = self._constants.get(node.input(2))
         if node.input(2) and bias is None:
             return False
-        inputs = [data.name, self._values.constant(form.weight, form.order)]
+        sums_bias: Constant | None = None
         added: Array | None = None
         if bias is not None and is_sum_bias(bias, data.quantization, form.weight.quantization):
             channels = form.weight.array.shape[0]
-            sums = sum_bias(self._file, node, bias, data.quantization, form.weight.quantization, channels)
-            inputs.append(self._values.constant(sums, "sums"))
+            sums_bias = sum_bias(self._file, node, bias, data.quantization, form.weight.quantization, channels)
         elif bias is not None:
             added = bias.real
         scale = data.quantization.scale * form.weight.quantization.scale
         made = self._made(node, scale)
-        self._emit(form.kind, node, (), inputs, (made.name,), form.attributes)
+        for link in layer_links(form, data, sums_bias, made.name, self._values):
+            self._emit(link.kind, node, (), link.inputs, (link.made,), link.attributes)
         self._dequantize(node, made, scale, added)
         return True
 
@@ -61,9 +62,11 @@ class FloatSums:
         if not is_bytes or len(points) > 1 or data.quantization is None or data.quantization.per_channel:
             return None
         try:
-            return kernel_form(self._file, node, data.shape, weight)
+            form = kernel_form(self._file, node, data.shape, weight)
         except UnsupportedNodeError:
             return None
+        # The parts of a transposed convolution would be put together as sums of 32 bits, which no kernel moves.
+        return None if form.plan is not None else form
 
     def _made(self, node: Node, scale: Array) -> Value:
         """The sums, as a value."""

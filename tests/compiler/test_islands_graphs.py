@@ -32,11 +32,13 @@ pytest.importorskip("onnxruntime", reason="needs onnxruntime, which islands are 
 RNG = np.random.default_rng(2)
 
 
-def convolution(w: IslandWriter, data: str, channels: int, bias: str = "", behind: bool = True) -> str:
+def convolution(
+    w: IslandWriter, data: str, channels: int, bias: str = "", behind: bool = True, kernel: tuple[int, ...] = (3, 3)
+) -> str:
     """A convolution of quantized values with a scale per channel, with a quantized output or without."""
     name = f"conv {len(w.nodes)}"
     scale = RNG.uniform(0.005, 0.02, channels).astype(np.float32)
-    w.constant(f"{name}.w", RNG.integers(-127, 128, (channels, SHAPE[1], 3, 3)), np.int8)
+    w.constant(f"{name}.w", RNG.integers(-127, 128, (channels, SHAPE[1], *kernel)), np.int8)
     parameters = [w.constant(f"{name}.ws", scale), w.constant(f"{name}.wz", np.zeros(channels), np.int8)]
     taken = [data, w.node("DequantizeLinear", [f"{name}.w", *parameters], f"{name}.wd", axis=0)]
     if bias == "stored":
@@ -45,7 +47,7 @@ def convolution(w: IslandWriter, data: str, channels: int, bias: str = "", behin
         taken.append(w.node("DequantizeLinear", [f"{name}.b", f"{name}.bs"], f"{name}.bd", axis=0))
     elif bias:
         taken.append(w.constant(f"{name}.b", RNG.normal(size=channels)))
-    made = w.node("Conv", taken, f"{name}.y", name, pads=[1] * 4)
+    made = w.node("Conv", taken, f"{name}.y", name, pads=[1] * (2 * len(kernel)))
     return w.quantized(made) if behind else made
 
 
@@ -108,6 +110,27 @@ def test_a_layer_without_a_quantized_output_has_exact_sums(bias: str, tmp_path: 
     assert layer.workload.numerics.output == "s32"
     assert kinds(graph).count(Kind.FLOAT) == 1
     assert_close_but_exact_integers(graph, host_target(), {"x": feed_of()}, tmp_path, RELATIVE, OF_LARGEST)
+    assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
+
+
+def test_a_layer_of_one_dimension_has_exact_sums(tmp_path: Path) -> None:
+    shape = (*SHAPE[:2], 20)
+    w = IslandWriter(shape)
+    file = w.file(w.apply("Softplus", convolution(w, w.data, 12, "stored", behind=False, kernel=(3,))))
+    (layer,) = quantized_layers(graph := read_onnx(file, "row"))
+    assert layer.workload.numerics.output == "s32"
+    assert_close_but_exact_integers(graph, host_target(), {"x": feed_of(shape)}, tmp_path, RELATIVE, OF_LARGEST)
+    assert_close(*outputs_of(file, tmp_path, {"x": feed_of(shape)}))
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 2), (3, 2)])
+def test_a_transposed_convolution_without_a_quantized_output_is_no_other_layer(
+    kernel: int, stride: int, tmp_path: Path
+) -> None:
+    w = IslandWriter()
+    weight = w.constant("w", RNG.integers(-127, 128, (SHAPE[1], SHAPE[1], kernel, kernel)), np.int8)
+    real = w.node("DequantizeLinear", [weight, w.constant("ws", 0.01), w.constant("wz", 0, np.int8)], "wd")
+    file = w.file(w.apply("Elu", w.apply("ConvTranspose", w.data, real, strides=[stride] * 2)))
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
 
 
