@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from int8tune.schedules.numerics import RoundingRule
 
-ElementType = Literal["u8", "s8", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
+ElementType = Literal["u8", "s8", "u16", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
 
 DTYPES: dict[str, type[np.generic]] = {
     "u8": np.uint8,
     "s8": np.int8,
+    "u16": np.uint16,
     "s16": np.int16,
     "s32": np.int32,
     "s64": np.int64,

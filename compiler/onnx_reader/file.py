@@ -6,10 +6,12 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.blocked import is_product, product_nodes
+from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
@@ -41,6 +43,7 @@ class OnnxFile:
             QuantizeLinear.
         constants: initializers, and what nodes make of these alone.
         forms: type and shape of each value that a node reads, and of each node's first output.
+        bounds: of the stored values that a QuantizeLinear makes, where they are narrower than those of the type.
     """
 
     name: str
@@ -50,6 +53,7 @@ class OnnxFile:
     forms: Mapping[str, tuple[ElementType, tuple[int, ...]]]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def load(data: bytes, name: str) -> OnnxFile:
@@ -72,7 +76,9 @@ def load(data: bytes, name: str) -> OnnxFile:
     nodes: list[Node] = []
     for proto in model.graph.node:
         node = _node(proto, name)
-        if node.operator != "Constant":
+        if is_product(node):
+            nodes.extend(product_nodes(node, constants, name))
+        elif node.operator != "Constant":
             nodes.extend(float_nodes(node, constants, name))
         elif node.outputs[0] in constants:
             raise node_fault(name, node, f"it makes {quoted(node.outputs[0])}, which something else makes, too")
@@ -80,8 +86,9 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
+    ordered, bounds = with_clips(ordered, constants, narrow_names(model), outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
-    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs)
+    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds)
 
 
 def _decode(data: bytes, name: str) -> Any:
