@@ -69,11 +69,11 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `QUANTIZE`, `DEQUANTIZE` and `FLOAT`; `ARG_MAX` makes places.
+    """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
 
-    `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the first three. `FLOAT` is an
-    island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing here computes; its attribute
-    `reason` says why.
+    `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the
+    first three. `FLOAT` is an island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing
+    here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"

@@ -11,6 +11,7 @@ from typing import Any
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import is_product, product_nodes
+from int8tune.compiler.onnx_reader.dynamic import is_fused, unfused
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
@@ -26,7 +27,7 @@ MAX_FIELDS = 1000
 
 _STANDARD_DOMAINS = ("", "ai.onnx")
 # ONNX Runtime's own operators, whose shapes onnx can't infer.
-_QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat")
+_QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLSTM",)
 # Types of attributes.
 _FLOAT, _INT, _STRING, _GRAPH, _INTS, _GRAPHS = 1, 2, 3, 5, 7, 10
 # Tags of the fields that a ModelProto has at its top.
@@ -78,6 +79,8 @@ def load(data: bytes, name: str) -> OnnxFile:
         node = _node(proto, name)
         if is_product(node):
             nodes.extend(product_nodes(node, constants, name))
+        elif is_fused(node):
+            nodes.extend(unfused(node))
         elif node.operator != "Constant":
             nodes.extend(float_nodes(node, constants, name))
         elif node.outputs[0] in constants:
