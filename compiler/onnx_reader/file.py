@@ -63,7 +63,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     Raises:
         ModelError: the file is damaged, or has something that is not supported.
     """
-    model = _decode(data, name)
+    model = decoded(data, name)
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
     constants: dict[str, Array] = {}
@@ -94,7 +94,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds)
 
 
-def _decode(data: bytes, name: str) -> Any:
+def decoded(data: bytes, name: str) -> Any:
     try:
         import onnx
     except ImportError:

@@ -113,6 +113,8 @@ class _Reader:
             return
         if node in self._expressions.stored:
             self._read_expression(node, self._expressions.stored[node])
+        elif node in self._quantizations.computed:
+            self._read_float(node, "its scales are computed, or belong to channels or blocks")
         elif node.computes == DEQUANTIZE:
             self._dequantize(node)
         elif node.computes == QUANTIZE:

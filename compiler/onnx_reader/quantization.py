@@ -52,11 +52,13 @@ class Quantizations:
 
     Attributes:
         constants: by every name that a node can read them by.
+        computed: the nodes whose scales are computed, or belong to channels or blocks of computed values.
         stored: how values are quantized that are no constants, by the name of the stored ones.
     """
 
     constants: Mapping[str, Constant]
     stored: Mapping[str, Quantization]
+    computed: frozenset[Node] = frozenset()
 
 
 def quantizations_of(file: OnnxFile) -> Quantizations:
@@ -67,6 +69,7 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
     """
     constants = {name: Constant(name, array) for name, array in file.constants.items()}
     stored: dict[str, Quantization] = {}
+    computed = set[Node]()
     read = 0
     for node in file.nodes:
         source = constants.get(node.input(0))
@@ -75,6 +78,8 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
             raise node_fault(file.name, node, f"with it, nodes read over {MAX_READ} constant values")
         if node.computes == DEQUANTIZE and source is not None and node.attributes.get("block_size"):
             constants[node.outputs[0]] = Constant(node.outputs[0], _blocks(file, node, source, constants))
+        elif node.computes in (QUANTIZE, DEQUANTIZE) and source is None and _is_computed(file, node, constants):
+            computed.add(node)
         elif node.computes in (QUANTIZE, DEQUANTIZE):
             name = node.outputs[0] if node.computes == QUANTIZE else node.input(0)
             quantization = _quantization(file, node, name, constants)
@@ -90,7 +95,16 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
             constants[node.outputs[0]] = source
         elif node.computes == "Transpose" and source is not None and source.array.ndim == 2:
             constants[node.outputs[0]] = _transposed(node, source)
-    return Quantizations(constants, stored)
+    return Quantizations(constants, stored, frozenset(computed))
+
+
+def _is_computed(file: OnnxFile, node: Node, constants: Mapping[str, Constant]) -> bool:
+    """Whether a node on computed values has other than one constant scale."""
+    scale, point = (constants.get(node.input(index)) for index in (1, 2))
+    if scale is None or (node.input(2) and point is None):
+        return bool(node.input(1))
+    made = node.outputs[0] if node.computes == QUANTIZE else node.input(0)
+    return bool(node.attributes.get("block_size")) or scale.array.size > 1 or made in file.bounds
 
 
 def same(one: Quantization, other: Quantization) -> bool:

@@ -65,7 +65,9 @@ def _input_form(info: Any, model: str) -> Form:
     for axis, extent in enumerate(tensor.shape.dim):
         known = extent.HasField("dim_value")
         if not known and axis > 0:
-            raise model_fault(model, f"{what} has an unknown extent, only the batch may be unknown: axis {axis}")
+            form = "x".join(str(each.dim_value) if each.HasField("dim_value") else "N" for each in tensor.shape.dim)
+            how = f"give its shape, --shape {info.name}={form} with numbers for N"
+            raise model_fault(model, f"{what} has an unknown extent, {extent.dim_param or '?'} of axis {axis}: {how}")
         if known and extent.dim_value < 1:
             raise model_fault(model, f"{what} has an extent that is not positive: {extent.dim_value}")
         shape.append(extent.dim_value if known else 1)

@@ -228,7 +228,7 @@ def renamed(model: Any) -> None:
         (two_inputs, "two inputs of the model have one name"),
         (lambda model: model.graph.output.add(name="none"), "the model's output `none` is made by no node"),
         (lambda model: model.graph.output.add(name="w"), "the model's output `w` is a constant"),
-        (dimension(2, "height"), "the model's input `x` has an unknown extent, only the batch may be unknown: axis 2"),
+        (dimension(2, "height"), "`x` has an unknown extent, height of axis 2: give its shape, --shape x=1x4xNx6 with"),
         (dimension(2, 0), "the model's input `x` has an extent that is not positive: 0"),
         (dimension(2, -5), "the model's input `x` has an extent that is not positive: -5"),
         (dimension(0, 1 << 30), "`x` of shape [1073741824, 4, 5, 6] has over 2147483648 values"),

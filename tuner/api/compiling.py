@@ -15,6 +15,7 @@ from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.models.compiling import compile_apart
+from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
 from int8tune.tuner.models.ranking import rank_on_this_machine
 from int8tune.tuner.models.schedules import device_target, schedules_for
 
@@ -70,6 +71,8 @@ def compile(
     target: str | None = None,
     threads: int = 1,
     rank: bool = False,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
     report: Report = ignore,
 ) -> CompiledFile:
     """Compile a quantized model into a shared library, which needs TVM's runtime alone.
@@ -86,6 +89,8 @@ def compile(
         target: a profile; the best of this CPU if None.
         threads: cores that it uses.
         rank: take the schedules that are fastest beside their neighbours, as timed inside the network.
+        bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: shapes of inputs, by name, where the file leaves extents open.
         report: is told how far it is.
 
     Raises:
@@ -95,7 +100,7 @@ def compile(
     """
     if rank and log is not None:
         raise SpecError("rank takes schedules from the records, log from a file: give one of them")
-    graph, chosen = read_model(Path(model)), device_target(target, threads)
+    graph, chosen = read_model(Path(model), given_of(bind, shape)), device_target(target, threads)
     if rank:
         schedules: Chooser = rank_on_this_machine(graph, chosen, Path(results), report).best.chosen
     else:

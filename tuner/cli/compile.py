@@ -10,10 +10,12 @@ import typer
 
 from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
+    BindOption,
     DebugOption,
     Format,
     FormatOption,
     ResultsOption,
+    ShapeOption,
     TargetOption,
     ThreadsOption,
 )
@@ -47,6 +49,8 @@ def compile_(
     threads: ThreadsOption = 1,
     ranked: RankOption = False,
     verbose: VerboseOption = False,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -61,11 +65,12 @@ def compile_(
     from int8tune.compiler.model import read_model
     from int8tune.tuner.api.compiling import compile_graph
     from int8tune.tuner.cli.waiting import waiting
+    from int8tune.tuner.models.given import bindings, given_of, shapes_of
     from int8tune.tuner.models.schedules import device_target, schedules_for
 
     if ranked and log is not None:
         raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
-    graph = read_model(model)
+    graph = read_model(model, given_of(bindings(bind or ()), shapes_of(shape or ())))
     chosen = device_target(target, threads)
     schedules = _ranked(graph, chosen, results) if ranked else schedules_for(chosen, results, log)
     with waiting("starting") as report:
