@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from int8tune.compiler.errors import ModelError
+import int8tune as it
+from int8tune.compiler.errors import CompiledModelError, ModelError
 from int8tune.compiler.given import Given
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.model import read_model
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.tuner.errors import SpecError
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
-from tests.support.models.onnx_models import Writer, quantized_layer
+from tests.support.models.onnx_models import Writer, quantized_layer, values_of
 from tests.support.program.cli_program import int8tune
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
@@ -152,3 +154,46 @@ def test_the_program_is_given_values_and_shapes(tmp_path: Path) -> None:
         assert ended.code in (1, 2)
         assert message in ended.err
         assert len(ended.err.splitlines()) <= 3
+
+
+def test_one_library_for_several_shapes(tmp_path: Path) -> None:
+    """The one that fits the input runs; of others the message says which there are."""
+    w = IslandWriter()
+    w.inputs = [onnx.helper.make_tensor_value_info("x", 1, ["batch", 6, "height", "width"])]
+    w.constant("w", RNG.integers(-127, 128, (5, 6, 3, 3)), np.int8)
+    w.node("DequantizeLinear", ["w", w.constant("w.s", 0.01)], "w.d")
+    made = w.quantized(w.node("Conv", [w.data, "w.d"], "c", pads=[1] * 4))
+    path = tmp_path / "open.onnx"
+    path.write_bytes(w.file(w.apply("Softmax", made, axis=-1), opset=OPSET))
+    shapes = [(1, 6, 5, 8), (2, 6, 4, 7), (3, 6, 9, 9)]
+    model = it.compile(path, tmp_path / "model.so", shape={"x": shapes}).load()
+    for shape in shapes:
+        feed = feed_of(shape)
+        (ours,) = model.run([feed])
+        (expected,) = values_of(path.read_bytes(), [model.about.outputs[0]["name"]], feed).values()
+        np.testing.assert_allclose(ours, expected, atol=1e-2)  # some step of the convolution may be another one
+        assert np.mean(np.abs(ours - expected) > 1e-5) < 0.01
+        assert len(model.profile([feed], 2)) > 0
+    with pytest.raises(CompiledModelError) as caught:
+        model.run([feed_of((1, 6, 6, 8))])
+    assert "one of the shapes (1, 6, 5, 8); (2, 6, 4, 7); (3, 6, 9, 9): (1, 6, 6, 8)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ({"x": [(1, 4), (1, 4)]}, "two of the given shapes are the same"),
+        ({"x": [(1, 4), (2, 4), (3, 4)], "v": [(1, 4), (2, 4)]}, "inputs must have one shape each, or equally many"),
+        ({"x": (0, 4)}, "the shape of `x` must be up to 8 whole numbers of 1 to"),
+        ({"x": [(1, 4), (1.5, 4)]}, "the shape of `x` must be up to 8 whole numbers of 1 to"),
+    ],
+)
+def test_shapes_that_can_not_be_compiled_together(shape: Any, message: str, tmp_path: Path) -> None:
+    w = IslandWriter()
+    w.inputs = [onnx.helper.make_tensor_value_info(name, 1, ["n", 4]) for name in ("x", "v")]
+    path = tmp_path / "two.onnx"
+    path.write_bytes(w.file(w.apply("Add", w.data, "v"), opset=OPSET))
+    with pytest.raises((ModelError, SpecError)) as caught:
+        it.compile(path, tmp_path / "model.so", shape=shape)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -137,7 +137,9 @@ BindOption = Annotated[
 ShapeOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--shape", metavar="NAME=1x3x224x224", help="The shape of an input whose extents an ONNX model leaves open."
+        "--shape",
+        metavar="NAME=1x3x224x224",
+        help="The shape of an input whose extents an ONNX model leaves open; several may be compiled, by commas.",
     ),
 ]
 ThreadsOption = Annotated[

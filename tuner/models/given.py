@@ -16,25 +16,43 @@ from int8tune.results.text import printable
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.models.arrays import read_array
 
-MOST_EXTENT, MOST_AXES = 1 << 31, 8
+MOST_EXTENT, MOST_AXES, MOST_SHAPES = 1 << 31, 8, 64
 _SHAPE = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9}){0,7}")
 
 BindLike = Mapping[str, float | Sequence[Any] | Array | str | Path]
-ShapeLike = Mapping[str, Sequence[int]]
+ShapeLike = Mapping[str, Sequence[int] | Sequence[Sequence[int]]]
 
 
 def given_of(bind: BindLike | None, shape: ShapeLike | None) -> Given:
-    """Values and shapes of a caller.
+    """Values and shapes of a caller, one of each input.
 
     Args:
         bind: numbers, arrays, or names of `.npy` files.
 
     Raises:
-        SpecError: they are no numbers and no shapes.
+        SpecError: they are no numbers and no shapes, or several shapes.
+        SamplesError: a file can't be read.
+    """
+    found = all_given(bind, shape)
+    if len(found) > 1:
+        raise SpecError(f"several shapes are for compiling, give one here: {len(found)}")
+    return found[0]
+
+
+def all_given(bind: BindLike | None, shape: ShapeLike | None) -> list[Given]:
+    """The same for inputs with several shapes each: the first of all, the second of all, and so on.
+
+    Raises:
+        SpecError: they are no numbers and no shapes, or some inputs have more shapes than others.
         SamplesError: a file can't be read.
     """
     values = {name: _array(name, value) for name, value in (bind or {}).items()}
-    return Given(values, {name: _extents(name, extents) for name, extents in (shape or {}).items()})
+    shapes = {name: _several(name, each) for name, each in (shape or {}).items()}
+    count = max(map(len, shapes.values()), default=1)
+    if any(len(each) not in (1, count) for each in shapes.values()):
+        counts = ", ".join(f"{clipped(name)}: {len(each)}" for name, each in shapes.items())
+        raise SpecError(printable(f"inputs must have one shape each, or equally many: {counts}"))
+    return [Given(values, {name: each[index % len(each)] for name, each in shapes.items()}) for index in range(count)]
 
 
 def bindings(texts: Sequence[str]) -> dict[str, float | Path]:
@@ -53,8 +71,8 @@ def bindings(texts: Sequence[str]) -> dict[str, float | Path]:
     return found
 
 
-def shapes_of(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Shapes of inputs as a person types them, `NAME=1x3x224x224`.
+def shapes_of(texts: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Shapes of inputs as a person types them, `NAME=1x128` or `NAME=1x128,1x256`.
 
     Raises:
         SpecError: one of them is none.
@@ -62,9 +80,10 @@ def shapes_of(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     found = {}
     for text in texts:
         name, value = _parts(text, "--shape", "NAME=1x3x224x224")
-        if not _SHAPE.fullmatch(value):
-            raise SpecError(printable(f"--shape must be NAME=1x3x224x224: {clipped(text)}"))
-        found[name] = _extents(name, [int(extent) for extent in value.split("x")])
+        shapes = value.split(",")
+        if not all(_SHAPE.fullmatch(each) for each in shapes) or len(shapes) > MOST_SHAPES:
+            raise SpecError(printable(f"--shape must be NAME=1x3x224x224, or up to {MOST_SHAPES}: {clipped(text)}"))
+        found[name] = tuple(_extents(name, [int(extent) for extent in each.split("x")]) for each in shapes)
     return found
 
 
@@ -82,6 +101,14 @@ def _array(name: str, value: float | Sequence[Any] | Array | str | Path) -> Arra
     if array.dtype.kind not in "biuf":
         raise SpecError(printable(f"values of `{clipped(name)}` must be numbers: {array.dtype}"))
     return array
+
+
+def _several(name: str, shapes: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """The shapes of an input, of which there may be one."""
+    each = list(shapes)
+    if each and all(isinstance(shape, tuple | list) for shape in each):
+        return [_extents(name, shape) for shape in each]  # type: ignore[arg-type]
+    return [_extents(name, each)]  # type: ignore[arg-type]
 
 
 def _extents(name: str, extents: Sequence[int]) -> tuple[int, ...]:
