@@ -12,6 +12,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, INTEGERS, QUANTIZE
+from int8tune.compiler.onnx_reader.recurrent import GATES, write_recurrent
 from int8tune.compiler.operators.base import STORED_RANGES
 
 # Raises UnsupportedNodeError where it does not write what a node is.
@@ -120,6 +121,7 @@ def _along(writer: FloatWriter, file: OnnxFile, node: Node, index: int, shape: t
 EXPANSIONS: dict[str, Expansion] = {
     "DynamicQuantizeLinear": _dynamic_quantize,
     "ConvInteger": _convolve_integers,
+    **dict.fromkeys(GATES, write_recurrent),
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }

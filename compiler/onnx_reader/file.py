@@ -13,7 +13,7 @@ from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import is_product, product_nodes
 from int8tune.compiler.onnx_reader.dynamic import is_fused, unfused
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, RECURRENT, Node, in_order, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
 from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
@@ -159,8 +159,10 @@ def _opset(model: Any, name: str) -> int:
 
 
 def _node(proto: Any, model: str) -> Node:
-    outputs = tuple(proto.output)
     operator = proto.op_type
+    if operator in RECURRENT and proto.output and not proto.output[0]:
+        proto.output[0] = f"{next(filter(None, proto.output), '')}/every step"
+    outputs = tuple(proto.output)
     # What another domain calls `Relu` may be anything.
     computes = operator if proto.domain in (*_STANDARD_DOMAINS, MICROSOFT) else f"{proto.domain}.{operator}"
     node = Node(proto.name or next(filter(None, outputs), ""), operator, computes, tuple(proto.input), outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,35 @@ from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.tensors import Array
 
 
+def _slice(data: Array, begin: Array, end: Array, axes: Array) -> Array:
+    places = [slice(None)] * data.ndim
+    for first, last, axis in zip(begin.tolist(), end.tolist(), axes.tolist(), strict=True):
+        places[axis] = slice(first, last)
+    return np.asarray(data[tuple(places)])
+
+
+MOVEMENTS: dict[str, Callable[..., Array]] = {
+    "Transpose": lambda data, perm: data.transpose(perm),
+    "Gather": lambda data, indices, axis: data.take(indices, axis),
+    "Slice": _slice,
+}
+"""What is computed as it is written, where all that it reads is known."""
+
+
 class FloatWriter:
     """Writes what computes a node; names of the file are those of the node's inputs and outputs.
+
+    What only moves constants is computed at once, with `known`, the constants of the file.
 
     Attributes:
         nodes: NodeProtos, in order.
         constants: what they read besides, by names that the node does not have.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, known: Mapping[str, Array] | None = None) -> None:
         self._taken = {*node.inputs, *node.outputs}
         self._prefix = node.outputs[0]
+        self._known = known or {}
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
 
@@ -35,18 +54,21 @@ class FloatWriter:
         Args:
             inputs: names, or numbers and arrays, which become constants of their type or of float32.
         """
-        return self.split(operator, *inputs, outputs=(output or self._name(operator),), **attributes)[0]
-
-    def split(
-        self, operator: str, *inputs: str | float | Array, outputs: int | tuple[str, ...], **attributes: Any
-    ) -> tuple[str, ...]:
-        """The same for a node that makes several values, of these names or of new ones."""
         import onnx
 
         taken = [each if isinstance(each, str) else self._given(each) for each in inputs]
-        names = outputs if isinstance(outputs, tuple) else tuple(self._name(operator) for _ in range(outputs))
-        self.nodes.append(onnx.helper.make_node(operator, taken, names, **attributes))
-        return names
+        arrays = [self.constants.get(name, self._known.get(name)) for name in taken]
+        if operator in MOVEMENTS and not output and all(array is not None for array in arrays):
+            return self._kept(MOVEMENTS[operator](*arrays, **attributes))
+        name = output or self._name(operator)
+        self.nodes.append(onnx.helper.make_node(operator, taken, [name], **attributes))
+        return name
+
+    def _kept(self, array: Array) -> str:
+        """A constant that is computed now: TVM compiles a kernel for each that it computes."""
+        name = self._name("constant")
+        self.constants[name] = np.ascontiguousarray(array).reshape(array.shape)
+        return name
 
     def _given(self, values: float | Array) -> str:
         return self.constant(values, values.dtype if isinstance(values, np.ndarray) else np.float32)

@@ -94,7 +94,7 @@ class FloatNodes:
         """What computes a node; constants are added."""
         if node.computes not in EXPANSIONS:
             return [self._proto(node, constants)]
-        writer = FloatWriter(node)
+        writer = FloatWriter(node, constants)
         EXPANSIONS[node.computes](writer, self._file, node)
         constants |= writer.constants
         return writer.nodes

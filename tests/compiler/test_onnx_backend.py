@@ -13,8 +13,10 @@ import pytest
 from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Graph
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.schedule_choice import Schedules
 from tests.support.run.probes import host_target
 
@@ -33,25 +35,49 @@ def cases() -> dict[str, Any]:
 
 
 def said_of(case: Any, folder: Path) -> str:
-    """Why a case is refused; nothing if it is compiled and all of its outputs are right."""
-    model = with_something_quantized(case.model)
+    """Why a case is refused; nothing if it is compiled and all of its outputs are right.
+
+    Where its inputs say shapes, or must be known, all but the first are given as constants.
+    """
+    model, ((inputs, _), *_) = with_something_quantized(case.model), case.data_sets
+    values = {info.name: array_of(value) for info, value in zip(case.model.graph.input, inputs, strict=False)}
+    given = dict(list(values.items())[1:])
     try:
-        graph = read_onnx(model.SerializeToString(), "case")
-        refuse_obstacles(graph)
         library, target = folder / f"{case.name}.so", host_target()
-        compile_model(graph, target, Schedules(target), library)
+        compile_model(graph_of(model.SerializeToString(), given), target, Schedules(target), library)
     except ModelError as fault:
         return str(fault)
     compiled = CompiledModel(library)
     for inputs, outputs in case.data_sets:
-        named = dict(zip([info.name for info in model.graph.input], inputs, strict=False))
+        named = dict(zip([info.name for info in model.graph.input], map(array_of, inputs), strict=False))
         named["quantized input"] = np.zeros(1, np.float32)
-        made = compiled.run([np.asarray(named[form["name"]]) for form in compiled.about.inputs])
+        made = compiled.run([named[form["name"]] for form in compiled.about.inputs])
         for form, ours, expected in zip(compiled.about.outputs, made, outputs, strict=False):
-            expected = onnx.numpy_helper.to_array(expected) if isinstance(expected, onnx.TensorProto) else expected
-            assert ours.dtype == np.asarray(expected).dtype, form["name"]
+            expected = array_of(expected)
+            assert ours.dtype == expected.dtype, form["name"]
             np.testing.assert_allclose(ours, expected, case.rtol, max(case.atol, 1e-6), err_msg=form["name"])
     return ""
+
+
+def graph_of(data: bytes, given: dict[str, Any]) -> Graph:
+    """The graph of a file; with constants in place of inputs if there is none without.
+
+    Raises:
+        ModelError: there is none in either way.
+    """
+    try:
+        graph = read_onnx(data, "case")
+        refuse_obstacles(graph)
+    except ModelError:
+        if not given:
+            raise
+        graph = read_onnx(specialized(data, "case", given, {}), "case")
+        refuse_obstacles(graph)
+    return graph
+
+
+def array_of(value: Any) -> Any:
+    return np.asarray(onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value)
 
 
 def with_something_quantized(source: Any) -> Any:
