@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader import compositions
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
@@ -29,17 +30,17 @@ _EXACT = 1 << 24
 def _dynamic_quantize(writer: FloatWriter, _file: OnnxFile, node: Node) -> None:
     """Bytes from the least to the most of all values and zero; as ONNX Runtime, a scale of 1 where all are zero."""
     data, (made, scale, point) = node.input(0), (*node.outputs, "", "")[:3]
-    most = writer.apply("Max", writer.apply("ReduceMax", data, keepdims=0), 0.0)
-    least = writer.apply("Min", writer.apply("ReduceMin", data, keepdims=0), 0.0)
+    most = writer.positive(writer.apply("ReduceMax", data, keepdims=0))
+    least = writer.negative(writer.apply("ReduceMin", data, keepdims=0))
     extent = writer.apply("Sub", most, least)
     is_none = writer.apply("Equal", extent, 0.0)
     scale = writer.apply("Where", is_none, 1.0, writer.apply("Div", extent, float(_MOST)), output=scale)
     below = writer.apply("Neg", writer.apply("Div", least, scale))
-    steps = writer.apply("Round", writer.apply("Min", writer.apply("Max", below, 0.0), float(_MOST)))
+    steps = writer.steps_within(writer.apply("Round", below), 0.0, float(_MOST))
     if point:
         writer.apply("Cast", steps, output=point, to=_UINT8)
     rounded = writer.apply("Add", writer.apply("Round", writer.apply("Div", data, scale)), steps)
-    within = writer.apply("Min", writer.apply("Max", rounded, 0.0), float(_MOST))
+    within = writer.steps_within(rounded, 0.0, float(_MOST))
     writer.apply("Cast", within, output=made, to=_UINT8)
 
 
@@ -54,7 +55,7 @@ def _quantize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
         point = writer.apply("Cast", _along(writer, file, node, 2, shape), to=_FLOAT)
         steps = writer.apply("Add", steps, point)
     least, most = file.bounds.get(node.outputs[0], STORED_RANGES[element])
-    within = writer.apply("Min", writer.apply("Max", steps, float(least)), float(most))
+    within = writer.steps_within(steps, float(least), float(most))
     writer.apply("Cast", within, output=node.outputs[0], to=NUMBERS[element])
 
 
@@ -122,6 +123,16 @@ EXPANSIONS: dict[str, Expansion] = {
     "DynamicQuantizeLinear": _dynamic_quantize,
     "ConvInteger": _convolve_integers,
     **dict.fromkeys(GATES, write_recurrent),
+    "CastLike": compositions.write_cast_like,
+    "Celu": compositions.write_celu,
+    "GroupNormalization": compositions.write_group_normalization,
+    "LpNormalization": compositions.write_lp_normalization,
+    "MeanVarianceNormalization": compositions.write_mean_variance_normalization,
+    "GridSample": compositions.write_grid_sample,
+    "OneHot": compositions.write_one_hot,
+    "ScatterElements": compositions.write_scatter_elements,
+    "ScatterND": compositions.write_scatter_nd,
+    "Swish": compositions.write_swish,
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }

@@ -10,6 +10,9 @@ import numpy as np
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.tensors import Array
 
+# Before, the bounds of a Clip are attributes.
+OPSET_OF_CLIP_INPUTS = 11
+
 
 def _slice(data: Array, begin: Array, end: Array, axes: Array) -> Array:
     places = [slice(None)] * data.ndim
@@ -64,6 +67,27 @@ class FloatWriter:
         self.nodes.append(onnx.helper.make_node(operator, taken, [name], **attributes))
         return name
 
+    def positive(self, values: str) -> str:
+        """Values of 0 and more."""
+        return self.apply("Relu", values)
+
+    def negative(self, values: str) -> str:
+        """Values of 0 and less."""
+        return self.apply("Neg", self.positive(self.apply("Neg", values)))
+
+    def steps_within(self, steps: str, least: float, most: float) -> str:
+        """Whole numbers of f32 within bounds of few bits, exactly.
+
+        The importer's own Max and Min stack all that they compare, and each bound of a Clip takes a kernel to compile.
+        """
+        above = self.apply("Add", self.positive(self.apply("Sub", steps, least)), least)
+        return self.apply("Sub", most, self.positive(self.apply("Sub", most, above)))
+
+    def clipped(self, values: str, least: float, most: float, opset: int) -> str:
+        if opset < OPSET_OF_CLIP_INPUTS:
+            return self.apply("Clip", values, min=least, max=most)
+        return self.apply("Clip", values, least, most)
+
     def _kept(self, array: Array) -> str:
         """A constant that is computed now: TVM compiles a kernel for each that it computes."""
         name = self._name("constant")
@@ -71,7 +95,7 @@ class FloatWriter:
         return name
 
     def _given(self, values: float | Array) -> str:
-        return self.constant(values, values.dtype if isinstance(values, np.ndarray) else np.float32)
+        return self.constant(values, values.dtype if isinstance(values, np.ndarray | np.generic) else np.float32)
 
     def _name(self, what: str) -> str:
         name = f"{self._prefix}/{what} {len(self._taken)}"

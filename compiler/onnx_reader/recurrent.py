@@ -45,7 +45,7 @@ def write_recurrent(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     data = node.input(0)
     if form.is_batch_first:
         data = writer.apply("Transpose", data, perm=[1, 0, 2])
-    found = [_Direction(writer, node, form, index).run(data) for index in range(len(form.reverse))]
+    found = [_Direction(writer, node, form, index, file.opset).run(data) for index in range(len(form.reverse))]
     every, hidden, cells = zip(*found, strict=True)
     # [direction, batch, hidden] of each step, and of the last one.
     order = [2, 0, 1, 3] if form.is_batch_first else [0, 1, 2, 3]
@@ -114,7 +114,8 @@ def _require_others(file: OnnxFile, node: Node, form: _Form) -> None:
 class _Direction:
     """Writes the steps of one direction."""
 
-    def __init__(self, writer: FloatWriter, node: Node, form: _Form, index: int) -> None:
+    def __init__(self, writer: FloatWriter, node: Node, form: _Form, index: int, opset: int) -> None:
+        self._opset = opset
         self._writer, self._node, self._form, self._index = writer, node, form, index
         self._functions = form.functions[index]
         self._recurrence = self._transposed(2)
@@ -207,7 +208,7 @@ class _Direction:
         clip = self._node.attributes.get("clip")
         if not isinstance(clip, float):
             return value
-        return self._writer.apply("Min", self._writer.apply("Max", value, -clip), clip)
+        return self._writer.clipped(value, -clip, clip, self._opset)
 
     def _own(self, index: int) -> str:
         """An input's part of this direction; nothing where it is left out."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.folding import folded
-from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 
 MAX_VALUES, MAX_AXES = 1 << 31, 8
@@ -16,6 +16,11 @@ MAX_VALUES, MAX_AXES = 1 << 31, 8
 MAX_READ = 1024
 
 _FILE_VERSION = 10
+_SHAPE_KEEPING = {
+    "": ("GroupNormalization", "MeanVarianceNormalization"),
+    "ai.onnx": ("GroupNormalization", "MeanVarianceNormalization"),
+    MICROSOFT: ("Gelu", "FastGelu", "BiasGelu"),
+}
 
 Form = tuple[ElementType, tuple[int, ...]]
 
@@ -84,7 +89,7 @@ def _infer(
     import onnx
 
     graph = onnx.GraphProto(name="g")
-    graph.node.extend(node.proto for node in nodes if node.outputs[0] not in constants)
+    graph.node.extend(_stand_in(node) for node in nodes if node.outputs[0] not in constants)
     numbers = {type_: number for number, type_ in ELEMENTS.items()}
     for label, (type_, shape) in forms.items():
         if label in constants and constants[label].size <= MAX_READ:
@@ -105,6 +110,15 @@ def _infer(
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise model_fault(name, f"onnx can't infer shapes: {first_line[:200]}") from None
     return {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
+
+
+def _stand_in(node: Node) -> Any:
+    """What inference sees of a node: of one that it knows no shapes of, and that keeps its input's, an Identity."""
+    import onnx
+
+    if node.computes in _SHAPE_KEEPING.get(node.proto.domain, ()):
+        return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs[:1])
+    return node.proto
 
 
 def _form(type_: Any) -> Form | None:

@@ -184,4 +184,4 @@ def test_a_whole_model_that_is_quantized_at_run_time(tmp_path: Path) -> None:
 def test_what_no_layer_computes_says_why() -> None:
     file = stored_model("ConvInteger", (1, 6, 9), weights(np.uint8, 5, 6, 3), {"weight point": [1, 2, 3, 4, 5]})
     (found,) = obstacles(read_onnx(file, "one"))
-    assert found.reason == "its weights have 5 zero points, a kernel takes one"
+    assert found.reason == "its data and weights must have one zero point each"
