@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -29,6 +29,7 @@ class About:
         exact: how many operators integer kernels compute, bit for bit.
         floats: how many of each operator are computed in float.
         int8_share: of the multiply-adds, that of int8 layers; None where there are none, or an older version made it.
+        sizes: the same for inputs of other shapes, where the model was compiled for several.
     """
 
     model: str
@@ -41,28 +42,37 @@ class About:
     exact: int = 0
     floats: Mapping[str, int] = field(default_factory=dict)
     int8_share: float | None = None
+    sizes: tuple[About, ...] = ()
 
 
-def about_text(program: Program, target: Target) -> str:
-    """The text that a program's compiled model carries."""
-    graph = program.graph
+def about_text(programs: Sequence[Program], target: Target) -> str:
+    """The text that a compiled model carries, of its programs for inputs of several shapes."""
+    first, *others = [_program(program) for program in programs]
     needs = next(profile.needs for profile in PROFILES if profile.name == target.profile)
     return json.dumps(
         {
             "int8tune_model": FORMAT,
             "made_by": f"int8tune {version('int8tune')}",
-            "model": graph.name,
+            "model": programs[0].graph.name,
             "target": target.name,
             "threads": target.threads,
             "needs": sorted(needs),
-            "inputs": [_form(graph.values[name]) for name in graph.inputs],
-            "outputs": [_form(graph.values[name]) for name in graph.outputs],
-            "calls": [_call(call) for call in program.calls],
-            "exact": exact_operators(graph),
-            "floats": float_operators(graph),
-            "int8_share": int8_share(graph),
+            **first,
+            **({"sizes": others} if others else {}),
         }
     )
+
+
+def _program(program: Program) -> dict[str, Any]:
+    graph = program.graph
+    return {
+        "inputs": [_form(graph.values[name]) for name in graph.inputs],
+        "outputs": [_form(graph.values[name]) for name in graph.outputs],
+        "calls": [_call(call) for call in program.calls],
+        "exact": exact_operators(graph),
+        "floats": float_operators(graph),
+        "int8_share": int8_share(graph),
+    }
 
 
 def read_about(text: str) -> About:
@@ -74,6 +84,12 @@ def read_about(text: str) -> About:
     found = parse_json(text)
     if not isinstance(found, dict) or found.get("int8tune_model") != FORMAT:
         raise ValueError("it is of another version")
+    about = {name: found[name] for name in ("model", "target", "threads", "needs")}
+    others = tuple(_read(about | each) for each in found.get("sizes", ()))
+    return replace(_read(found), sizes=others)
+
+
+def _read(found: dict[str, Any]) -> About:
     return About(
         model=found["model"],
         target=found["target"],

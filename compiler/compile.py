@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.about import about_text
+from int8tune.compiler.errors import ModelError
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.emission import float_calls
@@ -34,9 +36,25 @@ def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Pat
         NoLinkerError: nothing is there to link with.
         ExportError: the file can't be written.
     """
-    program = program_of(graph, target, schedules, report)
-    about = about_text(program, target)
-    executable = build_executable(program, target, about, lambda done, total: report("building kernels", done, total))
+    return compile_models([graph], target, schedules, library, report)
+
+
+def compile_models(
+    graphs: Sequence[Graph], target: Target, schedules: Chooser, library: Path, report: Report = ignore
+) -> str:
+    """Write one model that was read for inputs of several shapes; it runs what was read for those that it is given.
+
+    Raises:
+        ModelError: operators that nothing computes; the message names all. Or two graphs have the same inputs.
+        NoLinkerError: nothing is there to link with.
+        ExportError: the file can't be written.
+    """
+    inputs = [[(graph.values[name].type, graph.values[name].shape) for name in graph.inputs] for graph in graphs]
+    if len(inputs) != len({str(each) for each in inputs}):
+        raise ModelError(f"{graphs[0].name}: two of the given shapes are the same")
+    programs = [program_of(graph, target, schedules, report, str(index)) for index, graph in enumerate(graphs)]
+    about = about_text(programs, target)
+    executable = build_executable(programs, target, about, lambda done, total: report("building kernels", done, total))
     report("linking", 0, 1)
     export(executable, library)
     return about
@@ -49,15 +67,18 @@ def all_values(graph: Graph) -> Graph:
 
 
 @np.errstate(all="ignore")  # scales of a file may be anything
-def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore) -> Program:
+def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore, prefix: str = "0") -> Program:
     """The calls and kernels of a graph.
+
+    Args:
+        prefix: of the kernels' names, where several programs are in one library; that of the first is left out.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
     """
     refuse_obstacles(graph)
     graph = with_file_layouts(graph)
-    writer = _Writer(graph, target, schedules)
+    writer = _Writer(graph, target, schedules, "" if prefix == "0" else f"size{prefix}_")
     steps = steps_of(graph)
     calls: list[Call] = []
     for step in steps:
@@ -74,8 +95,8 @@ class _Writer:
         values: those between calls of one step.
     """
 
-    def __init__(self, graph: Graph, target: Target, schedules: Chooser) -> None:
-        self._graph, self._target, self._schedules = graph, target, schedules
+    def __init__(self, graph: Graph, target: Target, schedules: Chooser, prefix: str) -> None:
+        self._graph, self._target, self._schedules, self._prefix = graph, target, schedules, prefix
         self.kernels: dict[str, Any] = {}
         self.values: dict[str, Value] = {}
         self._names: Counter[str] = Counter()
@@ -124,7 +145,7 @@ class _Writer:
     def _add(self, kind: str, function: Any) -> str:
         """A name for a kernel that no other has."""
         self._names[kind] += 1
-        name = f"{kind}_{self._names[kind]}"
+        name = f"{self._prefix}{kind}_{self._names[kind]}"
         self.kernels[name] = function.with_attr("global_symbol", name)
         return name
 

@@ -14,7 +14,7 @@ import numpy as np
 from int8tune.compiler.about import read_about
 from int8tune.compiler.errors import CompiledModelError
 from int8tune.compiler.graph import DTYPES
-from int8tune.compiler.program import Array
+from int8tune.compiler.program import Array, main_of
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 from int8tune.rpc.local.capabilities import usable_features
@@ -80,7 +80,8 @@ class CompiledModel:
         # TVM would bind the thread that runs the model, and so the program it is part of, to a core.
         os.environ.setdefault("TVM_BIND_THREADS", "0")
         tvm.get_global_func("runtime.config_threadpool")(1, self.about.threads)
-        self._main = machine["main"]
+        self._sizes = (self.about, *self.about.sizes)
+        self._mains = [machine[main_of(index)] for index in range(len(self._sizes))]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs of the model, in the order of `about.outputs`.
@@ -101,11 +102,13 @@ class CompiledModel:
         Raises:
             CompiledModelError: an input has another form.
         """
-        return BoundModel(self._main, self._tensors(inputs), len(self.about.outputs))
+        size = self._size(inputs)
+        return BoundModel(self._mains[size], self._tensors(inputs, size), len(self._sizes[size].outputs))
 
     def profile(self, inputs: Sequence[Array], runs: int) -> list[CallTime]:
         """The time of each call; a measured one takes a few microseconds more than it does in a run."""
-        tensors, started = self._tensors(inputs), 0.0
+        size, started = self._size(inputs), 0.0
+        tensors = self._tensors(inputs, size)
         taken: list[float] = []
 
         def watch(_function: Any, name: str, before: bool, *_: Any) -> None:
@@ -115,11 +118,11 @@ class CompiledModel:
                     taken.append(time.perf_counter() - started)
                 started = time.perf_counter()
 
-        calls = [call for call in self.about.calls if call["kernel"]]
+        calls = [call for call in self._sizes[size].calls if call["kernel"]]
         kernels = {call["kernel"] for call in calls}
         # A machine of its own: one that is watched once calls its watcher for ever.
         machine = self._make_machine()
-        main = machine["main"]
+        main = machine[main_of(size)]
         main(*tensors)
         machine.set_instrument(watch)
         for _ in range(runs):
@@ -142,9 +145,23 @@ class CompiledModel:
         if any(name.startswith(TILE_FEATURES) for name in self.about.needs):
             allow_tile_registers()
 
-    def _tensors(self, inputs: Sequence[Array]) -> list[Any]:
+    def _size(self, inputs: Sequence[Array]) -> int:
+        """The number of the program for inputs of these shapes.
+
+        Raises:
+            CompiledModelError: it was compiled for others; the message has all.
+        """
+        known = [[tuple(form["shape"]) for form in each.inputs] for each in self._sizes]
+        shapes = [array.shape for array in inputs]
+        if len(known) > 1 and shapes not in known:
+            there = "; ".join(" and ".join(map(str, each)) for each in known)
+            found = " and ".join(map(str, shapes))
+            raise CompiledModelError(f"{self._library}: inputs must have one of the shapes {there}: {found}")
+        return known.index(shapes) if shapes in known else 0
+
+    def _tensors(self, inputs: Sequence[Array], size: int) -> list[Any]:
         """Copies, as kernels take only values that begin where a vector may."""
-        forms = self.about.inputs
+        forms = self._sizes[size].inputs
         if len(inputs) != len(forms):
             raise CompiledModelError(f"{self._library}: it takes {len(forms)} inputs: {len(inputs)}")
         for form, array in zip(forms, inputs, strict=True):

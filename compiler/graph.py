@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from int8tune.schedules.numerics import RoundingRule
 
-ElementType = Literal["u8", "s8", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
+ElementType = Literal["u8", "s8", "u16", "s16", "s32", "s64", "f16", "f32", "f64", "bool"]
 
 DTYPES: dict[str, type[np.generic]] = {
     "u8": np.uint8,
     "s8": np.int8,
+    "u16": np.uint16,
     "s16": np.int16,
     "s32": np.int32,
     "s64": np.int64,
@@ -68,11 +69,11 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `QUANTIZE`, `DEQUANTIZE` and `FLOAT`; `ARG_MAX` makes places.
+    """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
 
-    `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the first three. `FLOAT` is an
-    island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing here computes; its attribute
-    `reason` says why.
+    `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the
+    first three. `FLOAT` is an island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing
+    here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"

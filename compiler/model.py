@@ -9,11 +9,14 @@ from pathlib import Path
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.files import read_file
 from int8tune.compiler.fused_graph import with_fused_rules
+from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.movements_merged import with_movements_merged
 from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.table_graph import with_tables
 from int8tune.compiler.tflite_reader.model import read_tflite
+from int8tune.results.text import printable
 
 READERS: dict[str, Callable[[bytes, str], Graph]] = {".onnx": read_onnx, ".tflite": read_tflite}
 MOST_BYTES = 1 << 31
@@ -21,17 +24,38 @@ MOST_BYTES = 1 << 31
 MOST_LETTERS = 64
 
 
-def read_model(path: Path) -> Graph:
+def read_model(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
     """The graph of a model, called like its file without the ending; letters that no name has become `_`.
 
     Where the rule `fused` gives the outputs of the rule `fixed`, layers have that; what several operators make of one
     8-bit value, element by element, is one table.
 
+    Args:
+        given: what the user says of its inputs.
+
     Raises:
         ModelError: the file can't be read, is damaged, or has something that is not supported.
     """
-    data = read_file(path, "a model", MOST_BYTES, ModelError)
-    graph = READERS[path.suffix.lower()](data, re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS])
+    name = _name_of(path)
+    graph = READERS[path.suffix.lower()](model_bytes(path, given), name)
     if not graph.outputs:
         raise ModelError(f"{graph.name}: the model has no outputs")
     return with_fused_rules(with_tables(with_movements_merged(graph)))
+
+
+def model_bytes(path: Path, given: Given = NOTHING_GIVEN) -> bytes:
+    """A model's file, with what the user says of its inputs.
+
+    Raises:
+        ModelError: the file can't be read, has no such inputs, or is no ONNX file, which alone may be given something.
+    """
+    data = read_file(path, "a model", MOST_BYTES, ModelError)
+    if not (given.bind or given.shapes):
+        return data
+    if path.suffix.lower() != ".onnx":
+        raise ModelError(printable(f"only inputs of ONNX models are given values and shapes: {path}"))
+    return specialized(data, _name_of(path), given.bind, given.shapes)
+
+
+def _name_of(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)[:MOST_LETTERS]

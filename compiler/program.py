@@ -54,6 +54,11 @@ class Program:
 Step = ModelLayer | Operator
 
 
+def main_of(index: int) -> str:
+    """What a library calls its program for the shapes of this number."""
+    return f"main_{index}" if index else "main"
+
+
 def steps_of(graph: Graph) -> tuple[Step, ...]:
     """What is to be run, in order: layers with their additions fused, and all other operators.
 

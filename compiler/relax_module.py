@@ -17,7 +17,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Value
 from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
-from int8tune.compiler.program import Array, Call, Program
+from int8tune.compiler.program import Array, Call, Program, main_of
 from int8tune.compiler.replacing import replaced
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.toolchain.linker import link_objects
@@ -25,25 +25,31 @@ from int8tune.results.text import printable
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 
-MAIN, ABOUT = "main", "about"
+ABOUT = "about"
 
 
-def build_executable(program: Program, target: Target, about: str, report: Callable[[int, int], None]) -> Any:
+def build_executable(
+    programs: Sequence[Program], target: Target, about: str, report: Callable[[int, int], None]
+) -> Any:
     """The Relax executable: `main` takes the model's inputs, `about` gives a text as u8 values.
+
+    Programs behind the first one, whose inputs have other shapes, are `main_1` and so on.
 
     Args:
         report: told how many kernels are compiled, of how many.
     """
     kernels: list[Any] = []
-    floats, wide = {call.kernel for call in program.calls if call.is_float}, with_whole_vectors(target)
-    for name, function in program.kernels.items():
-        report(len(kernels), len(program.kernels))
-        try:
-            kernels.append(compile_function(function, wide if name in floats else target).mod)
-        except Exception as error:
-            raise _refusal(program, name, error) from error
-    report(len(kernels), len(kernels))
-    module = _module(program, about).with_attr("external_mods", kernels)
+    total = sum(len(program.kernels) for program in programs)
+    for program in programs:
+        floats, wide = {call.kernel for call in program.calls if call.is_float}, with_whole_vectors(target)
+        for name, function in program.kernels.items():
+            report(len(kernels), total)
+            try:
+                kernels.append(compile_function(function, wide if name in floats else target).mod)
+            except Exception as error:
+                raise _refusal(program, name, error) from error
+    report(total, total)
+    module = _module(programs, about).with_attr("external_mods", kernels)
     host = tvm.target.Target(dict(target.tvm))
     return relax.build(module, target=host)
 
@@ -77,10 +83,20 @@ def export(executable: Any, library: Path) -> None:
         executable.export_library(str(made), fcompile=link, workspace_dir=str(made.parent))
 
 
-def _module(program: Program, about: str) -> Any:
-    values, builder = program.graph.values, relax.BlockBuilder()
-    inputs = [relax.Var(f"input_{index}", _type(values[name])) for index, name in enumerate(program.graph.inputs)]
-    with builder.function(MAIN, inputs):
+def _module(programs: Sequence[Program], about: str) -> Any:
+    builder = relax.BlockBuilder()
+    for index, program in enumerate(programs):
+        _write(builder, main_of(index), program)
+    with builder.function(ABOUT, []):
+        builder.emit_func_output(relax.const(np.frombuffer(about.encode(), np.uint8)))
+    return builder.get()
+
+
+def _write(builder: Any, name: str, program: Program) -> None:
+    """Write the function of a program."""
+    values = program.graph.values
+    inputs = [relax.Var(f"input_{index}", _type(values[label])) for index, label in enumerate(program.graph.inputs)]
+    with builder.function(name, inputs):
         known: dict[str, Any] = dict(zip(program.graph.inputs, inputs, strict=True))
         with builder.dataflow():
             for call in program.calls:
@@ -92,9 +108,6 @@ def _module(program: Program, about: str) -> Any:
             ]
             made = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
         builder.emit_func_output(made)
-    with builder.function(ABOUT, []):
-        builder.emit_func_output(relax.const(np.frombuffer(about.encode(), np.uint8)))
-    return builder.get()
 
 
 def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:

@@ -100,4 +100,4 @@ def onnx_model(operator: Operator, values: Mapping[str, Value]) -> Any:
 
 
 # Numbers of ONNX's types by a graph's.
-_ELEMENTS = {"f32": 1, "u8": 2, "s8": 3, "s16": 5, "s32": 6, "s64": 7, "bool": 9, "f16": 10, "f64": 11}
+_ELEMENTS = {"f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "bool": 9, "f16": 10, "f64": 11}

@@ -54,8 +54,14 @@ def _transposed(inputs: Sequence[Shape], _output: Shape) -> int:
     return math.prod(inputs[0]) * math.prod(inputs[1][1:])
 
 
+def _recurrent(inputs: Sequence[Shape], _output: Shape) -> int:
+    """Each step of each sequence meets both weights of each direction."""
+    return math.prod(inputs[0][:2]) * sum(math.prod(weight) for weight in inputs[1:3])
+
+
 _COUNTS: dict[str, Callable[[Sequence[Shape], Shape], int]] = {
     **dict.fromkeys(("MatMul", "Gemm", "MatMulInteger"), _product),
     "Conv": _convolution,
     "ConvTranspose": _transposed,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
 }

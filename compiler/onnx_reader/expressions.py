@@ -65,6 +65,8 @@ class Expressions:
         for node in self._file.nodes:
             if node.outputs[0] in trees:
                 continue
+            if node in self._quantizations.computed:
+                continue
             if node.computes == DEQUANTIZE and self._is_byte(node.input(0)):
                 trees[node.outputs[0]] = Leaf(node.outputs[0], self._file.forms[node.outputs[0]][1])
             elif node.computes in NODES and all(not name or name in trees for name in node.inputs):
@@ -82,6 +84,8 @@ class Expressions:
     def _found(self) -> Iterator[tuple[Node, Expression]]:
         for node in self._file.nodes:
             tree = self._trees.get(node.input(0))
+            if node in self._quantizations.computed:
+                continue
             if node.computes != QUANTIZE or not isinstance(tree, Apply) or not self._is_byte(node.outputs[0]):
                 continue
             last = self._made_by[node.input(0)]

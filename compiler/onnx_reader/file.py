@@ -6,11 +6,14 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, in_order, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.blocked import is_product, product_nodes
+from int8tune.compiler.onnx_reader.dynamic import is_fused, unfused
+from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, RECURRENT, Node, in_order, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
 from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
@@ -24,7 +27,7 @@ MAX_FIELDS = 1000
 
 _STANDARD_DOMAINS = ("", "ai.onnx")
 # ONNX Runtime's own operators, whose shapes onnx can't infer.
-_QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat")
+_QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLSTM",)
 # Types of attributes.
 _FLOAT, _INT, _STRING, _GRAPH, _INTS, _GRAPHS = 1, 2, 3, 5, 7, 10
 # Tags of the fields that a ModelProto has at its top.
@@ -41,6 +44,7 @@ class OnnxFile:
             QuantizeLinear.
         constants: initializers, and what nodes make of these alone.
         forms: type and shape of each value that a node reads, and of each node's first output.
+        bounds: of the stored values that a QuantizeLinear makes, where they are narrower than those of the type.
     """
 
     name: str
@@ -50,6 +54,7 @@ class OnnxFile:
     forms: Mapping[str, tuple[ElementType, tuple[int, ...]]]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def load(data: bytes, name: str) -> OnnxFile:
@@ -58,7 +63,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     Raises:
         ModelError: the file is damaged, or has something that is not supported.
     """
-    model = _decode(data, name)
+    model = decoded(data, name)
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
     constants: dict[str, Array] = {}
@@ -72,7 +77,11 @@ def load(data: bytes, name: str) -> OnnxFile:
     nodes: list[Node] = []
     for proto in model.graph.node:
         node = _node(proto, name)
-        if node.operator != "Constant":
+        if is_product(node):
+            nodes.extend(product_nodes(node, constants, name))
+        elif is_fused(node):
+            nodes.extend(unfused(node))
+        elif node.operator != "Constant":
             nodes.extend(float_nodes(node, constants, name))
         elif node.outputs[0] in constants:
             raise node_fault(name, node, f"it makes {quoted(node.outputs[0])}, which something else makes, too")
@@ -80,11 +89,12 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
+    ordered, bounds = with_clips(ordered, constants, narrow_names(model), outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
-    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs)
+    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds)
 
 
-def _decode(data: bytes, name: str) -> Any:
+def decoded(data: bytes, name: str) -> Any:
     try:
         import onnx
     except ImportError:
@@ -149,8 +159,10 @@ def _opset(model: Any, name: str) -> int:
 
 
 def _node(proto: Any, model: str) -> Node:
-    outputs = tuple(proto.output)
     operator = proto.op_type
+    if operator in RECURRENT and proto.output and not proto.output[0]:
+        proto.output[0] = f"{next(filter(None, proto.output), '')}/every step"
+    outputs = tuple(proto.output)
     # What another domain calls `Relu` may be anything.
     computes = operator if proto.domain in (*_STANDARD_DOMAINS, MICROSOFT) else f"{proto.domain}.{operator}"
     node = Node(proto.name or next(filter(None, outputs), ""), operator, computes, tuple(proto.input), outputs)

@@ -12,16 +12,17 @@ import numpy as np
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.islands.supported import MICROSOFT, STANDARD
+from int8tune.compiler.onnx_reader.expansions import EXPANSIONS
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT as MICROSOFT_DOMAIN
 from int8tune.compiler.onnx_reader.nodes import Node
-from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant
 from int8tune.compiler.strict_json import clipped
 
 # Half a gigabyte of float32; of what is known before the model runs, which TVM computes while it compiles, less.
 MOST_VALUES, MOST_KNOWN_VALUES = 1 << 27, 1 << 22
 # Whose further outputs the importer makes, too.
-SEVERAL_OUTPUTS = ("Split", "TopK", "DynamicQuantizeLinear")
+SEVERAL_OUTPUTS = ("Split", "TopK")
 # Whose inputs have one type in TVM.
 _FLOATS = ("f32", "f64", "f16")
 _FILE_VERSION = 10
@@ -40,14 +41,20 @@ def float_fault(file: OnnxFile, node: Node, constants: Constants, reason: str) -
         reason: why no integer kernel computes it, which is all there is to say of an operator that nobody knows.
     """
     known = _KNOWN.get(node.proto.domain, {})
-    if node.computes not in known:
+    is_expanded = node.computes in EXPANSIONS and node.proto.domain != MICROSOFT_DOMAIN
+    if node.computes not in known and not (is_expanded and node.proto.domain in _KNOWN):
         return reason
-    if fault := _schema_fault(file, node):
+    # What an expansion reads of these it checks itself; of those that stood for a QLinear node, attributes are newer.
+    if node.computes not in (QUANTIZE, DEQUANTIZE) and (fault := _schema_fault(file, node)):
         return fault
     computed = [index for index, name in enumerate(node.inputs) if name and name not in constants]
-    if late := sorted(set(computed) & set(known[node.computes])):
+    if late := sorted(set(computed) & set(known.get(node.computes, ()))):
         return f"its input {late[0] + 1} must be constant"
-    if node.computes not in SEVERAL_OUTPUTS and sum(name in file.forms for name in node.outputs) > 1:
+    if (
+        not is_expanded
+        and node.computes not in SEVERAL_OUTPUTS
+        and sum(name in file.forms for name in node.outputs) > 1
+    ):
         return "only its first output is computed"
     check = _CHECKS.get(node.computes)
     return _size_fault(file, node, bool(computed)) or (check(file, node, constants) if check else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,16 @@ import numpy as np
 from int8tune.compiler.graph import DTYPES, Kind, Operator, Value
 from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import RESHAPING, multiply_adds
+from int8tune.compiler.onnx_reader.expansions import EXPANSIONS
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_faults import float_fault
+from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.layers import KERNELS
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Quantizations
 from int8tune.compiler.onnx_reader.tensors import Array
 from int8tune.compiler.onnx_reader.values import GraphValues
-from int8tune.compiler.operators.base import byte_fault
+from int8tune.compiler.operators.base import stored_fault
 
 Emit = Callable[..., Operator]
 QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
@@ -41,11 +43,11 @@ class FloatNodes:
         made = [name for name in node.outputs if name in self._file.forms]
         taken = [name for name in dict.fromkeys(node.inputs) if name and name not in self._constants]
         constants = {name: self._constants[name].real for name in node.inputs if name in self._constants}
-        proto = self._proto(node, constants)
-        read = set(proto.input)
+        protos = self._protos(node, constants)
+        read = {name for proto in protos for name in proto.input}
         taken = [name for name in taken if name in read]
         island = Island(
-            nodes=(proto.SerializeToString(),),
+            nodes=tuple(proto.SerializeToString() for proto in protos),
             inputs=tuple(taken),
             outputs=tuple(made),
             constants={name: array for name, array in constants.items() if name in read},
@@ -79,7 +81,7 @@ class FloatNodes:
 
     def _number_fault(self, name: str) -> str | None:
         value = self._values.by_name[self._values.carried(name)]
-        return None if value.type == self._file.forms[name][0] else byte_fault(value)
+        return None if value.type == self._file.forms[name][0] else stored_fault(value)
 
     def _multiply_adds(self, node: Node) -> int:
         forms = self._file.forms
@@ -87,6 +89,15 @@ class FloatNodes:
             forms[name][1] if name in forms else self._constants[name].array.shape for name in node.inputs if name
         ]
         return multiply_adds(node.computes, shapes, forms[node.outputs[0]][1])
+
+    def _protos(self, node: Node, constants: dict[str, Array]) -> Sequence[Any]:
+        """What computes a node; constants are added."""
+        if node.computes not in EXPANSIONS:
+            return [self._proto(node, constants)]
+        writer = FloatWriter(node, constants)
+        EXPANSIONS[node.computes](writer, self._file, node)
+        constants |= writer.constants
+        return writer.nodes
 
     def _proto(self, node: Node, constants: dict[str, Array]) -> Any:
         """The node as an island has it; the shape that it makes is one of the constants, whatever computes it."""

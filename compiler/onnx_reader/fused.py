@@ -54,6 +54,8 @@ class Fusion:
         made = [node.outputs[0] for node in quantizers]
         if name in self._outputs or not quantizers or any(node.computes != QUANTIZE for node in quantizers):
             return None
+        if self._quantizations.computed.intersection(quantizers):
+            return None
         if any(node.input(0) != name or output not in stored for node, output in zip(quantizers, made, strict=True)):
             return None
         if not all(self._is_copy(output, made[0]) for output in made[1:]):
@@ -94,6 +96,8 @@ class Fusion:
         """An activation on what an ending stores, if that is stored again by the same scale and zero point."""
         readers = self._readers.get(ending.name, [])
         if ending.copies or ending.name in self._outputs or len(readers) != 1 or readers[0].computes != DEQUANTIZE:
+            return None
+        if readers[0] in self._quantizations.computed:
             return None
         activation = self._activation(readers[0].outputs[0])
         next_ = self.ending(activation.outputs[0]) if activation else None

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import Kind, Quantization
+from int8tune.compiler.graph import Kind, Quantization, Value
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault
 from int8tune.compiler.onnx_reader.quantization import Constant
+from int8tune.compiler.onnx_reader.tensors import TYPES
+from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.padding import same_padding
 from int8tune.compiler.transposed import Plan, Transposed, plan_of
 
@@ -56,6 +58,22 @@ def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Const
     if quantization is not None and quantization.axis not in (None, 0):
         raise UnsupportedNodeError("scales of weights must be those of output channels")
     return form
+
+
+def kernel_reason(node: Node, data: Value | None, weight: Constant | None) -> str:
+    """Why a convolution or product, of what is quantized of its data and known of its weights, is no layer."""
+    if weight is None:
+        return "it multiplies two computed values, a kernel takes constant weights"
+    if data is None:
+        return "its data is not quantized"
+    if weight.quantization is None:
+        return "its weights are not quantized"
+    if node.computes == "MatMul" and weight.array.ndim != 2:
+        return f"its weights must have two axes, these have {weight.array.ndim}: {list(weight.array.shape)}"
+    for role, element in (("data", data.type), ("weights", TYPES[weight.array.dtype])):
+        if element not in BYTES:
+            return f"its {role} must be 8-bit integers: {element}"
+    return "its output is not quantized"
 
 
 def _convolution(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Constant) -> KernelForm:

@@ -15,6 +15,7 @@ import numpy as np
 
 from int8tune.compiler.file_layout import FROM_FILE, TO_FILE
 from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.operators.base import WORDS
 
 IMAGES = (
     Kind.CONV2D,
@@ -224,6 +225,8 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
             for name in (*operator.inputs, *operator.outputs)
             if len(values[name].shape) == len(FROM_FILE) and values[name].constant is None and name not in numbers
         ]
+        # No operator on images reads values of 16 bits.
+        is_last.update(name for name in names if values[name].type in WORDS)
         if operator.kind in IMAGES:
             is_image.update(names)
         elif operator.kind is Kind.DENSE:

@@ -19,10 +19,11 @@ from int8tune.compiler.onnx_reader.expression_operators import expression_operat
 from int8tune.compiler.onnx_reader.expressions import Expression, Expressions
 from int8tune.compiler.onnx_reader.file import OnnxFile, load
 from int8tune.compiler.onnx_reader.float_sums import FloatSums
-from int8tune.compiler.onnx_reader.floats import QUANTIZE_AT_RUN_TIME, FloatNodes, refuse_unquantized
+from int8tune.compiler.onnx_reader.floats import FloatNodes, refuse_unquantized
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
+from int8tune.compiler.onnx_reader.integer_products import PRODUCTS, IntegerProducts
 from int8tune.compiler.onnx_reader.layer_chains import layer_links
-from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
+from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form, kernel_reason
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
@@ -32,7 +33,7 @@ from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators import checked
-from int8tune.compiler.operators.base import BYTES, byte_fault, is_same_quantization
+from int8tune.compiler.operators.base import BYTES, WORDS, byte_fault, is_same_quantization, stored_fault
 from int8tune.compiler.operators.float_tables import requantized
 from int8tune.compiler.unused import without_unused
 
@@ -80,6 +81,7 @@ class _Reader:
         self._layer_names: set[str] = set()
         self._floats = FloatNodes(file, self._quantizations, self._values, self._emit)
         self._sums = FloatSums(file, self._quantizations, self._values, self._emit)
+        self._products = IntegerProducts(file, self._quantizations, self._values, self._emit)
 
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
@@ -111,6 +113,8 @@ class _Reader:
             return
         if node in self._expressions.stored:
             self._read_expression(node, self._expressions.stored[node])
+        elif node in self._quantizations.computed:
+            self._read_float(node, "its scales are computed, or belong to channels or blocks")
         elif node.computes == DEQUANTIZE:
             self._dequantize(node)
         elif node.computes == QUANTIZE:
@@ -124,11 +128,13 @@ class _Reader:
     def _read_operator(self, node: Node) -> None:
         if node in self._in_float:
             raise UnsupportedNodeError(self._in_float[node])
-        if node.computes in QUANTIZE_AT_RUN_TIME:
-            raise UnsupportedNodeError("values must be quantized with constant scales, not with computed ones")
+        if node.computes in PRODUCTS:
+            self._products.read(node)
+            return
         ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
-        if ending is None:
-            is_read = self._fusion.ending(node.outputs[0]) is None and self._sums.read(node)
+        if ending is None or self._file.forms[ending.name][0] in WORDS:
+            first = self._fusion.ending(node.outputs[0])
+            is_read = (first is None or self._file.forms[first.name][0] in WORDS) and self._sums.read(node)
         else:
             is_read = self._read_kernel(node, ending) or self._read_sum(node, ending)
         if not is_read:
@@ -159,8 +165,10 @@ class _Reader:
             self._emit(Kind.RESHAPE, node, (), (source.name,), (made,))
         elif byte_fault(source, output) is None:
             self._emit(Kind.LOOKUP, node, (), (source.name,), (made,), {"table": requantized(source, output)})
+        elif stored_fault(source) is None and stored_fault(output) is None:
+            self._emit(Kind.QUANTIZE, node, (), (self._floats.number(node.input(0)),), (made,))
         else:
-            self._other(node, (source.name,), (made,), "it must be between values of 8 bits with one scale each")
+            self._other(node, (source.name,), (made,), "it must be between values of 8 or 16 bits with one scale each")
 
     def _read_expression(self, node: Node, expression: Expression) -> None:
         made = node.outputs[0]
@@ -197,19 +205,6 @@ class _Reader:
             made = self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names)
             self._operators[-1] = replace(made, clamp=clamp if link.is_layer else None)
         return True
-
-    def _kernel_reason(self, node: Node) -> str:
-        """Why a convolution or product is none that `_read_kernel` takes."""
-        weight = self._quantizations.constants.get(node.input(1))
-        if weight is None:
-            return "it multiplies two computed values, a kernel takes constant weights"
-        if self._values.activation(node.input(0)) is None:
-            return "its data is not quantized"
-        if weight.quantization is None:
-            return "its weights are not quantized"
-        if node.computes == "MatMul" and weight.array.ndim != 2:
-            return f"its weights must have two axes, these have {weight.array.ndim}: {list(weight.array.shape)}"
-        return "its output is not quantized"
 
     def _bias(self, node: Node, form: KernelForm, data: Quantization) -> Constant:
         bias = self._quantizations.constants.get(node.input(2))
@@ -294,13 +289,14 @@ class _Reader:
     def _found(self, node: Node, index: int, name: str) -> Found | str:
         """What kind of operator makes an output, or why none does."""
         inputs, output = tuple(self._values.operand(each) for each in node.inputs), self._values.by_name[name]
+        constants = self._quantizations.constants
         if node.computes == "Add":
             return "its summands must be quantized"
         if node.computes in KERNELS:
-            return self._kernel_reason(node)
+            return kernel_reason(node, self._values.activation(node.input(0)), constants.get(node.input(1)))
         if node.computes not in READ:
             return "no kernel computes it"
-        numbers, constants = self._moved_numbers(node), self._quantizations.constants
+        numbers = self._moved_numbers(node)
         if numbers is not None:
             return kind_of(Step(self._file, node, (numbers,), output, index, constants))
         if not inputs or inputs[0] is None:

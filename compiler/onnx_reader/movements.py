@@ -163,7 +163,7 @@ def _blocks(step: Step) -> Found | Reason:
             f"its blocks must be of 1 to {MAX_NUMBER} rows in the channels of an image: {block}, {mode}, {step.shape}"
         )
     is_depth = step.node.computes == "DepthToSpace"
-    attributes = {"block": (block, block), "minor": is_depth and mode == "CRD"}
+    attributes = {"block": (block, block), "minor": mode == "CRD"}
     return Found(Kind.DEPTH_TO_SPACE if is_depth else Kind.SPACE_TO_DEPTH, attributes)
 
 

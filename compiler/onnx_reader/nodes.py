@@ -11,6 +11,8 @@ from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 
 MICROSOFT = "com.microsoft"
+# Whose first output may be left out.
+RECURRENT = ("LSTM", "GRU", "RNN")
 MAX_NAMES_OF_A_CYCLE = 4
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from int8tune.compiler.graph import Quantization
+from int8tune.compiler.onnx_reader.blocked import dequantized_blocks
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import Node, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
-INTEGERS = ("u8", "s8", "s16", "s32")
+INTEGERS = ("u8", "s8", "u16", "s16", "s32")
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 INT32 = np.iinfo(np.int32)
 # How far a bias's scale may be from the product of data's and weights': a few roundings of binary32.
@@ -52,11 +52,13 @@ class Quantizations:
 
     Attributes:
         constants: by every name that a node can read them by.
+        computed: the nodes whose scales are computed, or belong to channels or blocks of computed values.
         stored: how values are quantized that are no constants, by the name of the stored ones.
     """
 
     constants: Mapping[str, Constant]
     stored: Mapping[str, Quantization]
+    computed: frozenset[Node] = frozenset()
 
 
 def quantizations_of(file: OnnxFile) -> Quantizations:
@@ -67,13 +69,18 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
     """
     constants = {name: Constant(name, array) for name, array in file.constants.items()}
     stored: dict[str, Quantization] = {}
+    computed = set[Node]()
     read = 0
     for node in file.nodes:
         source = constants.get(node.input(0))
         read += sum(constants[name].array.size for name in node.inputs if name in constants)
         if read > MAX_READ:
             raise node_fault(file.name, node, f"with it, nodes read over {MAX_READ} constant values")
-        if node.computes in (QUANTIZE, DEQUANTIZE):
+        if node.computes == DEQUANTIZE and source is not None and node.attributes.get("block_size"):
+            constants[node.outputs[0]] = Constant(node.outputs[0], _blocks(file, node, source, constants))
+        elif node.computes in (QUANTIZE, DEQUANTIZE) and source is None and _is_computed(file, node, constants):
+            computed.add(node)
+        elif node.computes in (QUANTIZE, DEQUANTIZE):
             name = node.outputs[0] if node.computes == QUANTIZE else node.input(0)
             quantization = _quantization(file, node, name, constants)
             if source is None:
@@ -88,7 +95,16 @@ def quantizations_of(file: OnnxFile) -> Quantizations:
             constants[node.outputs[0]] = source
         elif node.computes == "Transpose" and source is not None and source.array.ndim == 2:
             constants[node.outputs[0]] = _transposed(node, source)
-    return Quantizations(constants, stored)
+    return Quantizations(constants, stored, frozenset(computed))
+
+
+def _is_computed(file: OnnxFile, node: Node, constants: Mapping[str, Constant]) -> bool:
+    """Whether a node on computed values has other than one constant scale."""
+    scale, point = (constants.get(node.input(index)) for index in (1, 2))
+    if scale is None or (node.input(2) and point is None):
+        return bool(node.input(1))
+    made = node.outputs[0] if node.computes == QUANTIZE else node.input(0)
+    return bool(node.attributes.get("block_size")) or scale.array.size > 1 or made in file.bounds
 
 
 def same(one: Quantization, other: Quantization) -> bool:
@@ -191,6 +207,19 @@ def _form(array: Array) -> str:
     return f"{TYPES[array.dtype]} {list(array.shape)}"
 
 
+def _blocks(file: OnnxFile, node: Node, source: Constant, constants: Mapping[str, Constant]) -> Array:
+    """The numbers of a constant whose blocks have scales of their own."""
+    at, scale = node.attributes, _parameter(file, node, 1, "scale", constants)
+    if scale is None or source.quantization is not None:
+        raise node_fault(file.name, node, "it must have scales, and its values none before")
+    found = dequantized_blocks(
+        source.array, scale, _parameter(file, node, 2, "zero point", constants), at.get("axis", 1), at["block_size"]
+    )
+    if isinstance(found, str):
+        raise node_fault(file.name, node, found)
+    return found
+
+
 def _along(values: Array, constant: Constant) -> Array:
     """Values of channels in the form in which they meet the tensor."""
     assert constant.quantization is not None
@@ -204,7 +233,8 @@ def _stored_values(file: OnnxFile, node: Node, source: Constant, quantization: Q
     if source.array.dtype != np.float32 or source.quantization is not None:
         raise node_fault(file.name, node, f"constant {quoted(source.name)} is quantized twice")
     dtype = _DTYPES[file.forms[node.outputs[0]][0]]
-    limits: Any = np.iinfo(dtype)
+    limits = np.iinfo(dtype)
+    low, high = file.bounds.get(node.outputs[0], (limits.min, limits.max))
     target = Constant(source.name, source.array, quantization)
     with np.errstate(all="ignore"):
         steps = np.rint(source.array / _along(quantization.scale, target))
@@ -212,7 +242,7 @@ def _stored_values(file: OnnxFile, node: Node, source: Constant, quantization: Q
         raise node_fault(file.name, node, f"constant {quoted(source.name)} has values that are no numbers")
     points = _along(quantization.zero_point, target)
     # Within 2^17 of the bounds every step is exact, so that a zero point can be added to it.
-    stored: Array = np.clip(np.clip(steps, -(2.0**17), 2.0**17) + points, limits.min, limits.max).astype(dtype)
+    stored: Array = np.clip(np.clip(steps, -(2.0**17), 2.0**17) + points, low, high).astype(dtype)
     return stored
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.folding import folded
-from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 
 MAX_VALUES, MAX_AXES = 1 << 31, 8
@@ -16,6 +16,11 @@ MAX_VALUES, MAX_AXES = 1 << 31, 8
 MAX_READ = 1024
 
 _FILE_VERSION = 10
+_SHAPE_KEEPING = {
+    "": ("GroupNormalization", "MeanVarianceNormalization"),
+    "ai.onnx": ("GroupNormalization", "MeanVarianceNormalization"),
+    MICROSOFT: ("Gelu", "FastGelu", "BiasGelu"),
+}
 
 Form = tuple[ElementType, tuple[int, ...]]
 
@@ -65,7 +70,9 @@ def _input_form(info: Any, model: str) -> Form:
     for axis, extent in enumerate(tensor.shape.dim):
         known = extent.HasField("dim_value")
         if not known and axis > 0:
-            raise model_fault(model, f"{what} has an unknown extent, only the batch may be unknown: axis {axis}")
+            form = "x".join(str(each.dim_value) if each.HasField("dim_value") else "N" for each in tensor.shape.dim)
+            how = f"give its shape, --shape {info.name}={form} with numbers for N"
+            raise model_fault(model, f"{what} has an unknown extent, {extent.dim_param or '?'} of axis {axis}: {how}")
         if known and extent.dim_value < 1:
             raise model_fault(model, f"{what} has an extent that is not positive: {extent.dim_value}")
         shape.append(extent.dim_value if known else 1)
@@ -82,7 +89,7 @@ def _infer(
     import onnx
 
     graph = onnx.GraphProto(name="g")
-    graph.node.extend(node.proto for node in nodes if node.outputs[0] not in constants)
+    graph.node.extend(_stand_in(node) for node in nodes if node.outputs[0] not in constants)
     numbers = {type_: number for number, type_ in ELEMENTS.items()}
     for label, (type_, shape) in forms.items():
         if label in constants and constants[label].size <= MAX_READ:
@@ -103,6 +110,15 @@ def _infer(
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise model_fault(name, f"onnx can't infer shapes: {first_line[:200]}") from None
     return {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
+
+
+def _stand_in(node: Node) -> Any:
+    """What inference sees of a node: of one that it knows no shapes of, and that keeps its input's, an Identity."""
+    import onnx
+
+    if node.computes in _SHAPE_KEEPING.get(node.proto.domain, ()):
+        return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs[:1])
+    return node.proto
 
 
 def _form(type_: Any) -> Form | None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import ElementType
+from int8tune.compiler.graph import DTYPES, ElementType
 from int8tune.compiler.onnx_reader.nodes import Node, model_fault, node_fault, quoted
 
 Array = npt.NDArray[Any]
@@ -17,6 +17,7 @@ ELEMENTS: dict[int, ElementType] = {
     1: "f32",
     2: "u8",
     3: "s8",
+    4: "u16",
     5: "s16",
     6: "s32",
     7: "s64",
@@ -28,6 +29,7 @@ TYPES: dict[np.dtype[Any], ElementType] = {
     np.dtype(np.float32): "f32",
     np.dtype(np.uint8): "u8",
     np.dtype(np.int8): "s8",
+    np.dtype(np.uint16): "u16",
     np.dtype(np.int16): "s16",
     np.dtype(np.int32): "s32",
     np.dtype(np.int64): "s64",
@@ -35,10 +37,17 @@ TYPES: dict[np.dtype[Any], ElementType] = {
     np.dtype(np.float16): "f16",
     np.dtype(np.float64): "f64",
 }
+# Of fewer bits: what their values are unpacked to, the least and the most of them.
+NARROW: dict[int, tuple[ElementType, int, int]] = {
+    21: ("u8", 0, 15),
+    22: ("s8", -8, 7),
+    25: ("u8", 0, 3),
+    26: ("s8", -2, 1),
+}
 
 
 def array_of(tensor: Any, name: str, model: str) -> Array:
-    """The values of a tensor that is called `name`.
+    """The values of a tensor that is called `name`; those of few bits as bytes.
 
     Raises:
         ModelError: they are in another file, of a type that is not supported, or not as many as its shape says.
@@ -47,7 +56,8 @@ def array_of(tensor: Any, name: str, model: str) -> Array:
 
     if tensor.data_location or tensor.external_data:
         raise model_fault(model, f"{quoted(name)} is in another file (external data), which is not supported")
-    element = ELEMENTS.get(tensor.data_type)
+    narrow = NARROW.get(tensor.data_type)
+    element = ELEMENTS.get(tensor.data_type) if narrow is None else narrow[0]
     if element is None:
         raise unsupported_type(model, quoted(name), tensor.data_type)
     try:
@@ -55,7 +65,9 @@ def array_of(tensor: Any, name: str, model: str) -> Array:
     except Exception as error:  # onnx checks little: what goes wrong depends on the damage
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise model_fault(model, f"{quoted(name)} can't be read: {first_line[:120]}") from None
-    if tensor.int32_data and element in ("u8", "s8", "s16"):
+    if narrow is not None:
+        return np.ascontiguousarray(array.astype(DTYPES[element]))
+    if tensor.int32_data and element in ("u8", "s8", "u16", "s16"):
         wide, bounds = np.array(tensor.int32_data), np.iinfo(array.dtype)
         if wide.min() < bounds.min or wide.max() > bounds.max:
             raise model_fault(model, f"{quoted(name)} has values outside of its type, {element}")

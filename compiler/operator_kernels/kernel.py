@@ -12,10 +12,10 @@ import tvm
 from tvm import te, tirx
 
 from int8tune.compiler.graph import DTYPES, Graph, Operator, Value
+from int8tune.compiler.operators.base import STORED_RANGES
 from int8tune.compiler.operators.quantize import MOST_STEPS
 from int8tune.compiler.program import Array
 from int8tune.schedules.epilogue import ROUNDER, ROUNDER_BITS
-from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
 
 TYPES = {name: np.dtype(dtype).name for name, dtype in DTYPES.items()}
@@ -80,7 +80,7 @@ def function_of(arguments: Sequence[Any], target: Target) -> Any:
 
 def stored(value: Any, operator: Operator, output: Value) -> Any:
     """An int32 within the operator's bounds, as the output's type."""
-    low, high = operator.clamp or RANGES[output.type]
+    low, high = operator.clamp or STORED_RANGES[output.type]
     return tirx.min(tirx.max(value, low), high).astype(TYPES[output.type])
 
 

@@ -13,15 +13,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.graph import DTYPES, Operator, Value
 from int8tune.schedules.numerics import RANGES
-from int8tune.schedules.operands import DTYPES
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]
 LongArray = npt.NDArray[np.int64]
 
 BYTES = ("u8", "s8")
+# Only quantized and dequantized.
+WORDS = ("u16", "s16")
+STORED_RANGES: dict[str, tuple[int, int]] = {**RANGES, "u16": (0, 65535), "s16": (-32768, 32767)}
 
 
 class Family(Protocol):
@@ -71,7 +73,7 @@ def every_stored(value: Value) -> LongArray:
 
 def stored(values: LongArray, operator: Operator, output: Value) -> Array:
     """Values within the bounds of the operator, as the output's type."""
-    return np.clip(values, *(operator.clamp or RANGES[output.type])).astype(DTYPES[output.type])
+    return np.clip(values, *(operator.clamp or STORED_RANGES[output.type])).astype(DTYPES[output.type])
 
 
 def byte_fault(*values: Value) -> str | None:
@@ -82,6 +84,13 @@ def byte_fault(*values: Value) -> str | None:
         if value.quantization is None or value.quantization.per_channel:
             return "its values must have one scale each"
     return None
+
+
+def stored_fault(value: Value) -> str | None:
+    """Why a value is none of 8-bit or 16-bit integers with one scale."""
+    if value.type in WORDS and value.quantization is not None and not value.quantization.per_channel:
+        return None
+    return byte_fault(value)
 
 
 def broadcast_fault(inputs: Sequence[Value], output: Value) -> str | None:

@@ -14,11 +14,11 @@ from int8tune.compiler.operators.base import (
     Array,
     FloatArray,
     LongArray,
-    byte_fault,
     dequantized,
     scale_of,
     shape_fault,
     stored,
+    stored_fault,
     zero_point_of,
 )
 
@@ -30,8 +30,8 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     (data,) = inputs
     real, integers = (data, output) if operator.kind is Kind.QUANTIZE else (output, data)
     if real.type != "f32":
-        return f"it must be between f32 and 8-bit integers: {data.type}, {output.type}"
-    return byte_fault(integers) or shape_fault(output, data.shape)
+        return f"it must be between f32 and integers of 8 or 16 bits: {data.type}, {output.type}"
+    return stored_fault(integers) or shape_fault(output, data.shape)
 
 
 def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays: Sequence[Array]) -> Array:

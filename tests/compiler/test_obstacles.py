@@ -117,14 +117,15 @@ def test_products_of_matrices_of_three_axes_say_what_they_are() -> None:
 
 
 def dynamic_model() -> Any:
-    """Two products that are quantized at run time, as ONNX Runtime's `quantize_dynamic` writes them."""
+    """Two products that are quantized at run time, with a zero point for each column of the weights."""
     writer, data = OnnxWriter([4, 16]), "x"
     for name in ("a", "b"):
         quantized = [f"{name}.q", f"{name}.scale", f"{name}.zero"]
         writer.node("DynamicQuantizeLinear", [data], quantized[0])
         writer.nodes[-1].output.extend(quantized[1:])
         writer.constant(f"{name}.w", writer.rng.integers(-127, 128, (16, 16)), np.int8)
-        writer.node("MatMulInteger", [quantized[0], f"{name}.w", quantized[2]], f"{name}.sums")
+        writer.constant(f"{name}.w.zero", range(16), np.int8)
+        writer.node("MatMulInteger", [quantized[0], f"{name}.w", quantized[2], f"{name}.w.zero"], f"{name}.sums")
         writer.node("Cast", [f"{name}.sums"], f"{name}.numbers", to=1)
         data = writer.node("Mul", [f"{name}.numbers", quantized[1]], f"{name}.product")
     return writer.model(data)
@@ -136,8 +137,8 @@ def test_a_model_without_layers_says_why(tmp_path: Path) -> None:
     ended = int8tune("layers", model, cwd=tmp_path)
     assert ended.code == 1
     assert "net: no layer of it is computed with 8-bit integers" in ended.err
-    for kind in ("DynamicQuantizeLinear", "MatMulInteger"):
-        assert f"2 {kind}: values must be quantized with constant scales, not with computed ones" in ended.err
+    assert "2 DynamicQuantizeLinear: no kernel computes it" in ended.err
+    assert "2 MatMulInteger: its weights have 16 zero points, a kernel takes one" in ended.err
     assert "2 Cast: no kernel computes it" in ended.err
     ended = int8tune("compile", model, "-o", tmp_path / "model.so", cwd=tmp_path)
     assert ended.code == 0

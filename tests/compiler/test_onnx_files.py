@@ -137,8 +137,8 @@ def opset(version: int) -> Change:
     return change
 
 
-def int4(model: Any) -> None:
-    tensor("w", data_type=22, raw_data=bytes(108))(model)
+def float4(model: Any) -> None:
+    tensor("w", data_type=23, raw_data=bytes(108))(model)
 
 
 def twice(model: Any) -> None:
@@ -206,7 +206,7 @@ def renamed(model: Any) -> None:
         (attribute("c", pads=[-1, 0, 0, 0]), "node `conv` (Conv): the shape of its output `c` can't be inferred"),
         (attribute("c", auto_pad="OTHER"), "node `conv` (Conv): auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LO"),
         (attribute("xq", block_size=2), "node `xq node` (QuantizeLinear): scales of blocks are not supported"),
-        (int4, "`w` has elements of type INT4, supported are FLOAT, UINT8, INT8, INT16, INT32, INT64"),
+        (float4, "`w` has elements of type FLOAT4E2M1, supported are FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64"),
         (external, "`w` is in another file (external data), which is not supported"),
         (tensor("w", dims=[6, 4, 3, 4]), "`w` can't be read: "),
         (tensor("w", dims=[1 << 40, 1 << 40]), "`w` can't be read: "),
@@ -228,7 +228,7 @@ def renamed(model: Any) -> None:
         (two_inputs, "two inputs of the model have one name"),
         (lambda model: model.graph.output.add(name="none"), "the model's output `none` is made by no node"),
         (lambda model: model.graph.output.add(name="w"), "the model's output `w` is a constant"),
-        (dimension(2, "height"), "the model's input `x` has an unknown extent, only the batch may be unknown: axis 2"),
+        (dimension(2, "height"), "`x` has an unknown extent, height of axis 2: give its shape, --shape x=1x4xNx6 with"),
         (dimension(2, 0), "the model's input `x` has an extent that is not positive: 0"),
         (dimension(2, -5), "the model's input `x` has an extent that is not positive: -5"),
         (dimension(0, 1 << 30), "`x` of shape [1073741824, 4, 5, 6] has over 2147483648 values"),

@@ -13,6 +13,7 @@ from int8tune.tuner.errors import SamplesError
 from int8tune.tuner.models.accuracy import Difference
 from int8tune.tuner.models.checks import Check, compare_layers, compare_outputs
 from int8tune.tuner.models.drawn_samples import statistics_of
+from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
 
 if TYPE_CHECKING:
     import pandas
@@ -75,6 +76,8 @@ def accuracy(
     log: str | Path | None = None,
     target: str | None = None,
     threads: int = 1,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
 ) -> Accuracy:
     """Compare a compiled model with its own runtime: LiteRT with its reference kernels, or ONNX Runtime.
 
@@ -88,6 +91,8 @@ def accuracy(
         log: a best log with schedules, in place of the records.
         target: a profile; the best of this CPU if None.
         threads: cores that the model uses.
+        bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: shapes of inputs, by name, where the file leaves extents open.
 
     Raises:
         ModelError: the model can't be compiled.
@@ -105,6 +110,7 @@ def accuracy(
         None if samples is None else Path(samples),
         count,
         seed,
+        given_of(bind, shape),
     )
     found = compare_layers(check) if layers else compare_outputs(check)
     drawn = {} if samples else statistics_of(found.outputs[0].samples)

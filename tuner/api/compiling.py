@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.models.compiling import compile_apart
+from int8tune.tuner.models.given import BindLike, ShapeLike, all_given
 from int8tune.tuner.models.ranking import rank_on_this_machine
 from int8tune.tuner.models.schedules import device_target, schedules_for
 
@@ -70,6 +72,8 @@ def compile(
     target: str | None = None,
     threads: int = 1,
     rank: bool = False,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
     report: Report = ignore,
 ) -> CompiledFile:
     """Compile a quantized model into a shared library, which needs TVM's runtime alone.
@@ -86,6 +90,9 @@ def compile(
         target: a profile; the best of this CPU if None.
         threads: cores that it uses.
         rank: take the schedules that are fastest beside their neighbours, as timed inside the network.
+        bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: shapes of inputs, by name, where the file leaves extents open. Where they have several, the library has a
+            model for each, and runs the one whose inputs it is given.
         report: is told how far it is.
 
     Raises:
@@ -95,21 +102,35 @@ def compile(
     """
     if rank and log is not None:
         raise SpecError("rank takes schedules from the records, log from a file: give one of them")
-    graph, chosen = read_model(Path(model)), device_target(target, threads)
+    graphs, chosen = read_models(Path(model), bind, shape), device_target(target, threads)
+    if rank and len(graphs) > 1:
+        raise SpecError(f"rank times one shape of the inputs: {len(graphs)}")
     if rank:
-        schedules: Chooser = rank_on_this_machine(graph, chosen, Path(results), report).best.chosen
+        schedules: Chooser = rank_on_this_machine(graphs[0], chosen, Path(results), report).best.chosen
     else:
         schedules = schedules_for(chosen, Path(results), None if log is None else Path(log))
-    return compile_graph(graph, chosen, schedules, Path(output), report)
+    return compile_graphs(graphs, chosen, schedules, Path(output), report)
 
 
-def compile_graph(graph: Graph, target: Target, schedules: Chooser, output: Path, report: Report) -> CompiledFile:
-    """Write the compiled model of a graph, by a process that may die.
+def read_models(model: Path, bind: BindLike | None, shape: ShapeLike | None) -> list[Graph]:
+    """The graph of a model for each of the shapes that its inputs are given.
+
+    Raises:
+        ModelError: the model can't be read.
+        SpecError, SamplesError: values or shapes can't be used.
+    """
+    return [read_model(model, given) for given in all_given(bind, shape)]
+
+
+def compile_graphs(
+    graphs: Sequence[Graph], target: Target, schedules: Chooser, output: Path, report: Report
+) -> CompiledFile:
+    """Write the compiled model of graphs for several shapes, or of one, by a process that may die.
 
     Raises:
         ModelError, NoLinkerError, ExportError, CompilerDiedError: as `compile_apart`.
     """
-    return CompiledFile(output, compile_apart(graph, target, schedules, output, report=report))
+    return CompiledFile(output, compile_apart(graphs, target, schedules, output, report=report))
 
 
 def load(path: str | Path) -> CompiledModel:

@@ -16,11 +16,14 @@ from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.networks import NetworkLike, as_network
+from int8tune.tuner.errors import SpecError
 from int8tune.tuner.local_target import target_to_look_at
+from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
 
 if TYPE_CHECKING:
     import pandas
 
+    from int8tune.compiler.given import Given
     from int8tune.compiler.graph import Graph
 
 
@@ -94,7 +97,13 @@ class Layers:
         return f"<Layers of {self.network} on {self.target}: {distinct}>"
 
 
-def layers(network: NetworkLike, *, target: str | None = None) -> Layers:
+def layers(
+    network: NetworkLike,
+    *,
+    target: str | None = None,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
+) -> Layers:
     """The int8 layers of a network, and which templates take them.
 
     Of a model, those are the layers that it computes on 8-bit integers.
@@ -102,12 +111,15 @@ def layers(network: NetworkLike, *, target: str | None = None) -> Layers:
     Args:
         network: a name such as `mobilenet_v2`, a model, a layer table, or a network.
         target: any profile, whether or not this machine can run it; the best of this CPU if None.
+        bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: shapes of its inputs, by name, where the file leaves extents open.
 
     Raises:
+        SpecError: values or shapes are given for what is no model.
         UnknownNetworkError, ModelError, LayerTableError: the network can't be read.
         UnknownTargetError: nobody registered the profile.
     """
-    found, graph = _loaded(network)
+    found, graph = _loaded(network, given_of(bind, shape))
     chosen = target_to_look_at(target)
     rows = tuple(
         LayerInfo(
@@ -124,14 +136,16 @@ def _compilability(graph: Graph) -> Compilability:
     return Compilability(int8_share(graph), obstacles(graph), float_parts(graph), lines)
 
 
-def _loaded(network: NetworkLike) -> tuple[Network, Graph | None]:
+def _loaded(network: NetworkLike, given: Given) -> tuple[Network, Graph | None]:
     """A network; with the graph that it was read from, if it is a model."""
     if isinstance(network, Network) or not is_model(network):
+        if given.bind or given.shapes:
+            raise SpecError("only inputs of a model are given values and shapes, this is a table of layers")
         return as_network(network), None
     from int8tune.compiler.model import read_model
     from int8tune.compiler.obstacles import obstructed_network_of
 
-    graph = read_model(Path(network))
+    graph = read_model(Path(network), given)
     return obstructed_network_of(graph), graph
 
 

@@ -11,10 +11,12 @@ import typer
 from int8tune.tuner.cli.compile import LogOption, ModelArgument
 from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
+    BindOption,
     DebugOption,
     Format,
     FormatOption,
     ResultsOption,
+    ShapeOption,
     TargetOption,
     ThreadsOption,
     whole_number,
@@ -57,6 +59,8 @@ def accuracy(
     log: LogOption = None,
     target: TargetOption = None,
     threads: ThreadsOption = 1,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -76,6 +80,7 @@ def accuracy(
     from int8tune.compiler.obstacles import exactness
     from int8tune.tuner.api.accuracy import MOST_SAMPLES
     from int8tune.tuner.api.accuracy import accuracy as compared
+    from int8tune.tuner.models.given import bindings, shapes_of
 
     if count is not None and not 1 <= count <= MOST_SAMPLES:
         raise typer.BadParameter(f"--count must be 1 to {MOST_SAMPLES}: {count}")
@@ -89,6 +94,8 @@ def accuracy(
         log=log,
         target=target,
         threads=threads,
+        bind=bindings(bind or ()),
+        shape=shapes_of(shape or ()),
     )
     if form is Format.JSON:
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None

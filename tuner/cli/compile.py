@@ -10,10 +10,12 @@ import typer
 
 from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
+    BindOption,
     DebugOption,
     Format,
     FormatOption,
     ResultsOption,
+    ShapeOption,
     TargetOption,
     ThreadsOption,
 )
@@ -47,6 +49,8 @@ def compile_(
     threads: ThreadsOption = 1,
     ranked: RankOption = False,
     verbose: VerboseOption = False,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -56,20 +60,25 @@ def compile_(
     --rank, those that are fastest beside their neighbours. It computes what the model's own runtime does: TFLite's
     reference kernels, or ONNX Runtime. Operators of ONNX that no integer kernel computes run in float, and are named.
 
+    An ONNX model whose inputs have open extents is compiled for the --shape of each; --shape x=1x128,1x256 makes one
+    library for both.
+
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
-    from int8tune.compiler.model import read_model
-    from int8tune.tuner.api.compiling import compile_graph
+    from int8tune.tuner.api.compiling import compile_graphs, read_models
     from int8tune.tuner.cli.waiting import waiting
+    from int8tune.tuner.models.given import bindings, shapes_of
     from int8tune.tuner.models.schedules import device_target, schedules_for
 
     if ranked and log is not None:
         raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
-    graph = read_model(model)
+    graphs = read_models(model, bindings(bind or ()), shapes_of(shape or ()))
+    if ranked and len(graphs) > 1:
+        raise typer.BadParameter(f"--rank times one shape of the inputs: {len(graphs)}")
     chosen = device_target(target, threads)
-    schedules = _ranked(graph, chosen, results) if ranked else schedules_for(chosen, results, log)
+    schedules = _ranked(graphs[0], chosen, results) if ranked else schedules_for(chosen, results, log)
     with waiting("starting") as report:
-        made = compile_graph(graph, chosen, schedules, output, report)
+        made = compile_graphs(graphs, chosen, schedules, output, report)
     about = made.about
     if form is Format.JSON:
         calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
@@ -104,6 +113,11 @@ def _say_summary(made: CompiledFile) -> None:
 
         kinds = ", ".join(f"{count:,} {name}" for name, count in about.floats.items())
         say(f"{about.model}: {exactness(about.exact, about.floats, about.int8_share)}: {kinds}")
+    if about.sizes:
+        shapes = [
+            " and ".join("x".join(map(str, form["shape"])) for form in each.inputs) for each in (about, *about.sizes)
+        ]
+        say(f"{about.model}: for inputs of {'; '.join(shapes)}, the first of which is told of above")
     say(f"written  {made.library} ({size(made.library.stat().st_size)})")
 
 

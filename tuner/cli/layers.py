@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from int8tune.tuner.cli.options import DebugOption, Format, FormatOption, NetworkArgument, TargetOption
+from int8tune.tuner.cli.options import (
+    BindOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    NetworkArgument,
+    ShapeOption,
+    TargetOption,
+)
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
@@ -21,6 +29,8 @@ def layers(
     network: NetworkArgument,
     target: TargetOption = None,
     verbose: VerboseOption = False,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -32,8 +42,9 @@ def layers(
     Example: int8tune layers mobilenet_v2.tflite --target generic
     """
     from int8tune.tuner.api.layers import layers as layers_of
+    from int8tune.tuner.models.given import bindings, shapes_of
 
-    found = layers_of(network, target=target)
+    found = layers_of(network, target=target, bind=bindings(bind or ()), shape=shapes_of(shape or ()))
     if form is Format.JSON:
         emit_json(_as_json(found))
         return

@@ -126,6 +126,22 @@ TargetOption = Annotated[
 InventoryOption = Annotated[
     Path, typer.Option("--inventory", metavar="FILE", help="The boards: see docs/farm.md.", show_default=True)
 ]
+BindOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bind",
+        metavar="NAME=VALUE",
+        help="Make an input of an ONNX model, such as a scale, a constant: a number or the name of a .npy file.",
+    ),
+]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=1x3x224x224",
+        help="The shape of an input whose extents an ONNX model leaves open; several may be compiled, by commas.",
+    ),
+]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", metavar="N", parser=whole_number, help="Cores that a kernel uses.")
 ]

@@ -34,6 +34,15 @@ def read_arrays(path: Path) -> list[Array]:
         return [found[str(index)] for index in range(len(found.files))]
 
 
+def read_array(path: Path) -> Array:
+    """The array of numbers that a user's file of NumPy's has.
+
+    Raises:
+        SamplesError: it can't be read.
+    """
+    return _arrays_of(path, [""])[""]
+
+
 def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
     """A user's samples for a model's inputs, whose first axis counts them.
 
@@ -43,16 +52,16 @@ def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
     Raises:
         SamplesError: it can't be read, or does not fit the inputs.
     """
-    arrays = _arrays_of(path, inputs)
+    arrays = _arrays_of(path, [value.name for value in inputs])
     samples = [_fitted(path, value, arrays.get(value.name)) for value in inputs]
     if len({len(array) for array in samples}) > 1:
         raise SamplesError(printable(f"{path}: inputs must have equally many samples: {[len(a) for a in samples]}"))
     return samples
 
 
-def _arrays_of(path: Path, inputs: Sequence[Value]) -> dict[str, Array]:
+def _arrays_of(path: Path, names: Sequence[str]) -> dict[str, Array]:
     try:
-        return _read_named(path, [value.name for value in inputs])
+        return _read_named(path, names)
     except OSError as error:
         raise SamplesError(printable(f"{path}: {error.strerror or 'no array of NumPy'}")) from None
     except Exception as error:  # the parsers of archives and headers raise whatever the damage leads to

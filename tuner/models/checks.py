@@ -11,10 +11,11 @@ import numpy as np
 
 from int8tune.compiler.compile import all_values
 from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.graph import Graph, Value
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.islands.island import exact_operators, float_operators
-from int8tune.compiler.model import read_model
+from int8tune.compiler.model import model_bytes, read_model
 from int8tune.compiler.obstacles import int8_share
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.program import Array
@@ -40,6 +41,7 @@ class Check:
     Attributes:
         log: a best log, or None for the records in `results`.
         profile: of the target; the best for this CPU if None.
+        given: what the user says of the model's inputs.
         samples: a file of them, or None for `count` that are drawn; None there means as many as the model suggests.
     """
 
@@ -51,6 +53,7 @@ class Check:
     samples: Path | None
     count: int | None
     seed: int
+    given: Given = NOTHING_GIVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def compare_outputs(check: Check) -> Comparison:
         NoPeersError: the model's own runtime is not installed.
         BenchError: a runtime failed.
     """
-    graph = model_of(check.model)
+    graph = model_of(check.model, check.given)
     reference = REFERENCES[check.model.suffix.lower()]
     if missing := missing_distributions(reference.requires):
         raise NoPeersError(f"not installed: {', '.join(missing)}")
@@ -98,7 +101,7 @@ def compare_layers(check: Check) -> Comparison:
         ModelError: the model can't be compiled.
         BenchError: the compiled model failed.
     """
-    graph = all_values(model_of(check.model))
+    graph = all_values(model_of(check.model, check.given))
     if check.count is None:
         check = replace(check, count=LEAST_USUAL)  # the reference takes its time
     arrays = samples_of(check, graph)
@@ -119,13 +122,13 @@ def _comparison(against: str, graph: Graph, outputs: list[Difference]) -> Compar
     return Comparison(against, outputs, exact_operators(graph), float_operators(graph), int8_share(graph))
 
 
-def model_of(path: Path) -> Graph:
+def model_of(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
     """The graph of a model, its inputs and outputs as the file has them.
 
     Raises:
         ModelError: the file can't be read, is damaged, or has something that is not supported.
     """
-    return with_file_layouts(read_model(path))
+    return with_file_layouts(read_model(path, given))
 
 
 def samples_of(check: Check, graph: Graph) -> list[Array]:
@@ -154,9 +157,18 @@ def seats_of(check: Check, graph: Graph, others: Sequence[Entry]) -> Iterator[li
     with work_folder(check.results, "models") as folder:
         library = folder / "model.so"
         compile_apart(graph, target, schedules_for(target, check.results, check.log), library)
-        entries = [Entry(OWN.name, OWN, library), *others]
+        entries = [Entry(OWN.name, OWN, library), *(_specialized(each, check, folder) for each in others)]
         with seats(entries, cores, lambda entry: _as_it_takes(entry, graph, arrays), folder) as taken:
             yield taken
+
+
+def _specialized(entry: Entry, check: Check, folder: Path) -> Entry:
+    """An entry with the model's file as the user's values and shapes make it."""
+    if check.given == NOTHING_GIVEN or entry.model != check.model:
+        return entry
+    file = folder / f"given{check.model.suffix}"
+    file.write_bytes(model_bytes(check.model, check.given))
+    return replace(entry, model=file)
 
 
 def _as_it_takes(entry: Entry, graph: Graph, arrays: Sequence[Array]) -> list[Array]:

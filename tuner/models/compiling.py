@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,14 +32,14 @@ _EXPECTED = {kind.__name__: kind for kind in (ModelError, NoLinkerError, ExportE
 
 
 def compile_apart(
-    graph: Graph,
+    graphs: Graph | Sequence[Graph],
     target: Target,
     schedules: Chooser,
     library: Path,
     limit_s: float = LIMIT_S,
     report: Report = ignore,
 ) -> About:
-    """Write the compiled model of a graph; what it says of itself.
+    """Write the compiled model of a graph, or of one for each shape of its inputs; what it says of itself.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
@@ -52,9 +52,9 @@ def compile_apart(
     """
 
     def compile_to(made: Path, tell: Report) -> str:
-        from int8tune.compiler.compile import compile_model
+        from int8tune.compiler.compile import compile_models
 
-        return compile_model(graph, target, schedules, made, tell)
+        return compile_models([graphs] if isinstance(graphs, Graph) else graphs, target, schedules, made, tell)
 
     with replaced(library) as made:
         answer = _ask_child(lambda tell: compile_to(made, tell), limit_s, report)

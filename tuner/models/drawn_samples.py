@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Value
+from int8tune.compiler.operators.base import STORED_RANGES
 from int8tune.compiler.program import Array
 from int8tune.compiler.quantized_layers import quantized_layers
-from int8tune.schedules.numerics import RANGES
 
 FloatArray = npt.NDArray[np.float64]
 # Multiply-adds of all samples: ten seconds of LiteRT's reference kernels.
@@ -58,8 +58,8 @@ def _sample(graph: Graph, value: Value, seed: int, place: int, index: int) -> Ar
     draw = list(STATISTICS.values())[index % len(STATISTICS)]
     levels = draw(np.random.default_rng([seed, place, index]), value.shape, index // len(STATISTICS))
     dtype = DTYPES[value.type]
-    if value.type in RANGES:
-        low, high = RANGES[value.type]
+    if value.type in STORED_RANGES:
+        low, high = STORED_RANGES[value.type]
         return np.clip(np.floor(low + levels * (high - low + 1)), low, high).astype(dtype)
     least, most = _range(graph, value)
     return (least + levels * (most - least)).astype(dtype)
@@ -139,6 +139,6 @@ def _range(graph: Graph, value: Value) -> tuple[float, float]:
             made = graph.values[operator.outputs[0]]
             assert made.quantization is not None
             scale, zero_point = float(made.quantization.scale[0]), int(made.quantization.zero_point[0])
-            low, high = RANGES[made.type]
+            low, high = STORED_RANGES[made.type]
             return scale * (low - zero_point), scale * (high - zero_point)
     return -1.0, 1.0

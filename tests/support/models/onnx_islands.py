@@ -92,12 +92,14 @@ def compiled(file: bytes, folder: Path, target: Target | None = None) -> Compile
     return CompiledModel(library)
 
 
-def outputs_of(file: bytes, folder: Path, feeds: dict[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+def outputs_of(
+    file: bytes, folder: Path, feeds: dict[str, Array], optimized: bool = True
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """Our outputs and ONNX Runtime's, by name."""
     model = compiled(file, folder)
     made = model.run([feeds[form["name"]] for form in model.about.inputs])
     names = [form["name"] for form in model.about.outputs]
-    return dict(zip(names, made, strict=True)), values_of(file, names, feeds)
+    return dict(zip(names, made, strict=True)), values_of(file, names, feeds, optimized)
 
 
 def assert_close(ours: dict[str, Array], theirs: dict[str, Array]) -> None:

@@ -151,8 +151,14 @@ def quantized(
     return path.read_bytes()
 
 
-def values_of(data: bytes, names: Sequence[str], feed: Array | dict[str, Array]) -> dict[str, Array]:
-    """What ONNX Runtime computes for values of a model, whichever they are, from its first input or from several."""
+def values_of(
+    data: bytes, names: Sequence[str], feed: Array | dict[str, Array], optimized: bool = True
+) -> dict[str, Array]:
+    """What ONNX Runtime computes for values of a model, whichever they are, from its first input or from several.
+
+    Args:
+        optimized: nodes may be replaced by others; of 16-bit and 4-bit values, some of these are less precise.
+    """
     import onnxruntime
 
     model = onnx.ModelProto.FromString(data)
@@ -161,6 +167,8 @@ def values_of(data: bytes, names: Sequence[str], feed: Array | dict[str, Array])
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     feeds = feed if isinstance(feed, dict) else {session.get_inputs()[0].name: feed}
     return dict(zip(names, session.run(list(names), feeds), strict=True))

@@ -1,0 +1,121 @@
+"""Weights of few bits whose scales belong to blocks of them: numbers, once a file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, node_fault
+from int8tune.compiler.onnx_reader.tensors import Array
+
+# A small file could name very many.
+MOST_VALUES = 1 << 28
+PRODUCT = "MatMulNBits"
+_BITS = (2, 4, 8)
+
+
+def dequantized_blocks(stored: Array, scale: Array, point: Array | None, axis: object, size: object) -> Array | str:
+    """What stored values stand for, where each `size` of them along an axis have one scale; or why not."""
+    if not isinstance(axis, int) or not -stored.ndim <= axis < stored.ndim:
+        return f"its axis must be one of {list(stored.shape)}: {axis}"
+    axis %= stored.ndim
+    if not isinstance(size, int) or not 1 <= size <= MOST_VALUES:
+        return f"its block_size must be 1 to {MOST_VALUES}: {size}"
+    blocks = [-(-extent // size) if at == axis else extent for at, extent in enumerate(stored.shape)]
+    parameters = [scale] if point is None else [scale, point]
+    for each in parameters:
+        if list(each.shape) != blocks:
+            return f"blocks of {size} must have scales and zero points of shape {blocks}: {list(each.shape)}"
+    if (
+        scale.dtype != np.float32
+        or stored.dtype.kind not in "iu"
+        or (point is not None and point.dtype != stored.dtype)
+    ):
+        return f"scales of blocks must be f32, and zero points of the values' type: {scale.dtype}, {stored.dtype}"
+    wide = [np.repeat(each, size, axis).take(range(stored.shape[axis]), axis) for each in parameters]
+    steps = stored.astype(np.int64) if point is None else stored.astype(np.int64) - wide[1].astype(np.int64)
+    with np.errstate(all="ignore"):
+        return np.asarray(steps.astype(np.float32) * wide[0])
+
+
+def product_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Node]:
+    """A product with weights of a few bits as one with numbers, and the addition of its bias.
+
+    Raises:
+        ModelError: its weights are not as ONNX Runtime's operator defines them.
+    """
+    import onnx
+
+    made = node.outputs[0]
+    weight, product = f"{made}/weights", f"{made}/product" if node.input(5) else made
+    found = _weights(node, constants)
+    if isinstance(found, str):
+        raise node_fault(model, node, found)
+    constants[weight] = found
+    protos = [onnx.helper.make_node("MatMul", [node.input(0), weight], [product], name=node.name)]
+    if node.input(5):
+        protos.append(onnx.helper.make_node("Add", [product, node.input(5)], [made], name=f"{node.name}/bias"))
+    return [
+        replace(
+            Node(each.name, node.operator, each.op_type, tuple(each.input), tuple(each.output), {}, each),
+            attributes={},
+        )
+        for each in protos
+    ]
+
+
+def _weights(node: Node, constants: Mapping[str, Array]) -> Array | str:
+    """The weights [K, N] of a product, or why they can't be read."""
+    at: Mapping[str, Any] = node.attributes
+    depth, wide, bits, size = (at.get(name) for name in ("K", "N", "bits", "block_size"))
+    bits = 4 if bits is None else bits
+    numbers = (depth, wide, size)
+    if not all(isinstance(each, int) and 1 <= each <= MOST_VALUES for each in numbers) or bits not in _BITS:
+        return f"K, N and block_size must be 1 to {MOST_VALUES}, and bits one of {_BITS}: {numbers}, {bits}"
+    assert isinstance(depth, int)
+    assert isinstance(wide, int)
+    assert isinstance(size, int)
+    if node.input(4):
+        return "groups by an index (g_idx) are not supported"
+    packed, scale, point = (constants.get(node.input(index)) for index in (1, 2, 3))
+    if packed is None or scale is None or (node.input(3) and point is None):
+        return "its weights, scales and zero points must be constant"
+    blocks = -(-depth // size)
+    if wide * blocks * size > MOST_VALUES:
+        return f"its weights must be at most {MOST_VALUES}: {wide} x {blocks * size}"
+    if packed.dtype != np.uint8 or packed.size != wide * blocks * (size * bits // 8) or scale.dtype != np.float32:
+        return f"its weights must be {wide} x {blocks} blocks of {size * bits // 8} bytes, and its scales f32"
+    if scale.size != wide * blocks:
+        return f"it must have {wide * blocks} scales: {scale.size}"
+    points = _points(point, wide, blocks, bits)
+    if isinstance(points, str):
+        return points
+    stored = _unpacked(packed.reshape(wide * blocks, -1), bits).astype(np.float32)
+    with np.errstate(all="ignore"):
+        numbers_ = (stored - points.reshape(-1, 1)) * scale.reshape(-1, 1)
+    return np.ascontiguousarray(numbers_.reshape(wide, blocks * size)[:, :depth].T)
+
+
+def _points(point: Array | None, wide: int, blocks: int, bits: int) -> Array | str:
+    """The zero point of each block, as numbers."""
+    if point is None:
+        return np.full(wide * blocks, 1 << (bits - 1), np.float32)
+    if point.dtype == np.float32 and point.size == wide * blocks:
+        return point.reshape(-1)
+    row = -(-blocks * bits // 8)
+    if point.dtype != np.uint8 or point.size != wide * row:
+        return f"its zero points must be {wide} rows of {row} bytes, or {wide * blocks} of f32: {point.size}"
+    return np.ascontiguousarray(_unpacked(point.reshape(wide, row), bits)[:, :blocks]).reshape(-1).astype(np.float32)
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Rows of bytes as rows of values, the lowest bits first."""
+    parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(len(packed), -1)
+
+
+def is_product(node: Node) -> bool:
+    return node.operator == PRODUCT and node.proto is not None and node.proto.domain == MICROSOFT

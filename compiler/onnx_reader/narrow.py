@@ -1,0 +1,133 @@
+"""Values of four bits and fewer, which are computed as 8-bit ones of their own, narrower range.
+
+Constants are unpacked when a file is read. What a QuantizeLinear makes of a computed value has to stay in the range: a
+Clip in front of it bounds what is stored exactly, as quantizing is monotonic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.nodes import Node, model_fault, quoted
+from int8tune.compiler.onnx_reader.tensors import NARROW, Array
+
+Bounds = tuple[int, int]
+
+QUANTIZE, TYPE = "QuantizeLinear", "output_dtype"
+# These make values of another type than they take.
+_CHANGING = ("DequantizeLinear", "Cast", "Shape", "Size")
+_NUMBERS: dict[ElementType, int] = {"u8": 2, "s8": 3}
+
+
+def narrow_names(model: Any) -> dict[str, int]:
+    """The initializers and Constant nodes of a model whose values have few bits, and their type."""
+    found = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.output:
+            found.update((node.output[0], each.t.data_type) for each in node.attribute if each.name == "value")
+    return {name: type_ for name, type_ in found.items() if type_ in NARROW}
+
+
+def with_clips(
+    nodes: Sequence[Node],
+    constants: dict[str, Array],
+    types: Mapping[str, int],
+    outputs: Iterable[str],
+    model: str,
+) -> tuple[tuple[Node, ...], dict[str, Bounds]]:
+    """The nodes, and bounds of what some of them store.
+
+    Args:
+        nodes: in order; a Clip is added before each that stores values of few bits by one constant scale.
+        constants: gets the bounds of these.
+        types: of constants of few bits.
+
+    Raises:
+        ModelError: an output of the model has few bits.
+    """
+    narrow, known, bounds = dict(types), set(constants), dict[str, Bounds]()
+    names = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+    made: list[Node] = []
+    for node in nodes:
+        if all(name in known for name in node.inputs if name):
+            known.update(node.outputs)
+        type_ = _type_of(node, narrow)
+        if type_ is None:
+            made.append(node)
+            continue
+        narrow.update(dict.fromkeys(node.outputs, type_))
+        if node.computes != QUANTIZE:
+            made.append(node)
+            continue
+        element, *limits = NARROW[type_]
+        node = _of_bytes(node, element)
+        scale, point = (constants.get(name) for name in (node.input(1), node.input(2)))
+        is_single = scale is not None and scale.size == 1 and (not node.input(2) or _is_one(point))
+        if node.input(0) in known or not is_single:
+            bounds[node.outputs[0]] = (limits[0], limits[1])
+            made.append(node)
+        else:
+            made += _clipped(node, constants, (limits[0], limits[1]), names)
+    for name in outputs:
+        if name in narrow and name not in types:
+            raise model_fault(
+                model, f"the model's output {quoted(name)} has values of few bits, it must have 8 or more"
+            )
+    return tuple(made), bounds
+
+
+def _is_one(array: Array | None) -> bool:
+    return array is not None and array.size == 1
+
+
+def _type_of(node: Node, narrow: Mapping[str, int]) -> int | None:
+    """The type that a node makes, if that has few bits."""
+    if node.computes == QUANTIZE:
+        type_ = node.attributes.get(TYPE, 0)
+        return narrow.get(node.input(2)) or (type_ if isinstance(type_, int) and type_ in NARROW else None)
+    return None if node.computes in _CHANGING else narrow.get(node.input(0))
+
+
+def _of_bytes(node: Node, element: ElementType) -> Node:
+    """A QuantizeLinear that says that it makes bytes."""
+    if TYPE not in node.attributes:
+        return node
+    import onnx
+
+    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
+    for attribute in proto.attribute:
+        if attribute.name == TYPE:
+            attribute.i = _NUMBERS[element]
+    return replace(node, attributes={**node.attributes, TYPE: _NUMBERS[element]}, proto=proto)
+
+
+def _clipped(node: Node, constants: dict[str, Array], limits: Bounds, names: set[str]) -> list[Node]:
+    """The node behind a Clip to what the least and the most stored value stand for."""
+    import onnx
+
+    made, scale = node.outputs[0], constants[node.input(1)].reshape(())
+    point = np.int64(constants[node.input(2)].reshape(())) if node.input(2) else np.int64(0)
+    taken = constants.keys() | names
+    least, most, clipped = (_unused(f"{made}/{end}", taken) for end in ("least", "most", "clipped"))
+    with np.errstate(all="ignore"):
+        for name, limit in zip((least, most), limits, strict=True):
+            constants[name] = np.asarray(scale * np.asarray(limit - point, scale.dtype))
+    inputs = (node.input(0), least, most)
+    clip = onnx.helper.make_node("Clip", inputs, [clipped], name=f"{node.name}/clip")
+    proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
+    proto.input[0] = clipped
+    return [
+        Node(clip.name, "Clip", "Clip", inputs, (clipped,), {}, clip),
+        replace(node, inputs=(clipped, *node.inputs[1:]), proto=proto),
+    ]
+
+
+def _unused(name: str, taken: Set[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
