@@ -49,6 +49,14 @@ class Quantization:
     def per_channel(self) -> bool:
         return self.axis is not None
 
+    def numbers(self, stored: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """What the values of a tensor stand for, in binary32."""
+        form = [1] * stored.ndim
+        if self.axis is not None:
+            form[self.axis] = -1
+        steps = stored.astype(np.int64) - self.zero_point.reshape(form)
+        return self.scale.reshape(form) * steps.astype(np.float32)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:

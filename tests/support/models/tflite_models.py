@@ -88,16 +88,21 @@ class Writer:
         self.operators.append(made)
 
     def model(self, *outputs: int) -> bytes:
-        import flatbuffers
-
         graph = schema.SubGraphT()
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
         graph.outputs = list(outputs)
         model = schema.ModelT()
         model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, self.codes, [graph], self.buffers
-        builder = flatbuffers.Builder(4096)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+        return packed(model)
+
+
+def packed(model: Any) -> bytes:
+    """The file of a model."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(4096)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def values_of(data: bytes, feeds: dict[str, Array], is_reference: bool = True) -> dict[str, Array]:
