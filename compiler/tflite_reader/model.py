@@ -157,24 +157,12 @@ class _Reader:
     def _integers(self, index: int, step: Step) -> tuple[Operator, ...] | Reason:
         """The operators by which integer kernels compute one of the file; of kind OTHER, or a reason, for none."""
         if self._layers.reads(step.plain.operator):
-            self._refuse_half_quantized(step)
             made, dilation = self._layers.read(step), self._dilations.get(index)
             if isinstance(made, str):
                 return made
             return (made if dilation is None else dilation.applied(made),)
         make = transposed_operators if step.plain.operator == "TRANSPOSE_CONV" else typed_operators
         return make(step, self._values)
-
-    def _refuse_half_quantized(self, step: Step) -> None:
-        """8-bit weights for data that is not: numbers of a model whose weights alone are quantized, or int16."""
-        types = [value.type for value in step.inputs[:2]]
-        if step.output.type in BYTES or step.plain.operator == "ADD" or types[1:] != ["s8"]:
-            return
-        if types[0] == "s16":
-            why = "its activations are int16 (int16x8 quantization): quantize them to 8 bits"
-            raise self._file.place(step.plain, why)
-        why = f"8-bit weights for {types[0]} data (dynamic-range quantization): quantize the activations, too"
-        raise self._file.place(step.plain, why)
 
     def _is_simple(self, index: int) -> bool:
         """Whether a convolution has no border, stride and dilation."""

@@ -201,10 +201,6 @@ def with_second_subgraph(model: Any) -> None:
     first.operators[1].opcodeIndex = 1
 
 
-def as_float(model: Any) -> None:
-    set_types(FLOAT, None, None, FLOAT)(model)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -213,8 +209,6 @@ def as_float(model: Any) -> None:
             set_types(INT16, None, None, None),
             "(CONV_2D): its data must be 8-bit and quantized, `tensor0` is s16",
         ),
-        (set_types(INT16, None, None, INT16), "(CONV_2D): its activations are int16 (int16x8 quantization)"),
-        (as_float, "layer `tensor3` (CONV_2D): 8-bit weights for f32 data (dynamic-range quantization)"),
         (with_field("tensors.0.quantization", None), "`tensor0` is s8 without a scale"),
         (with_field("tensors.1.quantization", None), "`tensor1` is s8 without a scale"),
         (with_field("tensors.3.quantization", None), "its output must have one scale"),

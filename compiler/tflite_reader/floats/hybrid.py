@@ -101,8 +101,7 @@ def _double(at: Nodes, value: float) -> str:
 
 
 def _half_away(at: Nodes, name: str, dtype: type[np.generic]) -> str:
-    """Rounded to integers, halves away from zero: the nearest even one, and one more where that is towards zero."""
-    even, sign = at.apply("Round", name), at.apply("Sign", name)
-    rest = at.apply("Mul", at.apply("Sub", name, even), sign)
-    more = at.apply("Where", at.apply("Equal", rest, at.constant(0.5, dtype)), sign, at.constant(0.0, dtype))
-    return at.apply("Add", even, more)
+    """Rounded to integers, halves away from zero; with 0.5 itself, the number before it would be rounded to 1."""
+    nearly = at.constant(np.nextafter(dtype(0.5), dtype(0)), dtype)
+    whole = at.apply("Floor", at.apply("Add", at.apply("Abs", name), nearly))
+    return at.apply("Mul", whole, at.apply("Sign", name))

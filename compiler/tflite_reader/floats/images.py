@@ -18,6 +18,7 @@ from int8tune.compiler.tflite_reader.floats.hybrid import (
     is_hybrid,
     require_symmetric,
     stored_weight,
+    symmetric,
     weight_scale,
 )
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
@@ -53,8 +54,9 @@ def _windowed(at: Nodes, options: Any, kernel: Pair, order: tuple[int, ...], gro
     padding = window_padding(options.Padding(), at.shape(0), kernel, stride, dilation)
 
     def convolved(image: str, *weights: str) -> str:
-        how = {"pads": list(padding), "strides": list(stride), "dilations": list(dilation), "group": groups}
-        made = at.apply("Conv", at.transposed(image, TO_CHANNELS_FIRST), *weights, **how)
+        image = at.transposed(image, TO_CHANNELS_FIRST)
+        steps = {"pads": list(padding), "strides": list(stride), "dilations": list(dilation)}
+        made = at.apply("Conv", image, *weights, outputs=1, group=groups, **steps)
         return at.transposed(made, TO_CHANNELS_LAST)
 
     if not is_hybrid(at):
@@ -66,10 +68,15 @@ def _hybrid(at: Nodes, convolved: Callable[..., str], order: tuple[int, ...]) ->
     """A convolution of images that are quantized at run time."""
     require_symmetric(at)
     (batch, *rest), axis = at.shape(0), order[0]
-    found = asymmetric(at, at.shaped(at.input(0), (batch, math.prod(rest))))
+    rows = at.shaped(at.input(0), (batch, math.prod(rest)))
+    scales = weight_scale(at, at.shape(1)[axis])
+    is_one = at.value(1).quantization.scale.size == 1  # type: ignore[union-attr]
+    # Of such ones LiteRT reads a scale for each channel.
+    at.require(not is_one or at.step.plain.operator == "CONV_2D", "its weights must have a scale for each channel")
+    found = symmetric(at, rows) if is_one else asymmetric(at, rows)
     weight = np.ascontiguousarray(stored_weight(at).transpose(order))
     sums = convolved(at.shaped(found.steps, at.shape(0)), at.constant(weight))
-    name = at.apply("Mul", sums, at.constant(weight_scale(at, at.shape(1)[axis])))
+    name = at.apply("Mul", sums, at.constant(scales))
     name = at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1)))
     for bias in at.bias(2):
         name = at.apply("Add", name, bias)

@@ -61,6 +61,7 @@ def _batch_product(at: Nodes) -> str:
     at.require_types("f32")
     options = at.options("BatchMatMul")
     at.require(len(at) == 2 and min(len(at.shape(0)), len(at.shape(1))) >= 2, "it must have two matrices")
+    at.require(not is_hybrid(at), "its data is quantized at run time, which is computed of layers only")
     names = []
     for index, is_turned in enumerate((options.AdjX(), options.AdjY())):
         *batches, row, column = range(len(at.shape(index)))
