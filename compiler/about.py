@@ -25,6 +25,7 @@ class About:
     Attributes:
         needs: CPU features by the names that Linux gives them; empty for code of one CPU, whose name is in `target`.
         inputs, outputs: `name`, `shape`, `type`, and `scale` and `zero_point` where they are quantized.
+        states: what is kept from run to run, as inputs.
         calls: `layers`, `computes`, `schedule`, `kernel`, `output` and `float`, in the order in which they run.
         exact: how many operators integer kernels compute, bit for bit.
         floats: how many of each operator are computed in float.
@@ -41,6 +42,7 @@ class About:
     exact: int = 0
     floats: Mapping[str, int] = field(default_factory=dict)
     int8_share: float | None = None
+    states: tuple[dict[str, Any], ...] = ()
 
 
 def about_text(program: Program, target: Target) -> str:
@@ -57,6 +59,7 @@ def about_text(program: Program, target: Target) -> str:
             "needs": sorted(needs),
             "inputs": [_form(graph.values[name]) for name in graph.inputs],
             "outputs": [_form(graph.values[name]) for name in graph.outputs],
+            "states": [_form(graph.values[state.read]) | {"name": state.name} for state in graph.states],
             "calls": [_call(call) for call in program.calls],
             "exact": exact_operators(graph),
             "floats": float_operators(graph),
@@ -85,6 +88,7 @@ def read_about(text: str) -> About:
         exact=found.get("exact", len(found["calls"])),
         floats=found.get("floats", {}),
         int8_share=found.get("int8_share"),
+        states=tuple(found.get("states", ())),
     )
 
 

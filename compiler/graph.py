@@ -163,6 +163,23 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What a model keeps from one run for the next.
+
+    Attributes:
+        name: in the model's file.
+        read: the value that it is when a run begins.
+        made: the value that it is when a run ends, of the same form.
+        initial: what it is before the first run.
+    """
+
+    name: str
+    read: str
+    made: str
+    initial: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """A model: its operators in an order in which they can run.
 
@@ -178,3 +195,14 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     moved: frozenset[str] = frozenset()
+    states: tuple[State, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """What is known when a run begins: inputs, and what the run before left."""
+        return (*self.inputs, *(state.read for state in self.states))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What a run must make: outputs, and what is kept for the next one."""
+        return (*self.outputs, *(state.made for state in self.states))

@@ -51,7 +51,7 @@ def _merged(graph: Graph, members: Sequence[Operator]) -> Operator:
     made = {name for member in members for name in member.outputs}
     inside = {id(member) for member in members}
     read_outside = {name for each in graph.operators if id(each) not in inside for name in each.inputs}
-    read_outside.update(graph.outputs)
+    read_outside.update(graph.needed)
     inputs = tuple(dict.fromkeys(name for member in members for name in member.inputs if name not in made))
     outputs = tuple(name for member in members for name in member.outputs if name in read_outside)
     constants: dict[str, Array] = {}

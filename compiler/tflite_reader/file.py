@@ -20,6 +20,7 @@ from int8tune.schedules.numerics import RANGES
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
 MOST_SHARED, MOST_NAME_BYTES = 8, 1 << 16
+WITHOUT_OUTPUTS = ("CALL_ONCE", "ASSIGN_VARIABLE")
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {
     0: "f32",
@@ -92,7 +93,7 @@ class TfliteFile:
         return int(count)
 
     def place(self, operator: Operator, why: str) -> ModelError:
-        return self.error(f"layer `{clipped(operator.outputs[0])}` ({operator.operator}): {why}")
+        return self.error(f"layer `{clipped((*operator.outputs, '')[0])}` ({operator.operator}): {why}")
 
     def error(self, why: str) -> ModelError:
         return ModelError(f"{self.name}: {why}")
@@ -103,7 +104,7 @@ class Subgraph:
 
     Attributes:
         names: of its tensors, each another one.
-        values: of those that it or an operator takes or makes, by name.
+        values: of those that it or an operator takes or makes, by name; variables (resources) have none.
         plains: its operators, of which nothing is known but their names, inputs and outputs.
     """
 
@@ -113,7 +114,9 @@ class Subgraph:
         operators = file.count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
         self.names = self._unique_names(tensors)
         self._indexes = {name: at for at, name in enumerate(self.names)}
-        self.values = {self.names[at]: self._value(at) for at in self._used(tensors, operators)}
+        self.values = {
+            self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
+        }
         self.inputs, self.outputs = (
             tuple(self.names[file.tensor(at, tensors)] for at in file.indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
@@ -127,6 +130,9 @@ class Subgraph:
     def is_state(self, name: str) -> bool:
         """Whether a tensor keeps its values from one run to the next."""
         return bool(self._subgraph.Tensors(self._indexes[name]).IsVariable())
+
+    def _is_resource(self, index: int) -> bool:
+        return self._file.types.get(self._subgraph.Tensors(index).Type()) == "RESOURCE"
 
     # Values.
 
@@ -221,7 +227,7 @@ class Subgraph:
         outputs = tuple(
             self.names[self._file.tensor(at, count)] for at in self._file.indices(operator.OutputsAsNumpy())
         )
-        if not outputs:
+        if not outputs and word not in WITHOUT_OUTPUTS:
             raise self._file.error(f"operator {index} ({word}) makes nothing")
-        layers = tuple(part for part in outputs[0].split(";") if part)
+        layers = tuple(part for part in (*outputs, word)[0].split(";") if part)
         return Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")

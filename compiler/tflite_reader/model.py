@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import Graph, Kind, Operator
+from int8tune.compiler.graph import Graph, Kind, Operator, State
 from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.operators import other
 from int8tune.compiler.operators.base import BYTES
@@ -24,15 +24,15 @@ from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
 from int8tune.compiler.tflite_reader.operators import VALID, typed_operators
+from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.transposed import transposed_operators
 from int8tune.compiler.unused import without_unused
 from int8tune.results.text import printable
 
 IDENTIFIER = b"TFL3"
-MOST_SHOWN = 4
 # Operators that run another subgraph.
-CALLERS = ("CALL", "CALL_ONCE", "IF", "WHILE")
+CALLERS = ("CALL", "IF", "WHILE")
 INSTALL = "pip install 'int8tune[models]'"
 
 
@@ -67,11 +67,12 @@ class _Reader:
 
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
-        if self._file.model.SubgraphsLength() != 1:
-            raise self._file.error(f"a model must have one subgraph, not {self._subgraphs()}")
+        if not self._file.model.SubgraphsLength():
+            raise self._file.error("a model must have a subgraph, not none")
         graph = self._graph = Subgraph(self._file, 0)
         self._values, self._outputs = graph.values, frozenset(graph.outputs)
         self._known = set[str]()
+        self._states = States(self._file, graph)
         self._layers, self._floats = Layers(self._values), FloatOperators(self._values)
         self._dilations = dilations_of(graph.plains, self._values, graph.outputs, self._is_simple)
         idle = {index for dilation in self._dilations.values() for index in dilation.idle}
@@ -81,23 +82,15 @@ class _Reader:
             if index not in idle
             for each in self._operators_of(index, plain)
         )
-        self._check_order(made, graph.inputs, graph.outputs)
+        states = self._states.states()
+        self._check_order(made, (*graph.inputs, *(state.read for state in states)), graph.outputs)
+        self._check_states(states, made)
         self._refuse_unquantized(made)
         read = {name for operator in made for name in operator.inputs}
+        read.update(state.made for state in states)
         values = {name: value for name, value in self._values.items() if name in read or name not in self._known}
-        return without_unused(Graph(self._file.name, values, made, graph.inputs, graph.outputs))
-
-    def _subgraphs(self) -> str:
-        """How many subgraphs there are, what they are called, and which operators run the others."""
-        model = self._file.model
-        found = [model.Subgraphs(index) for index in range(model.SubgraphsLength())]
-        if not found:
-            return "none"
-        called = [f"`{clipped((graph.Name() or b'').decode('utf-8', 'replace'))}`" for graph in found[:MOST_SHOWN]]
-        words = {self._file.word(found[0].Operators(index)) for index in range(found[0].OperatorsLength())}
-        callers = ", ".join(sorted(words.intersection(CALLERS)))
-        shown = ", ".join([*called, *(["..."] if len(found) > MOST_SHOWN else [])])
-        return f"{len(found)}: {shown}" + (f"; its first one runs others ({callers})" if callers else "")
+        whole = Graph(self._file.name, values, made, graph.inputs, graph.outputs, states=states)
+        return without_unused(whole)
 
     def _check_order(self, operators: Iterable[Operator], inputs: Iterable[str], outputs: Iterable[str]) -> None:
         """Raise where something is read before it is made, or never made, or made twice."""
@@ -117,6 +110,15 @@ class _Reader:
             if self._values[name].constant is not None:
                 raise self._file.error(f"its output `{clipped(name)}` is a constant")
 
+    def _check_states(self, states: Iterable[State], operators: Iterable[Operator]) -> None:
+        """Raise where what is kept is made by nothing."""
+        made = {*self._graph.inputs, *(name for operator in operators for name in operator.outputs)}
+        made.update(name for name, value in self._values.items() if value.constant is not None)
+        made.update(state.read for state in states)
+        for state in states:
+            if state.made not in made:
+                raise self._file.error(f"nothing makes `{clipped(state.made)}`, which a variable becomes")
+
     def _refuse_unquantized(self, operators: Iterable[Operator]) -> None:
         """Raise where a model is all float."""
         if any(value.quantization is not None for value in self._values.values()):
@@ -130,6 +132,10 @@ class _Reader:
 
     def _operators_of(self, index: int, plain: Operator) -> tuple[Operator, ...]:
         """What computes an operator: integer kernels, or else nodes in float; nothing where it is known before."""
+        if plain.operator in WORDS:
+            return self._states.read(plain, self._graph.operator(index))
+        if plain.operator in CALLERS:
+            return (other(plain, "it runs another subgraph"),)
         step = self._step(index, plain)
         known = None if self._outputs.intersection(plain.outputs) else known_array(step)
         if known is not None:

@@ -83,7 +83,7 @@ def test_a_small_file_does_not_ask_for_gigabytes(word: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 19
 
 
-def model_with_many() -> Any:
+def file_with_many() -> bytes:
     w = IslandWriter()
     curve = w.apply("SOFTMAX", [w.apply("L2_NORMALIZATION", [w.data], SHAPE, "L2Norm")], SHAPE, "Softmax", beta=0.5)
     image = w.apply("CONV_2D", [curve, np.ones((4, 3, 3, 6)), np.ones(4)], (2, 5, 8, 4), "Conv2D", **ONCE)
@@ -96,8 +96,35 @@ def model_with_many() -> Any:
     dense = w.apply("FULLY_CONNECTED", [pooled, np.ones((3, 4)), np.ones(3)], (48, 3), "FullyConnected")
     mean = w.apply("MEAN", [taken, integers(-1)], (2, 1, 1, 8, 8), "Reducer")
     parts = w.apply("TOPK_V2", [mean, integers(2)], (2, 1, 1, 8, 2), "TopKV2", outputs=[("s32", (2, 1, 1, 8, 2))])
-    model = schema.ModelT.InitFromPackedBuf(w.model(dense, parts, parts + 1), 0)
-    for each in (*model.subgraphs[0].tensors, *model.subgraphs[0].operators, *model.buffers):
+    return w.model(dense, parts, parts + 1)
+
+
+def file_with_state() -> bytes:
+    """A variable, which a layer that quantizes its data at run time reads."""
+    w = IslandWriter()
+    once, form, shape = w.other(), ("f32", SHAPE), (1, 1, 1, 6)
+    handle, first = w.tensor("handle", "resource", ()), once.tensor("handle", "resource", ())
+    w.operator("VAR_HANDLE", [], [handle], "VarHandle", 1, sharedName="memory")
+    once.operator("VAR_HANDLE", [], [first], "VarHandle", 1, sharedName="memory")
+    once.operator("ASSIGN_VARIABLE", [first, once.constant("first", "f32", np.ones(shape))], [], version=1)
+    w.operator("CALL_ONCE", [], [], "CallOnce", 1, initSubgraphIndex=1)
+    before = w.apply("READ_VARIABLE", [handle], shape)
+    data = w.apply("ADD", [w.data, before], form[1], "Add")
+    w.operator(
+        "ASSIGN_VARIABLE", [handle, w.apply("MEAN", [data, integers(0, 1, 2)], shape, "Reducer", keepDims=True)], []
+    )
+    weight = w.constant("stored", "s8", np.arange(18).reshape(3, 6), 0.1)
+    dense = w.apply(
+        "FULLY_CONNECTED", [data, weight, np.ones(3)], (80, 3), "FullyConnected", asymmetricQuantizeInputs=True
+    )
+    return w.model(dense, others=[once])
+
+
+def unpacked(file: bytes) -> Any:
+    """A model as objects that can be changed."""
+    model = schema.ModelT.InitFromPackedBuf(file, 0)
+    parts = [each for graph in model.subgraphs for each in (*graph.tensors, *graph.operators)]
+    for each in (*parts, *model.buffers):
         for name, value in vars(each).items():
             if isinstance(value, np.ndarray):
                 setattr(each, name, value.copy())  # that of the file can't be changed
@@ -106,8 +133,8 @@ def model_with_many() -> Any:
 
 def mutant(rng: random.Random) -> bytes:
     """A file with another operator, option, number, shape, type or input; or with other bytes."""
-    model = model_with_many()
-    (graph,), numbers = model.subgraphs, [-(1 << 31), -9, -1, 0, 1, 2, 3, 9, 1 << 30]
+    model = unpacked(rng.choice([file_with_many, file_with_state])())
+    graph, numbers = rng.choice(model.subgraphs), [-(1 << 31), -9, -1, 0, 1, 2, 3, 9, 1 << 30]
     operator, tensor = rng.choice(graph.operators), rng.choice(graph.tensors)
     match rng.randrange(7):
         case 0:
@@ -121,7 +148,7 @@ def mutant(rng: random.Random) -> bytes:
                 setattr(operator.builtinOptions, name, not value)
             elif isinstance(value, int):
                 setattr(operator.builtinOptions, name, rng.choice(numbers[2:8]))
-        case 2:
+        case 2 if len(operator.inputs):
             operator.inputs[rng.randrange(len(operator.inputs))] = rng.randrange(len(graph.tensors))
         case 3:
             data = rng.choice([each for each in model.buffers if each.data is not None])

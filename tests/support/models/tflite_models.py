@@ -14,7 +14,7 @@ litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the ext
 
 Array = npt.NDArray[Any]
 
-TYPES = {"f32": 0, "f16": 1, "s32": 2, "u8": 3, "s64": 4, "bool": 6, "s16": 7, "s8": 9, "f64": 10}
+TYPES = {"f32": 0, "f16": 1, "s32": 2, "u8": 3, "s64": 4, "bool": 6, "s16": 7, "s8": 9, "f64": 10, "resource": 13}
 DTYPES = {
     "f32": np.float32,
     "f16": np.float16,
@@ -87,13 +87,23 @@ class Writer:
         self.codes.append(code)
         self.operators.append(made)
 
-    def model(self, *outputs: int) -> bytes:
+    def other(self) -> Writer:
+        """A writer of another subgraph of the same model."""
+        made = Writer()
+        made.buffers, made.codes = self.buffers, self.codes
+        return made
+
+    def model(self, *outputs: int, others: Sequence[Writer] = ()) -> bytes:
+        model = schema.ModelT()
+        model.version, model.operatorCodes, model.buffers = 3, self.codes, self.buffers
+        model.subgraphs = [self._graph(outputs), *(each._graph(()) for each in others)]
+        return packed(model)
+
+    def _graph(self, outputs: Sequence[int]) -> Any:
         graph = schema.SubGraphT()
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
         graph.outputs = list(outputs)
-        model = schema.ModelT()
-        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, self.codes, [graph], self.buffers
-        return packed(model)
+        return graph
 
 
 def packed(model: Any) -> bytes:
