@@ -31,12 +31,16 @@ def _groups(operators: Sequence[Operator]) -> list[list[Operator]]:
         is_float = operator.kind is Kind.FLOAT
         levels.append(max((levels[at] + (is_float != (operators[at].kind is Kind.FLOAT)) for at in read), default=0))
         for at in read:
-            if is_float and operators[at].kind is Kind.FLOAT and levels[at] == levels[index]:
+            if levels[at] == levels[index] and _joins(operator) and _joins(operators[at]):
                 parents[_root(parents, at)] = _root(parents, index)
     groups: dict[int, list[Operator]] = {}
     for index, operator in enumerate(operators):
         groups.setdefault(_root(parents, index), []).append(operator)
     return list(groups.values())
+
+
+def _joins(operator: Operator) -> bool:
+    return operator.kind is Kind.FLOAT and not island_of(operator).is_alone
 
 
 def _root(parents: list[int], index: int) -> int:

@@ -42,7 +42,7 @@ class Layers:
     def read(self, step: Step) -> Operator | Reason:
         """The operator, or why it is none on 8-bit integers."""
         if step.output.type == "s16":
-            return "its activations are int16 (int16x8 quantization): quantize them to 8 bits"
+            return "its activations are int16 (int16x8 quantization)"
         if step.output.type not in BYTES and any(value.type in BYTES for value in step.inputs[1:2]):
             return "its data is quantized at run time (dynamic-range quantization)"
         if step.output.type not in BYTES:

@@ -120,6 +120,26 @@ def file_with_state() -> bytes:
     return w.model(dense, others=[once])
 
 
+def file_with_wide() -> bytes:
+    """A layer of 16-bit data between numbers."""
+    w = IslandWriter()
+    wide, made, number = (
+        w.tensor(name, *form)
+        for name, form in {
+            "wide": ("s16", SHAPE, 0.001),
+            "conv": ("s16", (2, 5, 8, 4), 0.01),
+            "number": ("f32", (2, 5, 8, 4)),
+        }.items()
+    )
+    w.operator("QUANTIZE", [w.data], [wide])
+    weight = w.constant("stored", "s8", np.arange(24).reshape(4, 1, 1, 6), 0.1)
+    w.operator(
+        "CONV_2D", [wide, weight, w.constant("bias", "s64", [1, -2, 3, 1 << 30], 0.0001)], [made], "Conv2D", **ONCE
+    )
+    w.operator("DEQUANTIZE", [made], [number])
+    return w.model(number)
+
+
 def unpacked(file: bytes) -> Any:
     """A model as objects that can be changed."""
     model = schema.ModelT.InitFromPackedBuf(file, 0)
@@ -133,7 +153,7 @@ def unpacked(file: bytes) -> Any:
 
 def mutant(rng: random.Random) -> bytes:
     """A file with another operator, option, number, shape, type or input; or with other bytes."""
-    model = unpacked(rng.choice([file_with_many, file_with_state])())
+    model = unpacked(rng.choice([file_with_many, file_with_state, file_with_wide])())
     graph, numbers = rng.choice(model.subgraphs), [-(1 << 31), -9, -1, 0, 1, 2, 3, 9, 1 << 30]
     operator, tensor = rng.choice(graph.operators), rng.choice(graph.tensors)
     match rng.randrange(7):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from int8tune.compiler.tflite_reader.floats.nodes import Nodes
+from int8tune.compiler.tflite_reader.floats.nodes import Nodes, half_away
 
 MOST_SYMMETRIC = 127.0
 LOW, HIGH = -128.0, 127.0
@@ -63,7 +63,7 @@ def symmetric(at: Nodes, rows: str) -> Quantized:
     # Rows of zeros are zeros by any scale.
     largest = at.apply("Where", at.apply("Equal", largest, at.number(0.0)), at.number(1.0), largest)
     steps = at.apply("Mul", rows, at.apply("Div", at.number(MOST_SYMMETRIC), largest))
-    bounded = at.clipped(_half_away(at, steps, np.float32), -MOST_SYMMETRIC, MOST_SYMMETRIC)
+    bounded = at.clipped(half_away(at, steps, np.float32), -MOST_SYMMETRIC, MOST_SYMMETRIC)
     return Quantized(bounded, at.apply("Div", largest, at.number(MOST_SYMMETRIC)))
 
 
@@ -87,21 +87,14 @@ def asymmetric(at: Nodes, rows: str) -> Quantized:
         for end, steps in ((LOW, low_steps), (HIGH, high_steps))
     ]
     point = at.apply("Where", at.apply("Less", *errors), from_low, from_high)
-    point = at.apply("Clip", _half_away(at, point, np.float64), _double(at, LOW), _double(at, HIGH))
+    point = at.apply("Clip", half_away(at, point, np.float64), _double(at, LOW), _double(at, HIGH))
     # What has one value, which is 0, has no zero point.
     offset = at.apply("Cast", at.apply("Where", none, _double(at, 0.0), point), to=1)
     scale = at.apply("Cast", wide, to=1)
     steps = at.apply("Add", at.apply("Mul", rows, at.apply("Div", at.number(1.0), scale)), offset)
-    bounded = at.clipped(_half_away(at, steps, np.float32), LOW, HIGH)
+    bounded = at.clipped(half_away(at, steps, np.float32), LOW, HIGH)
     return Quantized(at.apply("Sub", bounded, offset), scale)
 
 
 def _double(at: Nodes, value: float) -> str:
     return at.constant(value, np.float64)
-
-
-def _half_away(at: Nodes, name: str, dtype: type[np.generic]) -> str:
-    """Rounded to integers, halves away from zero; with 0.5 itself, the number before it would be rounded to 1."""
-    nearly = at.constant(np.nextafter(dtype(0.5), dtype(0)), dtype)
-    whole = at.apply("Floor", at.apply("Add", at.apply("Abs", name), nearly))
-    return at.apply("Mul", whole, at.apply("Sign", name))

@@ -108,7 +108,16 @@ def _filled(at: Nodes) -> str:
     return at.apply("Expand", at.input(1), at.places(at.outputs[0].shape))
 
 
+def _same(at: Nodes) -> str:
+    """Numbers in another type: both ends of the nodes do that."""
+    at.require_types("f32")
+    at.require(len(at) == 1, f"it must have one input: {len(at)}")
+    return at.apply("Identity", at.input(0))
+
+
 READERS: dict[str, Reader] = {
+    "QUANTIZE": _same,
+    "DEQUANTIZE": _same,
     "CONCATENATION": _joined,
     "PACK": _packed,
     "PAD": _padded,

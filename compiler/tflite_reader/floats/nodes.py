@@ -9,11 +9,12 @@ import numpy as np
 
 from int8tune.compiler.graph import Value
 from int8tune.compiler.islands.island import ELEMENTS
-from int8tune.compiler.operators.base import BYTES, Array
+from int8tune.compiler.operators.base import BYTES, Array, scale_of
 from int8tune.compiler.tflite_reader.steps import Step, integers
 
 # The version of ONNX's operators that the nodes have.
 OPSET = 18
+STORED = (*BYTES, "s16")
 
 
 class UnsupportedOperatorError(Exception):
@@ -23,6 +24,8 @@ class UnsupportedOperatorError(Exception):
 class Nodes:
     """ONNX nodes of one operator; its inputs are numbers: stored values are dequantized, if it does not move them only.
 
+    Values of 8 bits become numbers outside, by exact kernels; those of 16 bits by nodes.
+
     Attributes:
         step: the operator.
         outputs: the values that it makes.
@@ -30,6 +33,7 @@ class Nodes:
         nodes: in an order in which they can run.
         constants: what they read besides inputs, by their names for it.
         taken: places of the operator's inputs that they read, by their names for them.
+        is_finished: what they make is stored already.
     """
 
     def __init__(self, step: Step, outputs: Sequence[Value], is_raw: bool) -> None:
@@ -37,6 +41,7 @@ class Nodes:
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.taken: dict[str, int] = {}
+        self.is_finished = False
         self._count = 0
 
     # What the operator has.
@@ -69,7 +74,7 @@ class Nodes:
     def require_types(self, *types: str) -> None:
         """Raise where the first input, as a number, has none of the types."""
         value = self.step.inputs[0]
-        found = "f32" if self._is_quantized(value) else value.type
+        found = "f32" if self.is_stored(value) else value.type
         if found not in types:
             raise UnsupportedOperatorError(f"its values must be {' or '.join(types)}: {found}")
 
@@ -84,9 +89,28 @@ class Nodes:
         value = self.step.inputs[index]
         if value.constant is not None:
             return self.constant(self.numbers(index))
+        name = self.as_it_is(index)
+        if value.type != "s16" or not self.is_stored(value):
+            return name
+        return self.apply("Mul", self.apply("Cast", name, to=ELEMENTS["f32"]), self.number(scale_of(value)))
+
+    def as_it_is(self, index: int) -> str:
+        """The nodes' name of an input that is no constant, of 16 bits as it is stored."""
         name = f"x{index}"
         self.taken[name] = index
         return name
+
+    def as_stored(self, name: str, value: Value) -> str:
+        """Numbers in 16 bits, where an output has them: halves away from zero."""
+        if value.type != "s16" or not self.is_stored(value):
+            return name
+        steps = self.apply("Div", name, self.number(scale_of(value)))
+        whole = self.clipped(half_away(self, steps, np.float32), -(2.0**15), 2.0**15 - 1)
+        return self.in_16_bits(whole)
+
+    def in_16_bits(self, name: str) -> str:
+        """Whole numbers within their range, by way of 64 bits: to others TVM's importer casts in a dozen operations."""
+        return self.apply("Cast", self.apply("Cast", name, to=ELEMENTS["s64"]), to=ELEMENTS["s16"])
 
     def inputs(self) -> list[str]:
         return [self.input(index) for index in range(len(self))]
@@ -96,7 +120,7 @@ class Nodes:
         value = self.step.inputs[index]
         if value.constant is None:
             raise UnsupportedOperatorError("its weights must be constant")
-        if value.quantization is None or not self._is_quantized(value):
+        if value.quantization is None or not self.is_stored(value):
             return value.constant
         return value.quantization.numbers(value.constant)
 
@@ -115,7 +139,7 @@ class Nodes:
         self.constants[name] = np.asarray(values, dtype)
         return name
 
-    def number(self, value: float) -> str:
+    def number(self, value: float | np.float32) -> str:
         return self.constant(value, np.float32)
 
     def places(self, values: Sequence[int]) -> str:
@@ -161,15 +185,23 @@ class Nodes:
         raise UnsupportedOperatorError(f"fused activation {activation} is not supported")
 
     def element(self, value: Value) -> str:
-        """The type that the nodes have of a value of the operator."""
-        return "f32" if self._is_quantized(value) else value.type
+        """The type that the nodes take or make a value of the operator in."""
+        return "f32" if self.is_stored(value) and value.type in BYTES else value.type
 
-    def _is_quantized(self, value: Value) -> bool:
-        return not self.is_raw and value.type in BYTES and value.quantization is not None
+    def is_stored(self, value: Value) -> bool:
+        """Whether a value is stored in steps, and read as numbers."""
+        return not self.is_raw and value.type in STORED and value.quantization is not None
 
     def _name(self, letter: str) -> str:
         self._count += 1
         return f"{letter}{self._count}"
+
+
+def half_away(at: Nodes, name: str, dtype: type[np.generic]) -> str:
+    """Rounded to integers, halves away from zero; with 0.5 itself, the number before it would be rounded to 1."""
+    nearly = at.constant(np.nextafter(dtype(0.5), dtype(0)), dtype)
+    whole = at.apply("Floor", at.apply("Add", at.apply("Abs", name), nearly))
+    return at.apply("Mul", whole, at.apply("Sign", name))
 
 
 Reader = Callable[[Nodes], str | Sequence[str]]

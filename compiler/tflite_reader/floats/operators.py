@@ -10,11 +10,12 @@ from typing import Any
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.islands.island import ELEMENTS, FILE_VERSION, ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import multiply_adds
-from int8tune.compiler.operators.base import BYTES, byte_fault, is_same_quantization
+from int8tune.compiler.operators.base import byte_fault, is_same_quantization
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products
-from int8tune.compiler.tflite_reader.floats.nodes import OPSET, Nodes, Reader, UnsupportedOperatorError
+from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
 from int8tune.compiler.tflite_reader.steps import Reason, Step
+from int8tune.schedules.errors import OperandError
 
 READERS: dict[str, Reader] = {**elementwise.READERS, **images.READERS, **products.READERS, **movements.READERS}
 # What moves stored values and does not look at them.
@@ -50,16 +51,18 @@ class FloatOperators:
             made = read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
+            if not at.is_finished:
+                names = [at.as_stored(name, value) for name, value in zip(names, outputs, strict=True)]
             forms = self._forms(at, names)
             return self._operators(at, names, reason, _macs(at, forms))
-        except UnsupportedOperatorError as fault:
+        except (UnsupportedOperatorError, OperandError) as fault:
             return str(fault)
 
     def _forms(self, at: Nodes, names: Sequence[str]) -> dict[str, Form]:
         """What ONNX says that the nodes make, which must be what the file says."""
         for value in (*at.step.inputs, *at.outputs):
-            if at.element(value) == "f32" and value.type != "f32":
-                at.require((fault := byte_fault(value)) is None or value.constant is not None, str(fault))
+            if at.is_stored(value) and value.constant is None:
+                at.require((fault := _stored_fault(value)) is None, str(fault))
         forms = _inferred(at)
         most = MOST_VALUES if at.taken else MOST_KNOWN_VALUES
         largest = max((shape for _, shape in forms.values()), key=math.prod, default=())
@@ -81,6 +84,7 @@ class FloatOperators:
             opset=OPSET,
             parts=(FloatNode(plain.operator, plain.layers[0] if plain.layers else plain.outputs[0], reason),),
             macs=macs,
+            is_alone=at.is_finished,
         )
         attributes = {ISLAND: island}
         operator = replace(plain, kind=Kind.FLOAT, inputs=tuple(taken), outputs=tuple(made), attributes=attributes)
@@ -118,14 +122,23 @@ class FloatOperators:
         return name
 
 
+def _stored_fault(value: Value) -> str | None:
+    """Why stored values are not those of one scale, and of 16 bits around 0."""
+    assert value.quantization is not None
+    if value.type != "s16":
+        return byte_fault(value)
+    fits = not value.quantization.per_channel and not value.quantization.zero_point.any()
+    return None if fits else "its values of 16 bits must have one scale, and 0 as zero point"
+
+
 def _is_raw(step: Step, outputs: Sequence[Value]) -> bool:
     """Whether an operator moves stored values that stand for the same before and behind it."""
     if step.plain.operator not in RAW:
         return False
     if step.plain.operator == "CAST":
         return True
-    stored = [value for value in (*step.inputs, *outputs) if value.type in BYTES and value.quantization is not None]
-    if any(byte_fault(value) for value in stored) or _activation(step):
+    stored = [value for value in (*step.inputs, *outputs) if value.type in STORED and value.quantization is not None]
+    if any(_stored_fault(value) for value in stored) or _activation(step):
         return False
     return all(is_same_quantization(value, outputs[0]) for value in stored) if outputs[0] in stored else not stored
 
