@@ -25,6 +25,7 @@ class About:
     Attributes:
         needs: CPU features by the names that Linux gives them; empty for code of one CPU, whose name is in `target`.
         inputs, outputs: `name`, `shape`, `type`, and `scale` and `zero_point` where they are quantized.
+        states: what is kept from run to run, as inputs.
         calls: `layers`, `computes`, `schedule`, `kernel`, `output` and `float`, in the order in which they run.
         exact: how many operators integer kernels compute, bit for bit.
         floats: how many of each operator are computed in float.
@@ -43,6 +44,7 @@ class About:
     floats: Mapping[str, int] = field(default_factory=dict)
     int8_share: float | None = None
     sizes: tuple[About, ...] = ()
+    states: tuple[dict[str, Any], ...] = ()
 
 
 def about_text(programs: Sequence[Program], target: Target) -> str:
@@ -68,6 +70,7 @@ def _program(program: Program) -> dict[str, Any]:
     return {
         "inputs": [_form(graph.values[name]) for name in graph.inputs],
         "outputs": [_form(graph.values[name]) for name in graph.outputs],
+        "states": [_form(graph.values[state.read]) | {"name": state.name} for state in graph.states],
         "calls": [_call(call) for call in program.calls],
         "exact": exact_operators(graph),
         "floats": float_operators(graph),
@@ -101,6 +104,7 @@ def _read(found: dict[str, Any]) -> About:
         exact=found.get("exact", len(found["calls"])),
         floats=found.get("floats", {}),
         int8_share=found.get("int8_share"),
+        states=tuple(found.get("states", ())),
     )
 
 

@@ -37,18 +37,26 @@ class CallTime:
 
 
 class BoundModel:
-    """A compiled model and its inputs."""
+    """A compiled model and its inputs.
 
-    def __init__(self, main: Any, tensors: Sequence[Any], outputs: int) -> None:
-        self._main, self._tensors, self._count = main, tensors, outputs
+    What the model keeps from run to run, in `kept`, is that of all that are bound to it.
+    """
+
+    def __init__(self, main: Any, tensors: Sequence[Any], outputs: int, kept: list[Any]) -> None:
+        self._main, self._tensors, self._count, self._kept = main, tensors, outputs, kept
 
     def run(self) -> None:
-        """Compute the outputs."""
-        self._made = self._main(*self._tensors)
+        """Compute the outputs, and what is kept for the next run."""
+        self._made = self._main(*self._tensors, *self._kept)
+        if self._kept:
+            self._kept[:] = self._all()[self._count :]
 
     def outputs(self) -> list[Array]:
         """What the last `run` computed, in the order of the model's outputs."""
-        return [output.numpy() for output in ([self._made] if self._count == 1 else self._made)]
+        return [output.numpy() for output in self._all()[: self._count]]
+
+    def _all(self) -> list[Any]:
+        return [self._made] if self._count + len(self._kept) == 1 else list(self._made)
 
 
 class CompiledModel:
@@ -80,11 +88,17 @@ class CompiledModel:
         # TVM would bind the thread that runs the model, and so the program it is part of, to a core.
         os.environ.setdefault("TVM_BIND_THREADS", "0")
         tvm.get_global_func("runtime.config_threadpool")(1, self.about.threads)
-        self._sizes = (self.about, *self.about.sizes)
+        self._machine, self._sizes = machine, (self.about, *self.about.sizes)
         self._mains = [machine[main_of(index)] for index in range(len(self._sizes))]
+        self._kept: list[Any] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what earlier runs left: the next one is as the first. Most models keep nothing."""
+        self._kept[:] = list(self._machine["initial"]()) if self.about.states else []
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs of the model, in the order of `about.outputs`.
+        """The outputs of the model, in the order of `about.outputs`. A model with states goes on where it was.
 
         Args:
             inputs: arrays in the order, and of the shapes and types, of `about.inputs`.
@@ -103,12 +117,16 @@ class CompiledModel:
             CompiledModelError: an input has another form.
         """
         size = self._size(inputs)
-        return BoundModel(self._mains[size], self._tensors(inputs, size), len(self._sizes[size].outputs))
+        outputs = len(self._sizes[size].outputs)
+        return BoundModel(self._mains[size], self._tensors(inputs, size), outputs, self._kept)
 
     def profile(self, inputs: Sequence[Array], runs: int) -> list[CallTime]:
-        """The time of each call; a measured one takes a few microseconds more than it does in a run."""
+        """The time of each call; a measured one takes a few microseconds more than it does in a run.
+
+        What the model keeps from run to run stays as it is.
+        """
         size, started = self._size(inputs), 0.0
-        tensors = self._tensors(inputs, size)
+        tensors = [*self._tensors(inputs, size), *self._kept]
         taken: list[float] = []
 
         def watch(_function: Any, name: str, before: bool, *_: Any) -> None:

@@ -50,6 +50,14 @@ class Quantization:
     def per_channel(self) -> bool:
         return self.axis is not None
 
+    def numbers(self, stored: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """What the values of a tensor stand for, in binary32."""
+        form = [1] * stored.ndim
+        if self.axis is not None:
+            form[self.axis] = -1
+        steps = stored.astype(np.int64) - self.zero_point.reshape(form)
+        return self.scale.reshape(form) * steps.astype(np.float32)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
@@ -156,6 +164,23 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What a model keeps from one run for the next.
+
+    Attributes:
+        name: in the model's file.
+        read: the value that it is when a run begins.
+        made: the value that it is when a run ends, of the same form.
+        initial: what it is before the first run.
+    """
+
+    name: str
+    read: str
+    made: str
+    initial: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """A model: its operators in an order in which they can run.
 
@@ -171,3 +196,14 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     moved: frozenset[str] = frozenset()
+    states: tuple[State, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """What is known when a run begins: inputs, and what the run before left."""
+        return (*self.inputs, *(state.read for state in self.states))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What a run must make: outputs, and what is kept for the next one."""
+        return (*self.outputs, *(state.made for state in self.states))

@@ -16,19 +16,36 @@ from int8tune.compiler.strict_json import clipped
 NOTHING: Mapping[str, Array] = {}
 
 
+def kept_values(graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
+    """What a run keeps for the next one, by the names that it has there.
+
+    Args:
+        values: what the run made.
+    """
+    constants = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
+    return {state.read: values[state.made] if state.made in values else constants[state.made] for state in graph.states}
+
+
 # Scales of a file may be anything: what is beyond binary32 is saturated where it is rounded.
 @np.errstate(all="ignore")
-def run_reference(graph: Graph, inputs: Mapping[str, Array], given: Mapping[str, Array] = NOTHING) -> dict[str, Array]:
+def run_reference(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    given: Mapping[str, Array] = NOTHING,
+    kept: Mapping[str, Array] = NOTHING,
+) -> dict[str, Array]:
     """Every value that the model makes, with its inputs, by name.
 
     Args:
         inputs: one array for each of the graph's inputs, of its shape and type; images are [N, H, W, C].
         given: what islands made elsewhere: operators behind them read this, so that they can be compared bit for bit.
+        kept: what the run before left (`kept_values`); nothing for the first run.
 
     Raises:
         ModelError: an input has another form, or the model has an operator that nothing computes.
     """
     arrays = {name: _input(graph, name, inputs) for name in graph.inputs}
+    arrays |= {state.read: kept.get(state.read, state.initial) for state in graph.states}
     islands: dict[str, Array] = {}
     constants = {name: value.constant for name, value in graph.values.items() if value.constant is not None}
     for operator in graph.operators:

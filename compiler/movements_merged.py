@@ -20,7 +20,7 @@ class _Merger:
     """Goes through operators in their order."""
 
     def __init__(self, graph: Graph) -> None:
-        self._values, self._outputs = graph.values, set(graph.outputs)
+        self._values, self._outputs = graph.values, set(graph.needed)
         self._made_by: dict[str, Operator] = {}
         self._same: dict[str, str] = {}
 

@@ -86,7 +86,7 @@ def _residuals(graph: Graph) -> dict[str, Operator]:
     summand.
     """
     made_by = {name: index for index, operator in enumerate(graph.operators) for name in operator.outputs}
-    uses = Counter(name for operator in graph.operators for name in operator.inputs) + Counter(graph.outputs)
+    uses = Counter(name for operator in graph.operators for name in operator.inputs) + Counter(graph.needed)
     fused = {}
     for addition in graph.operators:
         if addition.kind is not Kind.ADD or len(set(addition.inputs)) != 2:

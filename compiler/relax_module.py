@@ -25,13 +25,14 @@ from int8tune.results.text import printable
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 
-ABOUT = "about"
+ABOUT, INITIAL = "about", "initial"
 
 
 def build_executable(
     programs: Sequence[Program], target: Target, about: str, report: Callable[[int, int], None]
 ) -> Any:
-    """The Relax executable: `main` takes the model's inputs, `about` gives a text as u8 values.
+    """The Relax executable: `main` takes the model's inputs and what it keeps from run to run, and makes its
+    outputs and what it keeps; `initial` gives what that is at first; `about` gives a text as u8 values.
 
     Programs behind the first one, whose inputs have other shapes, are `main_1` and so on.
 
@@ -87,6 +88,9 @@ def _module(programs: Sequence[Program], about: str) -> Any:
     builder = relax.BlockBuilder()
     for index, program in enumerate(programs):
         _write(builder, main_of(index), program)
+    states = programs[0].graph.states
+    with builder.function(INITIAL, []):
+        builder.emit_func_output(relax.Tuple([_constant(state.initial) for state in states]))
     with builder.function(ABOUT, []):
         builder.emit_func_output(relax.const(np.frombuffer(about.encode(), np.uint8)))
     return builder.get()
@@ -95,16 +99,16 @@ def _module(programs: Sequence[Program], about: str) -> Any:
 def _write(builder: Any, name: str, program: Program) -> None:
     """Write the function of a program."""
     values = program.graph.values
-    inputs = [relax.Var(f"input_{index}", _type(values[label])) for index, label in enumerate(program.graph.inputs)]
+    inputs = [relax.Var(f"input_{index}", _type(values[label])) for index, label in enumerate(program.graph.given)]
     with builder.function(name, inputs):
-        known: dict[str, Any] = dict(zip(program.graph.inputs, inputs, strict=True))
+        known: dict[str, Any] = dict(zip(program.graph.given, inputs, strict=True))
         with builder.dataflow():
             for call in program.calls:
                 made = builder.emit(_call(call, known, [values[name] for name in call.outputs]))
                 fields = [made] if len(call.outputs) == 1 else [made[index] for index in range(len(call.outputs))]
                 known.update(zip(call.outputs, map(builder.emit, fields) if len(fields) > 1 else fields, strict=True))
             outputs = [
-                known[name] if name in known else _constant(values[name].constant) for name in program.graph.outputs
+                known[name] if name in known else _constant(values[name].constant) for name in program.graph.needed
             ]
             made = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
         builder.emit_func_output(made)

@@ -9,7 +9,7 @@ from int8tune.compiler.graph import Graph
 
 def without_unused(graph: Graph) -> Graph:
     """The graph without operators whose values nothing reads, and without these values."""
-    needed = set(graph.outputs)
+    needed = set(graph.needed)
     kept = []
     for operator in reversed(graph.operators):
         if needed.intersection(operator.outputs):

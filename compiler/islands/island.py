@@ -45,6 +45,7 @@ class Island:
         opset: the version of ONNX's operators.
         parts: one for each node.
         macs: multiply-adds of its products and convolutions.
+        is_alone: it is no part of a larger one: what it makes would be computed again by each that reads it.
     """
 
     nodes: tuple[bytes, ...]
@@ -54,6 +55,7 @@ class Island:
     opset: int
     parts: tuple[FloatNode, ...]
     macs: int = 0
+    is_alone: bool = False
 
 
 def island_of(operator: Operator) -> Island:
@@ -93,11 +95,11 @@ def onnx_model(operator: Operator, values: Mapping[str, Value]) -> Any:
         (graph.output, island.outputs, operator.outputs),
     ):
         for name, value in zip(names, (values[each] for each in outside), strict=True):
-            ends.append(onnx.helper.make_tensor_value_info(name, _ELEMENTS[value.type], value.shape))
+            ends.append(onnx.helper.make_tensor_value_info(name, ELEMENTS[value.type], value.shape))
     domains = {node.domain for node in graph.node} - {"", "ai.onnx"}
     imports = [onnx.helper.make_opsetid("", island.opset), *(onnx.helper.make_opsetid(each, 1) for each in domains)]
     return onnx.helper.make_model(graph, ir_version=FILE_VERSION, opset_imports=imports)
 
 
 # Numbers of ONNX's types by a graph's.
-_ELEMENTS = {"f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "bool": 9, "f16": 10, "f64": 11}
+ELEMENTS = {"f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "bool": 9, "f16": 10, "f64": 11}

@@ -31,12 +31,16 @@ def _groups(operators: Sequence[Operator]) -> list[list[Operator]]:
         is_float = operator.kind is Kind.FLOAT
         levels.append(max((levels[at] + (is_float != (operators[at].kind is Kind.FLOAT)) for at in read), default=0))
         for at in read:
-            if is_float and operators[at].kind is Kind.FLOAT and levels[at] == levels[index]:
+            if levels[at] == levels[index] and _joins(operator) and _joins(operators[at]):
                 parents[_root(parents, at)] = _root(parents, index)
     groups: dict[int, list[Operator]] = {}
     for index, operator in enumerate(operators):
         groups.setdefault(_root(parents, index), []).append(operator)
     return list(groups.values())
+
+
+def _joins(operator: Operator) -> bool:
+    return operator.kind is Kind.FLOAT and not island_of(operator).is_alone
 
 
 def _root(parents: list[int], index: int) -> int:
@@ -51,7 +55,7 @@ def _merged(graph: Graph, members: Sequence[Operator]) -> Operator:
     made = {name for member in members for name in member.outputs}
     inside = {id(member) for member in members}
     read_outside = {name for each in graph.operators if id(each) not in inside for name in each.inputs}
-    read_outside.update(graph.outputs)
+    read_outside.update(graph.needed)
     inputs = tuple(dict.fromkeys(name for member in members for name in member.inputs if name not in made))
     outputs = tuple(name for member in members for name in member.outputs if name in read_outside)
     constants: dict[str, Array] = {}

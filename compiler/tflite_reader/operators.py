@@ -21,6 +21,7 @@ from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 
 SAME, VALID = 0, 1
+WIDE_RANGE = -(1 << 15), (1 << 15) - 1
 ACTIVATIONS: dict[int, tuple[float, float]] = {
     0: (-math.inf, math.inf),
     1: (0.0, math.inf),
@@ -231,7 +232,7 @@ def _looked_up(step: Step, table: Callable[[Value, Value], Array]) -> Operator |
 def _bounds(output: Value, limits: tuple[float, float]) -> tuple[int, int]:
     assert output.quantization is not None
     scale, zero_point = output.quantization.scale[0], int(output.quantization.zero_point[0])
-    low, high = RANGES[output.type]
+    low, high = WIDE_RANGE if output.type == "s16" else RANGES[output.type]
     least, most = (_stored(bound, scale, zero_point) for bound in limits)
     return max(low, min(least, high)), min(high, max(most, low))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 from pathlib import Path
@@ -12,17 +11,16 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.islands.supported import STANDARD
 from int8tune.compiler.obstacles import obstacle_lines, obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
+from tests.support.models.emitted import said_of
 from tests.support.models.onnx_islands import IslandWriter
 from tests.support.run.probes import host_target
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
 MUTANTS = 40
-MOST_BYTES = 8 << 30
 
 
 def reason_of(build: Any, opset: int = 18) -> str:
@@ -119,46 +117,10 @@ def test_changed_files_are_read_or_refused_in_one_line(seed: int) -> None:
     rng, target, compiled = random.Random(seed), host_target("generic"), 0
     for _ in range(MUTANTS):
         data = mutant(rng)
-        said = _said_of(data, target)
+        said = said_of(read_onnx, data, target)
         compiled += said == ""
         assert said == "" or (said.startswith("mutant: ") and "\n" not in said), said
     assert compiled > MUTANTS // 10
-
-
-def _said_of(data: bytes, target: Any) -> str:
-    """Why a file is refused; nothing where it has kernels."""
-    try:
-        graph = read_onnx(data, "mutant")
-    except ModelError as fault:
-        return str(fault)
-    lines = obstacle_lines(graph)
-    return lines[0] if lines else _emitted_apart(graph, target)
-
-
-def _emitted_apart(graph: Graph, target: Any) -> str:
-    """What is said of a graph's islands by a process of its own; nothing where all have kernels."""
-    from int8tune.compiler.islands.emission import float_calls
-
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        text = ""
-        try:
-            resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-            for operator in graph.operators:
-                if operator.kind is Kind.FLOAT:
-                    float_calls(graph, operator, target)
-        except ModelError as fault:
-            text = str(fault)
-        except BaseException as error:
-            text = f"{type(error).__name__}\n{error}"
-        os.write(writing, text.encode()[:4000])
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        said = stream.read().decode("utf-8", "replace")
-    _, status = os.waitpid(pid, 0)
-    return said if os.waitstatus_to_exitcode(status) == 0 else f"died: {status}"
 
 
 def test_what_the_importer_can_not_convert_is_one_line(tmp_path: Path) -> None:

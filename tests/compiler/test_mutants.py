@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiler.test_tflite import small_model
+from tests.compiler.test_tflite_islands_files import file_with_many, file_with_state
 from tests.support.models.onnx_models import MODELS, quantized
 from tests.support.models.onnx_operators import every_operator
 from tests.support.models.tflite_models import network
@@ -24,7 +25,12 @@ ONNX: dict[str, Callable[[Path], bytes]] = {
     "concat": lambda folder: quantized(MODELS["concat"](), folder, "u8", "s8", False, "QOperator"),
     "operators": lambda folder: quantized(every_operator(), folder, "u8", "s8", True),
 }
-TFLITE: dict[str, Callable[[Path], bytes]] = {"layer": lambda _: small_model(), "network": lambda _: network()}
+TFLITE: dict[str, Callable[[Path], bytes]] = {
+    "layer": lambda _: small_model(),
+    "network": lambda _: network(),
+    "islands": lambda _: file_with_many(),
+    "states": lambda _: file_with_state(),
+}
 
 
 def compile_mutants(file: Path, count: int, seed: int) -> dict[str, int]:

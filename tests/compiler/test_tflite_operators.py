@@ -14,6 +14,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.graph import Kind, Operator
 from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.obstacles import float_parts, obstacles
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.tflite_models import DTYPES, Writer, values_of
 
@@ -69,9 +70,10 @@ def exact_one(word: str, data: Form, output: Form, *args: Any, **fields: Any) ->
 
 
 def reason(data: bytes) -> str:
-    operator = read_tflite(data, "one").operators[-1]
-    assert operator.kind is Kind.OTHER
-    return str(operator.attributes["reason"])
+    """Why no integer kernel computes the one operator of a model, whatever else does."""
+    graph = read_tflite(data, "one")
+    (found,) = (*obstacles(graph), *float_parts(graph))
+    return found.reason
 
 
 @BYTES

@@ -13,7 +13,7 @@ from int8tune.compiler.compile import all_values
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.graph import Graph, Value
-from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.interpreter import kept_values, run_reference
 from int8tune.compiler.islands.island import exact_operators, float_operators
 from int8tune.compiler.model import model_bytes, read_model
 from int8tune.compiler.obstacles import int8_share
@@ -108,11 +108,13 @@ def compare_layers(check: Check) -> Comparison:
     with seats_of(check, graph, []) as (own,):
         if own.contestant.failure:
             raise BenchError(f"{own.entry.label} failed: {own.contestant.failure}")
-        expected = []
+        expected: list[list[Array]] = []
+        kept: dict[str, Array] = {}
         made = zip(*own.outputs, strict=True)
         for sample, ours in zip(zip(*arrays, strict=True), made, strict=True):
             given = dict(zip(graph.outputs, ours, strict=True))
-            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)), given)
+            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)), given, kept)
+            kept = kept_values(graph, values | given)
             expected.append([values[name] for name in graph.outputs])
         stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]
         return _comparison(REFERENCE_NAME, graph, differences(graph, own.outputs, stacked))

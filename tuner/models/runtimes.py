@@ -180,7 +180,11 @@ class LiteRtReference:
     def load(self, path: Path, threads: int) -> LoadedModel:  # noqa: ARG002
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-        return _Interpreter(Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF))
+        try:
+            return _Interpreter(Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF))
+        except ValueError:  # some operators on numbers, such as ELU and ROUND, have no reference kernel
+            kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            return _Interpreter(Interpreter(str(path), experimental_op_resolver_type=kinds))
 
 
 class _Interpreter:

@@ -31,6 +31,8 @@ class ModelRunner:
     def load(self, task: Mapping[str, object]) -> tuple[int, int]:
         """Load `model`, run it on each sample of the file `samples`, and write what it gives to the file `outputs`.
 
+        Samples are consecutive runs of a model that keeps something from run to run.
+
         With `profile`, a number of runs, the times of a compiled model's calls are written to the file `times`.
 
         A file of samples has an array for each input, called by its number, whose first axis counts samples; one of
@@ -42,11 +44,14 @@ class ModelRunner:
         self._model = self._runtime.load(model, self._threads)
         inputs = read_arrays(samples)
         made = []
-        for sample in reversed(list(zip(*inputs, strict=True))):
+        in_turn = list(zip(*inputs, strict=True))
+        for sample in in_turn:
             self._model.bind(sample)
             self._model.run()
             made.append(self._model.outputs())
-        stacked = [np.stack(values[::-1]) for values in zip(*made, strict=True)]
+        for sample in in_turn[:1]:
+            self._model.bind(sample)
+        stacked = [np.stack(values) for values in zip(*made, strict=True)]
         write_arrays(outputs, stacked)
         if "profile" in task:
             assert isinstance(self._model, Compiled)

@@ -14,7 +14,7 @@ litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the ext
 
 Array = npt.NDArray[Any]
 
-TYPES = {"f32": 0, "f16": 1, "s32": 2, "u8": 3, "s64": 4, "bool": 6, "s16": 7, "s8": 9, "f64": 10}
+TYPES = {"f32": 0, "f16": 1, "s32": 2, "u8": 3, "s64": 4, "bool": 6, "s16": 7, "s8": 9, "f64": 10, "resource": 13}
 DTYPES = {
     "f32": np.float32,
     "f16": np.float16,
@@ -87,17 +87,32 @@ class Writer:
         self.codes.append(code)
         self.operators.append(made)
 
-    def model(self, *outputs: int) -> bytes:
-        import flatbuffers
+    def other(self) -> Writer:
+        """A writer of another subgraph of the same model."""
+        made = Writer()
+        made.buffers, made.codes = self.buffers, self.codes
+        return made
 
+    def model(self, *outputs: int, others: Sequence[Writer] = ()) -> bytes:
+        model = schema.ModelT()
+        model.version, model.operatorCodes, model.buffers = 3, self.codes, self.buffers
+        model.subgraphs = [self._graph(outputs), *(each._graph(()) for each in others)]
+        return packed(model)
+
+    def _graph(self, outputs: Sequence[int]) -> Any:
         graph = schema.SubGraphT()
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
         graph.outputs = list(outputs)
-        model = schema.ModelT()
-        model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, self.codes, [graph], self.buffers
-        builder = flatbuffers.Builder(4096)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+        return graph
+
+
+def packed(model: Any) -> bytes:
+    """The file of a model."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(4096)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def values_of(data: bytes, feeds: dict[str, Array], is_reference: bool = True) -> dict[str, Array]:

@@ -1,0 +1,233 @@
+"""TFLite files that somebody else wrote: their flatbuffers, whose schema is the package `tflite`.
+
+Nothing of a file is trusted: names, values and operators are checked when they are read.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import ElementType, Kind, Operator, Quantization, Value
+from int8tune.compiler.strict_json import clipped
+from int8tune.results.text import printable
+from int8tune.schedules.numerics import RANGES
+
+MOST_TENSORS = MOST_OPERATORS = 100_000
+MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
+MOST_SHARED, MOST_NAME_BYTES = 8, 1 << 16
+WITHOUT_OUTPUTS = ("CALL_ONCE", "ASSIGN_VARIABLE")
+# Of the schema's enumerations.
+TYPES: dict[int, ElementType] = {
+    0: "f32",
+    3: "u8",
+    9: "s8",
+    7: "s16",
+    2: "s32",
+    4: "s64",
+    1: "f16",
+    10: "f64",
+    6: "bool",
+}
+DTYPES = {
+    "f32": "<f4",
+    "u8": "u1",
+    "s8": "i1",
+    "s16": "<i2",
+    "s32": "<i4",
+    "s64": "<i8",
+    "f16": "<f2",
+    "f64": "<f8",
+    "bool": "?",
+}
+
+
+class TfliteFile:
+    """A file; `schema` is the package `tflite`, `model` its root."""
+
+    def __init__(self, schema: Any, data: bytes, name: str) -> None:
+        self.schema, self.name = schema, name
+        self.model = schema.Model.GetRootAs(data, 0)
+        # Several may point to the same data, names and lists, of which each gets a copy.
+        self._left_bytes = self._most_bytes = MOST_SHARED * len(data)
+        self._operators = {code: word for word, code in vars(schema.BuiltinOperator).items() if word.isupper()}
+        self.types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()}
+
+    def word(self, operator: Any) -> str:
+        """What the schema calls an operator."""
+        code = self.model.OperatorCodes(operator.OpcodeIndex())
+        return str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM"))
+
+    def options(self, operator: Any, kind: str) -> Any:
+        options, table = getattr(self.schema, kind)(), operator.BuiltinOptions()
+        if table is None:
+            raise self.error("an operator lacks its options")
+        options.Init(table.Bytes, table.Pos)
+        return options
+
+    def indices(self, vector: Any) -> list[int]:
+        """A vector of the file, for which the schema's code gives 0 if it is not there."""
+        if isinstance(vector, int):
+            return []
+        self.take(vector.nbytes)
+        return [int(value) for value in vector]
+
+    def take(self, size_bytes: int) -> None:
+        """Count what is copied from the file."""
+        self._left_bytes -= size_bytes
+        if self._left_bytes < 0:
+            raise self.error(f"its parts share data until they have over {self._most_bytes} bytes")
+
+    def tensor(self, index: int, count: int) -> int:
+        if not 0 <= index < count:
+            raise self.error(f"an operator names tensor {index} of {count}")
+        return index
+
+    def count(self, what: str, count: int, most: int) -> int:
+        if count > most:
+            raise self.error(f"a model has at most {most} {what}: {count}")
+        return int(count)
+
+    def place(self, operator: Operator, why: str) -> ModelError:
+        return self.error(f"layer `{clipped((*operator.outputs, '')[0])}` ({operator.operator}): {why}")
+
+    def error(self, why: str) -> ModelError:
+        return ModelError(f"{self.name}: {why}")
+
+
+class Subgraph:
+    """One of a file's graphs.
+
+    Attributes:
+        names: of its tensors, each another one.
+        values: of those that it or an operator takes or makes, by name; variables (resources) have none.
+        plains: its operators, of which nothing is known but their names, inputs and outputs.
+    """
+
+    def __init__(self, file: TfliteFile, index: int) -> None:
+        self._file, self._subgraph = file, file.model.Subgraphs(index)
+        tensors = file.count("tensors", self._subgraph.TensorsLength(), MOST_TENSORS)
+        operators = file.count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
+        self.names = self._unique_names(tensors)
+        self._indexes = {name: at for at, name in enumerate(self.names)}
+        self.values = {
+            self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
+        }
+        self.inputs, self.outputs = (
+            tuple(self.names[file.tensor(at, tensors)] for at in file.indices(vector))
+            for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
+        )
+        self.plains = [self._plain(at) for at in range(operators)]
+
+    def operator(self, index: int) -> Any:
+        """An operator as the file has it."""
+        return self._subgraph.Operators(index)
+
+    def is_state(self, name: str) -> bool:
+        """Whether a tensor keeps its values from one run to the next."""
+        return bool(self._subgraph.Tensors(self._indexes[name]).IsVariable())
+
+    def _is_resource(self, index: int) -> bool:
+        return self._file.types.get(self._subgraph.Tensors(index).Type()) == "RESOURCE"
+
+    # Values.
+
+    def _used(self, tensors: int, operators: int) -> list[int]:
+        """Tensors that the model or an operator takes or makes; others, as an LSTM's intermediates, may be anything."""
+        parts = [self._subgraph, *(self._subgraph.Operators(index) for index in range(operators))]
+        vectors = [vector for part in parts for vector in (part.InputsAsNumpy(), part.OutputsAsNumpy())]
+        named = {at for vector in vectors for at in self._file.indices(vector) if at != -1}
+        return sorted(self._file.tensor(at, tensors) for at in named)
+
+    def _unique_names(self, count: int) -> list[str]:
+        """The file's names; one that is empty or there already has a number, and none that is there."""
+        names = [self._printable_name(self._subgraph.Tensors(index).Name() or b"", index) for index in range(count)]
+        taken, seen = set(names), set[str]()
+        for index, name in enumerate(names):
+            number = index
+            while not names[index] or names[index] in seen:
+                candidate = f"{name}#{number}"
+                names[index] = "" if candidate in taken else candidate
+                number += count
+            seen.add(names[index])
+            taken.add(names[index])
+        return names
+
+    def _printable_name(self, name: bytes, index: int) -> str:
+        if len(name) > MOST_NAME_BYTES:
+            raise self._file.error(f"the name of tensor {index} must have at most {MOST_NAME_BYTES} bytes: {len(name)}")
+        self._file.take(len(name))
+        return printable(name.decode("utf-8", "replace"))
+
+    def _value(self, index: int) -> Value:
+        tensor, name = self._subgraph.Tensors(index), self.names[index]
+        shape = tuple(int(extent) for extent in self._file.indices(tensor.ShapeAsNumpy()))
+        if len(shape) > MOST_AXES:
+            raise self._file.error(f"tensor `{clipped(name)}`: it must have at most {MOST_AXES} axes: {len(shape)}")
+        if any(extent < 1 for extent in shape) or math.prod(shape) > MOST_ELEMENTS:
+            raise self._file.error(
+                f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}"
+            )
+        code = tensor.Type()
+        if code not in TYPES:
+            word = self._file.types.get(code, str(code))
+            raise self._file.error(
+                f"tensor `{clipped(name)}`: type {word} is not supported, known: {', '.join(DTYPES)}"
+            )
+        return Value(name, shape, TYPES[code], self._quantization(tensor, name, shape), self._constant(tensor, shape))
+
+    def _quantization(self, tensor: Any, name: str, shape: tuple[int, ...]) -> Quantization | None:
+        parameters = tensor.Quantization()
+        if parameters is None or not parameters.ScaleLength():
+            return None
+        scale = np.asarray(parameters.ScaleAsNumpy(), np.float32)
+        zero_point = np.zeros(len(scale), np.int64)
+        if parameters.ZeroPointLength():
+            zero_point = np.asarray(parameters.ZeroPointAsNumpy(), np.int64)
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            raise self._file.error(f"tensor `{clipped(name)}`: scales must be positive and finite: {scale.min()}")
+        low, high = RANGES.get(TYPES[tensor.Type()], (-(2**31), 2**31 - 1))
+        if zero_point.min() < low or zero_point.max() > high:
+            raise self._file.error(
+                f"tensor `{clipped(name)}`: zero points must be within {low} and {high}: {zero_point[0]}"
+            )
+        axis = parameters.QuantizedDimension() if len(scale) > 1 else None
+        if axis is not None and (not 0 <= axis < len(shape) or shape[axis] != len(scale)):
+            has = f"has {shape[axis]} channels" if 0 <= axis < len(shape) else "it does not have"
+            raise self._file.error(
+                f"tensor `{clipped(name)}`: {len(scale)} scales for axis {axis}, which {has}: {shape}"
+            )
+        if len(zero_point) not in (1, len(scale)):
+            counts = f"{len(zero_point)} zero points for {len(scale)} scales"
+            raise self._file.error(
+                f"tensor `{clipped(name)}`: one zero point or one for each scale is needed: {counts}"
+            )
+        return Quantization(scale, np.broadcast_to(zero_point, scale.shape), axis)
+
+    def _constant(self, tensor: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
+        buffer = self._file.model.Buffers(tensor.Buffer())
+        if buffer is None or not buffer.DataLength():
+            return None
+        values = buffer.DataAsNumpy()
+        self._file.take(values.nbytes)
+        return np.frombuffer(values.tobytes(), DTYPES[TYPES[tensor.Type()]]).reshape(shape)
+
+    def _plain(self, index: int) -> Operator:
+        """An operator of which nothing is known but its name, inputs and outputs."""
+        operator = self._subgraph.Operators(index)
+        word = self._file.word(operator)
+        count = len(self.names)
+        inputs = tuple(
+            self.names[self._file.tensor(at, count)] for at in self._file.indices(operator.InputsAsNumpy()) if at != -1
+        )
+        outputs = tuple(
+            self.names[self._file.tensor(at, count)] for at in self._file.indices(operator.OutputsAsNumpy())
+        )
+        if not outputs and word not in WITHOUT_OUTPUTS:
+            raise self._file.error(f"operator {index} ({word}) makes nothing")
+        layers = tuple(part for part in (*outputs, word)[0].split(";") if part)
+        return Operator(Kind.OTHER, layers, word, inputs, outputs, "fixed")

@@ -1,0 +1,220 @@
+"""TFLite operators that compute numbers element by element, as ONNX nodes.
+
+Sources: the reference kernels of TensorFlow Lite of the same names.
+"""
+
+from __future__ import annotations
+
+import math
+
+from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
+
+
+def _arithmetic(operator: str, options: str) -> Reader:
+    """A sum, difference or product; of integers without an activation."""
+
+    def read(at: Nodes) -> str:
+        activation = at.options(options).FusedActivationFunction()
+        at.require_types("f32", *(() if activation else ("s32", "s64")))
+        return at.activated(at.apply(operator, *_two(at)), activation)
+
+    return read
+
+
+def _two(at: Nodes) -> list[str]:
+    at.require(len(at) == 2, f"it must have two inputs: {len(at)}")
+    return at.inputs()
+
+
+def _quotient(at: Nodes) -> str:
+    """Of integers LiteRT refuses a divisor of 0, which a kernel would stop at."""
+    at.require_types("f32")
+    return at.activated(at.apply("Div", *_two(at)), at.options("Div").FusedActivationFunction())
+
+
+def _floor_quotient(at: Nodes) -> str:
+    at.require_types("f32")
+    return at.apply("Floor", at.apply("Div", *_two(at)))
+
+
+def _floor_remainder(at: Nodes) -> str:
+    """A remainder of the sign of the divisor."""
+    at.require_types("f32")
+    data, divisor = _two(at)
+    rest, zero = at.apply("Mod", data, divisor, fmod=1), at.number(0.0)
+    is_other = at.apply("Xor", at.apply("Less", divisor, zero), at.apply("Less", rest, zero))
+    is_moved = at.apply("And", is_other, at.apply("Not", at.apply("Equal", rest, zero)))
+    return at.apply("Where", is_moved, at.apply("Add", rest, divisor), rest)
+
+
+def _squared_difference(at: Nodes) -> str:
+    at.require_types("f32")
+    rest = at.apply("Sub", *_two(at))
+    return at.apply("Mul", rest, rest)
+
+
+def _several(operator: str, *types: str) -> Reader:
+    def read(at: Nodes) -> str:
+        at.require_types(*types)
+        return at.apply(operator, *_two(at))
+
+    return read
+
+
+def _sum_of_many(at: Nodes) -> str:
+    at.require_types("f32")
+    return at.apply("Sum", *at.inputs())
+
+
+def _comparison(operator: str, *types: str) -> Reader:
+    def read(at: Nodes) -> str:
+        at.require_types("f32", "s32", "s64", *types)
+        return at.apply(operator, *_two(at))
+
+    return read
+
+
+def _unequal(at: Nodes) -> str:
+    at.require_types("f32", "s32", "s64", "bool")
+    return at.apply("Not", at.apply("Equal", *_two(at)))
+
+
+def _unary(*operators: str) -> Reader:
+    """A chain of functions of one value."""
+
+    def read(at: Nodes) -> str:
+        at.require_types("f32")
+        name = _one(at)
+        for operator in operators:
+            name = at.apply(operator, name)
+        return name
+
+    return read
+
+
+def _one(at: Nodes) -> str:
+    at.require(len(at) == 1, f"it must have one input: {len(at)}")
+    return at.input(0)
+
+
+def _square(at: Nodes) -> str:
+    at.require_types("f32")
+    data = _one(at)
+    return at.apply("Mul", data, data)
+
+
+def _logical_not(at: Nodes) -> str:
+    at.require_types("bool")
+    return at.apply("Not", _one(at))
+
+
+def _clip(low: float, high: float) -> Reader:
+    def read(at: Nodes) -> str:
+        at.require_types("f32")
+        return at.clipped(_one(at), low, high)
+
+    return read
+
+
+def _leaky(at: Nodes) -> str:
+    at.require_types("f32")
+    return at.apply("LeakyRelu", _one(at), alpha=float(at.options("LeakyRelu").Alpha()))
+
+
+def _prelu(at: Nodes) -> str:
+    at.require_types("f32")
+    data, slope = _two(at)
+    return at.apply("Where", at.apply("GreaterOrEqual", data, at.number(0.0)), data, at.apply("Mul", data, slope))
+
+
+def _hard_swish(at: Nodes) -> str:
+    at.require_types("f32")
+    data = _one(at)
+    inner = at.clipped(at.apply("Add", data, at.number(3.0)), 0.0, 6.0)
+    return at.apply("Mul", at.apply("Mul", data, inner), at.number(1 / 6))
+
+
+def _gelu(at: Nodes) -> str:
+    """In operators of the version that the nodes have."""
+    at.require_types("f32")
+    data = _one(at)
+    if at.options("Gelu").Approximate():
+        cube = at.apply("Mul", at.apply("Mul", data, data), data)
+        inner = at.apply("Add", data, at.apply("Mul", cube, at.number(0.044715)))
+        curve = at.apply("Tanh", at.apply("Mul", inner, at.number((2 / math.pi) ** 0.5)))
+    else:
+        curve = at.apply("Erf", at.apply("Mul", data, at.number(0.5**0.5)))
+    half = at.apply("Mul", data, at.number(0.5))
+    return at.apply("Mul", half, at.apply("Add", curve, at.number(1.0)))
+
+
+def _cast(at: Nodes) -> str:
+    """Numbers become integers as C's do; what is beyond their range is not defined there, either."""
+    at.require_types("f32", "s32", "s64", "bool", "u8", "s8")
+    return at.like(_one(at))
+
+
+def _select(at: Nodes) -> str:
+    at.require(len(at) == 3 and at.value(0).type == "bool", "it must have a condition and two values")
+    condition, one, other = at.inputs()
+    rank = len(at.shape(1))
+    if at.step.plain.operator == "SELECT" and len(at.shape(0)) == 1 < rank:
+        condition = at.shaped(condition, (at.shape(0)[0], *(1,) * (rank - 1)))
+    return at.apply("Where", condition, one, other)
+
+
+NUMBERS = ("f32", "s32", "s64")
+FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "ABS": ("Abs",),
+    "NEG": ("Neg",),
+    "EXP": ("Exp",),
+    "LOG": ("Log",),
+    "SQRT": ("Sqrt",),
+    "RSQRT": ("Sqrt", "Reciprocal"),
+    "SIN": ("Sin",),
+    "COS": ("Cos",),
+    "FLOOR": ("Floor",),
+    "CEIL": ("Ceil",),
+    "ROUND": ("Round",),
+    "SIGN": ("Sign",),
+    "RELU": ("Relu",),
+    "LOGISTIC": ("Sigmoid",),
+    "TANH": ("Tanh",),
+    "ELU": ("Elu",),
+}
+READERS: dict[str, Reader] = {
+    **{word: _unary(*operators) for word, operators in FUNCTIONS.items()},
+    "ADD": _arithmetic("Add", "Add"),
+    "SUB": _arithmetic("Sub", "Sub"),
+    "MUL": _arithmetic("Mul", "Mul"),
+    "DIV": _quotient,
+    "ADD_N": _sum_of_many,
+    "FLOOR_DIV": _floor_quotient,
+    "FLOOR_MOD": _floor_remainder,
+    "SQUARED_DIFFERENCE": _squared_difference,
+    "POW": _several("Pow", "f32"),
+    "MINIMUM": _several("Min", *NUMBERS),
+    "MAXIMUM": _several("Max", *NUMBERS),
+    "LOGICAL_AND": _several("And", "bool"),
+    "LOGICAL_OR": _several("Or", "bool"),
+    "LOGICAL_NOT": _logical_not,
+    "EQUAL": _comparison("Equal", "bool"),
+    "NOT_EQUAL": _unequal,
+    "LESS": _comparison("Less"),
+    "LESS_EQUAL": _comparison("LessOrEqual"),
+    "GREATER": _comparison("Greater"),
+    "GREATER_EQUAL": _comparison("GreaterOrEqual"),
+    "SQUARE": _square,
+    "RELU6": _clip(0.0, 6.0),
+    "RELU_N1_TO_1": _clip(-1.0, 1.0),
+    "RELU_0_TO_1": _clip(0.0, 1.0),
+    "LEAKY_RELU": _leaky,
+    "PRELU": _prelu,
+    "HARD_SWISH": _hard_swish,
+    "GELU": _gelu,
+    "CAST": _cast,
+    "SELECT": _select,
+    "SELECT_V2": _select,
+}
+# What takes and makes stored values as they are, where both stand for the same.
+RAW = ("CAST", "SELECT", "SELECT_V2")
