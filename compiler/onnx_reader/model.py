@@ -27,7 +27,7 @@ from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_for
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
-from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED
+from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED, have_one_scale
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
 from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
@@ -350,6 +350,8 @@ class _Reader:
         It is a float in the file, or has stored values but no scale there.
         """
         if source is None or source.quantization is None or source.quantization.per_channel:
+            return None
+        if node.computes == "Concat" and not have_one_scale(map(self._values.operand, node.inputs)):
             return None
         element, shape = self._file.forms[name]
         if self._is_raw(node, name):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from int8tune.compiler.graph import Kind
+from collections.abc import Iterable
+
+from int8tune.compiler.graph import Kind, Value
+from int8tune.compiler.operators.base import byte_fault, is_same_quantization
 
 # Where input and output have different scales, these can be moved behind the requantization.
 MOVING = (
@@ -32,7 +35,16 @@ MOVES_NUMBERS = (
     "DepthToSpace",
     "SpaceToDepth",
 )
-# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear.
-PASSING = (*MOVES_NUMBERS, "Dropout", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Split")
+# What only moves or chooses values makes of quantized ones quantized ones, with or without a QuantizeLinear. A Concat's
+# have to have one scale.
+PASSING = (*MOVES_NUMBERS, "Dropout", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Split", "Concat")
 # The same, where it takes stored values themselves.
 PASSING_STORED = (*PASSING, "Pad", "Resize")
+
+
+def have_one_scale(values: Iterable[Value | None]) -> bool:
+    """Whether values are quantized, and equal stored values of all stand for the same."""
+    first, *others = values
+    if first is None or byte_fault(first):
+        return False
+    return all(other is not None and not byte_fault(other) and is_same_quantization(first, other) for other in others)

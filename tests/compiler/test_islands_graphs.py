@@ -123,6 +123,21 @@ def test_a_layer_of_one_dimension_has_exact_sums(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of(shape)}))
 
 
+@pytest.mark.parametrize(("scale", "islands"), [(0.03, 0), (0.04, 1)])
+def test_what_joins_values_of_one_scale_stays_quantized(scale: float, islands: int, tmp_path: Path) -> None:
+    """As NNCF writes it: nothing quantizes what a Concat makes."""
+    w = IslandWriter()
+    pooled = w.apply("MaxPool", w.data, kernel_shape=[3, 3], pads=[1] * 4)
+    parameters = [w.constant("other scale", scale), w.constant("other zero point", 120, np.uint8)]
+    w.node("QuantizeLinear", [pooled, *parameters], "other.q")
+    other = w.node("DequantizeLinear", ["other.q", *parameters], "other")
+    file = w.file(convolution(w, w.apply("Concat", w.data, other, axis=2), 12, "stored"))
+    assert kinds(read_onnx(file, "joined")).count(Kind.FLOAT) == islands
+    ours, theirs = outputs_of(file, tmp_path, {"x": feed_of()})
+    if not islands:
+        assert all((ours[name] == theirs[name]).all() for name in theirs)
+
+
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 2), (3, 2)])
 def test_a_transposed_convolution_without_a_quantized_output_is_no_other_layer(
     kernel: int, stride: int, tmp_path: Path
