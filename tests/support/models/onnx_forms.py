@@ -19,7 +19,7 @@ def narrow() -> bytes:
     values = w.rng.integers(-8, 8, 6 * 5)
     w.constants.append(onnx.helper.make_tensor("w", INT4, (5, 6, 1, 1), values.tolist()))
     w.constants.append(onnx.helper.make_tensor("w.z", INT4, (5,), [0] * 5))
-    w.node("DequantizeLinear", ["w", w.constant("w.s", np.full(5, 0.02)), "w.z"], "w.d", axis=0)
+    w.node("DequantizeLinear", ["w", w.constant("w.s", np.full(5, 0.0213)), "w.z"], "w.d", axis=0)
     made = w.quantized(w.node("Conv", [w.data, "w.d"], "c"))
     w.constants.append(onnx.helper.make_tensor("v", INT4, (8, 4), w.rng.integers(-8, 8, 32).tolist()))
     w.node("DequantizeLinear", ["v", w.constant("v.s", np.full((2, 4), 0.05))], "v.d", axis=0, block_size=4)
