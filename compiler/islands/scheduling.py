@@ -15,6 +15,8 @@ from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
 from int8tune.schedules.target import Target
 
 LANES = 16
+# Letters of a block's text, in all places that it would stand in.
+MOST_INLINED = 4000
 # Functions of TIR that LLVM has no vectors of, only libm's one value at a time.
 ONE_BY_ONE = ("tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "log1p", "fmod")
 # Functions that take many instructions; `Let` is what `compiler.islands.functions` writes.
@@ -86,7 +88,17 @@ def _is_cheap(schedule: Any, block: Any) -> bool:
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
-    return not _calls(found, COSTLY)
+    return not _calls(found, COSTLY) and not _grows(schedule, block)
+
+
+def _grows(schedule: Any, block: Any) -> bool:
+    """Whether what reads a block's values several times would be long with the block in each place.
+
+    Chains of such blocks, as the importer writes a Cast to few bits, grow without bounds.
+    """
+    own, name = len(schedule.get(block).body.script()), schedule.get(block).writes[0].source.name
+    counts = [schedule.get(each).body.script().count(f"{name}[") for each in schedule.get_consumers(block)]
+    return any(count > 1 and count * own > MOST_INLINED for count in counts)
 
 
 def _calls(block: Any, names: Sequence[str]) -> bool:

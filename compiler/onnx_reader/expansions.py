@@ -27,7 +27,7 @@ _MOST = 255
 _EXACT = 1 << 24
 
 
-def _dynamic_quantize(writer: FloatWriter, _file: OnnxFile, node: Node) -> None:
+def _dynamic_quantize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     """Bytes from the least to the most of all values and zero; as ONNX Runtime, a scale of 1 where all are zero."""
     data, (made, scale, point) = node.input(0), (*node.outputs, "", "")[:3]
     most = writer.positive(writer.apply("ReduceMax", data, keepdims=0))
@@ -36,11 +36,11 @@ def _dynamic_quantize(writer: FloatWriter, _file: OnnxFile, node: Node) -> None:
     is_none = writer.apply("Equal", extent, 0.0)
     scale = writer.apply("Where", is_none, 1.0, writer.apply("Div", extent, float(_MOST)), output=scale)
     below = writer.apply("Neg", writer.apply("Div", least, scale))
-    steps = writer.steps_within(writer.apply("Round", below), 0.0, float(_MOST))
+    steps = writer.clipped(writer.apply("Round", below), 0.0, float(_MOST), file.opset)
     if point:
         writer.apply("Cast", steps, output=point, to=_UINT8)
     rounded = writer.apply("Add", writer.apply("Round", writer.apply("Div", data, scale)), steps)
-    within = writer.steps_within(rounded, 0.0, float(_MOST))
+    within = writer.clipped(rounded, 0.0, float(_MOST), file.opset)
     writer.apply("Cast", within, output=made, to=_UINT8)
 
 
@@ -55,7 +55,7 @@ def _quantize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
         point = writer.apply("Cast", _along(writer, file, node, 2, shape), to=_FLOAT)
         steps = writer.apply("Add", steps, point)
     least, most = file.bounds.get(node.outputs[0], STORED_RANGES[element])
-    within = writer.steps_within(steps, float(least), float(most))
+    within = writer.clipped(steps, float(least), float(most), file.opset)
     writer.apply("Cast", within, output=node.outputs[0], to=NUMBERS[element])
 
 

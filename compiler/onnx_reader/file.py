@@ -11,6 +11,7 @@ from typing import Any
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import is_product, product_nodes
+from int8tune.compiler.onnx_reader.branches import with_branches_taken
 from int8tune.compiler.onnx_reader.dynamic import is_fused, unfused
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT, RECURRENT, Node, in_order, model_fault, node_fault, quoted
@@ -64,6 +65,7 @@ def load(data: bytes, name: str) -> OnnxFile:
         ModelError: the file is damaged, or has something that is not supported.
     """
     model = decoded(data, name)
+    with_branches_taken(model)
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
     constants: dict[str, Array] = {}

@@ -75,14 +75,6 @@ class FloatWriter:
         """Values of 0 and less."""
         return self.apply("Neg", self.positive(self.apply("Neg", values)))
 
-    def steps_within(self, steps: str, least: float, most: float) -> str:
-        """Whole numbers of f32 within bounds of few bits, exactly.
-
-        The importer's own Max and Min stack all that they compare, and each bound of a Clip takes a kernel to compile.
-        """
-        above = self.apply("Add", self.positive(self.apply("Sub", steps, least)), least)
-        return self.apply("Sub", most, self.positive(self.apply("Sub", most, above)))
-
     def clipped(self, values: str, least: float, most: float, opset: int) -> str:
         if opset < OPSET_OF_CLIP_INPUTS:
             return self.apply("Clip", values, min=least, max=most)

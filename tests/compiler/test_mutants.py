@@ -12,6 +12,7 @@ import pytest
 
 from tests.compiler.test_tflite import small_model
 from tests.compiler.test_tflite_islands_files import file_with_many, file_with_state
+from tests.support.models.onnx_forms import FORMS as ONNX_FORMS
 from tests.support.models.onnx_models import MODELS, quantized
 from tests.support.models.onnx_operators import every_operator
 from tests.support.models.tflite_models import network
@@ -19,6 +20,8 @@ from tests.support.places import TESTS
 
 PROGRAM = TESTS / "support" / "mutation" / "compile_mutants.py"
 FEW, MANY = 20, 1000
+# What needs more than 8-bit layers.
+FORMS: dict[str, Callable[[Path], bytes]] = {name: lambda _, make=make: make() for name, make in ONNX_FORMS.items()}
 ONNX: dict[str, Callable[[Path], bytes]] = {
     "residual": lambda folder: quantized(MODELS["residual"](), folder, "u8", "s8", True),
     "head": lambda folder: quantized(MODELS["head"](), folder, "s8", "s8", True),
@@ -69,3 +72,13 @@ def test_tflite(name: str, tmp_path: Path) -> None:
     codes, count = compile_mutants(tmp_path / "model.tflite", MANY // len(TFLITE), 3), MANY // len(TFLITE)
     assert sum(codes.values()) == count
     assert min(codes["0"], codes["1"]) > 0.05 * count
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("name", FORMS)
+def test_other_forms(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(FORMS[name](tmp_path))
+    codes = compile_mutants(tmp_path / "model.onnx", MANY, 4)
+    assert sum(codes.values()) == MANY
+    assert min(codes["0"], codes["1"]) > 0.02 * MANY
