@@ -318,4 +318,5 @@ def test_every_operator_is_what_litert_computes(share: int, tmp_path: Path) -> N
 
 
 def test_no_operator_is_left_out() -> None:
-    assert set(BUILDS) == set(READERS)
+    """Those that are numbers in 16 bits are in `test_tflite_wide`."""
+    assert set(BUILDS) | {"QUANTIZE", "DEQUANTIZE"} == set(READERS)

@@ -110,9 +110,8 @@ def file_with_state() -> bytes:
     w.operator("CALL_ONCE", [], [], "CallOnce", 1, initSubgraphIndex=1)
     before = w.apply("READ_VARIABLE", [handle], shape)
     data = w.apply("ADD", [w.data, before], form[1], "Add")
-    w.operator(
-        "ASSIGN_VARIABLE", [handle, w.apply("MEAN", [data, integers(0, 1, 2)], shape, "Reducer", keepDims=True)], []
-    )
+    mean = w.apply("MEAN", [data, integers(0, 1, 2)], shape, "Reducer", keepDims=True)
+    w.operator("ASSIGN_VARIABLE", [handle, mean], [], version=1)
     weight = w.constant("stored", "s8", np.arange(18).reshape(3, 6), 0.1)
     dense = w.apply(
         "FULLY_CONNECTED", [data, weight, np.ones(3)], (80, 3), "FullyConnected", asymmetricQuantizeInputs=True

@@ -129,18 +129,44 @@ def running_sum() -> bytes:
 
 
 def moving_average() -> bytes:
-    """In float, where half of a number is exact; what is kept is an output, too."""
+    """In float, where half of a number is exact; what is kept is made inside of an island."""
     w, form = Writer(), ("f32", (1, 4))
     number = w.tensor("number", *form)
     w.operator("DEQUANTIZE", [w.input("x", *FORM)], [number])
     once, handle = set_first(w, form, [[1.5, 0, -2, 8]]), variable(w)
     share = joined(w, "MUL", read(w, handle, "before", form), w.constant("share", "f32", [0.5]), "share of it", form)
-    made = joined(w, "ADD", share, number, "y", form)
+    made = joined(w, "ADD", share, number, "kept", form)
     assigned(w, handle, made)
+    return w.model(joined(w, "ADD", made, number, "y", form), others=[once])
+
+
+def last_input() -> bytes:
+    """What only the next call needs: the input in the shape that it has, and a sum that nothing else reads."""
+    w = Writer()
+    data = w.input("x", *FORM)
+    once, handle = set_first(w), variable(w)
+    same = w.tensor("same", *FORM)
+    w.operator("RESHAPE", [data, w.constant("shape", "s32", [1, 4])], [same], "Reshape", 1)
+    before = read(w, handle, "before")
+    assigned(w, handle, same)
+    made = joined(w, "ADD", before, before, "y")
+    assigned(w, handle, joined(w, "SUB", same, before, "rest"))
     return w.model(made, others=[once])
 
 
-@pytest.mark.parametrize("build", [running_sum, moving_average])
+def repeated_input() -> bytes:
+    """What is kept is made by a movement that changes nothing."""
+    w = Writer()
+    data = w.input("x", *FORM)
+    once, handle = set_first(w), variable(w)
+    same = w.tensor("same", *FORM)
+    w.operator("RESHAPE", [data, w.constant("shape", "s32", [1, 4])], [same], "Reshape", 1)
+    made = joined(w, "ADD", read(w, handle, "before"), data, "y")
+    assigned(w, handle, same)
+    return w.model(made, others=[once])
+
+
+@pytest.mark.parametrize("build", [running_sum, moving_average, last_input, repeated_input])
 def test_variables_are_litert_s(build: Callable[[], bytes], tmp_path: Path) -> None:
     file, inputs = build(), stream((1, 4), 40)
     model = compiled(file, tmp_path)

@@ -20,11 +20,11 @@ pytest.importorskip("tflite", reason="needs the extra `models`")
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(6)
-SHAPE = (1, 6, 7, 12)
-SCALE = 2.0**-12
+SHAPE = (1, 6, 8, 12)
+SCALE = float(np.float32(0.000237))
 ENDS = [-(1 << 15), (1 << 15) - 1]
 OPTIONS = {"FULLY_CONNECTED": "FullyConnected", "CONV_2D": "Conv2D", "DEPTHWISE_CONV_2D": "DepthwiseConv2D"}
-SHAPES = {"FULLY_CONNECTED": (9, 504), "CONV_2D": (9, 3, 3, 12), "DEPTHWISE_CONV_2D": (1, 3, 3, 12)}
+SHAPES = {"FULLY_CONNECTED": (9, 576), "CONV_2D": (9, 3, 3, 12), "DEPTHWISE_CONV_2D": (1, 3, 3, 12)}
 
 
 def layer(w: Writer, word: str, data: int, name: str, activation: int = 0, *, largest: bool = False) -> int:
@@ -74,6 +74,21 @@ def test_layers_are_exact(word: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
 
 
+@pytest.mark.parametrize(
+    "scales", [(2.0**-12, 2.0**-8, 2.0**-13), (0.000237, 0.0071, 0.00031), (0.00091, 0.0013, 0.00017)]
+)
+def test_dense_layers_round_as_a_product_in_binary64(scales: tuple[float, float, float], tmp_path: Path) -> None:
+    """Ties, which the first scales have, are rounded away from zero."""
+    w, (data_scale, weight_scale, made_scale) = Writer(), scales
+    weight = w.constant("w", "s8", RNG.integers(-127, 128, (30, 40)), weight_scale)
+    bias = w.constant("b", "s64", RNG.integers(-(1 << 20), 1 << 20, 30), data_scale * weight_scale)
+    inputs, made = [w.input("x", "s16", (64, 40), data_scale), weight, bias], w.tensor("y", "s16", (64, 30), made_scale)
+    w.operator("FULLY_CONNECTED", inputs, [made], "FullyConnected", 7)
+    data = [RNG.integers(-most, most, (64, 40)).astype(np.int16) for most in (3000, 32767)]
+    for name, ours, theirs in compared(w.model(made), tmp_path, data):
+        np.testing.assert_array_equal(ours, theirs, name, strict=True)
+
+
 def test_the_rest_is_near(tmp_path: Path) -> None:
     """Beside a layer: what LiteRT computes with integers of its own, of which tables are a few steps off."""
     w = Writer()
@@ -91,7 +106,7 @@ def test_the_rest_is_near(tmp_path: Path) -> None:
         stored("MUL", [conv, data], 90 * SCALE, "Mul"): 1,
         stored("AVERAGE_POOL_2D", [data], SCALE, "Pool2D", 3, **window): 1,
         stored("MAX_POOL_2D", [data], SCALE, "Pool2D", 3, **window): 0,
-        stored("CONCATENATION", [data, data], SCALE, "Concatenation", 3, shape=(1, 6, 7, 24), axis=3): 0,
+        stored("CONCATENATION", [data, data], SCALE, "Concatenation", 3, shape=(1, 6, 8, 24), axis=3): 0,
         stored("LOGISTIC", [data], 2.0**-15, "", 3): 3,
         stored("TANH", [data], 2.0**-15, "", 3): 3,
     }

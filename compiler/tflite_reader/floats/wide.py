@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from int8tune.compiler.islands.island import ELEMENTS
 from int8tune.compiler.operators.base import scale_of
-from int8tune.compiler.tflite_reader.floats.nodes import Nodes
+from int8tune.compiler.tflite_reader.floats.nodes import Nodes, half_away
 from int8tune.compiler.tflite_reader.operators import activation_bounds
 from int8tune.schedules.operands import quantize_multiplier
 
@@ -93,8 +93,10 @@ def _parts(weight: npt.NDArray[np.int8], axis: int) -> list[Weight]:
 
 
 def _rounded(at: Nodes, sums: str, channels: int, activation: int) -> str:
-    """Sums times a multiplier of 15 bits for each channel, and a shift."""
-    output = at.outputs[0]
+    """Sums times a multiplier of 15 bits for each channel, and a shift; of dense layers, a product in binary64."""
+    if at.step.plain.operator == "FULLY_CONNECTED":
+        steps = at.apply("Mul", sums, at.constant(np.array(_factors(at, channels), np.float64)))
+        return _stored(at, half_away(at, steps, np.float64), activation)
     multipliers = [_multiplier(real) for real in _factors(at, channels)]
     at.require(all(1 <= shift <= 62 for _, shift in multipliers), "its scales are too far apart")
     factor = np.array([multiplier for multiplier, _ in multipliers], np.float64)
@@ -103,7 +105,12 @@ def _rounded(at: Nodes, sums: str, channels: int, activation: int) -> str:
     at.require(bool((half < MOST_DOUBLE / 4).all()), "its scales are too far apart")
     scaled = at.apply("Add", at.apply("Mul", sums, at.constant(factor)), at.constant(half))
     steps = at.apply("Floor", at.apply("Mul", scaled, at.constant(unit)))
-    bounds = activation_bounds(output, activation)
+    return _stored(at, steps, activation)
+
+
+def _stored(at: Nodes, steps: str, activation: int) -> str:
+    """Whole steps within the bounds of an activation."""
+    bounds = activation_bounds(at.outputs[0], activation)
     if isinstance(bounds, str):
         at.require(False, bounds)
     assert not isinstance(bounds, str)

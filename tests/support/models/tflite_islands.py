@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.model import read_model
 from int8tune.compiler.schedule_choice import Schedules
-from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.schedules.target import Target
 from tests.support.models.tflite_models import Writer, values_of
 from tests.support.run.probes import host_target
@@ -66,7 +66,9 @@ def compiled(file: bytes, folder: Path, target: Target | None = None) -> Compile
     """A model of a file, compiled by this process."""
     target = target or host_target()
     library = folder / "model.so"
-    compile_model(read_tflite(file, "islands"), target, Schedules(target), library)
+    path = folder / "islands.tflite"
+    path.write_bytes(file)
+    compile_model(read_model(path), target, Schedules(target), library)
     return CompiledModel(library)
 
 
