@@ -33,7 +33,7 @@ def reason_of(build: Any, opset: int = 18) -> str:
 @pytest.mark.parametrize(
     ("operator", "inputs", "attributes", "message"),
     [
-        ("Celu", (), {}, "no kernel computes it"),
+        ("Bernoulli", (), {}, "no kernel computes it"),
         ("IsInf", (), {"detect_negative": 0}, "infinities of both signs"),
         ("Mod", (0.7,), {"fmod": 0}, "its fmod must be 1"),
         ("ConvTranspose", (np.ones((6, 1, 2, 2)),), {"output_shape": [6, 9]}, "padding must be given"),

@@ -41,7 +41,7 @@ def attention_model() -> Any:
         writer.constant(f"{name}.w", writer.rng.integers(-127, 128, shape), np.int8)
         weight = writer.node("DequantizeLinear", [f"{name}.w", "scale", "w.zero"], f"{name}.wd")
         data = quantize(writer, writer.node("MatMul", [data, weight], f"{name}.sum", name), f"{name}.y")
-        data = quantize(writer, writer.node("Celu", [data], f"{name}.celu", f"{name} celu"), f"{name}.a")
+        data = quantize(writer, writer.node("Bernoulli", [data], f"{name}.bernoulli", f"{name} bernoulli"), f"{name}.a")
     turned = writer.node("Transpose", [data], "turned", "turn", perm=[0, 2, 1])
     both = writer.node("MatMul", [data, quantize(writer, turned, "keys")], "scores", "attention")
     return writer.model(quantize(writer, both, "y"))
@@ -53,7 +53,9 @@ def graph() -> Graph:
 
 
 def test_all_are_named_the_most_frequent_first(graph: Graph) -> None:
-    assert [(each.operator, each.layers) for each in obstacles(graph)] == [("Celu", ("up celu", "down celu"))]
+    assert [(each.operator, each.layers) for each in obstacles(graph)] == [
+        ("Bernoulli", ("up bernoulli", "down bernoulli"))
+    ]
     (found,) = float_parts(graph)
     assert (found.operator, found.layers) == ("MatMul", ("attention",))
     assert "two computed values" in found.reason
@@ -72,7 +74,7 @@ def test_nothing_is_compiled_and_every_line_says_one_kind(graph: Graph) -> None:
     assert lines == obstacle_lines(graph)
     assert lines[0].startswith("net: 2 of ")
     assert lines[0].endswith("can't be compiled; int8 layers are 94.1% of its multiply-adds")
-    assert lines[1] == "2 Celu: no kernel computes it; the first is `up celu`"
+    assert lines[1] == "2 Bernoulli: no kernel computes it; the first is `up bernoulli`"
     assert len(lines) == 2
 
 
@@ -83,7 +85,7 @@ def test_the_program_says_all_of_it(command: str, tmp_path: Path) -> None:
     model.write_bytes(attention_model().SerializeToString())
     ended = int8tune(*command.format(model=model, folder=tmp_path).split(), cwd=tmp_path)
     assert ended.code == (1 if command.startswith("compile") else 0)
-    for line in ("2 of ", "2 Celu: no kernel", "94.1%"):
+    for line in ("2 of ", "2 Bernoulli: no kernel", "94.1%"):
         assert line in ended.err
     told = "1 MatMul: it multiplies two computed values" in ended.err
     assert told == command.startswith("layers")
@@ -96,7 +98,7 @@ def test_layers_say_it_as_json(tmp_path: Path) -> None:
     model.write_bytes(attention_model().SerializeToString())
     told = json.loads(int8tune("layers", model, "--format", "json", cwd=tmp_path).out)
     assert told["int8_share"] == pytest.approx(0.9412, abs=1e-4)
-    assert [(each["operator"], len(each["layers"])) for each in told["obstacles"]] == [("Celu", 2)]
+    assert [(each["operator"], len(each["layers"])) for each in told["obstacles"]] == [("Bernoulli", 2)]
     assert [(each["operator"], len(each["layers"])) for each in told["floats"]] == [("MatMul", 1)]
 
 

@@ -102,11 +102,6 @@ def more(operator: str, inputs: list[str], outputs: list[str], **attributes: Any
     return change
 
 
-def computed_scale(model: Any) -> None:
-    more("ReduceMax", ["x"], ["top"], keepdims=0)(model)
-    reads("xq", 1, "top")(model)
-
-
 def external(model: Any) -> None:
     tensor("w", data_location=1, raw_data=None)(model)
     entry = next(each for each in model.graph.initializer if each.name == "w").external_data.add()
@@ -168,7 +163,6 @@ def renamed(model: Any) -> None:
     [
         (without_constant("x.scale"), "node `xq node` (QuantizeLinear): it reads `x.scale`, which nothing makes"),
         (reads("xq", 1, ""), "node `xq node` (QuantizeLinear): it has no scale"),
-        (computed_scale, "node `xq node` (QuantizeLinear): its scale must be constant, `top` is computed"),
         (reads("c", 0, "nowhere"), "node `conv` (Conv): it reads `nowhere`, which nothing makes"),
         (reads("xd", 0, "yq"), "it needs its own output: `xd node` -> `yq node` -> `conv` -> `xd node`"),
         (reads("xq", 0, "xq"), "node `xq node` (QuantizeLinear): it needs its own output: `xq node` -> `xq node`"),
@@ -184,7 +178,10 @@ def renamed(model: Any) -> None:
         ),
         (zero_points_of_channels, "layer `conv` (Conv): its weights have 6 zero points, a kernel takes one"),
         (constant("w.scale", [0.01] * 4), "1 Conv: scales of weights must be those of output channels; `conv`"),
-        (constant("x.scale", [0.02] * 4), "1 QuantizeLinear: its values must have one scale each; `xq node`"),
+        (
+            constant("x.scale", [0.02] * 4),
+            "1 QuantizeLinear: its scales are computed, or belong to channels or blocks; `xq node`",
+        ),
         (
             constant("w.zero", 300, np.int32),
             "its zero point must be of type s8 like the values, one for each scale: s32",
@@ -205,7 +202,10 @@ def renamed(model: Any) -> None:
         (attribute("c", dilations=[9, 9]), "node `conv` (Conv): the shape of its output `c` can't be inferred"),
         (attribute("c", pads=[-1, 0, 0, 0]), "node `conv` (Conv): the shape of its output `c` can't be inferred"),
         (attribute("c", auto_pad="OTHER"), "node `conv` (Conv): auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LO"),
-        (attribute("xq", block_size=2), "node `xq node` (QuantizeLinear): scales of blocks are not supported"),
+        (
+            attribute("xq", block_size=2),
+            "1 QuantizeLinear: blocks of 2 must have scales and zero points of shape [1, 2, 5, 6]: []",
+        ),
         (float4, "`w` has elements of type FLOAT4E2M1, supported are FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64"),
         (external, "`w` is in another file (external data), which is not supported"),
         (tensor("w", dims=[6, 4, 3, 4]), "`w` can't be read: "),
