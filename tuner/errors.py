@@ -32,6 +32,10 @@ class SpecError(TunerError):
     """A campaign's description that can't be used."""
 
 
+class GivenError(SpecError):
+    """What is said of a model's inputs, as values or shapes, is none, or does not fit."""
+
+
 class CampaignError(TunerError):
     """A campaign that can't start, or can't go on."""
 

@@ -13,7 +13,7 @@ from int8tune.compiler.given import Given
 from int8tune.compiler.program import Array
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
-from int8tune.tuner.errors import SpecError
+from int8tune.tuner.errors import GivenError
 from int8tune.tuner.models.arrays import read_array
 
 MOST_EXTENT, MOST_AXES, MOST_SHAPES = 1 << 31, 8, 64
@@ -30,12 +30,12 @@ def given_of(bind: BindLike | None, shape: ShapeLike | None) -> Given:
         bind: numbers, arrays, or names of `.npy` files.
 
     Raises:
-        SpecError: they are no numbers and no shapes, or several shapes.
+        GivenError: they are no numbers and no shapes, or several shapes.
         SamplesError: a file can't be read.
     """
     found = all_given(bind, shape)
     if len(found) > 1:
-        raise SpecError(f"several shapes are for compiling, give one here: {len(found)}")
+        raise GivenError(f"several shapes are for compiling, give one here: {len(found)}")
     return found[0]
 
 
@@ -43,7 +43,7 @@ def all_given(bind: BindLike | None, shape: ShapeLike | None) -> list[Given]:
     """The same for inputs with several shapes each: the first of all, the second of all, and so on.
 
     Raises:
-        SpecError: they are no numbers and no shapes, or some inputs have more shapes than others.
+        GivenError: they are no numbers and no shapes, or some inputs have more shapes than others.
         SamplesError: a file can't be read.
     """
     values = {name: _array(name, value) for name, value in (bind or {}).items()}
@@ -51,7 +51,7 @@ def all_given(bind: BindLike | None, shape: ShapeLike | None) -> list[Given]:
     count = max(map(len, shapes.values()), default=1)
     if any(len(each) not in (1, count) for each in shapes.values()):
         counts = ", ".join(f"{clipped(name)}: {len(each)}" for name, each in shapes.items())
-        raise SpecError(printable(f"inputs must have one shape each, or equally many: {counts}"))
+        raise GivenError(printable(f"inputs must have one shape each, or equally many: {counts}"))
     return [Given(values, {name: each[index % len(each)] for name, each in shapes.items()}) for index in range(count)]
 
 
@@ -59,7 +59,7 @@ def bindings(texts: Sequence[str]) -> dict[str, float | Path]:
     """Values of inputs as a person types them, `NAME=VALUE` or `NAME=FILE.npy`.
 
     Raises:
-        SpecError: one of them is none of these.
+        GivenError: one of them is none of these.
     """
     found: dict[str, float | Path] = {}
     for text in texts:
@@ -75,14 +75,15 @@ def shapes_of(texts: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
     """Shapes of inputs as a person types them, `NAME=1x128` or `NAME=1x128,1x256`.
 
     Raises:
-        SpecError: one of them is none.
+        GivenError: one of them is none.
     """
     found = {}
     for text in texts:
         name, value = _parts(text, "--shape", "NAME=1x3x224x224")
         shapes = value.split(",")
         if not all(_SHAPE.fullmatch(each) for each in shapes) or len(shapes) > MOST_SHAPES:
-            raise SpecError(printable(f"--shape must be NAME=1x3x224x224, or up to {MOST_SHAPES}: {clipped(text)}"))
+            form = f"NAME=1x3x224x224, or up to {MOST_SHAPES} of these shapes, by commas"
+            raise GivenError(printable(f"--shape must be {form}: {clipped(text)}"))
         found[name] = tuple(_extents(name, [int(extent) for extent in each.split("x")]) for each in shapes)
     return found
 
@@ -90,7 +91,7 @@ def shapes_of(texts: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
 def _parts(text: str, option: str, form: str) -> tuple[str, str]:
     name, equals, value = text.rpartition("=")
     if not (name and equals and value):
-        raise SpecError(printable(f"{option} must be {form}: {clipped(text)}"))
+        raise GivenError(printable(f"{option} must be {form}: {clipped(text)}"))
     return name, value
 
 
@@ -99,7 +100,7 @@ def _array(name: str, value: float | Sequence[Any] | Array | str | Path) -> Arra
         return read_array(Path(value))
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise SpecError(printable(f"values of `{clipped(name)}` must be numbers: {array.dtype}"))
+        raise GivenError(printable(f"values of `{clipped(name)}` must be numbers: {array.dtype}"))
     return array
 
 
@@ -116,5 +117,5 @@ def _extents(name: str, extents: Sequence[int]) -> tuple[int, ...]:
     is_shape = all(isinstance(each, int) and 1 <= each <= MOST_EXTENT for each in found)
     if not (is_shape and 1 <= len(found) <= MOST_AXES):
         what = f"the shape of `{clipped(name)}` must be up to {MOST_AXES} whole numbers of 1 to {MOST_EXTENT}"
-        raise SpecError(printable(f"{what}: {clipped(str(found))}"))
+        raise GivenError(printable(f"{what}: {clipped(str(found))}"))
     return found
