@@ -19,7 +19,7 @@ from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program, main_of
 from int8tune.compiler.replacing import replaced
-from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.strict_json import clipped, reason_of
 from int8tune.compiler.toolchain.linker import link_objects
 from int8tune.results.text import printable
 from int8tune.schedules.lowering import compile_function
@@ -60,7 +60,7 @@ def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
     call = next(call for call in program.calls if call.kernel == kernel)
     if not call.is_float:
         return error
-    reason = clipped((str(error).strip().splitlines() or [type(error).__name__])[-1])
+    reason = reason_of(error)
     what = f"`{clipped(call.layers[0])}` ({clipped(call.computes)}) can't be compiled in float: {reason}"
     return ModelError(printable(f"{program.graph.name}: {what}"))
 

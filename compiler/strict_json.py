@@ -163,6 +163,12 @@ def clipped(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
+def reason_of(error: Exception) -> str:
+    """What TVM says of an error, in one line: a program comes first, then the reason, then remarks on the program."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return clipped(([line for line in lines if line and not line.startswith("#")] or [type(error).__name__])[-1])
+
+
 def _as_object(pairs: Pairs) -> JsonObject:
     members = JsonObject(pairs)
     if len(members) < len(pairs):

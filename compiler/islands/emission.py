@@ -17,7 +17,7 @@ from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
 from int8tune.compiler.islands.island import Array, onnx_model
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.scheduling import scheduled
-from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.strict_json import clipped, reason_of
 from int8tune.results.text import printable
 from int8tune.schedules.target import Target
 
@@ -55,7 +55,7 @@ def float_calls(graph: Graph, operator: Operator, target: Target) -> list[FloatC
             return _Reader(graph, operator, _kernels(graph, operator, target), target).calls()
     except Exception as error:  # the importer raises whatever its operators do
         where = f"`{clipped(operator.layers[0])}` ({clipped(operator.operator)})"
-        reason = clipped((str(error).strip().splitlines() or [type(error).__name__])[-1])
+        reason = reason_of(error)
         raise ModelError(printable(f"{graph.name}: {where} can't be compiled in float: {reason}")) from None
 
 

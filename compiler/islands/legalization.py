@@ -79,6 +79,33 @@ def _other(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legaliz
     return lambda builder, call: write(builder, call, _default(operator))
 
 
+def _extremum(operator: str, combine: Callable[[Any, Any], Any], least: float) -> Legalize:
+    """The greatest or least along axes: TVM's begins with the last finite number, which infinite values don't reach."""
+
+    def legalize(builder: Any, call: Any) -> Any:
+        (data,), attributes = call.args, call.attrs
+        shape, rank = [int(extent) for extent in data.ty.shape], len(data.ty.shape)
+        if data.ty.dtype.dtype != "float32" or rank == 0:
+            return _default(operator)(builder, call)
+        axes = range(rank) if attributes.axis is None else sorted(int(axis) % rank for axis in attributes.axis)
+        kept = [axis for axis in range(rank) if axis not in axes]
+        made = [1 if axis in axes else shape[axis] for axis in range(rank)] if attributes.keepdims else None
+
+        def reduced(values: Any) -> Any:
+            reducer = te.comm_reducer(lambda one, other: combine(one, other), lambda dtype: tirx.const(least, dtype))
+            along = {axis: te.reduce_axis((0, shape[axis])) for axis in axes}
+
+            def value(*at: Any) -> Any:
+                outer = dict(zip(kept, (at[axis] for axis in kept) if made else at, strict=True))
+                return reducer(values[tuple({**outer, **along}[axis] for axis in range(rank))], axis=[*along.values()])
+
+            return te.compute(made or [shape[axis] for axis in kept], value, name=operator.rpartition(".")[2])
+
+        return builder.call_te(reduced, data, primfunc_name_hint=operator.rpartition(".")[2])
+
+    return legalize
+
+
 def _gelu(x: Any) -> Any:
     return functions.bound(x, lambda x: x * (_half_of_error(x) + number(0.5)))
 
@@ -110,6 +137,8 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),
     "relax.mean": _other("relax.mean", rows.mean),
     "relax.sum": _other("relax.sum", rows.total),
+    "relax.max": _extremum("relax.max", tirx.max, -math.inf),
+    "relax.min": _extremum("relax.min", tirx.min, math.inf),
     "relax.matmul": _other("relax.matmul", products.matmul),
     "relax.nn.conv1d": _other("relax.nn.conv1d", products.convolution),
     "relax.nn.conv2d": _other("relax.nn.conv2d", products.convolution),

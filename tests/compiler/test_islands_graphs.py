@@ -210,6 +210,21 @@ def test_inputs_and_outputs_may_be_numbers_and_indices(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, feeds))
 
 
+def test_the_greatest_of_nothing_finite_is_infinite(tmp_path: Path) -> None:
+    w = IslandWriter()
+    rows = w.apply("Where", w.apply("Less", w.data, 0.5), w.apply("Log", w.apply("Mul", w.data, 0.0)), w.data)
+    axes = (np.array([3]), np.array([1, 2]), np.array([0, 1, 2, 3]))
+    names = [
+        w.apply(operator, sign, each, keepdims=kept)
+        for operator, sign in (("ReduceMax", rows), ("ReduceMin", w.apply("Neg", rows)))
+        for each, kept in zip(axes, (1, 0, 0), strict=True)
+    ]
+    ours, theirs = outputs_of(w.file(*names), tmp_path, {"x": feed_of() - 2.0})
+    assert any(np.isinf(each).any() for each in theirs.values())
+    for name, expected in theirs.items():
+        np.testing.assert_array_equal(ours[name], expected)
+
+
 @pytest.mark.parametrize("places", [[6, 1 << 62, -(1 << 62)], [-7, 100, -100]])
 def test_indices_that_point_outside_are_clipped(places: list[int], tmp_path: Path) -> None:
     """ONNX Runtime stops there; TVM's own kernels read whatever is in memory."""
