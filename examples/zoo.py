@@ -5,8 +5,7 @@
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
 NNCF is made where `nncf` is installed. `table` needs `int8tune[models,oracle,peers]`. A second run of either makes only
-what is missing. `--only TEXT` takes models or forms whose names have the text, `--times` also times each beside the
-peers.
+what is missing. `--only TEXT` takes models or forms whose names have the text.
 """
 
 from __future__ import annotations
@@ -305,16 +304,16 @@ def _tried(what: str, step: Callable[[], None]) -> bool:
     return True
 
 
-def table(folder: Path, only: str, output: Path | None, with_times: bool) -> None:
+def table(folder: Path, only: str, output: Path | None) -> None:
     """Judge each file of `make` once, and print what was found of all."""
     families = {name: entry.family for name, entry in entries()}
     kept = folder / "judged.jsonl"
     rows = {row["file"]: row for row in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     for file in sorted(folder.glob("*/*.onnx")):
         name = f"{file.parent.name}/{file.stem}"
-        if only not in name or (name in rows and ("ours_ms" in rows[name] or not with_times)):
+        if only not in name or name in rows:
             continue
-        rows[name] = {"file": name, "family": families.get(file.stem, ""), **judged(file, with_times)}
+        rows[name] = {"file": name, "family": families.get(file.stem, ""), **judged(file)}
         with kept.open("a") as lines:
             lines.write(json.dumps(rows[name]) + "\n")
         print(line_of(rows[name]), file=sys.stderr)
@@ -322,14 +321,14 @@ def table(folder: Path, only: str, output: Path | None, with_times: bool) -> Non
     print(text) if output is None else output.write_text(text + "\n")
 
 
-def judged(file: Path, with_times: bool) -> dict[str, Any]:
+def judged(file: Path) -> dict[str, Any]:
     started = time.monotonic()
     found = _int8tune("accuracy", file, "--count", "4")
     if isinstance(found, str):
         # A file that the tool which wrote it can't run says nothing of the compiler.
         return {"error": found, "is_valid": "onnxruntime failed" not in found}
     outputs = found["outputs"]
-    row = {
+    return {
         "int8_share": found["int8_share"],
         "floats": sum(found["floats"].values()),
         "values": sum(each["values"] for each in outputs),
@@ -338,16 +337,6 @@ def judged(file: Path, with_times: bool) -> dict[str, Any]:
         "sqnr_db": min((each["sqnr_db"] for each in outputs if each["sqnr_db"] is not None), default=None),
         "judged_s": round(time.monotonic() - started, 1),
     }
-    return row | (times_of(file) if with_times else {})
-
-
-def times_of(file: Path) -> dict[str, Any]:
-    """Times of a call in ms, ours and those of the peers that read the file."""
-    with tempfile.TemporaryDirectory() as scratch:
-        found = _int8tune("bench", file, "--results", scratch)
-    if isinstance(found, str):
-        return {"bench_error": found}
-    return {"ours_ms": None, "bench": found}
 
 
 def _int8tune(*arguments: object) -> dict[str, Any] | str:
@@ -368,10 +357,10 @@ def line_of(row: Mapping[str, Any]) -> str:
     if "error" in row:
         answer = "no" if row.get("is_valid", True) else "-"
         return f"| {row['file']} | | {answer} | | | {re.sub('[|]', '/', row['error'])} |"
-    share, sqnr = row["int8_share"], row["sqnr_db"]
+    share, sqnr = "" if row["int8_share"] is None else f"{row['int8_share']:.0%}", row["sqnr_db"]
     differing = f"{row['differing']} of {row['values']:,}"
     far = "" if sqnr is None else f"{sqnr:.0f} dB"
-    return f"| {row['file']} | {share:.0%} | yes | {row['floats']} | {differing} | {far} |"
+    return f"| {row['file']} | {share} | yes | {row['floats']} | {differing} | {far} |"
 
 
 def report(rows: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -396,12 +385,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models or forms whose FORM/NAME has this text")
     parser.add_argument("-o", "--output", type=Path, help="file for the table; printed if left out")
-    parser.add_argument("--times", action="store_true", help="also time each beside the peers")
     options = parser.parse_args()
     if options.what == "make":
         make(options.folder, options.only)
     else:
-        table(options.folder, options.only, options.output, options.times)
+        table(options.folder, options.only, options.output)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+"""What `examples/zoo.py` says of models that others made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.models.onnx_islands import IslandWriter
+from tests.support.places import ROOT
+
+pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
+
+ZOO = ROOT / "examples" / "zoo.py"
+
+
+def table(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(ZOO), "table", str(folder), *options]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
+
+
+def test_each_file_is_judged_once_and_its_form_counts_it(tmp_path: Path) -> None:
+    w = IslandWriter()
+    files = {
+        "u8s8/right.onnx": w.file(w.quantized(w.apply("MaxPool", w.data, kernel_shape=[3, 3]))),
+        "u8s8/none.onnx": b"no model",
+        "nncf/right.onnx": w.file(w.apply("Exp", w.data)),
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    first = table(tmp_path)
+    assert first.returncode == 0, first.stderr
+    lines = first.stdout.splitlines()
+    assert "| u8s8 | 2 | 1 | 1 |  |" in lines
+    assert "| u8s8/right |  | yes | 0 | 0 of " in first.stdout
+    assert "| u8s8/none | | no | | | error: " in first.stdout
+    assert len(first.stderr.splitlines()) == 3
+    again = table(tmp_path, "-o", "table.md")
+    assert (again.stdout, again.stderr) == ("", "")
+    assert (tmp_path / "table.md").read_text() == first.stdout
+    assert "u8s8" not in table(tmp_path, "--only", "nncf").stdout
