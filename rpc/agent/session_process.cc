@@ -79,8 +79,19 @@ std::string SessionProcesses::AboutGpu() {
   return about.empty() ? "gpu_fault=CUDA crashed or did not start in time\n" : about;
 }
 
+// A process closes its sockets a moment before its parent learns that it has ended.
+static bool HasEnded(const SessionProcess& process) {
+  pollfd wait = {process.socket, POLLRDHUP, 0};
+  return poll(&wait, 1, 0) == 1 && (wait.revents & (POLLHUP | POLLRDHUP | POLLERR));
+}
+
 SessionProcess SessionProcesses::Begin(double seconds) {
   if (AreStarting() && Now() > began_ + kStartLimitS) Keep({});
+  std::vector<int> alive;
+  for (const SessionProcess& spare : spares_) {
+    if (!HasEnded(spare)) alive.push_back(spare.pid);
+  }
+  Keep(alive);
   SessionProcess process;
   if (spares_.empty()) {
     process = Start({});

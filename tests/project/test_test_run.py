@@ -42,10 +42,10 @@ def test_it(made):
     assert made == 1
 """
 FAILS_BESIDE_OTHERS = """
-import os, pytest
+import pytest
 @pytest.mark.alone
-def test_it():
-    if "PYTEST_XDIST_WORKER" in os.environ:
+def test_it(pytestconfig):
+    if pytestconfig.getoption("--again-to"):
         assert False
     assert PASSES
 def test_other(): pass
