@@ -52,7 +52,7 @@ def compile_models(
     inputs = [[(graph.values[name].type, graph.values[name].shape) for name in graph.inputs] for graph in graphs]
     if len(inputs) != len({str(each) for each in inputs}):
         raise ModelError(f"{graphs[0].name}: two of the given shapes are the same")
-    programs = [program_of(graph, target, schedules, report, str(index)) for index, graph in enumerate(graphs)]
+    programs = [program_of(graph, target, schedules, report, index) for index, graph in enumerate(graphs)]
     about = about_text(programs, target)
     executable = build_executable(programs, target, about, lambda done, total: report("building kernels", done, total))
     report("linking", 0, 1)
@@ -67,18 +67,18 @@ def all_values(graph: Graph) -> Graph:
 
 
 @np.errstate(all="ignore")  # scales of a file may be anything
-def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore, prefix: str = "0") -> Program:
+def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore, index: int = 0) -> Program:
     """The calls and kernels of a graph.
 
     Args:
-        prefix: of the kernels' names, where several programs are in one library; that of the first is left out.
+        index: which of the programs of one library it is; kernels behind the first one's are called by it.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
     """
     refuse_obstacles(graph)
     graph = with_file_layouts(graph)
-    writer = _Writer(graph, target, schedules, "" if prefix == "0" else f"size{prefix}_")
+    writer = _Writer(graph, target, schedules, f"size{index}_" if index else "")
     steps = steps_of(graph)
     calls: list[Call] = []
     for step in steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
+from int8tune.compiler.naming import free_name
 
 # The axis of an image [N, H, W, C] for each axis of the file's [N, C, H, W], and the other way round.
 TO_FILE, FROM_FILE = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -57,10 +58,7 @@ class _Layouts:
         return operator.kind is Kind.QUANTIZE and source in self._graph.inputs and source in self._graph.moved
 
     def _renamed(self, name: str) -> str:
-        renamed = f"{name}/inner"
-        while renamed in self._values:
-            renamed += "'"
-        return renamed
+        return free_name(f"{name}/inner", self._values)
 
     def _transposition(self, source: str, made: str, order: tuple[int, ...]) -> Operator:
         return Operator(Kind.TRANSPOSE, (made,), "", (source,), (made,), "float", None, {"permutation": order})

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.support.places import ROOT
 from tests.support.run import totals
-from tests.support.run.quiet import named
+from tests.support.run.appended import appended
 from tests.support.run.unproven import last_line, read
 
 QUICK = "not slow and not thorough"
@@ -114,7 +114,7 @@ def run(stages: tuple[Stage, ...], until: float | None, seed: int | None, go_on:
     with tempfile.TemporaryDirectory() as folder:
         unproven, outcomes, again = (Path(folder) / name for name in ("unproven", "outcomes", "again"))
         for stage in (*stages, AGAIN):
-            if stage is AGAIN and not named(again):
+            if stage is AGAIN and not appended(again):
                 break
             more = [*always, f"--unproven-to={unproven}", f"--totals-to={outcomes}"]
             more += [f"--these={again}"] if stage is AGAIN else []

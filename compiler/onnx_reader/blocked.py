@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, node_fault
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault
 from int8tune.compiler.onnx_reader.tensors import Array
 
 # A small file could name very many.
 MOST_VALUES = 1 << 28
-PRODUCT = "MatMulNBits"
+PRODUCTS = ("MatMulNBits",)
 _BITS = (2, 4, 8)
 
 
@@ -59,11 +58,7 @@ def product_nodes(node: Node, constants: dict[str, Array], model: str) -> list[N
     if node.input(5):
         protos.append(onnx.helper.make_node("Add", [product, node.input(5)], [made], name=f"{node.name}/bias"))
     return [
-        replace(
-            Node(each.name, node.operator, each.op_type, tuple(each.input), tuple(each.output), {}, each),
-            attributes={},
-        )
-        for each in protos
+        Node(each.name, node.operator, each.op_type, tuple(each.input), tuple(each.output), {}, each) for each in protos
     ]
 
 
@@ -115,7 +110,3 @@ def _unpacked(packed: Array, bits: int) -> Array:
     """Rows of bytes as rows of values, the lowest bits first."""
     parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(len(packed), -1)
-
-
-def is_product(node: Node) -> bool:
-    return node.operator == PRODUCT and node.proto is not None and node.proto.domain == MICROSOFT

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node
+from int8tune.compiler.onnx_reader.nodes import Node
 
 # Where the scales and zero points of data and weights are, and the bias.
 FUSED = {"DynamicQuantizeMatMul": ("", 2, "", 3, 4), "MatMulIntegerToFloat": (2, 3, 4, 5, 6)}
-
-
-def is_fused(node: Node) -> bool:
-    return node.operator in FUSED and node.proto is not None and node.proto.domain == MICROSOFT
 
 
 def unfused(node: Node) -> list[Node]:

@@ -10,11 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.onnx_reader.blocked import is_product, product_nodes
+from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
 from int8tune.compiler.onnx_reader.branches import with_branches_taken
-from int8tune.compiler.onnx_reader.dynamic import is_fused, unfused
+from int8tune.compiler.onnx_reader.dynamic import FUSED, unfused
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, RECURRENT, Node, in_order, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import (
+    MICROSOFT,
+    RECURRENT,
+    Node,
+    in_order,
+    is_of_microsoft,
+    model_fault,
+    node_fault,
+    quoted,
+)
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
 from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
@@ -79,9 +88,9 @@ def load(data: bytes, name: str) -> OnnxFile:
     nodes: list[Node] = []
     for proto in model.graph.node:
         node = _node(proto, name)
-        if is_product(node):
+        if is_of_microsoft(node, PRODUCTS):
             nodes.extend(product_nodes(node, constants, name))
-        elif is_fused(node):
+        elif is_of_microsoft(node, FUSED):
             nodes.extend(unfused(node))
         elif node.operator != "Constant":
             nodes.extend(float_nodes(node, constants, name))

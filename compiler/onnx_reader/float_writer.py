@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.tensors import Array
 
@@ -90,8 +91,6 @@ class FloatWriter:
         return self.constant(values, values.dtype if isinstance(values, np.ndarray | np.generic) else np.float32)
 
     def _name(self, what: str) -> str:
-        name = f"{self._prefix}/{what} {len(self._taken)}"
-        while name in self._taken:
-            name += "'"
+        name = free_name(f"{self._prefix}/{what} {len(self._taken)}", self._taken)
         self._taken.add(name)
         return name

@@ -15,6 +15,7 @@ import numpy as np
 
 from int8tune.compiler.file_layout import FROM_FILE, TO_FILE
 from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import WORDS
 
 IMAGES = (
@@ -172,10 +173,7 @@ class _Layout:
         return value.name
 
     def _unused(self, name: str) -> str:
-        name = f"{name}/moved"
-        while name in self.values:
-            name += "'"
-        return name
+        return free_name(f"{name}/moved", self.values)
 
     def _is_in_order(self, name: str) -> bool:
         """Whether a value's elements are in the file's order: there is one pixel, or one channel."""

@@ -6,13 +6,14 @@ Clip in front of it bounds what is stored exactly, as quantizing is monotonic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from int8tune.compiler.graph import ElementType
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.onnx_reader.nodes import Node, model_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import NARROW, Array
 
@@ -112,8 +113,7 @@ def _clipped(node: Node, constants: dict[str, Array], limits: Bounds, names: set
 
     made, scale = node.outputs[0], constants[node.input(1)].reshape(())
     point = np.int64(constants[node.input(2)].reshape(())) if node.input(2) else np.int64(0)
-    taken = constants.keys() | names
-    least, most, clipped = (_unused(f"{made}/{end}", taken) for end in ("least", "most", "clipped"))
+    least, most, clipped = (free_name(f"{made}/{end}", constants, names) for end in ("least", "most", "clipped"))
     with np.errstate(all="ignore"):
         for name, limit in zip((least, most), limits, strict=True):
             constants[name] = np.asarray(scale * np.asarray(limit - point, scale.dtype))
@@ -125,9 +125,3 @@ def _clipped(node: Node, constants: dict[str, Array], limits: Bounds, names: set
         Node(clip.name, "Clip", "Clip", inputs, (clipped,), {}, clip),
         replace(node, inputs=(clipped, *node.inputs[1:]), proto=proto),
     ]
-
-
-def _unused(name: str, taken: Set[str]) -> str:
-    while name in taken:
-        name += "'"
-    return name

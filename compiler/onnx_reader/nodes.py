@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ class Node:
     def input(self, index: int) -> str:
         """The name of an input; empty where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else ""
+
+
+def is_of_microsoft(node: Node, words: Container[str]) -> bool:
+    """Whether a node is one of ONNX Runtime's own operators."""
+    return node.operator in words and node.proto is not None and node.proto.domain == MICROSOFT
 
 
 def quoted(name: str) -> str:

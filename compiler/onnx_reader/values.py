@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from int8tune.compiler.graph import Value
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.quantization import Constant, Quantizations
 from int8tune.compiler.onnx_reader.tensors import TYPES
@@ -45,9 +46,7 @@ class GraphValues:
 
     def unused(self, name: str) -> str:
         """A name that nothing has, like `name`."""
-        while name in self.by_name or name in self._file.forms:
-            name += "'"
-        return name
+        return free_name(name, self.by_name, self._file.forms)
 
     def like(self, value: Value, name: str, shape: tuple[int, ...]) -> str:
         """The name of a new value that is like another one but for its shape."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import LongArray, zero_point_of
 from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
@@ -54,18 +55,12 @@ def _chain(plain: Operator, data: str, links: list[Link], values: Values) -> tup
     for index, (kind, attributes, shape) in enumerate(links):
         name = output
         if index < len(links) - 1:
-            name = _unused(f"{output}/{index}", values)
+            name = free_name(f"{output}/{index}", values)
             values[name] = replace(values[output], name=name, shape=shape)
         operator = replace(plain, kind=kind, inputs=(source,), outputs=(name,), attributes=attributes)
         made.append(checked(replace(operator, layers=plain.layers if name == output else (name,)), values))
         source = name
     return tuple(made)
-
-
-def _unused(name: str, values: Values) -> str:
-    while name in values:
-        name += "'"
-    return name
 
 
 def _gather_link(shape: Shape, places: dict[int, LongArray]) -> Link:
@@ -288,7 +283,7 @@ def _packed(step: Step, values: Values) -> tuple[Operator, ...] | Reason:
     axis %= rank
     made, names = list[Operator](), list[str]()
     for index, data in enumerate(step.inputs):
-        name = _unused(f"{step.output.name}/{index}", values)
+        name = free_name(f"{step.output.name}/{index}", values)
         values[name] = replace(data, name=name, shape=(*data.shape[:axis], 1, *data.shape[axis:]), constant=None)
         reshape = replace(step.plain, kind=Kind.RESHAPE, layers=(name,), inputs=(data.name,), outputs=(name,))
         made.append(checked(reshape, values))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from int8tune.compiler.graph import Kind, Operator, State, Value
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import Array, is_same_quantization
 from int8tune.compiler.strict_json import clipped
@@ -124,9 +125,7 @@ class States:
         return ()
 
     def _set(self, key: str, value: Value, initial: Array) -> None:
-        name = f"{key}/state"
-        while name in self._values:
-            name += "'"
+        name = free_name(f"{key}/state", self._values)
         read = self._values[name] = replace(value, name=name, constant=None)
         self._variables[key] = _Variable(initial, read, read)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import BYTES, Array, byte_fault
 from int8tune.compiler.padding import same_padding
@@ -101,7 +102,7 @@ class _Writer:
         return replace(operator, attributes=attributes)
 
     def _constant(self, value: Value, part: Part, array: Array, index: int) -> str:
-        name = self._unused(f"{value.name}/{index} of {self._output.name}")
+        name = free_name(f"{value.name}/{index} of {self._output.name}", self._values)
         quantization = part_quantization(part, value.quantization)
         self._values[name] = Value(name, array.shape, value.type, quantization, array)
         return name
@@ -111,11 +112,6 @@ class _Writer:
         return checked(replace(moved, attributes=attributes), self._values)
 
     def _like(self, name: str, shape: tuple[int, ...]) -> str:
-        name = self._unused(f"{self._output.name}/{name}")
+        name = free_name(f"{self._output.name}/{name}", self._values)
         self._values[name] = replace(self._output, name=name, shape=shape)
-        return name
-
-    def _unused(self, name: str) -> str:
-        while name in self._values:
-            name += "'"
         return name

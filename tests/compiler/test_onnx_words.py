@@ -13,7 +13,7 @@ from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
 from tests.support.models.compiled import assert_close_but_exact_integers
 from tests.support.models.onnx_islands import OF_LARGEST, RELATIVE, IslandWriter, feed_of, outputs_of
-from tests.support.models.onnx_models import MODELS, input_data
+from tests.support.models.onnx_models import MODELS, input_data, quantized
 from tests.support.models.shared_models import more_model
 from tests.support.run.probes import host_target
 
@@ -82,36 +82,14 @@ def test_a_layer_of_bytes_may_end_in_16_bits() -> None:
     assert [each.kind for each in graph.operators][-2:] == [Kind.QUANTIZE, Kind.DEQUANTIZE]
 
 
-def quantized(model: Any, folder: Path, data: str) -> bytes:
-    """A model with activations of 16 bits, as ONNX Runtime writes it."""
-    from onnxruntime import quantization
-
-    class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.feeds = iter([{"x": input_data(model, seed)} for seed in range(3)])
-
-        def get_next(self) -> Any:
-            return next(self.feeds, None)
-
-    path = folder / "quantized.onnx"
-    quantization.quantize_static(
-        model,
-        path,
-        Calibration(),
-        activation_type=quantization.QuantType[data],
-        weight_type=quantization.QuantType.QInt8,
-        extra_options={"UseQDQContribOps": True},
-    )
-    return path.read_bytes()
-
-
-@pytest.mark.parametrize("data", ["QUInt16", pytest.param("QInt16", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("data", ["u16", pytest.param("s16", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     "name", ["residual", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("windows", "head", "concat"))]
 )
 def test_models_with_16_bits(name: str, data: str, tmp_path: Path) -> None:
     model = MODELS[name]()
-    file, feed = quantized(model, tmp_path, data), input_data(model, 7)
+    file = quantized(model, tmp_path, data, "s8", per_channel=False, UseQDQContribOps=True)
+    feed = input_data(model, 7)
     graph = read_onnx(file, name)
     assert_close_but_exact_integers(graph, host_target(), {"x": feed}, tmp_path, RELATIVE, OF_LARGEST)
     assert_few_steps(*outputs_of(file, tmp_path, {"x": feed}, optimized=False))

@@ -14,6 +14,7 @@ from tests.stages import TIERS, Stage, run
 from tests.support.mutation.mutant_tests import files_for
 from tests.support.mutation.source_mutants import mutants_of
 from tests.support.run import quiet
+from tests.support.run.appended import appended
 from tests.support.run.thinned import one_in, representatives
 from tests.support.run.tiers import ROOT, TESTS, is_unit
 from tests.support.run.unproven import last_line
@@ -105,7 +106,7 @@ class TestDisturbed:
         result = inner.runpytest_inprocess(f"--again-to={again}", "-rs")
         result.assert_outcomes(passed=1, skipped=1)
         result.stdout.fnmatch_lines(["SKIPPED [[]1[]] *failed beside others, runs again by itself"])
-        assert quiet.named(again) == ["test_one.py::test_it"]
+        assert appended(again) == ["test_one.py::test_it"]
         inner.runpytest_inprocess(f"--these={again}").assert_outcomes(passed=1, deselected=1)
 
     def test_each_run_has_a_limit_of_its_own(self, inner: pytest.Pytester) -> None:

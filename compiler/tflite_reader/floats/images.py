@@ -84,10 +84,7 @@ def _hybrid(at: Nodes, convolved: Callable[..., str], order: tuple[int, ...]) ->
     weight = np.ascontiguousarray(stored_weight(at).transpose(order))
     sums = convolved(at.shaped(found.steps, at.shape(0)), at.constant(weight))
     name = at.apply("Mul", sums, at.constant(scales))
-    name = at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1)))
-    for bias in at.bias(2):
-        name = at.apply("Add", name, bias)
-    return name
+    return at.biased(at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1))))
 
 
 def _turned(at: Nodes, index: int, order: tuple[int, ...]) -> str:

@@ -133,6 +133,12 @@ class Nodes:
             return [self.input(index)]
         return [self.constant(value.quantization.numbers(value.constant))]
 
+    def biased(self, sums: str, index: int = 2) -> str:
+        """Sums with their bias, if there is one."""
+        for bias in self.bias(index):
+            sums = self.apply("Add", sums, bias)
+        return sums
+
     def constant(self, values: Any, dtype: type[np.generic] | None = None) -> str:
         """A constant of the type that the values have, or of another."""
         name = self._name("c")

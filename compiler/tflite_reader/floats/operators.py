@@ -10,8 +10,9 @@ from typing import Any
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.islands.island import ELEMENTS, FILE_VERSION, ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import multiply_adds
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import byte_fault, is_same_quantization
-from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.strict_json import reason_of
 from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products
 from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
 from int8tune.compiler.tflite_reader.steps import Reason, Step
@@ -115,9 +116,7 @@ class FloatOperators:
 
     def _number(self, value: Value) -> str:
         """A new value for the numbers that stored ones stand for."""
-        name = f"{value.name}/number"
-        while name in self._values:
-            name += "'"
+        name = free_name(f"{value.name}/number", self._values)
         self._values[name] = Value(name, value.shape, "f32")
         return name
 
@@ -169,8 +168,7 @@ def _inferred(at: Nodes) -> dict[str, Form]:
         onnx.checker.check_model(model)
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # of C++, which has several kinds of it
-        reason = [line for line in str(error).splitlines() if line.strip()][-1:] or [type(error).__name__]
-        raise UnsupportedOperatorError(f"its inputs don't fit each other: {clipped(reason[0])}") from None
+        raise UnsupportedOperatorError(f"its inputs don't fit each other: {reason_of(error)}") from None
     return {info.name: _form(info) for info in (*model.graph.input, *model.graph.value_info)}
 
 

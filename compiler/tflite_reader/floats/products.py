@@ -41,9 +41,7 @@ def _dense(at: Nodes) -> str:
         weight = at.transposed(at.input(1), (1, 0))
     else:
         weight = at.constant(np.ascontiguousarray(at.numbers(1).T))
-    name = at.apply("MatMul", rows, weight)
-    for bias in at.bias(2):
-        name = at.apply("Add", name, bias)
+    name = at.biased(at.apply("MatMul", rows, weight))
     return at.shaped(at.activated(name, options.FusedActivationFunction()), at.outputs[0].shape)
 
 
@@ -65,10 +63,7 @@ def _hybrid_dense(at: Nodes, rows: str, is_asymmetric: bool) -> str:
     weight = stored_weight(at)
     sums = at.apply("MatMul", found.steps, at.constant(np.ascontiguousarray(weight.T)))
     scale = at.apply("Mul", found.scale, at.constant(weight_scale(at, len(weight))))
-    name = at.apply("Mul", sums, scale)
-    for bias in at.bias(2):
-        name = at.apply("Add", name, bias)
-    return name
+    return at.biased(at.apply("Mul", sums, scale))
 
 
 def _batch_product(at: Nodes) -> str:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from int8tune.compiler.islands.island import ELEMENTS
 from int8tune.compiler.operators.base import scale_of
+from int8tune.compiler.tflite_reader.floats.hybrid import require_symmetric
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, half_away
 from int8tune.compiler.tflite_reader.operators import activation_bounds
 from int8tune.schedules.operands import quantize_multiplier
@@ -41,10 +42,8 @@ def wide_layer(at: Nodes, product: Callable[[str, Weight], str], axis: int, acti
         product: writes the sums of a value and weights that have the axes of the file's.
         axis: of output channels in the weights.
     """
+    require_symmetric(at)
     weight = at.value(1).constant
-    scales = at.value(1).quantization
-    is_known = weight is not None and scales is not None and not scales.zero_point.any()
-    at.require(is_known, "its weights must be constant and symmetric")
     assert weight is not None
     channels, bias = weight.shape[axis], _bias(at, weight.shape[axis])
     totals = np.abs(weight.astype(np.int64)).sum(axis=tuple(each for each in range(weight.ndim) if each != axis))

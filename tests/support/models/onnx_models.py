@@ -124,6 +124,7 @@ def quantized(
     form: str = "QDQ",
     symmetric: bool = False,
     operators: Sequence[str] = (),
+    **extra_options: Any,
 ) -> bytes:
     """What ONNX Runtime's `quantize_static` makes of a model; of all operators that it can quantize, or of some."""
     from onnxruntime import quantization
@@ -135,7 +136,8 @@ def quantized(
         def get_next(self) -> dict[str, Array] | None:
             return next(self.feeds, None)
 
-    types = {"u8": quantization.QuantType.QUInt8, "s8": quantization.QuantType.QInt8}
+    names = {"u8": "QUInt8", "s8": "QInt8", "u16": "QUInt16", "s16": "QInt16"}
+    types = {name: quantization.QuantType[each] for name, each in names.items()}
     path = folder / "quantized.onnx"
     quantization.quantize_static(
         model,
@@ -146,7 +148,7 @@ def quantized(
         op_types_to_quantize=list(operators) or None,
         activation_type=types[data],
         weight_type=types[weight],
-        extra_options={"ActivationSymmetric": symmetric},
+        extra_options={"ActivationSymmetric": symmetric, **extra_options},
     )
     return path.read_bytes()
 

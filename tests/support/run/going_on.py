@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.run.appended import append, appended
 from tests.support.run.tiers import NOT_STARTED
 
 
@@ -26,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if file := config.getoption("--go-on"):
-        done = frozenset(file.read_text(encoding="utf-8").splitlines()) if file.exists() else frozenset()
+        done = frozenset(appended(file))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
         items[:] = [item for item in items if item.nodeid not in done]
 
@@ -42,5 +43,4 @@ class _Keeper:
         if report.failed or (report.skipped and NOT_STARTED in str(report.longrepr)):
             self._open.add(report.nodeid)
         if report.when == "teardown" and report.nodeid not in self._open:
-            with self._file.open("a", encoding="utf-8") as names:
-                names.write(f"{report.nodeid}\n")
+            append(self._file, report.nodeid)

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
+from tests.support.run.appended import append, appended
+
 REPEATED, PUT_OFF = "repeated", "put off"
 AGAIN = pytest.StashKey[bool]()
 # A core that was taken away for one second of twenty; a process more than an alone test and its board keep busy.
@@ -59,14 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if file := config.getoption("--these"):
-        wanted = named(file)
+        wanted = appended(file)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
         items[:] = [item for item in items if item.nodeid in wanted]
-
-
-def named(file: Path) -> list[str]:
-    """The tests that runs have appended to a file; none where there is no file."""
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -90,8 +87,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _put_off(item: pytest.Item, later: Path) -> pytest.TestReport:
     """A report that the test has no verdict yet."""
-    with later.open("a", encoding="utf-8") as names:
-        names.write(f"{item.nodeid}\n")
+    append(later, item.nodeid)
     where = (str(item.path), item.location[1] or 0, "Skipped: failed beside others, runs again by itself")
     put_off = [(PUT_OFF, True)]
     return pytest.TestReport(item.nodeid, item.location, {}, "skipped", where, "call", user_properties=put_off)

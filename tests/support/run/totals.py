@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.run.appended import append, appended
 from tests.support.run.quiet import PUT_OFF
 
 SAID = ("failed", "passed", "skipped", "error")
@@ -23,8 +24,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if file is None or terminal is None or hasattr(session.config, "workerinput"):
         return
     judged = {outcome: sum(map(_is_judged, terminal.stats.get(outcome, ()))) for outcome in SAID}
-    with file.open("a", encoding="utf-8") as rows:
-        rows.write(json.dumps(judged) + "\n")
+    append(file, json.dumps(judged))
 
 
 def _is_judged(report: object) -> bool:
@@ -35,6 +35,6 @@ def _is_judged(report: object) -> bool:
 def line(file: Path) -> str:
     """The sums of what runs have appended, as pytest says them: `2 failed, 30 passed`."""
     sums: Counter[str] = Counter()
-    for row in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+    for row in appended(file):
         sums.update(json.loads(row))
     return ", ".join(f"{sums[outcome]} {outcome}" for outcome in SAID if sums[outcome]) or "no tests ran"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.run.appended import append, appended
+
 PROMISES = "promises"
 
 
@@ -41,8 +43,7 @@ def last_line(unproven: Iterable[tuple[str, Iterable[int]]]) -> str:
 
 def read(file: Path) -> list[tuple[str, list[int]]]:
     """What runs have appended to a file; nothing where there is none."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [(row["reason"], row["promises"]) for row in map(json.loads, lines)]
+    return [(row["reason"], row["promises"]) for row in map(json.loads, appended(file))]
 
 
 def _skipped(stats: Mapping[str, list[pytest.TestReport]]) -> list[tuple[str, list[int]]]:
@@ -68,8 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         return result
     unproven = _skipped(terminal.stats)
     if unproven and (file := session.config.getoption("--unproven-to")):
-        with file.open("a", encoding="utf-8") as rows:
-            rows.writelines(json.dumps({"reason": reason, "promises": found}) + "\n" for reason, found in unproven)
+        append(file, *(json.dumps({"reason": reason, "promises": found}) for reason, found in unproven))
     elif unproven:
         terminal.write_line(last_line(unproven))
     return result
