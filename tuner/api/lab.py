@@ -108,14 +108,19 @@ def race_on(
     Raises:
         SpecError: a number is out of its range.
     """
-    require_whole("seeds", seeds, MAX_SEEDS)
-    require_whole("trials", trials, MAX_TRIALS)
+    require_runs(seeds, trials)
     classroom = Classroom(layers)
     standings = leaderboard(race(classroom, strategies, seeds, trials), trials)
     untried = (
         UntriedLayer(each, default_share(each), zero_trial_share(classroom, at)) for at, each in enumerate(layers)
     )
     return RaceResult(tuple(notices), tuple(standings), tuple(untried))
+
+
+def require_runs(seeds: int, trials: int) -> None:
+    """Raises: SpecError: a number is out of its range."""
+    require_whole("seeds", seeds, MAX_SEEDS)
+    require_whole("trials", trials, MAX_TRIALS)
 
 
 def recorded_layers(data: str | Path | None, only: str) -> tuple[list[RecordedLayer], list[str]]:
@@ -129,7 +134,7 @@ def recorded_layers(data: str | Path | None, only: str) -> tuple[list[RecordedLa
     try:
         wanted = re.compile(only)
     except re.error as error:
-        raise SpecError(f"`only` is not a regular expression: {error}") from error
+        raise SpecError(f"`only` is not a regular expression: {only[:60]}: {error}") from error
     chosen = [layer for layer in layers if wanted.search(layer.name)]
     if not chosen:
         raise SpecError(f"none of the {len(layers)} layers matches `only`: {only}")

@@ -137,6 +137,7 @@ def _replay(
     from int8tune.tuner.lab.lessons import Classroom
 
     try:
+        api.require_runs(seeds, trials)
         layers, notices = api.recorded_layers(data, only or "")
         for notice in notices:
             say(notice)
