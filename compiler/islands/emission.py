@@ -14,6 +14,7 @@ from tvm import relax
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
+from int8tune.compiler.islands.half import widen_half
 from int8tune.compiler.islands.island import Array, onnx_model
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.scheduling import scheduled
@@ -66,6 +67,7 @@ def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
     module = from_onnx(onnx_model(operator, graph.values), keep_params_in_input=False, sanitize_input_names=False)
     passes = [
         relax.transform.DecomposeOpsForInference(),
+        widen_half,
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(LEGALIZATIONS, skip_ops=list(VIEWS)),
         relax.transform.AnnotateTIROpPattern(),
