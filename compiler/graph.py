@@ -80,13 +80,14 @@ class Kind(StrEnum):
     """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
 
     `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the
-    first three. `FLOAT` is an island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing
+    first four. `FLOAT` is an island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing
     here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"
     DEPTHWISE = "dwconv2d"
     DENSE = "dense"
+    MATMUL = "matmul"
     ADD = "add"
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
@@ -127,6 +128,8 @@ class Operator:
     Attributes by kind; axes are those of the graph's values:
 
     - convolutions: `stride`, `padding` (top, left, bottom, right), `dilation`, `groups`
+    - matmul, of matrices on the last two axes of both inputs, those of other axes spread over each other: `order`, the
+      axis of the second input of each axis that it has as [.., K, N]
     - pools: `kernel`, `stride`, `padding` (top, left, bottom, right); average pools `include_pad`, whether the border
       counts among the values
     - mean, sum, reductions: `axes`, ascending; the output's shape says whether they are kept

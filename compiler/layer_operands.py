@@ -27,19 +27,27 @@ from int8tune.schedules.operands import (
 from int8tune.schedules.workload import Dense
 
 
-def layer_operands(graph: Graph, layer: ModelLayer, data: ByteArray, residual: ByteArray | None = None) -> Operands:
+def layer_operands(
+    graph: Graph,
+    layer: ModelLayer,
+    data: ByteArray,
+    residual: ByteArray | None = None,
+    weights: ByteArray | None = None,
+) -> Operands:
     """The operands of a layer.
 
     Args:
         data: of the workload's data shape.
         residual: of its output shape, where the layer has one.
+        weights: of its weight shape, where they are computed.
 
     Raises:
         ModelError: a scale of the model is out of the range of its rounding rule.
     """
     values = [graph.values[name] for name in (*layer.operator.inputs, layer.operator.outputs[0])]
     weight, output = values[1], values[-1]
-    assert weight.constant is not None
+    weights = weight.constant if weights is None else weights
+    assert weights is not None
     bias: npt.NDArray[Any] | None = values[2].constant if len(values) == 4 else None
     if bias is None:
         bias = np.zeros(layer.workload.out_channels, np.int32)
@@ -47,7 +55,7 @@ def layer_operands(graph: Graph, layer: ModelLayer, data: ByteArray, residual: B
     try:
         return Operands(
             data=np.ascontiguousarray(data.reshape(layer.workload.data_shape), DTYPES[layer.workload.numerics.data]),
-            weight=np.ascontiguousarray(weight.constant.reshape(layer.workload.weight_shape)),
+            weight=np.ascontiguousarray(weights.reshape(layer.workload.weight_shape)),
             bias=np.ascontiguousarray(np.reshape(bias, -1), np.int32),
             clamp_low=low,
             clamp_high=high,
@@ -62,7 +70,7 @@ def layer_operands(graph: Graph, layer: ModelLayer, data: ByteArray, residual: B
 
 
 def known_operands(graph: Graph, layer: ModelLayer) -> Operands:
-    """What is known of a layer before it runs: its operands, with zeros as data and residual.
+    """What is known of a layer before it runs: its operands, with zeros for what is computed.
 
     Raises:
         ModelError: a scale of the model is out of the range of its rounding rule.
@@ -70,7 +78,9 @@ def known_operands(graph: Graph, layer: ModelLayer) -> Operands:
     workload, residual = layer.workload, layer.workload.numerics.residual
     data = np.zeros(workload.data_shape, DTYPES[workload.numerics.data])
     added = np.zeros(workload.output_shape, DTYPES[residual.data]) if residual else None
-    return layer_operands(graph, layer, data, added)
+    weight = graph.values[layer.operator.inputs[1]]
+    computed = np.zeros(workload.weight_shape, DTYPES[workload.numerics.weight]) if weight.constant is None else None
+    return layer_operands(graph, layer, data, added, computed)
 
 
 def dense_factor(graph: Graph, layer: ModelLayer) -> npt.NDArray[np.float64]:

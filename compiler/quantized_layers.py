@@ -17,6 +17,10 @@ from int8tune.schedules.numerics import RANGES, DataType, Numerics, OutputType, 
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
 
+WEIGHTED = (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE)
+"""The layers whose weights are constants."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelLayer:
     """One layer of a model.
@@ -25,12 +29,19 @@ class ModelLayer:
         names: of the original model's layers that it computes.
         operator: of the graph, without the addition.
         addition: the residual addition that is fused into it, if there is one.
+        times: how often the workload is computed in one run: for each pair of matrices, where both are computed.
     """
 
     names: tuple[str, ...]
     workload: Workload
     operator: Operator
     addition: Operator | None = None
+    times: int = 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of one run of the model."""
+        return self.times * self.workload.macs
 
     @property
     def residual(self) -> str | None:
@@ -47,11 +58,13 @@ def quantized_layers(graph: Graph) -> tuple[ModelLayer, ...]:
     fused = _residuals(graph)
     layers = []
     for operator in graph.operators:
-        if operator.kind in (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE):
+        if operator.kind in (*WEIGHTED, Kind.MATMUL):
             addition = fused.get(operator.outputs[0])
             names = operator.layers + (addition.layers if addition else ())
             try:
-                layers.append(ModelLayer(names, _workload(graph, operator, addition), operator, addition))
+                workload = _workload(graph, operator, addition)
+                times = math.prod(graph.values[operator.outputs[0]].shape) // math.prod(workload.output_shape)
+                layers.append(ModelLayer(names, workload, operator, addition, times))
             except WorkloadError as error:
                 raise ModelError(f"{graph.name}: layer `{operator.layers[0]}` ({operator.operator}): {error}") from None
     return tuple(layers)
@@ -62,10 +75,13 @@ def network_of(graph: Graph) -> Network:
     layers = quantized_layers(graph)
     if not layers:
         raise ModelError(f"{graph.name}: no layer of it is computed with 8-bit integers{_first_float(graph)}")
-    names: dict[Workload, list[str]] = {}
+    same: dict[Workload, list[ModelLayer]] = {}
     for layer in layers:
-        names.setdefault(layer.workload, []).append("; ".join(layer.names))
-    rows = tuple(Layer(tuple(each), len(each), workload) for workload, each in names.items())
+        same.setdefault(layer.workload, []).append(layer)
+    rows = tuple(
+        Layer(tuple("; ".join(layer.names) for layer in each), sum(layer.times for layer in each), workload)
+        for workload, each in same.items()
+    )
     shape = graph.values[graph.inputs[0]].shape if graph.inputs else None
     return Network(graph.name, f"read from a model with {len(layers)} int8 layers", shape, rows)
 
@@ -104,7 +120,7 @@ def _fuses(graph: Graph, operator: Operator, name: str, addition: Operator) -> b
     names = name, _other_summand(addition, name), addition.outputs[0]
     own, residual, total = (graph.values[value] for value in names)
     return (
-        operator.kind in (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE)
+        operator.kind in WEIGHTED
         and operator.rule == addition.rule
         and own.shape == residual.shape == total.shape
         and own.type == total.type
@@ -123,6 +139,9 @@ def _workload(graph: Graph, operator: Operator, addition: Operator | None) -> Wo
     numerics = _numerics(graph, operator, data, weight, output)
     if addition:
         numerics = replace(numerics, residual=_residual(graph, addition, output))
+    if operator.kind is Kind.MATMUL:
+        rows, features = data.shape[-2:]
+        return Dense(rows, features, output.shape[-1], numerics)
     if operator.kind is Kind.DENSE:
         features = weight.shape[1]
         return Dense(math.prod(data.shape) // features, features, weight.shape[0], numerics)

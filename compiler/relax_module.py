@@ -57,8 +57,8 @@ def build_executable(
 
 def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
     """The fault of the file where TVM can't build what its importer made of it; else the error itself."""
-    call = next(call for call in program.calls if call.kernel == kernel)
-    if not call.is_float:
+    call = next((call for call in program.calls if call.kernel == kernel), None)
+    if call is None or not call.is_float:
         return error
     reason = reason_of(error)
     what = f"`{clipped(call.layers[0])}` ({clipped(call.computes)}) can't be compiled in float: {reason}"

@@ -14,6 +14,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.floats import Emit
 from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
+from int8tune.compiler.onnx_reader.matrix_products import matrices_of
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Constant, Quantizations, is_sum_bias, sum_bias
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
@@ -33,7 +34,7 @@ class FloatSums:
         """Read a convolution or product of quantized data and weights; False if it is none."""
         data, form = self._values.activation(node.input(0)), self._form(node)
         if form is None or data is None or data.quantization is None or form.weight.quantization is None:
-            return False
+            return self._read_product(node)
         bias = self._constants.get(node.input(2))
         if node.input(2) and bias is None:
             return False
@@ -49,6 +50,23 @@ class FloatSums:
         for link in layer_links(form, data, sums_bias, made.name, self._values):
             self._emit(link.kind, node, (), link.inputs, (link.made,), link.attributes)
         self._dequantize(node, made, scale, added)
+        return True
+
+    def _read_product(self, node: Node) -> bool:
+        """Read a product of two quantized matrices; False if it is none."""
+        one, other = (self._values.operand(name) for name in (*node.inputs, "", "")[:2])
+        if one is None or other is None or one.quantization is None or other.quantization is None:
+            return False
+        if one.quantization.per_channel or other.quantization.per_channel:
+            return False
+        scale = one.quantization.scale * other.quantization.scale
+        made = self._made(node, scale)
+        matrices = matrices_of(node, self._values, made)
+        if matrices is None:
+            del self._values.by_name[made.name]
+            return False
+        self._emit(Kind.MATMUL, node, (), (one.name, other.name), (made.name,), matrices.attributes)
+        self._dequantize(node, made, scale, None)
         return True
 
     def _form(self, node: Node) -> KernelForm | None:

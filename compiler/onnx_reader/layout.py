@@ -41,6 +41,7 @@ JOINING = (
 # These may drop axes.
 REDUCING = (Kind.MEAN, Kind.SUM, Kind.REDUCE_MAX, Kind.REDUCE_MIN, Kind.ARG_MAX, Kind.ARG_MIN)
 # These have operators for values of any layout on both sides.
+PRODUCTS = (Kind.DENSE, Kind.MATMUL)
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.FLOAT, Kind.OTHER)
 
 
@@ -121,7 +122,7 @@ class _Layout:
             stays = self._keeps_order(operator)
         else:
             is_one = all(name in self.images or self._is_single(name) for name in data)
-            stays = is_one and operator.kind is not Kind.DENSE
+            stays = is_one and operator.kind not in PRODUCTS
         if stays:
             yield replace(self._with_constants(operator), attributes=_attributes_moved(operator))
         else:
@@ -227,13 +228,13 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
         is_last.update(name for name in names if values[name].type in WORDS)
         if operator.kind in IMAGES:
             is_image.update(names)
-        elif operator.kind is Kind.DENSE:
+        elif operator.kind in PRODUCTS:
             is_last.update(names)
         elif operator.kind is Kind.TRANSPOSE:
             # From or to [N, H, W, C] in the file itself.
             order = operator.attributes["permutation"]
             is_last.update({TO_FILE: operator.inputs, FROM_FILE: operator.outputs}.get(order, ()))
-        if operator.kind not in (*BETWEEN, Kind.DENSE):
+        if operator.kind not in (*BETWEEN, *PRODUCTS):
             groups.join(names)
     images, last = ({groups.of(name) for name in names} for names in (is_image, is_last))
     return frozenset(

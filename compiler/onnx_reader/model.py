@@ -25,6 +25,7 @@ from int8tune.compiler.onnx_reader.integer_products import PRODUCTS, IntegerProd
 from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form, kernel_reason
 from int8tune.compiler.onnx_reader.layout import with_images_moved
+from int8tune.compiler.onnx_reader.matrix_products import matrices_of
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
 from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
 from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED, have_one_scale
@@ -136,7 +137,7 @@ class _Reader:
             first = self._fusion.ending(node.outputs[0])
             is_read = (first is None or self._file.forms[first.name][0] in WORDS) and self._sums.read(node)
         else:
-            is_read = self._read_kernel(node, ending) or self._read_sum(node, ending)
+            is_read = any(read(node, ending) for read in (self._read_kernel, self._read_product, self._read_sum))
         if not is_read:
             self._read_other(node)
 
@@ -213,6 +214,18 @@ class _Reader:
             raise UnsupportedNodeError(f"its bias must be constant: {quoted(node.input(2))}")
         channels = form.weight.array.shape[0]
         return sum_bias(self._file, node, bias, data, form.weight.quantization, channels)
+
+    def _read_product(self, node: Node, ending: Ending) -> bool:
+        """Read a product of two quantized matrices; False if it is none."""
+        matrices = matrices_of(node, self._values, self._values.plain(ending.name))
+        if matrices is None:
+            return False
+        clamp = self._fusion.clamp(ending)
+        self._end(ending)
+        names = [value.name for value in matrices.inputs]
+        made = self._emit(Kind.MATMUL, node, ending.activations, names, (ending.name,), matrices.attributes)
+        self._operators[-1] = replace(made, clamp=clamp)
+        return True
 
     def _read_sum(self, node: Node, ending: Ending) -> bool:
         """Read an addition or product of two quantized values with the activations behind it; False if it is none."""

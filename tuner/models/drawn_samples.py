@@ -39,7 +39,7 @@ def drawn_samples(graph: Graph, count: int, seed: int) -> list[Array]:
 
 def usual_count(graph: Graph) -> int:
     """How many samples are drawn where nobody says: small models, which a fault shows in rarely, take many."""
-    macs = sum(layer.workload.macs for layer in quantized_layers(graph))
+    macs = sum(layer.macs for layer in quantized_layers(graph))
     size_bytes = sum(math.prod(value.shape) * np.dtype(DTYPES[value.type]).itemsize for value in _inputs(graph))
     most = min(MOST_USUAL, MOST_BYTES // max(1, size_bytes))
     return max(LEAST_USUAL, min(most, USUAL_MACS // max(1, macs)))

@@ -1,0 +1,1 @@
+"""Products of matrices that are both computed: layers of the templates whose weights are packed when the model runs."""
