@@ -16,11 +16,9 @@ from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.layer_call import layer_arguments, schedule_of
-from int8tune.compiler.matrices.calls import packable, product_of
-from int8tune.compiler.matrices.packing import Packing
+from int8tune.compiler.matrices.calls import Products
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.operator_kernels.registry import KERNELS
-from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.program import Array, Call, Program, Step, steps_of
 from int8tune.compiler.quantized_layers import ModelLayer
 from int8tune.compiler.relax_module import build_executable, export
@@ -28,7 +26,7 @@ from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Choice, Chooser
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Kernel
-from int8tune.schedules.workload import Dense, Workload
+from int8tune.schedules.workload import Workload
 
 
 def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path, report: Report = ignore) -> str:
@@ -101,15 +99,19 @@ class _Writer:
     def __init__(self, graph: Graph, target: Target, schedules: Chooser, prefix: str) -> None:
         self._graph, self._target, self._schedules, self._prefix = graph, target, schedules, prefix
         self.kernels: dict[str, Any] = {}
-        self.values: dict[str, Value] = {}
+        self._made: dict[str, Value] = {}
         self._names: Counter[str] = Counter()
         self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
-        self._products: dict[tuple[Workload, int], tuple[str, Choice, Kernel, Packing]] = {}
+        self._products = Products(graph, target, schedules, self._add)
+
+    @property
+    def values(self) -> dict[str, Value]:
+        return self._made | self._products.values
 
     def calls(self, step: Step) -> list[Call]:
         if isinstance(step, ModelLayer):
             is_product = step.operator.kind is Kind.MATMUL
-            made = self._product(step) if is_product else [self._layer(step)]
+            made = self._products.calls(step) if is_product else [self._layer(step)]
         else:
             made = self._island(step) if step.kind is Kind.FLOAT else [self._operator(step)]
         return [replace(call, arguments=tuple(map(self._argument, call.arguments))) for call in made]
@@ -129,32 +131,6 @@ class _Writer:
         arguments = layer_arguments(self._graph, layer, kernel)
         return Call(layer.names, workload.key, schedule_of(choice), name, arguments, _outputs(layer))
 
-    def _product(self, layer: ModelLayer) -> list[Call]:
-        """A layer whose weights are computed: they are packed, and its kernel is called for each pair of matrices."""
-        workload, zero_point = layer.workload, zero_point_of(self._graph.values[layer.operator.inputs[1]])
-        assert isinstance(workload, Dense)
-        if (workload, zero_point) not in self._products:
-            choice, kernel, packing = packable(self._schedules.choose(workload), workload, self._target, zero_point)
-            name = self._add(workload.op, kernel.function)
-            self._products[workload, zero_point] = name, choice, kernel, packing
-        name, choice, kernel, packing = self._products[workload, zero_point]
-        used = int(choice.config.get("threads", 1))
-        made = product_of(self._graph, layer, kernel, name, packing, self._target, used)
-        self.values |= {value.name: value for value in (made.packed, made.bias, *made.scratch)}
-        first, second = layer.operator.inputs
-        pack = Call(
-            layer.names,
-            "packed weights",
-            {},
-            self._add("pack", made.pack),
-            (second, *made.pack_constants),
-            (made.packed.name, made.bias.name),
-        )
-        taken = (first, made.packed.name, made.bias.name, *made.run_constants)
-        run = self._add("matmul", made.run)
-        outputs = (*_outputs(layer), *(value.name for value in made.scratch))
-        return [pack, Call(layer.names, workload.key, schedule_of(choice), run, taken, outputs)]
-
     def _operator(self, operator: Operator) -> Call:
         name, arguments = "", tuple[str | Array, ...](operator.inputs[:1])
         if operator.kind is not Kind.RESHAPE:
@@ -167,7 +143,7 @@ class _Writer:
     def _island(self, operator: Operator) -> list[Call]:
         made = []
         for call in float_calls(self._graph, operator, self._target):
-            self.values.update((value.name, value) for value in call.outputs)
+            self._made.update((value.name, value) for value in call.outputs)
             name = "" if call.function is None else self._add(f"float_{call.name}", call.function)
             outputs = tuple(value.name for value in call.outputs)
             made.append(Call(operator.layers, operator.operator, {}, name, call.arguments, outputs, is_float=True))

@@ -71,11 +71,17 @@ def _with(operator: Operator, name: str, value: FusedRounding | FusedSum) -> Ope
 def _staircase(graph: Graph, layer: ModelLayer) -> Staircase:
     """What the layer's rounding must give, for sums that its weights can make."""
     operands = known_operands(graph, layer)
-    weight = operands.weight.reshape(layer.workload.out_channels, -1).astype(np.int64) - operands.weight_zero_point
-    ends = [bound - operands.data_zero_point for bound in RANGES[layer.workload.numerics.data]]
-    least, most = (
-        choose(weight * ends[0], weight * ends[1]).sum(axis=1) + operands.bias for choose in (np.minimum, np.maximum)
-    )
+    ends = np.array([bound - operands.data_zero_point for bound in RANGES[layer.workload.numerics.data]])
+    if layer.operator.kind is Kind.MATMUL:
+        others = np.array(RANGES[layer.workload.numerics.weight]) - operands.weight_zero_point
+        products = layer.workload.reduction * np.outer(ends, others)
+        least, most = products.min(keepdims=True).reshape(1), products.max(keepdims=True).reshape(1)
+    else:
+        weight = operands.weight.reshape(layer.workload.out_channels, -1).astype(np.int64) - operands.weight_zero_point
+        least, most = (
+            choose(weight * ends[0], weight * ends[1]).sum(axis=1) + operands.bias
+            for choose in (np.minimum, np.maximum)
+        )
     if len(operands.multiplier) == 1:
         least, most = least.min(keepdims=True), most.max(keepdims=True)
     low, high = (bound - operands.output_zero_point for bound in (operands.clamp_low, operands.clamp_high))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import Graph, Operator, Quantization, Value
+from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.quantized_layers import ModelLayer
 from int8tune.compiler.rounding.fused_rounding import ROUNDING, FusedRounding
 from int8tune.compiler.rounding.fused_sum import SUM
@@ -78,8 +78,8 @@ def known_operands(graph: Graph, layer: ModelLayer) -> Operands:
     workload, residual = layer.workload, layer.workload.numerics.residual
     data = np.zeros(workload.data_shape, DTYPES[workload.numerics.data])
     added = np.zeros(workload.output_shape, DTYPES[residual.data]) if residual else None
-    weight = graph.values[layer.operator.inputs[1]]
-    computed = np.zeros(workload.weight_shape, DTYPES[workload.numerics.weight]) if weight.constant is None else None
+    is_computed = layer.operator.kind is Kind.MATMUL
+    computed = np.zeros(workload.weight_shape, DTYPES[workload.numerics.weight]) if is_computed else None
     return layer_operands(graph, layer, data, added, computed)
 
 

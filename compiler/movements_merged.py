@@ -31,6 +31,8 @@ class _Merger:
             operator = self._reshape(operator)
         elif operator.kind is Kind.TRANSPOSE:
             operator = self._transpose(operator)
+        elif operator.kind is Kind.MATMUL:
+            operator = self._product(operator)
         source, made = operator.inputs[0] if operator.inputs else "", operator.outputs[0]
         if self._is_idle(operator) and made not in self._outputs:
             self._same[made] = source
@@ -50,6 +52,16 @@ class _Merger:
         first = before.attributes["permutation"]
         order = tuple(first[axis] for axis in operator.attributes["permutation"])
         return replace(operator, inputs=before.inputs, attributes={"permutation": order})
+
+    def _product(self, operator: Operator) -> Operator:
+        """A product that packs its second input from where it lay before it was transposed."""
+        first, second = operator.inputs
+        before = self._made_by.get(second)
+        if before is None or before.kind is not Kind.TRANSPOSE:
+            return operator
+        moved = before.attributes["permutation"]
+        order = tuple(moved[axis] for axis in operator.attributes["order"])
+        return replace(operator, inputs=(first, *before.inputs), attributes={**operator.attributes, "order": order})
 
     def _is_idle(self, operator: Operator) -> bool:
         """Whether it hands its input on."""

@@ -16,7 +16,6 @@ from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.numerics import RANGES, DataType, Numerics, OutputType, Requantize, Residual
 from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, Workload
 
-
 WEIGHTED = (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE)
 """The layers whose weights are constants."""
 

@@ -3,135 +3,176 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from int8tune.compiler.graph import DTYPES, ElementType, Graph, Value
+from int8tune.compiler.layer_call import schedule_of
 from int8tune.compiler.layer_operands import known_operands
 from int8tune.compiler.matrices.packing import Packing, packing_of
-from int8tune.compiler.operators.base import zero_point_of
-from int8tune.compiler.program import Array
+from int8tune.compiler.matrices.values import Argument, Packed
+from int8tune.compiler.program import Array, Call
 from int8tune.compiler.quantized_layers import ModelLayer
-from int8tune.compiler.schedule_choice import Choice, Source
-from int8tune.schedules.arguments import kernel_inputs
+from int8tune.compiler.schedule_choice import Choice, Chooser, Source
+from int8tune.schedules.arguments import kernel_inputs, params_length, rescale_shape, rescale_type
 from int8tune.schedules.generic.direct import DirectGeneric
+from int8tune.schedules.numerics import Numerics
+from int8tune.schedules.operands import Operands
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Kernel
-from int8tune.schedules.workload import Dense
+from int8tune.schedules.workload import Dense, Workload
+from int8tune.schedules.x86.threads import threads_of
 
+PACKING = "packed weights"
+"""What a call computes that packs."""
 LINE_BYTES = 64
 _ELEMENTS: dict[str, ElementType] = {"uint8": "u8", "int8": "s8", "int32": "s32"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
-    """What a layer with computed weights runs.
+class _Kernels:
+    """What layers with computed weights have in common that are alike in all but scales.
 
     Attributes:
-        pack: the function that makes `packed` and `bias` of the second input and `pack_constants`.
-        run: the function that makes the output, and what it needs as `scratch`, of the first input, those two and
-            `run_constants`.
+        kernel: the layer's own, for one pair of matrices.
+        packed: what the function called `pack` does.
+        run: the name of the function that calls the layer's own, with `arguments` and then what `scratch` says.
     """
 
-    pack: Any
-    pack_constants: tuple[Array, ...]
-    packed: Value
-    bias: Value
-    run: Any
-    run_constants: tuple[Array, ...]
+    choice: Choice
+    kernel: Kernel
+    packed: Packed
+    pack: str
+    run: str
     scratch: tuple[Value, ...]
 
 
-def packable(choice: Choice, workload: Dense, target: Target, zero_point: int) -> tuple[Choice, Kernel, Packing]:
-    """A layer's schedule whose weights can be packed when the model runs: the chosen one, or that of any CPU."""
-    kernel = choice.template.apply(workload, target, choice.config)
-    packing = packing_of(workload, kernel.layout, zero_point)
-    if packing is not None:
-        return choice, kernel, packing
-    template = DirectGeneric()
-    choice = Choice(template, dict(template.space(workload, target).default), Source.DEFAULT)
-    kernel = template.apply(workload, target, choice.config)
-    packing = packing_of(workload, kernel.layout, zero_point)
-    assert packing is not None
-    return choice, kernel, packing
+class Products:
+    """Makes calls of layers with computed weights.
 
-
-def product_of(
-    graph: Graph, layer: ModelLayer, kernel: Kernel, name: str, packing: Packing, target: Target, used: int
-) -> Product:
-    """The calls of a layer.
-
-    Args:
-        name: of the kernel's function.
-        used: the threads of the kernel; where it has one, the target's threads share the matrices.
-
-    Raises:
-        ModelError: a scale of the model is out of the range of its rounding rule.
+    Attributes:
+        values: those between calls of one layer.
     """
-    from int8tune.compiler.matrices.pack_kernel import Packed, write_pack
-    from int8tune.compiler.matrices.product_kernel import scratch_of, write_product
 
-    data, other, output = (graph.values[each] for each in (*layer.operator.inputs, layer.operator.outputs[0]))
-    threads = target.threads if used == 1 else 1
-    operands = known_operands(graph, layer)
-    _, _, _, rescale, params = kernel_inputs(layer.workload, kernel, operands)
-    channels = kernel.layout.channels.astype(np.int32)
-    strides = _strides(other.shape, layer.operator.attributes["order"])
-    batch = tuple(other.shape[axis] for axis in layer.operator.attributes["order"])[:-2]
-    packed = Packed(
+    def __init__(self, graph: Graph, target: Target, schedules: Chooser, add: Callable[[str, Any], str]) -> None:
+        self._graph, self._target, self._schedules, self._add = graph, target, schedules, add
+        self.values: dict[str, Value] = {}
+        self._own: dict[tuple[Workload, int], tuple[str, Choice, Kernel, Packing]] = {}
+        self._kernels: dict[tuple[Any, ...], _Kernels] = {}
+
+    def calls(self, layer: ModelLayer) -> list[Call]:
+        """One that packs the second input, and one that makes the output.
+
+        Raises:
+            ModelError: a scale of the model is out of the range of its rounding rule.
+        """
+        operands = known_operands(self._graph, layer)
+        used = self._kernels_of(layer, operands)
+        (first, second), (made,) = layer.operator.inputs, layer.operator.outputs
+        values = [
+            Value(f"{made}/packed", (used.packed.count, used.packed.packed_stride), "s8"),
+            Value(f"{made}/bias", (used.packed.count, used.packed.bias_stride), "s32"),
+            *(replace(value, name=f"{made}/{value.name}") for value in used.scratch),
+        ]
+        self.values |= {value.name: value for value in values}
+        packed, bias, *scratch = [value.name for value in values]
+        _, _, _, *constants = kernel_inputs(layer.workload, used.kernel, operands)
+        to_pack: tuple[str | Array, ...] = (second, used.packed.packing.starts, used.packed.channels)
+        to_run: tuple[str | Array, ...] = (first, packed, bias, *(each.reshape(-1) for each in constants))
+        return [
+            Call(layer.names, PACKING, {}, used.pack, to_pack, (packed, bias)),
+            Call(layer.names, layer.workload.key, schedule_of(used.choice), used.run, to_run, (made, *scratch)),
+        ]
+
+    def _kernels_of(self, layer: ModelLayer, operands: Operands) -> _Kernels:
+        values = [self._graph.values[name] for name in (*layer.operator.inputs, layer.operator.outputs[0])]
+        order = layer.operator.attributes["order"]
+        key = (layer.workload, operands.data_zero_point, operands.weight_zero_point, order, *(v.shape for v in values))
+        if key not in self._kernels:
+            self._kernels[key] = self._made(layer.workload, operands, values, order)
+        return self._kernels[key]
+
+    def _made(
+        self, workload: Workload, operands: Operands, values: Sequence[Value], order: tuple[int, ...]
+    ) -> _Kernels:
+        from int8tune.compiler.matrices.pack_kernel import write_pack
+        from int8tune.compiler.matrices.product_kernel import scratch_of, write_product
+
+        assert isinstance(workload, Dense)
+        zero_point = operands.weight_zero_point
+        if (workload, zero_point) not in self._own:
+            choice, kernel, packing = _packable(self._schedules.choose(workload), workload, self._target, zero_point)
+            self._own[workload, zero_point] = self._add(workload.op, kernel.function), choice, kernel, packing
+        name, choice, kernel, packing = self._own[workload, zero_point]
+        # A kernel that uses threads itself has all of them for each pair.
+        threads = self._target.threads if threads_of(choice.config) == 1 else 1
+        packed = _packed(packing, kernel, operands, values[1], order, threads)
+        batch = values[-1].shape[:-2]
+        arguments = _arguments(values[0], values[-1], packed, workload.numerics, batch)
+        threads = min(threads, math.prod(batch))
+        run = self._add("matmul", write_product(name, arguments, batch, threads))
+        scratch = tuple(
+            Value(f"copy {index}", (length,), _ELEMENTS[dtype])
+            for index, (dtype, length) in enumerate(scratch_of(arguments, threads))
+        )
+        return _Kernels(choice, kernel, packed, self._add("pack", write_pack(packed)), run, scratch)
+
+
+def _packable(choice: Choice, workload: Dense, target: Target, zero_point: int) -> tuple[Choice, Kernel, Packing]:
+    """A layer's schedule whose weights can be packed when the model runs: the chosen one, or that of any CPU."""
+    template = DirectGeneric()
+    default = Choice(template, dict(template.space(workload, target).default), Source.DEFAULT)
+    for each in (choice, default):
+        kernel = each.template.apply(workload, target, each.config)
+        packing = packing_of(workload, kernel.layout, zero_point)
+        if packing is not None:
+            return each, kernel, packing
+    raise AssertionError("weights of the template for any CPU are copied")
+
+
+def _packed(
+    packing: Packing, kernel: Kernel, operands: Operands, other: Value, order: tuple[int, ...], threads: int
+) -> Packed:
+    channels, strides = kernel.layout.channels.astype(np.int32), _strides(other.shape, order)
+    return Packed(
         packing=packing,
         dtype=np.dtype(DTYPES[other.type]).name,
         size=math.prod(other.shape),
-        batch=batch,
+        batch=tuple(other.shape[axis] for axis in order[:-2]),
         strides=strides[:-2],
-        features=layer.workload.reduction,
+        features=other.shape[order[-2]],
         tap_stride=strides[-2],
         channel_stride=strides[-1],
         packed_stride=_whole_lines(packing.length, 1),
         bias_stride=_whole_lines(len(channels), 4),
         channels=channels,
         data_zero_point=operands.data_zero_point + kernel.layout.data_offset,
-        weight_zero_point=zero_point_of(other),
+        weight_zero_point=operands.weight_zero_point,
         threads=threads,
     )
-    around = output.shape[:-2]
-    values = (
-        Value(f"{output.name}/packed", (packed.count, packed.packed_stride), "s8"),
-        Value(f"{output.name}/bias", (packed.count, packed.bias_stride), "s32"),
-    )
-    arguments = _arguments(data, output, packed, packing, (rescale, params), around)
-    threads = min(threads, math.prod(around))
-    run = write_product(name, arguments, around, threads)
-    scratch = tuple(
-        Value(f"{output.name}/copy {index}", (length,), _ELEMENTS[dtype])
-        for index, (dtype, length) in enumerate(scratch_of(arguments, threads))
-    )
-    constants = tuple(each.reshape(-1) for each in (rescale, params))
-    return Product(write_pack(packed), (packing.starts, channels), *values, run, constants, scratch)
 
 
 def _arguments(
-    data: Value, output: Value, packed: Any, packing: Packing, constants: Sequence[Array], batch: tuple[int, ...]
-) -> list[Any]:
-    from int8tune.compiler.matrices.product_kernel import Argument
-
+    data: Value, output: Value, packed: Packed, numerics: Numerics, batch: tuple[int, ...]
+) -> list[Argument]:
     def matrices(name: str, value: Value) -> Argument:
         size, own = math.prod(value.shape[-2:]), value.shape[:-2]
         return Argument(name, np.dtype(DTYPES[value.type]).name, size, size, math.prod(own), _steps(own, batch))
 
-    def same(name: str, array: Array) -> Argument:
-        return Argument(name, array.dtype.name, array.size, array.size, 1, (0,) * len(batch))
+    def same(name: str, dtype: str, length: int) -> Argument:
+        return Argument(name, dtype, length, length, 1, (0,) * len(batch))
 
+    positions = len(packed.channels)
     steps = _steps(packed.batch, batch)
     return [
         matrices("data", data),
-        Argument("weight", "int8", packing.length, packed.packed_stride, packed.count, steps),
-        Argument("bias", "int32", len(packed.channels), packed.bias_stride, packed.count, steps),
-        same("rescale", constants[0]),
-        same("params", constants[1]),
+        Argument("weight", "int8", packed.packing.length, packed.packed_stride, packed.count, steps),
+        Argument("bias", "int32", positions, packed.bias_stride, packed.count, steps),
+        same("rescale", rescale_type(numerics), math.prod(rescale_shape(numerics, positions))),
+        same("params", "int32", params_length(numerics)),
         matrices("out", output),
     ]
 

@@ -1,57 +1,19 @@
-"""The kernel that packs matrices as weights, and makes the bias that their zero points leave. This module imports TVM."""
+"""The kernel that packs matrices as weights, and makes the bias that zero points leave. This module imports TVM."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.compiler.matrices.packing import Packing
 from int8tune.compiler.matrices.places import place_of
+from int8tune.compiler.matrices.values import Packed
 
 LANES = 16
 Body = Callable[[Any], None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """What is packed, and where it lies.
-
-    Attributes:
-        size: of the matrices in all.
-        batch, strides: matrices [K, N] along each axis, and values from one to the next.
-        tap_stride, channel_stride: values from one row of a matrix to the next, and from one column.
-        packed_stride, bias_stride: bytes, and values, from one matrix's to the next one's: whole cache lines.
-        channels: the column of each value of a bias.
-        data_zero_point: of the kernel's data, as the kernel takes it.
-        weight_zero_point: of the matrices.
-        threads: which share the matrices.
-    """
-
-    packing: Packing
-    dtype: str
-    size: int
-    batch: tuple[int, ...]
-    strides: tuple[int, ...]
-    features: int
-    tap_stride: int
-    channel_stride: int
-    packed_stride: int
-    bias_stride: int
-    channels: npt.NDArray[np.int32]
-    data_zero_point: int
-    weight_zero_point: int
-    threads: int
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.batch)
 
 
 def write_pack(packed: Packed) -> Any:

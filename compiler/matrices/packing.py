@@ -103,7 +103,8 @@ class Packing:
         """Weights [N, K], packed: what the kernel of this packing does."""
         units = _with_border(self.form.units(weight, self.offset), self.columns)
         places = self.starts.astype(np.int64)[:, None] + np.arange(self.piece)
-        return units.reshape(-1)[places].reshape(-1).view(np.int8)
+        packed: Array = units.reshape(-1)[places].reshape(-1).view(np.int8)
+        return packed
 
 
 def packing_of(workload: Dense, layout: OperandLayout, zero_point: int) -> Packing | None:

@@ -8,51 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.matrices.places import place_of
+from int8tune.compiler.matrices.values import Argument
 from int8tune.schedules.written.rows import copy_row
 
-LINE_BYTES = 64
 SYMBOL_PREFIX = "__tvm_ffi_"
 """What TVM puts before a function's name; the linker finds it, as it is of another module of the library."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of the layer's kernel.
-
-    Attributes:
-        length: values of one call.
-        count: how many of them the array has, each `stride` values behind the last one.
-        at: for each axis of the batch how many of them one step is; none where all calls take the same.
-    """
-
-    name: str
-    dtype: str
-    length: int
-    stride: int
-    count: int
-    at: tuple[int, ...]
-
-    @property
-    def is_aligned(self) -> bool:
-        return self.count == 1 or self.stride * self.size_bytes % LINE_BYTES == 0
-
-    @property
-    def size_bytes(self) -> int:
-        """Of a value."""
-        return np.dtype(self.dtype).itemsize
-
-    @property
-    def lines(self) -> int:
-        """The values of as many cache lines as one call needs."""
-        return -(-self.length * self.size_bytes // LINE_BYTES) * LINE_BYTES // self.size_bytes
 
 
 def scratch_of(arguments: Sequence[Argument], threads: int) -> list[tuple[str, int]]:

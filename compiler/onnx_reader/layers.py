@@ -63,7 +63,9 @@ def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Const
 def kernel_reason(node: Node, data: Value | None, weight: Constant | None) -> str:
     """Why a convolution or product, of what is quantized of its data and known of its weights, is no layer."""
     if weight is None:
-        return "it multiplies two computed values, a kernel takes constant weights"
+        return (
+            "it multiplies two computed values, a kernel takes ones of 8 bits with one scale each, or constant weights"
+        )
     if data is None:
         return "its data is not quantized"
     if weight.quantization is None:

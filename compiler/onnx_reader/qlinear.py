@@ -73,7 +73,7 @@ def _between(
 
 def _axis(computes: str, node: Node) -> int:
     """Of a weight's output channels."""
-    return 0 if computes == "Conv" or node.attributes.get("transB") else 1
+    return 0 if computes == "Conv" or node.attributes.get("transB") else -1
 
 
 def _product(constants: Mapping[str, Array], data_scale: str, weight_scale: str) -> Array:

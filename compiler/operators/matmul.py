@@ -8,8 +8,10 @@ import numpy as np
 
 from int8tune.compiler.graph import DTYPES, Graph, Operator, Value
 from int8tune.compiler.layer_operands import layer_operands
-from int8tune.compiler.operators.base import BYTES, Array
+from int8tune.compiler.operators.base import BYTES, Array, scale_of
 from int8tune.compiler.quantized_layers import quantized_layers
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE, quantize_multiplier
 from int8tune.schedules.oracle.reference import reference as layer_reference
 
 
@@ -22,6 +24,8 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
         return "its output must be 8-bit integers with one scale, or sums"
     if min(len(data.shape), len(other.shape)) < 2:
         return "its inputs must be matrices"
+    if output.type in BYTES and (fault := _scale_fault(operator, data, other, output)):
+        return fault
     shape = matrices(operator, other)
     try:
         batch = np.broadcast_shapes(data.shape[:-2], shape[:-2])
@@ -29,6 +33,19 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
         batch = None
     if batch is None or data.shape[-1] != shape[-2] or output.shape != (*batch, data.shape[-2], shape[-1]):
         return f"{list(data.shape)} times {list(shape)} is not {list(output.shape)}"
+    return None
+
+
+def _scale_fault(operator: Operator, data: Value, other: Value, output: Value) -> str | None:
+    """Why sums can't be made stored values by the rounding rule."""
+    scale = scale_of(data) * scale_of(other) / scale_of(output)
+    if not MIN_SCALE <= scale <= MAX_SCALE:
+        return f"its scales' ratio must be within 2^-60 and 2^20: {scale:g}"
+    if operator.rule == "fixed":
+        try:
+            quantize_multiplier(float(scale_of(data) * scale_of(other)) / float(scale_of(output)))
+        except OperandError as error:
+            return str(error)
     return None
 
 

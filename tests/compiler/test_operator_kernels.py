@@ -39,7 +39,7 @@ THREADS = st.sampled_from((1, 2))
 
 
 def test_every_kind_is_drawn() -> None:
-    assert set(FORMS) == {*KERNELS, Kind.RESHAPE}
+    assert set(FORMS) == {*KERNELS, Kind.RESHAPE, Kind.MATMUL}
 
 
 def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:

@@ -232,6 +232,21 @@ def softmaxes(draw: Draw) -> Form:
     return Form((shape,), shape, {"axis": axis, "beta": draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0]))})
 
 
+@st.composite
+def matrix_products(draw: Draw) -> Form:
+    """Pairs of matrices, of which either side's are spread over the other's; the second ones in any order of axes."""
+    rows, features, columns = (draw(st.one_of(EXTENTS, st.sampled_from([64, 70, 130]))) for _ in range(3))
+    batch = tuple(draw(st.lists(st.sampled_from([1, 2, 3]), max_size=2)))
+    cut = [tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in batch) for _ in range(2)]
+    if draw(st.booleans()):
+        cut[draw(st.integers(0, 1))] = ()
+    first, second = (*cut[0], rows, features), (*cut[1], features, columns)
+    order = tuple(draw(st.permutations(range(len(second)))))
+    stored = tuple(second[order.index(axis)] for axis in range(len(second)))
+    output = (*np.broadcast_shapes(*cut), rows, columns)
+    return Form((first, stored), output, {"order": order})
+
+
 FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.ADD: products,
     Kind.ARG_MAX: arguments,
@@ -244,6 +259,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.ELEMENTWISE: expressions,
     Kind.GATHER: gathers,
     Kind.LOOKUP: same_shape,
+    Kind.MATMUL: matrix_products,
     Kind.MAXIMUM: products,
     Kind.MAX_POOL: pools,
     Kind.MEAN: means,

@@ -1,0 +1,152 @@
+"""Products of two quantized matrices: layers whose weights are packed at run time, exact as ONNX Runtime has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.graph import Graph, Kind
+from int8tune.compiler.matrices.packing import packing_of
+from int8tune.compiler.movements_merged import with_movements_merged
+from int8tune.compiler.onnx_reader.model import read_onnx
+from int8tune.compiler.quantized_layers import network_of
+from int8tune.compiler.schedule_choice import Schedules
+from int8tune.schedules.numerics import DataType, Numerics, Requantize
+from int8tune.schedules.workload import Dense
+from tests.support.models.onnx_models import Writer, values_of
+from tests.support.run.probes import any_target, host_target
+from tests.support.run.thinned import one_in
+
+pytest.importorskip("onnxruntime", reason="needs onnxruntime, which products are compared with")
+
+Shape = tuple[int, ...]
+DTYPES = {"u8": np.uint8, "s8": np.int8}
+# Zero points of the first and the second input, and of the output.
+TYPES = [("u8", "u8", (13, 200, 100)), ("s8", "s8", (-3, 0, 5)), ("u8", "s8", (0, 0, 128)), ("s8", "s8", (0, 7, 0))]
+SHAPES: list[tuple[Shape, Shape]] = [
+    ((1, 12, 128, 64), (1, 12, 64, 128)),
+    ((3, 197, 197), (3, 197, 64)),
+    ((2, 3, 5, 7), (7, 9)),
+    ((5, 7), (2, 3, 7, 9)),
+    ((2, 1, 5, 7), (1, 3, 7, 4)),
+    ((5, 70), (70, 33)),
+]
+PROFILES = ("x86-amx", "x86-avx512vnni", "x86-avxvnni", "x86-avx2", "generic")
+
+
+class ProductWriter(Writer):
+    """Writes models of quantized values."""
+
+    def quantized(self, name: str, element: str, zero_point: int, scale: float) -> str:
+        """A value, quantized and dequantized."""
+        parameters = [
+            self.constant(f"{name}.scale", scale),
+            self.constant(f"{name}.zero", zero_point, DTYPES[element]),
+        ]
+        self.node("QuantizeLinear", [name, *parameters], f"{name}.q")
+        return self.node("DequantizeLinear", [f"{name}.q", *parameters], f"{name}.d")
+
+
+def product(
+    shapes: tuple[Shape, Shape], types: tuple[str, str, tuple[int, int, int]], is_quantized: bool = True
+) -> Any:
+    import onnx
+
+    (first, second), (one, other, zero_points) = shapes, types
+    writer = ProductWriter(first)
+    writer.inputs.append(onnx.helper.make_tensor_value_info("w", 1, second))
+    inputs = [
+        writer.quantized("x", one, zero_points[0], 0.02),
+        writer.quantized("w", other, zero_points[1], 0.03),
+    ]
+    made = writer.node("MatMul", inputs, "y", "product")
+    return writer.model(writer.quantized("y", one, zero_points[2], 0.05) if is_quantized else made).SerializeToString()
+
+
+def run_both(
+    file: bytes, feeds: dict[str, Any], folder: Path, profile: str, threads: int = 1
+) -> tuple[Any, Any, Graph]:
+    graph = with_movements_merged(read_onnx(file, "net"))
+    target = replace(host_target(profile), threads=threads)
+    library = folder / "model.so"
+    compile_model(graph, target, Schedules(target), library)
+    model = CompiledModel(library)
+    (made,) = model.run([feeds[form["name"]] for form in model.about.inputs])
+    return made, values_of(file, graph.outputs, feeds)[graph.outputs[0]], graph
+
+
+def feeds_of(*shapes: Shape) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in zip("xw", shapes, strict=False)}
+
+
+@pytest.mark.parametrize("profile", one_in(3, PROFILES))
+@pytest.mark.parametrize("types", TYPES, ids=["u8u8", "s8s8", "u8s8", "s8s8z"])
+@pytest.mark.parametrize(("first", "second"), one_in(2, SHAPES))
+def test_products_are_onnx_runtimes(first: Shape, second: Shape, types: Any, profile: str, tmp_path: Path) -> None:
+    shapes = first, second
+    ours, theirs, graph = run_both(product(shapes, types), feeds_of(*shapes), tmp_path, profile)
+    assert Kind.MATMUL in {operator.kind for operator in graph.operators}
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("types", TYPES[:2], ids=["u8u8", "s8s8"])
+def test_sums_become_numbers(types: Any, tmp_path: Path) -> None:
+    ours, theirs, graph = run_both(product(SHAPES[0], types, False), feeds_of(*SHAPES[0]), tmp_path, PROFILES[1])
+    assert Kind.MATMUL in {operator.kind for operator in graph.operators}
+    np.testing.assert_allclose(ours, theirs, 1e-6, 1e-5)
+
+
+@pytest.mark.parametrize("shapes", SHAPES[:3], ids=str)
+def test_threads_share_the_matrices(shapes: Any, tmp_path: Path) -> None:
+    ours, theirs, _ = run_both(product(shapes, TYPES[0]), feeds_of(*shapes), tmp_path, PROFILES[1], 2)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_heads_are_packed_where_they_lie(tmp_path: Path) -> None:
+    """Keys [S, H, D] become [H, D, S]: no transposition of them is left."""
+    writer = ProductWriter((2, 6, 40))
+    shape = writer.constant("shape", [2, 6, 5, 8], np.int64)
+    data = writer.node("Reshape", [writer.quantized("x", "u8", 120, 0.03), shape], "heads")
+    queries = writer.node("Transpose", [data], "queries", perm=[0, 2, 1, 3])
+    keys = writer.node("Transpose", [data], "keys", perm=[0, 2, 3, 1])
+    writer.node("MatMul", [queries, keys], "y", "scores")
+    file = writer.model(writer.quantized("y", "u8", 130, 0.07)).SerializeToString()
+    ours, theirs, graph = run_both(file, feeds_of((2, 6, 40)), tmp_path, PROFILES[1])
+    np.testing.assert_array_equal(ours, theirs)
+    (found,) = [operator for operator in graph.operators if operator.kind is Kind.MATMUL]
+    assert found.attributes["order"] == (0, 2, 3, 1)
+    assert sum(operator.kind is Kind.TRANSPOSE for operator in graph.operators) == 1
+
+
+def test_layers_are_counted_for_each_pair() -> None:
+    network = network_of(read_onnx(product(SHAPES[0], TYPES[0]), "net"))
+    (layer,) = network.layers
+    assert (layer.count, layer.workload.data_shape, layer.workload.weight_shape) == (12, (128, 64), (128, 64))
+
+
+@pytest.mark.parametrize("weight", ["u8", "s8"])
+@pytest.mark.parametrize("profile", [*PROFILES, "arm-neon", "arm-dotprod"])
+def test_weights_are_packed_as_the_layout_packs_them(profile: str, weight: DataType) -> None:
+    """Random weights, and extremes: a unit that is found by chance would differ."""
+    target, zero_point = any_target(profile), 17
+    for sizes in ((128, 64, 128), (197, 197, 64), (5, 7, 9), (33, 130, 70), (1, 1, 1)):
+        numerics = Numerics("u8", weight, "u8", Requantize("float", False), weight_zero_point=True)
+        workload = Dense(*sizes, numerics)
+        choice = Schedules(target).choose(workload)
+        layout = choice.template.apply(workload, target, choice.config).layout
+        found = packing_of(workload, layout, zero_point)
+        if found is None:
+            assert profile.startswith("arm")
+            continue
+        bounds = np.iinfo(DTYPES[weight])
+        for values in (np.full(workload.weight_shape, bounds.min), np.full(workload.weight_shape, bounds.max)):
+            array = values.astype(DTYPES[weight])
+            packed = np.ascontiguousarray(layout.pack(array, zero_point)).reshape(-1).view(np.int8)
+            np.testing.assert_array_equal(found.pack(array), packed)
