@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -334,9 +334,14 @@ def judged(file: Path) -> dict[str, Any]:
         "values": sum(each["values"] for each in outputs),
         "differing": sum(each["differing"] for each in outputs),
         "largest": max((each["largest"] for each in outputs), default=0.0),
-        "sqnr_db": min((each["sqnr_db"] for each in outputs if each["sqnr_db"] is not None), default=None),
+        "sqnr_db": _least(each["sqnr_db"] for each in outputs),
+        "itself_db": _least(each["itself_db"] for each in outputs),
         "judged_s": round(time.monotonic() - started, 1),
     }
+
+
+def _least(decibels: Iterable[float | None]) -> float | None:
+    return min((each for each in decibels if each is not None), default=None)
 
 
 def _int8tune(*arguments: object) -> dict[str, Any] | str:
@@ -356,11 +361,12 @@ def _int8tune(*arguments: object) -> dict[str, Any] | str:
 def line_of(row: Mapping[str, Any]) -> str:
     if "error" in row:
         answer = "no" if row.get("is_valid", True) else "-"
-        return f"| {row['file']} | | {answer} | | | {re.sub('[|]', '/', row['error'])} |"
+        return f"| {row['file']} | | {answer} | | | | {re.sub('[|]', '/', row['error'])} |"
     share, sqnr = "" if row["int8_share"] is None else f"{row['int8_share']:.0%}", row["sqnr_db"]
     differing = f"{row['differing']} of {row['values']:,}"
-    far = "" if sqnr is None else f"{sqnr:.0f} dB"
-    return f"| {row['file']} | {share} | yes | {row['floats']} | {differing} | {far} |"
+    itself = row.get("itself_db")
+    far, own = ("" if each is None else f"{each:.0f} dB" for each in (sqnr, itself))
+    return f"| {row['file']} | {share} | yes | {row['floats']} | {differing} | {far} | {own} |"
 
 
 def report(rows: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -371,11 +377,11 @@ def report(rows: list[Mapping[str, Any]]) -> Iterator[str]:
         own = [row for row in rows if row["file"].startswith(f"{form}/") and row.get("is_valid", True)]
         right = [row for row in own if "error" not in row]
         equal = sum(1 for row in right if row["differing"] == 0)
-        least = min((row["sqnr_db"] for row in right if row["sqnr_db"] is not None), default=None)
+        least = _least(row["sqnr_db"] for row in right)
         if own:
             yield f"| {form} | {len(own)} | {len(right)} | {equal} | {'' if least is None else f'{least:.0f}'} |"
-    yield "\n| model | int8 share of multiply-adds | compiles | operators in float | values that differ | SQNR |"
-    yield "|-|-|-|-|-|-|"
+    yield "\n| model | int8 share of multiply-adds | compiles | in float | values that differ | SQNR | its own |"
+    yield "|-|-|-|-|-|-|-|"
     yield from map(line_of, rows)
 
 

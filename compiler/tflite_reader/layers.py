@@ -33,6 +33,7 @@ class Layers:
             "CONV_2D": self._conv,
             "DEPTHWISE_CONV_2D": self._depthwise,
             "FULLY_CONNECTED": self._dense,
+            "BATCH_MATMUL": self._matmul,
             "ADD": self._add,
         }
 
@@ -47,8 +48,8 @@ class Layers:
             return "its data is quantized at run time (dynamic-range quantization)"
         if step.output.type not in BYTES:
             return f"its output must be 8-bit integers: {step.output.type}"
-        if step.plain.operator == "ADD":
-            return self._add(step)
+        if step.plain.operator in ("ADD", "BATCH_MATMUL"):
+            return self._readers[step.plain.operator](step)
         if len(step.inputs) not in (2, 3):
             return f"it must have data, weights and perhaps a bias: {len(step.inputs)} inputs"
         axes = (None, 2) if step.plain.operator == "FULLY_CONNECTED" else (4, 4)
@@ -79,6 +80,14 @@ class Layers:
         if math.prod(data.shape) % weight.shape[1]:
             return f"data {data.shape} are no rows of {weight.shape[1]} values"
         return _made(Kind.DENSE, step, options.FusedActivationFunction(), {})
+
+    def _matmul(self, step: Step) -> Operator | Reason:
+        options = step.options("BatchMatMulOptions")
+        if options.AdjX():
+            return "its first matrices are transposed"
+        *batch, row, column = range(len(step.inputs[1].shape))
+        order = (*batch, column, row) if options.AdjY() else (*batch, row, column)
+        return checked(step.made(Kind.MATMUL, {"order": order}, 2), self._values)
 
     def _add(self, step: Step) -> Operator | Reason:
         made = _made(Kind.ADD, step, step.options("AddOptions").FusedActivationFunction(), {})

@@ -13,6 +13,7 @@ from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.matrices.packing import packing_of
+from int8tune.compiler.model import read_model
 from int8tune.compiler.movements_merged import with_movements_merged
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import network_of
@@ -150,3 +151,48 @@ def test_weights_are_packed_as_the_layout_packs_them(profile: str, weight: DataT
             array = values.astype(DTYPES[weight])
             packed = np.ascontiguousarray(layout.pack(array, zero_point)).reshape(-1).view(np.int8)
             np.testing.assert_array_equal(found.pack(array), packed)
+
+
+# TFLite: outputs and scales, of which the last ones saturate many values.
+TFLITE_SCALES = [(0.02, 0.03, 0.011, 0), (0.02, 0.03, 0.05, -7), (1 / 256, 0.0173, 0.0009, 127)]
+
+
+def tflite_product(
+    shapes: tuple[Shape, Shape], is_turned: bool, form: tuple[float, float, float, int], zero_points: tuple[int, int]
+) -> tuple[bytes, Shape]:
+    """A BATCH_MATMUL, and the shape of its output."""
+    from tests.support.models import tflite_models
+
+    (first, second), writer = shapes, tflite_models.Writer()
+    if is_turned:
+        second = (*second[:-2], second[-1], second[-2])
+    inputs = [
+        writer.input(name, "s8", shape, scale, zero_point)
+        for name, shape, scale, zero_point in zip("xw", (first, second), form, zero_points, strict=False)
+    ]
+    output = (*np.broadcast_shapes(first[:-2], second[:-2]), first[-2], shapes[1][-1])
+    made = writer.tensor("y", "s8", output, form[2], form[3])
+    writer.operator("BATCH_MATMUL", inputs, [made], "BatchMatMul", 4, adjY=is_turned)
+    return writer.model(made), (*second,)
+
+
+@pytest.mark.parametrize("is_turned", [False, True], ids=["plain", "turned"])
+@pytest.mark.parametrize("form", TFLITE_SCALES, ids=str)
+@pytest.mark.parametrize("profile", one_in(3, PROFILES[1:4]))
+def test_products_are_litert(profile: str, form: Any, is_turned: bool, tmp_path: Path) -> None:
+    from tests.support.models import tflite_models
+
+    for index, shapes in enumerate((((2, 3, 17, 64), (2, 3, 64, 33)), ((1, 20, 70), (1, 70, 9)))):
+        file, second = tflite_product(shapes, is_turned, form, (-11, 0 if index else 5))
+        path = tmp_path / f"{index}.tflite"
+        path.write_bytes(file)
+        graph = read_model(path)
+        (found,) = graph.operators
+        assert found.kind is Kind.MATMUL
+        target, library = host_target(profile), tmp_path / f"{index}.so"
+        compile_model(graph, target, Schedules(target), library)
+        rng = np.random.default_rng(index)
+        inputs = [rng.integers(-128, 128, shape).astype(np.int8) for shape in (shapes[0], second)]
+        feeds = dict(zip("xw", inputs, strict=True))
+        expected = tflite_models.values_of(file, feeds)["y"]
+        np.testing.assert_array_equal(CompiledModel(library).run(inputs)[0], expected)

@@ -36,7 +36,7 @@ def test_each_file_is_judged_once_and_its_form_counts_it(tmp_path: Path) -> None
     lines = first.stdout.splitlines()
     assert "| u8s8 | 2 | 1 | 1 |  |" in lines
     assert "| u8s8/right |  | yes | 0 | 0 of " in first.stdout
-    assert "| u8s8/none | | no | | | error: " in first.stdout
+    assert "| u8s8/none | | no | | | | error: " in first.stdout
     assert len(first.stderr.splitlines()) == 3
     again = table(tmp_path, "-o", "table.md")
     assert (again.stdout, again.stderr) == ("", "")

@@ -67,7 +67,8 @@ def accuracy(
     """Compare a compiled model with its own runtime.
 
     That is LiteRT with its reference kernels, or ONNX Runtime. Differences are in quantization steps of each output.
-    Operators in float may differ by rounding; SQNR says how much of the signal that is. With --layers, each operator is
+    Operators in float may differ by rounding; SQNR says how much of the signal that is, and "its own" how much ONNX
+    Runtime differs from itself without its optimizations, where it has such operators. With --layers, each operator is
     compared on the same inputs: integer ones must be equal.
 
     Without --samples, inputs are drawn, in turn: noise, spread evenly over what an input stands for; smooth, as
@@ -103,8 +104,11 @@ def accuracy(
         parts = {"exact": found.exact, "floats": dict(found.floats), "int8_share": found.int8_share}
         emit_json({"model": str(model), "against": found.against, "drawn": drawn, **parts, "outputs": outputs})
         return
-    rows = [("differ", "of", "largest", "mean", "SQNR, dB", "same first", "output"), *map(_cells, found.outputs)]
-    emit(aligned(rows, numbers=range(6)))
+    rows = [
+        ("differ", "of", "largest", "mean", "SQNR, dB", "its own", "same first", "output"),
+        *map(_cells, found.outputs),
+    ]
+    emit(aligned(rows, numbers=range(7)))
     if found.drawn:
         kinds = ", ".join(f"{number:,} {name}" for name, number in found.drawn.items())
         say(f"{found.outputs[0].samples:,} samples drawn with seed {seed}: {kinds}")
@@ -121,7 +125,7 @@ def _cells(each: Difference) -> tuple[str, ...]:
         f"{each.values:,}",
         f"{each.largest:g}{unit}",
         f"{each.mean:.2g}",
-        "-" if each.sqnr_db is None else f"{each.sqnr_db:.1f}",
+        *("-" if decibels is None else f"{decibels:.1f}" for decibels in (each.sqnr_db, each.itself_db)),
         f"{each.same_first} of {each.samples}",
         each.layers[0] if each.layers else each.name,
     )

@@ -24,6 +24,8 @@ class Difference:
         same_first: samples with their largest value in the same place, of `samples`.
         sqnr_db: the other runtime's signal over what differs from it, in decibels; None where nothing does,
             or there is no signal.
+        itself_db: the same of the other runtime without its optimizations: what differs so much differs by rounding
+            alone. None where it was not asked, too.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Difference:
     samples: int
     same_first: int
     sqnr_db: float | None
+    itself_db: float | None = None
 
 
 def differences(graph: Graph, ours: Sequence[Array], theirs: Sequence[Array]) -> list[Difference]:

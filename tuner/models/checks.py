@@ -27,7 +27,7 @@ from int8tune.tuner.models.arrays import read_samples
 from int8tune.tuner.models.compiling import compile_apart
 from int8tune.tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
 from int8tune.tuner.models.race import Entry, Seat, seats
-from int8tune.tuner.models.runtimes import OWN, REFERENCES
+from int8tune.tuner.models.runtimes import OWN, REFERENCES, UNOPTIMIZED, Runtime
 from int8tune.tuner.models.schedules import device_target, schedules_for
 from int8tune.tuner.work_folder import work_folder
 
@@ -86,12 +86,22 @@ def compare_outputs(check: Check) -> Comparison:
     reference = REFERENCES[check.model.suffix.lower()]
     if missing := missing_distributions(reference.requires):
         raise NoPeersError(f"not installed: {', '.join(missing)}")
-    with seats_of(check, graph, [Entry(reference.name, reference, check.model)]) as (own, other):
+    runtimes = [reference, *([UNOPTIMIZED[reference.name]] if _may_round(graph, reference) else [])]
+    with seats_of(check, graph, [Entry(each.name, each, check.model) for each in runtimes]) as (own, other, *plain):
         for seat in (own, other):
             if seat.contestant.failure:
                 raise BenchError(f"{seat.entry.label} failed: {seat.contestant.failure}")
         name = f"{reference.name} {other.contestant.version}"
-        return _comparison(name, graph, differences(graph, own.outputs, other.outputs))
+        found = differences(graph, own.outputs, other.outputs)
+        if plain and not plain[0].contestant.failure:
+            itself = differences(graph, plain[0].outputs, other.outputs)
+            found = [replace(each, itself_db=its.sqnr_db) for each, its in zip(found, itself, strict=True)]
+        return _comparison(name, graph, found)
+
+
+def _may_round(graph: Graph, reference: Runtime) -> bool:
+    """Whether a runtime's own outputs depend on how it optimizes a model: on the order of its operators in float."""
+    return reference.name in UNOPTIMIZED and bool(float_operators(graph))
 
 
 def compare_layers(check: Check) -> Comparison:

@@ -86,15 +86,21 @@ class Compiled:
         return np.array([each.times_s for each in self._model.profile(inputs, runs)])
 
 
+@dataclass(frozen=True, slots=True)
 class OnnxRuntime:
-    """ONNX Runtime on CPUs, with its default optimizations."""
+    """ONNX Runtime on CPUs.
 
-    name = "onnxruntime"
-    requires = ("onnxruntime",)
-    suffixes = (".onnx",)
+    Attributes:
+        optimizes: as it does by default; without, its outputs say how far rounding alone leads.
+    """
+
+    name: str = "onnxruntime"
+    optimizes: bool = True
+    requires: tuple[str, ...] = ("onnxruntime",)
+    suffixes: tuple[str, ...] = (".onnx",)
 
     def load(self, path: Path, threads: int) -> LoadedModel:
-        return _Session(session_of(str(path), threads))
+        return _Session(session_of(str(path), threads, self.optimizes))
 
 
 class _Session:
@@ -262,8 +268,11 @@ REFERENCES: dict[str, Runtime] = {".tflite": LiteRtReference(), ".onnx": OnnxRun
 PEERS: tuple[Runtime, ...] = (OnnxRuntime(), OpenVino(), LiteRt())
 # Those that run models which are not quantized in another way: in the precision of their numbers.
 UNQUANTIZED: dict[str, Runtime] = {"openvino": OpenVino("openvino-f32", "f32")}
+# References without their optimizations.
+UNOPTIMIZED: dict[str, Runtime] = {"onnxruntime": OnnxRuntime("onnxruntime-plain", False)}
 # Peers that take part where they are asked for by name.
 ON_REQUEST: tuple[Runtime, ...] = (Tvm(),)
 RUNTIMES: dict[str, Runtime] = {
-    runtime.name: runtime for runtime in (OWN, *PEERS, *ON_REQUEST, *REFERENCES.values(), *UNQUANTIZED.values())
+    runtime.name: runtime
+    for runtime in (OWN, *PEERS, *ON_REQUEST, *REFERENCES.values(), *UNQUANTIZED.values(), *UNOPTIMIZED.values())
 }

@@ -60,6 +60,7 @@ def test_accuracy_says_how_far_outputs_are(model: Path, tmp_path: Path) -> None:
     told = json.loads(int8tune("accuracy", model, "--count", "12", "--format", "json", cwd=tmp_path).out)
     product, dense = told["outputs"]
     assert product["sqnr_db"] > 100
+    assert 40 < product["itself_db"] < product["sqnr_db"]
     assert dense["sqnr_db"] is None or dense["largest"] <= 1
     assert told["floats"] == {"Exp": 2, "Softplus": 1, "MatMul": 1}
 

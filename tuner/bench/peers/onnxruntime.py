@@ -37,11 +37,13 @@ class OnnxRuntime:
         return _Layer(session, workload, operands.data)
 
 
-def session_of(model: bytes | str, threads: int) -> Any:
+def session_of(model: bytes | str, threads: int, optimizes: bool = True) -> Any:
     """A session on CPUs of a model, or of the file of that path, with so many threads."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    if not optimizes:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = ERRORS_ONLY
