@@ -20,16 +20,19 @@ from int8tune.compiler.quantized_layers import network_of
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.numerics import DataType, Numerics, Requantize
 from int8tune.schedules.workload import Dense
-from tests.support.models.onnx_models import Writer, values_of
+from tests.support.models.onnx_models import values_of
+from tests.support.models.onnx_products import DTYPES, ProductWriter, Shape, Types, product
 from tests.support.run.probes import any_target, host_target
 from tests.support.run.thinned import one_in
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which products are compared with")
 
-Shape = tuple[int, ...]
-DTYPES = {"u8": np.uint8, "s8": np.int8}
-# Zero points of the first and the second input, and of the output.
-TYPES = [("u8", "u8", (13, 200, 100)), ("s8", "s8", (-3, 0, 5)), ("u8", "s8", (0, 0, 128)), ("s8", "s8", (0, 7, 0))]
+TYPES: list[Types] = [
+    ("u8", "u8", (13, 200, 100)),
+    ("s8", "s8", (-3, 0, 5)),
+    ("u8", "s8", (0, 0, 128)),
+    ("s8", "s8", (0, 7, 0)),
+]
 SHAPES: list[tuple[Shape, Shape]] = [
     ((1, 12, 128, 64), (1, 12, 64, 128)),
     ((3, 197, 197), (3, 197, 64)),
@@ -39,35 +42,6 @@ SHAPES: list[tuple[Shape, Shape]] = [
     ((5, 70), (70, 33)),
 ]
 PROFILES = ("x86-amx", "x86-avx512vnni", "x86-avxvnni", "x86-avx2", "generic")
-
-
-class ProductWriter(Writer):
-    """Writes models of quantized values."""
-
-    def quantized(self, name: str, element: str, zero_point: int, scale: float) -> str:
-        """A value, quantized and dequantized."""
-        parameters = [
-            self.constant(f"{name}.scale", scale),
-            self.constant(f"{name}.zero", zero_point, DTYPES[element]),
-        ]
-        self.node("QuantizeLinear", [name, *parameters], f"{name}.q")
-        return self.node("DequantizeLinear", [f"{name}.q", *parameters], f"{name}.d")
-
-
-def product(
-    shapes: tuple[Shape, Shape], types: tuple[str, str, tuple[int, int, int]], is_quantized: bool = True
-) -> Any:
-    import onnx
-
-    (first, second), (one, other, zero_points) = shapes, types
-    writer = ProductWriter(first)
-    writer.inputs.append(onnx.helper.make_tensor_value_info("w", 1, second))
-    inputs = [
-        writer.quantized("x", one, zero_points[0], 0.02),
-        writer.quantized("w", other, zero_points[1], 0.03),
-    ]
-    made = writer.node("MatMul", inputs, "y", "product")
-    return writer.model(writer.quantized("y", one, zero_points[2], 0.05) if is_quantized else made).SerializeToString()
 
 
 def run_both(
