@@ -25,7 +25,7 @@ from tests.support.run.probes import host_target
 ROUNDS, RUNS = 30, 10
 ZERO_POINTS = (13, 200, 100)
 SCALES = (0.02, 0.03, 0.05)
-PROFILES = ("x86-amx", "x86-avx512vnni", "x86-avx2")
+PROFILES = ("x86-amx", "x86-avx512vnni")
 # The scores of twelve heads, and what they weigh: of 128 tokens, and of 197 patches.
 SHAPES: list[tuple[Shape, Shape]] = [
     ((12, 128, 64), (12, 64, 128)),
