@@ -27,6 +27,7 @@ from int8tune.compiler.onnx_reader.nodes import (
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
 from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
+from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
 
 # QuantizeLinear is as old as 10; 28 is the newest that onnx 1.23 knows.
 OLDEST_OPSET, NEWEST_OPSET = 10, 28
@@ -86,12 +87,15 @@ def load(data: bytes, name: str) -> OnnxFile:
     if len(set(inputs)) < len(inputs):
         raise model_fault(name, "two inputs of the model have one name")
     nodes: list[Node] = []
+    ranks = {info.name: len(info.type.tensor_type.shape.dim) for info in (*model.graph.input, *model.graph.value_info)}
     for proto in model.graph.node:
         node = _node(proto, name)
         if is_of_microsoft(node, PRODUCTS):
             nodes.extend(product_nodes(node, constants, name))
         elif is_of_microsoft(node, FUSED):
             nodes.extend(unfused(node))
+        elif is_fused(node, opset):
+            nodes.extend(unfused_transformer(node, constants, ranks, opset))
         elif node.operator != "Constant":
             nodes.extend(float_nodes(node, constants, name))
         elif node.outputs[0] in constants:

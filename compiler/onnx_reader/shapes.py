@@ -17,8 +17,7 @@ MAX_READ = 1024
 
 _FILE_VERSION = 10
 _SHAPE_KEEPING = {
-    "": ("GroupNormalization", "MeanVarianceNormalization"),
-    "ai.onnx": ("GroupNormalization", "MeanVarianceNormalization"),
+    **dict.fromkeys(("", "ai.onnx"), ("GroupNormalization", "MeanVarianceNormalization")),
     MICROSOFT: ("Gelu", "FastGelu", "BiasGelu"),
 }
 

@@ -93,10 +93,22 @@ def compositions() -> bytes:
     return w.file(w.apply("OneHot", places, np.array(4), np.array([0.0, 1.0])), w.apply("Celu", made), opset=21)
 
 
+def attention() -> bytes:
+    """Heads: scores of queries and keys, what they weigh, and a product whose output is a number."""
+    w = IslandWriter((2, 6, 16))
+    split = w.apply("Reshape", w.data, np.array([2, 6, 4, 4]))
+    queries, keys = (w.apply("Transpose", split, perm=order) for order in ([0, 2, 1, 3], [0, 2, 3, 1]))
+    scores = w.quantized(w.apply("MatMul", queries, keys))
+    shares = w.quantized(w.apply("Softmax", scores, axis=-1))
+    mixed = w.apply("MatMul", shares, queries)
+    return w.file(mixed, w.quantized(w.apply("Transpose", w.quantized(mixed), perm=[0, 2, 1, 3])))
+
+
 FORMS: dict[str, Callable[[], bytes]] = {
     "narrow": narrow,
     "words": words,
     "dynamic": dynamic,
     "recurrent": recurrent,
     "compositions": compositions,
+    "attention": attention,
 }

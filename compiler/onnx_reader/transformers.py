@@ -1,0 +1,221 @@
+"""What ONNX Runtime's optimizer fuses in transformers, as the nodes that it was made of.
+
+Source: ONNX Runtime's docs/ContribOperators.md. What can't be written so stays a node that nothing computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from int8tune.compiler.onnx_reader.nodes import Node, is_of_microsoft
+from int8tune.compiler.onnx_reader.tensors import Array
+
+FLOAT = 1
+MASKED = -10000.0
+EPSILON = 1e-12
+# From this on they are an input of a ReduceSum.
+OPSET_OF_SUM_AXES = 13
+# ONNX Runtime has it in ONNX's domain, whatever the version.
+LAYER_NORMALIZATION, OPSET_OF_LAYER_NORMALIZATION = "LayerNormalization", 17
+
+
+class NotWrittenError(Exception):
+    """A node has something that is not written as others."""
+
+
+@dataclass(slots=True, eq=False)
+class _Writer:
+    """Writes what a node stands for.
+
+    Attributes:
+        constants: the file's, which grow by those of the nodes.
+        ranks: the axes of values that the file says.
+        opset: the version of ONNX's operators.
+    """
+
+    node: Node
+    opset: int
+    constants: MutableMapping[str, Array]
+    ranks: Mapping[str, int]
+    nodes: list[Node] = field(default_factory=list)
+
+    def apply(self, computes: str, *inputs: str | Array, output: str = "", **attributes: Any) -> str:
+        """A node on values by name and constants; the name of its output."""
+        import onnx
+
+        name = f"{self.node.outputs[0]}/{len(self.nodes)} {computes}"
+        made, taken = output or name, [self._taken(each, f"{name} {at}") for at, each in enumerate(inputs)]
+        proto = onnx.helper.make_node(computes, taken, [made], name=name, **attributes)
+        self.nodes.append(Node(name, self.node.operator, computes, tuple(taken), (made,), attributes, proto))
+        return made
+
+    def _taken(self, value: str | Array, name: str) -> str:
+        if not isinstance(value, str):
+            self.constants[name] = value
+            return name
+        return value
+
+    def require(self, holds: bool) -> None:
+        if not holds:
+            raise NotWrittenError
+
+    def attribute(self, name: str, default: Any) -> Any:
+        return self.node.attributes.get(name, default)
+
+    def require_only(self, *inputs: int, outputs: tuple[int, ...] = (0,)) -> None:
+        """Of its inputs and outputs, those alone may be there."""
+        for found, allowed in ((self.node.inputs, inputs), (self.node.outputs, outputs)):
+            self.require(all(not name or at in allowed for at, name in enumerate(found)))
+
+
+def is_fused(node: Node, opset: int) -> bool:
+    """Whether a node is written as others: one of ONNX Runtime's, or a LayerNormalization before ONNX had it."""
+    is_early = node.operator == LAYER_NORMALIZATION and opset < OPSET_OF_LAYER_NORMALIZATION
+    return is_early or is_of_microsoft(node, TRANSFORMERS)
+
+
+def unfused_transformer(
+    node: Node, constants: MutableMapping[str, Array], ranks: Mapping[str, int], opset: int
+) -> list[Node]:
+    """A node that `is_fused` as standard ones; itself, where it has something that these don't say."""
+    writer = _Writer(node, opset, constants, ranks)
+    try:
+        TRANSFORMERS[node.operator](writer)
+    except NotWrittenError:
+        return [node]
+    return writer.nodes
+
+
+def _number(value: float) -> Array:
+    return np.array(value, np.float32)
+
+
+def _skip_layer_normalization(w: _Writer) -> None:
+    """Inputs, those that are added, scale, bias, and a bias of the sum; the sum may be an output."""
+    w.require_only(0, 1, 2, 3, 4, outputs=(0, 3))
+    _normalized(w, (w.node.input(0), w.node.input(1), w.node.input(4)), w.node.input(2), w.node.input(3))
+
+
+def _normalized(w: _Writer, summands: tuple[str, ...], scale: str, bias: str, total: int = 3) -> None:
+    first, *others = filter(None, summands)
+    names = [f"{w.node.outputs[0]}/sum {at}" for at in range(len(others))]
+    if len(w.node.outputs) > total and w.node.outputs[total]:
+        names[-1] = w.node.outputs[total]
+    for name, other in zip(names, others, strict=True):
+        first = w.apply("Add", first, other, output=name)
+    inputs = [first, scale, *([bias] if bias else [])]
+    epsilon = float(w.attribute("epsilon", 1e-5 if w.node.operator == LAYER_NORMALIZATION else EPSILON))
+    if w.opset >= OPSET_OF_LAYER_NORMALIZATION:
+        w.apply(LAYER_NORMALIZATION, *inputs, output=w.node.outputs[0], axis=-1, epsilon=epsilon)
+        return
+    rest = w.apply("Sub", first, w.apply("ReduceMean", first, axes=[-1]))
+    variance = w.apply("ReduceMean", w.apply("Mul", rest, rest), axes=[-1])
+    deviation = w.apply("Sqrt", w.apply("Add", variance, _number(epsilon)))
+    scaled = w.apply("Mul", w.apply("Div", rest, deviation), scale, output="" if bias else w.node.outputs[0])
+    if bias:
+        w.apply("Add", scaled, bias, output=w.node.outputs[0])
+
+
+def _layer_normalization(w: _Writer) -> None:
+    w.require_only(0, 1, 2)
+    w.require(w.attribute("axis", -1) == -1)
+    _normalized(w, (w.node.input(0),), w.node.input(1), w.node.input(2))
+
+
+def _quick_gelu(w: _Writer) -> None:
+    scaled = w.apply("Mul", w.node.input(0), _number(w.attribute("alpha", 1.702)))
+    w.apply("Mul", w.node.input(0), w.apply("Sigmoid", scaled), output=w.node.outputs[0])
+
+
+def _fused_matmul(w: _Writer) -> None:
+    w.require(not (w.attribute("transBatchA", 0) or w.attribute("transBatchB", 0)))
+    names = []
+    for name, flag in zip(w.node.inputs, ("transA", "transB"), strict=True):
+        if w.attribute(flag, 0):
+            rank = w.constants[name].ndim if name in w.constants else w.ranks.get(name, 0)
+            w.require(rank >= 2)
+            name = w.apply("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
+        names.append(name)
+    alpha = float(w.attribute("alpha", 1.0))
+    made = w.apply("MatMul", *names, output="" if alpha != 1 else w.node.outputs[0])
+    if alpha != 1:
+        w.apply("Mul", made, _number(alpha), output=w.node.outputs[0])
+
+
+def _attention(w: _Writer) -> None:
+    """Of data, weights and biases of queries, keys and values together."""
+    w.require_only(0, 1, 2, 3, 5)
+    projected = w.apply("Add", w.apply("MatMul", *w.node.inputs[:2]), w.node.input(2))
+    _attended(w, projected, w.node.input(2), w.node.input(3), w.node.input(5))
+
+
+def _quantized_attention(w: _Writer) -> None:
+    """The same with data and weights of 8 bits."""
+    w.require_only(0, 1, 2, 3, 4, 5, 6, 7)
+    points = [w.node.input(at) for at in (6, 7)]
+    w.require(bool(points[0]) or not points[1])
+    sums = w.apply("MatMulInteger", *w.node.inputs[:2], *filter(None, points))
+    scale = w.apply("Mul", w.node.input(3), w.node.input(4))
+    numbers = w.apply("Mul", w.apply("Cast", sums, to=FLOAT), scale)
+    _attended(w, w.apply("Add", numbers, w.node.input(2)), w.node.input(2), w.node.input(5), "")
+
+
+def _attended(w: _Writer, projected: str, bias: str, mask: str, added: str) -> None:
+    """From queries, keys and values on the last axis, [B, S, 3 * D], to what these weigh, [B, S, D]."""
+    heads = w.attribute("num_heads", 0)
+    plain = ("unidirectional", "do_rotary", "past_present_share_buffer")
+    w.require(not any(w.attribute(name, 0) for name in plain) and not w.attribute("qkv_hidden_sizes", ()))
+    w.require(bias in w.constants and heads > 0 and w.constants[bias].size % (3 * heads) == 0)
+    size = w.constants[bias].size // (3 * heads)
+    split = w.apply("Reshape", projected, np.array([0, 0, 3, heads, size]))
+    parts = [w.apply("Gather", split, np.array(at), axis=2) for at in range(3)]
+    queries, values = (w.apply("Transpose", part, perm=[0, 2, 1, 3]) for part in (parts[0], parts[2]))
+    keys = w.apply("Transpose", parts[1], perm=[0, 2, 3, 1])
+    scale = float(w.attribute("scale", 0.0)) or 1 / math.sqrt(size)
+    scores = w.apply("Mul", w.apply("MatMul", queries, keys), _number(scale))
+    if mask:
+        w.require(w.ranks.get(mask, 0) == 2)
+        left_out = w.apply("Sub", _number(1.0), w.apply("Cast", mask, to=FLOAT))
+        left_out = w.apply("Mul", left_out, _number(w.attribute("mask_filter_value", MASKED)))
+        scores = w.apply("Add", scores, w.apply("Reshape", left_out, np.array([0, 1, 1, -1])))
+    if added:
+        scores = w.apply("Add", scores, added)
+    mixed = w.apply("MatMul", w.apply("Softmax", scores, axis=-1), values)
+    joined = w.apply("Transpose", mixed, perm=[0, 2, 1, 3])
+    w.apply("Reshape", joined, np.array([0, 0, heads * size]), output=w.node.outputs[0])
+
+
+def _embed_layer_normalization(w: _Writer) -> None:
+    """Words, their places and segments, looked up and added."""
+    w.require_only(0, 1, 2, 3, 4, 5, 6, 7, 8, outputs=(0, 1, 2))
+    words, segments, word_rows, place_rows, segment_rows, scale, bias = (w.node.input(at) for at in range(7))
+    places = w.node.input(8)
+    if not places:
+        extent = w.apply("Gather", w.apply("Shape", words), np.array(1))
+        places = w.apply("Range", np.array(0), extent, np.array(1))
+    found = [w.apply("Gather", word_rows, words), w.apply("Gather", place_rows, places)]
+    if segments:
+        found.append(w.apply("Gather", segment_rows, segments))
+    _normalized(w, tuple(found), scale, bias, 2)
+    if len(w.node.outputs) > 1 and w.node.outputs[1]:
+        # How many words of each sentence the mask has; 0 without one.
+        counted = w.node.input(7) or w.apply("Mul", words, np.array(0, np.int32))
+        along = {"axes": [1]} if w.opset < OPSET_OF_SUM_AXES else {}
+        axes = [] if along else [np.array([1])]
+        w.apply("ReduceSum", counted, *axes, output=w.node.outputs[1], keepdims=0, **along)
+
+
+TRANSFORMERS: dict[str, Callable[[_Writer], None]] = {
+    LAYER_NORMALIZATION: _layer_normalization,
+    "SkipLayerNormalization": _skip_layer_normalization,
+    "EmbedLayerNormalization": _embed_layer_normalization,
+    "Attention": _attention,
+    "QAttention": _quantized_attention,
+    "FusedMatMul": _fused_matmul,
+    "QuickGelu": _quick_gelu,
+}

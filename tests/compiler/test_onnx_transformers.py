@@ -1,0 +1,130 @@
+"""What ONNX Runtime's optimizer fuses in transformers, compiled, beside ONNX Runtime; it writes opset 11 by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from int8tune.compiler.errors import ModelError
+from tests.support.models.onnx_islands import IslandWriter, assert_close, compiled, feed_of, outputs_of
+from tests.support.models.onnx_models import FILE_VERSION
+
+onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
+pytest.importorskip("onnxruntime", reason="needs onnxruntime, which they are compared with")
+
+BATCH, LENGTH, WIDTH, HEADS, WORDS = 2, 7, 16, 4, 30
+SHAPE = (BATCH, LENGTH, WIDTH)
+INT32 = 6
+RNG = np.random.default_rng(4)
+OPSETS = (11, 17)
+MASK = np.array([[1] * LENGTH, [1] * (LENGTH - 3) + [0] * 3], np.int32)
+
+
+class TransformerWriter(IslandWriter):
+    """Writes ONNX Runtime's own nodes."""
+
+    def __init__(self) -> None:
+        super().__init__(SHAPE)
+        self.feeds: dict[str, Any] = {"x": feed_of(SHAPE)}
+
+    def fused(self, operator: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> str:
+        made = onnx.helper.make_node(operator, inputs, outputs, outputs[0], domain="com.microsoft", **attributes)
+        self.nodes.append(made)
+        return outputs[0]
+
+    def numbers(self, name: str, *shape: int) -> str:
+        return self.constant(name, RNG.normal(0, 0.3, shape))
+
+    def integers(self, name: str, values: Any) -> str:
+        self.inputs.append(onnx.helper.make_tensor_value_info(name, INT32, values.shape))
+        self.feeds[name] = values.astype(np.int32)
+        return name
+
+    def written(self, outputs: Sequence[str], opset: int) -> bytes:
+        infos = [onnx.helper.make_tensor_value_info(name, 1, None) for name in outputs]
+        graph = onnx.helper.make_graph(self.nodes, "g", self.inputs, infos, self.constants)
+        imports = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1)]
+        data: bytes = onnx.helper.make_model(graph, opset_imports=imports, ir_version=FILE_VERSION).SerializeToString()
+        return data
+
+
+def attention(w: TransformerWriter) -> list[str]:
+    inputs = [w.data, w.numbers("w", WIDTH, 3 * WIDTH), w.numbers("b", 3 * WIDTH), w.integers("mask", MASK)]
+    return [w.fused("Attention", inputs, "y", num_heads=HEADS)]
+
+
+def attention_with_bias(w: TransformerWriter) -> list[str]:
+    added = w.numbers("added", BATCH, HEADS, LENGTH, LENGTH)
+    inputs = [w.data, w.numbers("w", WIDTH, 3 * WIDTH), w.numbers("b", 3 * WIDTH), "", "", added]
+    return [w.fused("Attention", inputs, "y", num_heads=HEADS, scale=0.3)]
+
+
+def quantized_attention(w: TransformerWriter) -> list[str]:
+    weight = w.constant("w", RNG.integers(-127, 128, (WIDTH, 3 * WIDTH)), np.int8)
+    scale, point = w.constant("w.s", 0.01), w.constant("w.z", 3, np.int8)
+    inputs = ["q", weight, w.numbers("b", 3 * WIDTH), "s", scale, w.integers("mask", MASK), "z", point]
+    return [w.fused("QAttention", inputs, "y", num_heads=HEADS)]
+
+
+def skipped(w: TransformerWriter) -> list[str]:
+    added, rows = w.apply("Relu", w.data), [w.numbers(name, WIDTH) for name in ("scale", "bias", "added")]
+    return [w.fused("SkipLayerNormalization", [w.data, added, *rows], "y", "", "", "sum", epsilon=1e-5), "sum"]
+
+
+def normalized(w: TransformerWriter) -> list[str]:
+    """In ONNX's domain before ONNX had it, as ONNX Runtime's optimizer writes it."""
+    return [w.apply("LayerNormalization", w.data, RNG.normal(size=WIDTH), RNG.normal(size=WIDTH), axis=-1)]
+
+
+def embedded(w: TransformerWriter) -> list[str]:
+    words = w.integers("words", RNG.integers(0, WORDS, SHAPE[:2]))
+    segments = w.integers("segments", RNG.integers(0, 2, SHAPE[:2]))
+    tables = [w.numbers(name, count, WIDTH) for name, count in (("table", WORDS), ("places", 20), ("kinds", 2))]
+    rows = [w.numbers(name, WIDTH) for name in ("scale", "bias")]
+    made = w.fused("EmbedLayerNormalization", [words, segments, *tables, *rows], "made", "counts")
+    return [w.apply("Add", made, w.data)]
+
+
+def multiplied(w: TransformerWriter) -> list[str]:
+    other = w.numbers("other", BATCH, 9, WIDTH)
+    return [w.fused("FusedMatMul", [w.data, other], "y", alpha=0.25, transB=1)]
+
+
+def gelu(w: TransformerWriter) -> list[str]:
+    return [w.fused("QuickGelu", [w.data], "y", alpha=1.5)]
+
+
+BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
+    attention,
+    attention_with_bias,
+    quantized_attention,
+    skipped,
+    normalized,
+    embedded,
+    multiplied,
+    gelu,
+]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("build", BUILDS)
+def test_fused_nodes_are_onnx_runtimes(
+    build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path
+) -> None:
+    writer = TransformerWriter()
+    file = writer.written(build(writer), opset)
+    assert_close(*outputs_of(file, tmp_path, writer.feeds))
+
+
+def test_what_is_not_written_is_named(tmp_path: Path) -> None:
+    """A causal mask, and a state of earlier words."""
+    writer = TransformerWriter()
+    inputs = [writer.data, writer.numbers("w", WIDTH, 3 * WIDTH), writer.numbers("b", 3 * WIDTH)]
+    made = writer.fused("Attention", inputs, "y", num_heads=HEADS, unidirectional=1)
+    file = writer.written([made], 17)
+    with pytest.raises(ModelError, match=r"`y` \(Attention\)"):
+        compiled(file, tmp_path)
