@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,7 +84,16 @@ def compile_(
     if form is Format.JSON:
         calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
         parts = {"exact": about.exact, "floats": dict(about.floats), "int8_share": about.int8_share}
-        emit_json({"model": about.model, "target": about.target, "library": str(output), **parts, "calls": calls})
+        emit_json(
+            {
+                "model": about.model,
+                "target": about.target,
+                "library": str(output),
+                **parts,
+                "kernels": asdict(made.kernels),
+                "calls": calls,
+            }
+        )
         return
     if verbose:
         emit(aligned([("computes", "schedule", "layers"), *map(_cells, about.calls)], numbers=()))
@@ -118,6 +128,7 @@ def _say_summary(made: CompiledFile) -> None:
             " and ".join("x".join(map(str, form["shape"])) for form in each.inputs) for each in (about, *about.sizes)
         ]
         say(f"{about.model}: for inputs of {'; '.join(shapes)}, the first of which is told of above")
+    say(f"kernels  {made.kernels.compiled:,} compiled, {made.kernels.reused:,} from the cache of earlier compilations")
     say(f"written  {made.library} ({size(made.library.stat().st_size)})")
 
 
