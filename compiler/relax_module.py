@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from int8tune.compiler.errors import ModelError
@@ -21,11 +22,14 @@ from int8tune.compiler.program import Array, Call, Program, main_of
 from int8tune.compiler.strict_json import clipped, reason_of
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_objects import KernelError, kernel_objects
-from int8tune.compiler.toolchain.linker import link_objects
+from int8tune.compiler.toolchain.linker import BLOB, link_objects
+from int8tune.compiler.toolchain.object_file import write_data_object
 from int8tune.results.text import printable
 from int8tune.schedules.target import Target
 
 ABOUT, INITIAL = "about", "initial"
+# Of constants whose memory Relax uses; of smaller ones it has copies.
+LEAST_SHARED_BYTES = 1 << 16
 
 
 def build_executable(programs: Sequence[Program], target: Target, about: str, kernels: Sequence[Any]) -> Any:
@@ -85,13 +89,20 @@ def export(executable: Any, library: Path, target: Target) -> None:
         RuntimeError: the linker failed.
     """
 
+    triple = str(target.tvm.get("mtriple") or tvm.target.codegen.llvm_get_system_triple())
+
     def link(output: str, objects: Sequence[str], **_: Any) -> None:
         link_objects(Path(output), [Path(name) for name in objects])
 
+    def pack(module: Any, *_: Any) -> str:
+        """Write what is no code, above all constants; TVM would have LLVM make it, in twice the memory."""
+        packed = tvm_ffi.get_global_func("runtime.ModulePackImportsToTensor")(module).numpy()
+        compiled = library.with_suffix(".constants.o")
+        write_data_object(compiled, BLOB, packed.data, triple.partition("-")[0])
+        return str(compiled)
+
     link.object_format = "o"  # type: ignore[attr-defined]
-    triple = target.tvm.get("mtriple") or tvm.target.codegen.llvm_get_system_triple()
-    link.get_target_triple = lambda: triple  # type: ignore[attr-defined]
-    executable.export_library(str(library), fcompile=link, workspace_dir=str(library.parent))
+    executable.mod.export_library(str(library), fcompile=link, fpack_imports=pack, workspace_dir=str(library.parent))
 
 
 def _module(programs: Sequence[Program], about: str) -> Any:
@@ -134,7 +145,9 @@ def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:
 def _constant(array: Array | None) -> Any:
     """A constant of the array's own type: Relax takes 64-bit numbers for 32-bit ones, where it is not told."""
     assert array is not None
-    return relax.const(np.asarray(array, order="C"), str(array.dtype))
+    array = np.asarray(array, order="C")
+    is_shared = array.nbytes >= LEAST_SHARED_BYTES and array.flags.writeable
+    return relax.const(tvm_ffi.from_dlpack(array, require_alignment=0) if is_shared else array, str(array.dtype))
 
 
 def _type(value: Value) -> Any:
