@@ -8,17 +8,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tvm
 
-from int8tune.compiler.compile import compile_model
+from int8tune.compiler.compile import compile_model, program_of
+from int8tune.compiler.errors import NoLinkerError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.compiler.toolchain import kernel_key
 from int8tune.compiler.toolchain.kernel_cache import NO_CACHE, KernelCache
+from int8tune.compiler.toolchain.linker import architecture_of, find_linker, link_objects
+from int8tune.compiler.toolchain.object_file import MACHINES, data_object, write_data_object
 from int8tune.schedules.target import Target
-from tests.support.models.onnx_models import MODELS, quantized
+from tests.support.models.onnx_models import MODELS, Writer, quantized
 from tests.support.run.probes import host_target
 
 
@@ -160,3 +164,46 @@ def test_compilations_at_once_dont_disturb_each_other(model: Path, tmp_path: Pat
     assert len({(tmp_path / f"{name}.so").read_bytes() for name in names}) == 1
     kept = [path.name for path in (tmp_path / "int8tune" / "kernels").iterdir()]
     assert not [name for name in kept if name.endswith(".tmp")]
+
+
+def test_kernels_that_are_equal_are_compiled_once(tmp_path: Path, native: Target) -> None:
+    """Three islands that compute the same, between the same operators on bytes."""
+    writer = Writer((1, 3, 8, 8), "x0")
+    made = writer.inputs[0].name
+    for index in range(3):
+        parameters = [writer.constant(f"s{index}", 0.02), writer.constant(f"z{index}", 3, np.uint8)]
+        writer.node("QuantizeLinear", [made, *parameters], f"q{index}")
+        made = writer.node("DequantizeLinear", [f"q{index}", *parameters], f"d{index}")
+        made = writer.node("Softplus", [made], f"made{index}", f"node{index}")
+    graph = read_onnx(writer.model(made).SerializeToString(), "net")
+    program = program_of(graph, native, Schedules(native))
+    called = [call.kernel for call in program.calls if call.kernel]
+    assert set(called) == set(program.kernels)
+    assert len(called) > 2 * len(program.kernels)
+    compiling = Compiling(graph, tmp_path)
+    compiling.library(None, native)
+    assert compiling.counts == (len(program.kernels), 0)
+
+
+@pytest.mark.parametrize("architecture", MACHINES)
+def test_constants_are_written_for_an_architecture(architecture: str, tmp_path: Path) -> None:
+    data = bytes(range(200))
+    write_data_object(tmp_path / "data.o", "some_bytes", memoryview(data), architecture)
+    assert architecture_of(tmp_path / "data.o") == architecture
+    assert len((tmp_path / "data.o").read_bytes()) == len(data_object("some_bytes", data))
+    try:
+        find_linker(architecture)
+    except NoLinkerError as error:
+        pytest.skip(str(error))
+    link_objects(tmp_path / "data.so", [tmp_path / "data.o"])
+    assert data in (tmp_path / "data.so").read_bytes()
+
+
+def test_models_are_linked_for_another_machine(graph: Graph, tmp_path: Path) -> None:
+    target = host_target("arm-neon")
+    try:
+        find_linker("aarch64")
+    except NoLinkerError as error:
+        pytest.skip(str(error))
+    Compiling(graph, tmp_path).library(None, target)
+    assert architecture_of(tmp_path / "net.so") == "aarch64"
