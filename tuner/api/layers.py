@@ -16,7 +16,7 @@ from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.networks import NetworkLike, as_network
-from int8tune.tuner.errors import SpecError
+from int8tune.tuner.given_network import require_model
 from int8tune.tuner.local_target import target_to_look_at
 from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
 
@@ -138,9 +138,8 @@ def _compilability(graph: Graph) -> Compilability:
 
 def _loaded(network: NetworkLike, given: Given) -> tuple[Network, Graph | None]:
     """A network; with the graph that it was read from, if it is a model."""
+    require_model(network, [given])
     if isinstance(network, Network) or not is_model(network):
-        if given.bind or given.shapes:
-            raise SpecError("only inputs of a model are given values and shapes, this is a table of layers")
         return as_network(network), None
     from int8tune.compiler.model import read_model
     from int8tune.compiler.obstacles import obstructed_network_of

@@ -73,7 +73,7 @@ def compile_(
 
     if ranked and log is not None:
         raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
-    graphs = read_models(model, bindings(bind or ()), shapes_of(shape or ()))
+    graphs = read_models(model, bindings(bind), shapes_of(shape))
     if ranked and len(graphs) > 1:
         raise typer.BadParameter(f"--rank times one shape of the inputs: {len(graphs)}")
     chosen = device_target(target, threads)

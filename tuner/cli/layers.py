@@ -44,7 +44,7 @@ def layers(
     from int8tune.tuner.api.layers import layers as layers_of
     from int8tune.tuner.models.given import bindings, shapes_of
 
-    found = layers_of(network, target=target, bind=bindings(bind or ()), shape=shapes_of(shape or ()))
+    found = layers_of(network, target=target, bind=bindings(bind), shape=shapes_of(shape))
     if form is Format.JSON:
         emit_json(_as_json(found))
         return
