@@ -40,6 +40,7 @@ def load_network(name_or_path: str, given: Given = NOTHING_GIVEN) -> Network:
     """A network that comes with the package, by its name, or that of a layer table (`.json`) or a quantized model.
 
     Args:
+        name_or_path: such as `resnet50` or `table.json`.
         given: what the user says of a model's inputs.
 
     Raises:

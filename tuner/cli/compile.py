@@ -64,6 +64,8 @@ def compile_(
     An ONNX model whose inputs have open extents is compiled for the --shape of each; --shape x=1x128,1x256 makes one
     library for both.
 
+    Compiled kernels are kept in the user's cache for later compilations; INT8TUNE_NO_CACHE=1 does without that.
+
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
     from int8tune.tuner.api.compiling import compile_graphs, read_models
