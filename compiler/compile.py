@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from int8tune.compiler.about import about_text
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.file_layout import with_file_layouts
+from int8tune.compiler.free_memory import give_back
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.layer_call import layer_arguments, schedule_of
@@ -21,44 +21,79 @@ from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.compiler.program import Array, Call, Program, Step, steps_of
 from int8tune.compiler.quantized_layers import ModelLayer
-from int8tune.compiler.relax_module import build_executable, export
+from int8tune.compiler.relax_module import build_executable, compiled_kernels, export
+from int8tune.compiler.replacing import replaced
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Choice, Chooser
+from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
+from int8tune.compiler.toolchain.kernel_key import SYMBOL, function_digest
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import Workload
 
 
-def compile_model(graph: Graph, target: Target, schedules: Chooser, library: Path, report: Report = ignore) -> str:
-    """Write the compiled model of a graph; what it says of itself (`compiler.about`).
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What came of writing a library.
+
+    Attributes:
+        about: what the library says of itself (`compiler.about`).
+    """
+
+    about: str
+    kernels: KernelCounts
+
+
+def compile_model(
+    graph: Graph,
+    target: Target,
+    schedules: Chooser,
+    library: Path,
+    report: Report = ignore,
+    cache: KernelCache | None = None,
+) -> Compilation:
+    """Write the compiled model of a graph.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
         NoLinkerError: nothing is there to link with.
-        ExportError: the file can't be written.
+        ExportError: the file can't be written; an older one is as it was.
     """
-    return compile_models([graph], target, schedules, library, report)
+    return compile_models([graph], target, schedules, library, report, cache)
 
 
 def compile_models(
-    graphs: Sequence[Graph], target: Target, schedules: Chooser, library: Path, report: Report = ignore
-) -> str:
+    graphs: Sequence[Graph],
+    target: Target,
+    schedules: Chooser,
+    library: Path,
+    report: Report = ignore,
+    cache: KernelCache | None = None,
+) -> Compilation:
     """Write one model that was read for inputs of several shapes; it runs what was read for those that it is given.
+
+    Args:
+        cache: kernels of earlier compilations, which may be taken; the library is the same without it.
 
     Raises:
         ModelError: operators that nothing computes; the message names all. Or two graphs have the same inputs.
         NoLinkerError: nothing is there to link with.
-        ExportError: the file can't be written.
+        ExportError: the file can't be written; an older one is as it was.
     """
     inputs = [[(graph.values[name].type, graph.values[name].shape) for name in graph.inputs] for graph in graphs]
     if len(inputs) != len({str(each) for each in inputs}):
         raise ModelError(f"{graphs[0].name}: two of the given shapes are the same")
-    programs = [program_of(graph, target, schedules, report, index) for index, graph in enumerate(graphs)]
-    about = about_text(programs, target)
-    executable = build_executable(programs, target, about, lambda done, total: report("building kernels", done, total))
-    report("linking", 0, 1)
-    export(executable, library)
-    return about
+    with replaced(library) as made:
+        programs = [program_of(graph, target, schedules, report) for graph in graphs]
+        about = about_text(programs, target)
+        kernels, counts = compiled_kernels(
+            programs, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
+        )
+        executable = build_executable(programs, target, about, kernels)
+        report("linking", 0, 1)
+        give_back()
+        export(executable, made, target)
+    return Compilation(about, counts)
 
 
 def all_values(graph: Graph) -> Graph:
@@ -68,18 +103,15 @@ def all_values(graph: Graph) -> Graph:
 
 
 @np.errstate(all="ignore")  # scales of a file may be anything
-def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore, index: int = 0) -> Program:
+def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore) -> Program:
     """The calls and kernels of a graph.
-
-    Args:
-        index: which of the programs of one library it is; kernels behind the first one's are called by it.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
     """
     refuse_obstacles(graph)
     graph = with_file_layouts(graph)
-    writer = _Writer(graph, target, schedules, f"size{index}_" if index else "")
+    writer = _Writer(graph, target, schedules)
     steps = steps_of(graph)
     calls: list[Call] = []
     for step in steps:
@@ -90,17 +122,16 @@ def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report 
 
 
 class _Writer:
-    """Makes calls of steps; layers with the same workload and schedule share a kernel.
+    """Makes calls of steps; those that compute the same share a kernel.
 
     Attributes:
         values: those between calls of one step.
     """
 
-    def __init__(self, graph: Graph, target: Target, schedules: Chooser, prefix: str) -> None:
-        self._graph, self._target, self._schedules, self._prefix = graph, target, schedules, prefix
+    def __init__(self, graph: Graph, target: Target, schedules: Chooser) -> None:
+        self._graph, self._target, self._schedules = graph, target, schedules
         self.kernels: dict[str, Any] = {}
         self._made: dict[str, Value] = {}
-        self._names: Counter[str] = Counter()
         self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
         self._products = Products(graph, target, schedules, self._add)
 
@@ -144,16 +175,16 @@ class _Writer:
         made = []
         for call in float_calls(self._graph, operator, self._target):
             self._made.update((value.name, value) for value in call.outputs)
-            name = "" if call.function is None else self._add(f"float_{call.name}", call.function)
+            name = "" if call.function is None else self._add("float", call.function)
             outputs = tuple(value.name for value in call.outputs)
             made.append(Call(operator.layers, operator.operator, {}, name, call.arguments, outputs, is_float=True))
         return made
 
     def _add(self, kind: str, function: Any) -> str:
-        """A name for a kernel that no other has."""
-        self._names[kind] += 1
-        name = f"{self._prefix}{kind}_{self._names[kind]}"
-        self.kernels[name] = function.with_attr("global_symbol", name)
+        """The name of a kernel, which says what it is made of: equal ones have the same."""
+        name = f"{kind}_{function_digest(function)}"
+        if name not in self.kernels:
+            self.kernels[name] = function.with_attr(SYMBOL, name)
         return name
 
 

@@ -5,6 +5,7 @@ CompilerError
 ├── BatchError           a batch of more inputs than anybody needs, or of none
 ├── LayerTableError      a layer table that can't be read, or has faults
 ├── ModelError           a model that can't be read, or has something that is not supported
+│   └── OpenShapeError   a model with extents that its user must give
 ├── CompiledModelError   a compiled model that can't be loaded, or can't run here or on these values
 ├── NoLinkerError        nothing is there to link kernels with
 ├── NoCudaCompilerError  nothing is there to compile CUDA kernels with
@@ -33,6 +34,10 @@ class BatchError(CompilerError):
 
 class ModelError(CompilerError):
     """A model that can't be read, or has something that is not supported: one line, which names the place."""
+
+
+class OpenShapeError(ModelError):
+    """A model whose inputs have extents that its user must give."""
 
 
 class CompiledModelError(CompilerError):

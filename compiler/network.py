@@ -6,7 +6,8 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from int8tune.schedules.workload import Workload
 
@@ -75,3 +76,16 @@ class Network:
     def macs(self) -> int:
         """Multiply-adds of one inference, as far as the table's layers do them."""
         return sum(layer.macs for layer in self.layers)
+
+
+def of_several_sizes(networks: Sequence[Network]) -> Network:
+    """A network that was read for inputs of several sizes: the layers of all, as often as a run of each has them."""
+    if len(networks) == 1:
+        return networks[0]
+    merged: dict[Workload, Layer] = {}
+    for layer in (layer for network in networks for layer in network.layers):
+        known = merged.get(layer.workload, Layer((), 0, layer.workload))
+        names = tuple(dict.fromkeys((*known.names, *layer.names)))
+        merged[layer.workload] = Layer(names, known.count + layer.count, layer.workload)
+    description = f"{networks[0].description}, for inputs of {len(networks)} sizes"
+    return replace(networks[0], description=description, input_shape=None, layers=tuple(merged.values()))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from int8tune.compiler.errors import LayerTableError, UnknownNetworkError
 from int8tune.compiler.files import read_file
+from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.network import Layer, Network, Published
 from int8tune.compiler.strict_json import Faults, Fields, clipped, decode_json
 from int8tune.results.text import printable
@@ -35,8 +36,12 @@ def network_names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
 
-def load_network(name_or_path: str) -> Network:
+def load_network(name_or_path: str, given: Given = NOTHING_GIVEN) -> Network:
     """A network that comes with the package, by its name, or that of a layer table (`.json`) or a quantized model.
+
+    Args:
+        name_or_path: such as `resnet50` or `table.json`.
+        given: what the user says of a model's inputs.
 
     Raises:
         UnknownNetworkError: no network has this name; the message has the nearest one.
@@ -53,7 +58,7 @@ def load_network(name_or_path: str) -> Network:
         from int8tune.compiler.model import read_model  # its readers need packages that tables don't
         from int8tune.compiler.obstacles import obstructed_network_of
 
-        return obstructed_network_of(read_model(path))
+        return obstructed_network_of(read_model(path, given))
     if _exists(name_or_path):
         accepted = f"a layer table (.json), a model (.tflite or .onnx), or one of {', '.join(network_names())}"
         raise LayerTableError([printable(f"neither a layer table nor a model, give {accepted}: {path}")])

@@ -70,10 +70,20 @@ def quantized_layers(graph: Graph) -> tuple[ModelLayer, ...]:
 
 
 def network_of(graph: Graph) -> Network:
-    """The distinct layers of a model as a network."""
-    layers = quantized_layers(graph)
-    if not layers:
+    """The distinct layers of a model as a network.
+
+    Raises:
+        ModelError: it has none.
+    """
+    network = layer_table(graph)
+    if not network.layers:
         raise ModelError(f"{graph.name}: no layer of it is computed with 8-bit integers{_first_float(graph)}")
+    return network
+
+
+def layer_table(graph: Graph) -> Network:
+    """The distinct layers of a model as a network, of which there may be none."""
+    layers = quantized_layers(graph)
     same: dict[Workload, list[ModelLayer]] = {}
     for layer in layers:
         same.setdefault(layer.workload, []).append(layer)

@@ -1,6 +1,6 @@
 """A program as a Relax module, built and linked. This module imports TVM.
 
-Kernels are compiled one by one, as `schedules.lowering` has them compiled when they are tuned, and called by name.
+Kernels are called by name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from int8tune.compiler.errors import ModelError
@@ -18,41 +19,57 @@ from int8tune.compiler.graph import Value
 from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
 from int8tune.compiler.program import Array, Call, Program, main_of
-from int8tune.compiler.replacing import replaced
 from int8tune.compiler.strict_json import clipped, reason_of
-from int8tune.compiler.toolchain.linker import link_objects
+from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
+from int8tune.compiler.toolchain.kernel_objects import KernelError, kernel_objects
+from int8tune.compiler.toolchain.linker import BLOB, link_objects
+from int8tune.compiler.toolchain.object_file import write_data_object
 from int8tune.results.text import printable
-from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
 
 ABOUT, INITIAL = "about", "initial"
+# Of constants whose memory Relax uses; of smaller ones it has copies.
+LEAST_SHARED_BYTES = 1 << 16
 
 
-def build_executable(
-    programs: Sequence[Program], target: Target, about: str, report: Callable[[int, int], None]
-) -> Any:
+def build_executable(programs: Sequence[Program], target: Target, about: str, kernels: Sequence[Any]) -> Any:
     """The Relax executable: `main` takes the model's inputs and what it keeps from run to run, and makes its
     outputs and what it keeps; `initial` gives what that is at first; `about` gives a text as u8 values.
 
     Programs behind the first one, whose inputs have other shapes, are `main_1` and so on.
 
     Args:
-        report: told how many kernels are compiled, of how many.
+        kernels: modules that have the programs' kernels.
     """
-    kernels: list[Any] = []
-    total = sum(len(program.kernels) for program in programs)
+    module = _module(programs, about).with_attr("external_mods", list(kernels))
+    return relax.build(module, target=tvm.target.Target(dict(target.tvm)))
+
+
+def compiled_kernels(
+    programs: Sequence[Program],
+    target: Target,
+    folder: Path,
+    cache: KernelCache | None,
+    report: Callable[[int, int], None],
+) -> tuple[list[Any], KernelCounts]:
+    """Modules of the programs' kernels, each once, and how many of them were compiled.
+
+    Args:
+        folder: where their object files are written.
+        report: told how many kernels are compiled, of how many.
+
+    Raises:
+        ModelError: TVM can't build what its importer made of a part of the file.
+    """
+    kernels, wide = {}, with_whole_vectors(target)
     for program in programs:
-        floats, wide = {call.kernel for call in program.calls if call.is_float}, with_whole_vectors(target)
-        for name, function in program.kernels.items():
-            report(len(kernels), total)
-            try:
-                kernels.append(compile_function(function, wide if name in floats else target).mod)
-            except Exception as error:
-                raise _refusal(program, name, error) from error
-    report(total, total)
-    module = _module(programs, about).with_attr("external_mods", kernels)
-    host = tvm.target.Target(dict(target.tvm))
-    return relax.build(module, target=host)
+        floats = {call.kernel for call in program.calls if call.is_float}
+        kernels.update({name: (each, wide if name in floats else target) for name, each in program.kernels.items()})
+    try:
+        return kernel_objects(kernels, folder, cache, report)
+    except KernelError as error:
+        program = next(program for program in programs if error.kernel in program.kernels)
+        raise _refusal(program, error.kernel, error.cause) from error.cause
 
 
 def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
@@ -65,23 +82,27 @@ def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
     return ModelError(printable(f"{program.graph.name}: {what}"))
 
 
-def export(executable: Any, library: Path) -> None:
-    """Link an executable into a shared library, which is replaced whole or not at all.
+def export(executable: Any, library: Path, target: Target) -> None:
+    """Link an executable into a shared library; what it is linked of is written beside that.
 
     Raises:
-        NoLinkerError: nothing is there to link with.
-        ExportError: the file can't be written; an older one is as it was.
         RuntimeError: the linker failed.
     """
+
+    triple = str(target.tvm.get("mtriple") or tvm.target.codegen.llvm_get_system_triple())
 
     def link(output: str, objects: Sequence[str], **_: Any) -> None:
         link_objects(Path(output), [Path(name) for name in objects])
 
+    def pack(module: Any, *_: Any) -> str:
+        """Write what is no code, above all constants; TVM would have LLVM make it, in twice the memory."""
+        packed = tvm_ffi.get_global_func("runtime.ModulePackImportsToTensor")(module).numpy()
+        compiled = library.with_suffix(".constants.o")
+        write_data_object(compiled, BLOB, packed.data, triple.partition("-")[0])
+        return str(compiled)
+
     link.object_format = "o"  # type: ignore[attr-defined]
-    # Asked for only where a model has no kernels, which know it.
-    link.get_target_triple = tvm.target.codegen.llvm_get_system_triple  # type: ignore[attr-defined]
-    with replaced(library) as made:
-        executable.export_library(str(made), fcompile=link, workspace_dir=str(made.parent))
+    executable.mod.export_library(str(library), fcompile=link, fpack_imports=pack, workspace_dir=str(library.parent))
 
 
 def _module(programs: Sequence[Program], about: str) -> Any:
@@ -124,7 +145,9 @@ def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:
 def _constant(array: Array | None) -> Any:
     """A constant of the array's own type: Relax takes 64-bit numbers for 32-bit ones, where it is not told."""
     assert array is not None
-    return relax.const(np.asarray(array, order="C"), str(array.dtype))
+    array = np.asarray(array, order="C")
+    is_shared = array.nbytes >= LEAST_SHARED_BYTES and array.flags.writeable
+    return relax.const(tvm_ffi.from_dlpack(array, require_alignment=0) if is_shared else array, str(array.dtype))
 
 
 def _type(value: Value) -> Any:

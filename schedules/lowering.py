@@ -61,15 +61,8 @@ def compile_function(function: Any, target: Target) -> Any:
     It does not check the types and shapes of its arguments: the code for that is longer than many a kernel's own, and
     LLVM's time with it.
     """
-    around, attributes = tvm.transform.PassContext.current(), function.attrs or {}
-    skipped = [
-        *(AS_WRITTEN in attributes) * _FOR_SCHEDULED_FUNCTIONS,
-        *(SIMPLIFIED in attributes) * _FOR_SIMPLIFIED_FUNCTIONS,
-    ]
     with tvm.transform.PassContext(
-        disabled_pass=skipped,
-        instruments=around.instruments,
-        config={**around.config, "tirx.disable_assert": True},
+        instruments=tvm.transform.PassContext.current().instruments, **pass_options(function)
     ):
         if target.gpu is None:
             return tvm.compile(function, target=tvm.target.Target(dict(target.tvm)))
@@ -77,3 +70,16 @@ def compile_function(function: Any, target: Target) -> Any:
         if tvm_ffi.get_global_func(_CUDA_FACTORY, allow_missing=True) is not None:
             tvm_ffi.registry.remove_global_func(_CUDA_FACTORY)
         return tvm.compile(function, target=tvm.target.Target({**target.tvm, "host": GPU_HOST}))
+
+
+def pass_options(function: Any) -> dict[str, Any]:
+    """Which passes of TVM a PrimFunc does without, and the options of the others."""
+    attributes = function.attrs or {}
+    skipped = [
+        *(AS_WRITTEN in attributes) * _FOR_SCHEDULED_FUNCTIONS,
+        *(SIMPLIFIED in attributes) * _FOR_SIMPLIFIED_FUNCTIONS,
+    ]
+    return {
+        "disabled_pass": skipped,
+        "config": {**tvm.transform.PassContext.current().config, "tirx.disable_assert": True},
+    }

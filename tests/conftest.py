@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from int8tune.compiler.toolchain.kernel_cache import NO_CACHE
 from int8tune.schedules.target import Target
 from tests.support.places import ROOT
 from tests.support.run.probes import host_target
@@ -33,6 +34,14 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What campaigns say of their boards stays out of the user's own folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_kernel_cache() -> Iterator[None]:
+    """What a test compiles is not what an earlier run has compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(NO_CACHE, "1")
         yield
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from int8tune.results.entry_points import TRANSPORTS as GROUP
 from int8tune.results.entry_points import parts
-from int8tune.rpc.agent.build import default_cache
+from int8tune.results.user_cache import default_cache
 from int8tune.rpc.board.local_agent import agent_here
 from int8tune.rpc.inventory.boards import Board, TransportKind
 from int8tune.rpc.tracker.files import make_files

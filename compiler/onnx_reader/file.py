@@ -83,6 +83,8 @@ def load(data: bytes, name: str) -> OnnxFile:
         if tensor.name in constants:
             raise model_fault(name, f"two initializers have one name: {quoted(tensor.name)}")
         constants[tensor.name] = array_of(tensor, tensor.name, name)
+    narrow = narrow_names(model)
+    model = _without_initializers(model)
     inputs = tuple(info.name for info in model.graph.input if info.name not in constants)
     if len(set(inputs)) < len(inputs):
         raise model_fault(name, "two inputs of the model have one name")
@@ -104,7 +106,7 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
-    ordered, bounds = with_clips(ordered, constants, narrow_names(model), outputs, name)
+    ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds)
 
@@ -171,6 +173,12 @@ def _opset(model: Any, name: str) -> int:
         raise model_fault(name, "sparse initializers are not supported")
     version: int = versions[0]
     return version
+
+
+def _without_initializers(model: Any) -> Any:
+    """A copy of a model that has been read but for its nodes, which keep alive all of the model that they are from."""
+    del model.graph.initializer[:]
+    return type(model).FromString(model.SerializeToString())
 
 
 def _node(proto: Any, model: str) -> Node:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from int8tune.compiler.free_memory import give_back
 from int8tune.compiler.graph import Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.onnx_reader.broadcasts import is_first_spread
@@ -55,6 +56,7 @@ def read_onnx(data: bytes, name: str) -> Graph:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     file = load(data, name)
+    give_back()
     in_float: dict[Node, str] = {}
     for _ in range(MOST_PASSES):
         reader = _Reader(file, in_float)

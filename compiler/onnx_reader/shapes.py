@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from int8tune.compiler.errors import OpenShapeError
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.folding import folded
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
+from int8tune.results.text import printable
 
 MAX_VALUES, MAX_AXES = 1 << 31, 8
 # Inference reads no longer constant, such as the new shape of a Reshape.
@@ -71,7 +73,8 @@ def _input_form(info: Any, model: str) -> Form:
         if not known and axis > 0:
             form = "x".join(str(each.dim_value) if each.HasField("dim_value") else "N" for each in tensor.shape.dim)
             how = f"give its shape, --shape {info.name}={form} with numbers for N"
-            raise model_fault(model, f"{what} has an unknown extent, {extent.dim_param or '?'} of axis {axis}: {how}")
+            open_extent = f"{extent.dim_param or '?'} of axis {axis}"
+            raise OpenShapeError(printable(f"{model}: {what} has an unknown extent, {open_extent}: {how}"))
         if known and extent.dim_value < 1:
             raise model_fault(model, f"{what} has an extent that is not positive: {extent.dim_value}")
         shape.append(extent.dim_value if known else 1)

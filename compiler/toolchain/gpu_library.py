@@ -13,11 +13,10 @@ from typing import Any
 
 import tvm_ffi
 
-from int8tune.compiler.toolchain.linker import link_objects
+from int8tune.compiler.toolchain.linker import BLOB, link_objects
 from int8tune.compiler.toolchain.object_file import data_object
 
-# The modules that a library brings, as TVM's loader looks for them.
-_BLOB = "__tvm_ffi__library_bin"
+# Kinds of modules, and of the code that they hold, as TVM names them.
 _HOST_KIND, _KIND, _SOURCE, _BINARY = b"_lib", b"cuda", b"cuda", b"cubin"
 
 
@@ -42,7 +41,7 @@ def link_gpu_module(module: Any, library: Path, compile_source: Callable[[str], 
     blob = with_machine_code(packed, source.encode(), compile_source(source))
     host, kernels = library.with_suffix(".o"), library.with_suffix(".gpu.o")
     module.write_to_file(str(host))
-    kernels.write_bytes(data_object(_BLOB, blob))
+    kernels.write_bytes(data_object(BLOB, blob))
     link_objects(library, [host, kernels])
     host.unlink()
     kernels.unlink()

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.compiler.errors import NoLinkerError
+from int8tune.compiler.toolchain.object_file import MACHINES
 from int8tune.rpc.process import processes
 
 LINKERS = ("ld", "ld.lld", "ld.bfd", "ld.gold")
 ANY_LINKER = "ld.lld"
 """Links for every architecture."""
 
-# The field `e_machine` of ELF's header, at byte 18.
-_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64"}
+BLOB = "__tvm_ffi__library_bin"
+"""The symbol by which TVM's loader finds the modules that a library brings."""
+
+_ARCHITECTURES = {number: name for name, number in MACHINES.items()}
 # Without symbols, and without a page of padding for each segment: half the size.
 OPTIONS = ("-shared", "-s", "-z", "max-page-size=4096")
 LIMIT_S = 20.0
@@ -44,8 +47,8 @@ def find_linker(architecture: str = "") -> str:
 def architecture_of(compiled: Path) -> str:
     """What machine an object file is for; empty where that is not known here."""
     with compiled.open("rb") as file:
-        head = file.read(20)
-    return _MACHINES.get(int.from_bytes(head[18:20], "little"), "") if head[:4] == b"\x7fELF" else ""
+        head = file.read(20)  # `e_machine` is at byte 18
+    return _ARCHITECTURES.get(int.from_bytes(head[18:20], "little"), "") if head[:4] == b"\x7fELF" else ""
 
 
 def link_module(module: Any, library: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import platform
 import shlex
 import shutil
@@ -46,11 +45,6 @@ class Bundle:
     @property
     def size_bytes(self) -> int:
         return sum((self.folder / name).stat().st_size for name in self.files)
-
-
-def default_cache() -> Path:
-    """The user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "int8tune"
 
 
 def compilers(architecture: str) -> tuple[tuple[str, ...], ...]:

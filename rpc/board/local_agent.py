@@ -10,7 +10,8 @@ from pathlib import Path
 
 from int8tune.results.atomic import replacement
 from int8tune.results.own_files import make_own_folder, require_own_folder
-from int8tune.rpc.agent.build import AGENT, Bundle, default_cache, launcher, make_bundle
+from int8tune.results.user_cache import default_cache
+from int8tune.rpc.agent.build import AGENT, Bundle, launcher, make_bundle
 from int8tune.rpc.agent.kept_folder import make_once
 from int8tune.rpc.agent.runtime_files import sha256_of
 from int8tune.rpc.board.way import LAUNCHER

@@ -134,18 +134,35 @@ def dynamic_model() -> Any:
     return writer.model(data)
 
 
-def test_a_model_without_layers_says_why(tmp_path: Path) -> None:
+def test_a_model_without_layers_says_what_it_has(tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"
     model.write_bytes(dynamic_model().SerializeToString())
     ended = int8tune("layers", model, cwd=tmp_path)
-    assert ended.code == 1
-    assert "net: no layer of it is computed with 8-bit integers" in ended.err
+    assert (ended.code, ended.out) == (0, "")
+    assert ": 0 layers, 0 distinct, 0 multiply-adds" in ended.err
+    counts = "0 operators are exact integers, 8 are computed in float; int8 layers are 0.0% of the multiply-adds"
+    assert f"net: {counts}" in ended.err
     assert "2 DynamicQuantizeLinear: no kernel computes it" in ended.err
     assert "2 MatMulInteger: its weights have 16 zero points, a kernel takes one" in ended.err
     assert "2 Cast: no kernel computes it" in ended.err
+    told = json.loads(int8tune("layers", model, "--format", "json", cwd=tmp_path).out)
+    assert (told["layers"], told["int8_share"], told["exact"], len(told["floats"])) == ([], 0.0, 0, 4)
+    ended = int8tune("plan", model, cwd=tmp_path)
+    assert ended.code == 1
+    assert "net: no layer of it is computed with 8-bit integers" in ended.err
     ended = int8tune("compile", model, "-o", tmp_path / "model.so", cwd=tmp_path)
     assert ended.code == 0
     assert "0 operators are exact integers, 8 are computed in float" in ended.err
+
+
+def test_a_model_of_integers_without_layers(tmp_path: Path) -> None:
+    writer = TfLiteWriter()
+    data, made = writer.input("x", "s8", (2, 6), 0.1, 0), writer.tensor("y", "s8", (3, 4), 0.1, 0)
+    writer.operator("RESHAPE", [data], [made], "Reshape", 1)
+    (tmp_path / "shapes.tflite").write_bytes(writer.model(made))
+    ended = int8tune("layers", tmp_path / "shapes.tflite", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.err.splitlines()[-1] == "shapes: 1 operators are exact integers, 0 are computed in float"
 
 
 def test_layers_that_no_kernel_takes_are_counted() -> None:

@@ -14,6 +14,8 @@ from int8tune.compiler.errors import CompiledModelError, ModelError
 from int8tune.compiler.given import Given
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.model import read_model
+from int8tune.compiler.network import of_several_sizes
+from int8tune.compiler.network_file import load_network
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.quantized_layers import quantized_layers
@@ -157,6 +159,59 @@ def test_the_program_is_given_values_and_shapes(tmp_path: Path) -> None:
         assert ended.code in (1, 2)
         assert message in ended.err
         assert len(ended.err.splitlines()) <= 3
+
+
+def test_campaigns_and_races_are_given_values_and_shapes(tmp_path: Path) -> None:
+    path, bind = open_layer(tmp_path), ["--bind", "x.scale=0.02"]
+    ended = int8tune("plan", path, *bind, "--shape", "x=1x4x5x6,2x4x7x6", "--format", "json", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert [task["workload"].split("-")[2] for task in json.loads(ended.out)["tasks"]] == ["1x5x6x4", "2x7x6x4"]
+    given = [*bind, "--shape", "x=1x4x5x6"]
+    ended = int8tune("tune", path, *given, "--trials", "2", "--strategy", "random", "--format", "json", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    (tuned,) = json.loads(ended.out)["layers"]
+    assert "-1x5x6x4-" in tuned["workload"]
+    ended = int8tune("compile", path, "-o", "model.so", *given, cwd=tmp_path)
+    assert "1 layers (1 by log)" in ended.err
+    turns = ["--runs", "5", "--run-ms", "2", "--against", "onnxruntime", "--format", "json"]
+    ended = int8tune("bench", path, *given, *turns, cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    ((told,),) = [json.loads(ended.out)]
+    assert [runtime["failure"] for runtime in told["runtimes"]] == ["", ""]
+    assert told["differences"][0]["differing"] == 0
+    ended = int8tune("bench", path, *given, *turns, "--layers", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert "-1x5x6x4-" in json.loads(ended.out)["layers"][0]["workload"]
+
+
+@pytest.mark.parametrize("command", ["tune", "plan", "bench"])
+def test_what_can_not_be_given_says_so(command: str, tmp_path: Path) -> None:
+    path = open_layer(tmp_path)
+    for network, given, message, hint in (
+        ("resnet18", ["--shape", "x=1x3x9x9"], "this is a table of layers", "--help"),
+        (path, ["--shape", "x=1x"], "or up to 64 of these shapes, by commas: x=1x", "--help"),
+        (path, ["--bind", "x.scale=0.02", "--shape", "y=1x4x5x6"], "it has no input `y`", "--help"),
+        (path, ["--bind", "x.scale=0.02"], "give its shape, --shape x=Nx4xNxN", "--shape NAME=1x3x224x224"),
+    ):
+        ended = int8tune(command, network, *given, cwd=tmp_path)
+        assert ended.code in (1, 2)
+        said, then = ended.err.splitlines()
+        assert message in said
+        assert hint in then
+    if command == "bench":
+        ended = int8tune(command, path, "--bind", "x.scale=0.02", "--shape", "x=1x4x5x6,1x4x7x7", cwd=tmp_path)
+        assert "several shapes are for `compile`, `tune` and `plan`, give one here: 2" in ended.err
+
+
+def test_layers_of_several_sizes_are_those_of_each_size(tmp_path: Path) -> None:
+    path = open_layer(tmp_path)
+    shapes = {"x": [(1, 4, 5, 6), (1, 4, 7, 6), (1, 4, 9, 6)]}
+    planned = it.plan(path, bind={"x.scale": 0.02}, shape=shapes, trials=4)
+    assert [layer.count for layer in planned.layers] == [1, 1, 1]
+    one = load_network(str(path), Given({"x.scale": np.array(0.02)}, {"x": (1, 4, 5, 6)}))
+    both = of_several_sizes([one, one])
+    assert [(layer.count, layer.names) for layer in both.layers] == [(2, one.layers[0].names)]
+    assert (both.macs, both.name) == (2 * one.macs, one.name)
 
 
 def test_one_library_for_several_shapes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.network_file import is_model
 from int8tune.results.bench import BenchSummary, LayerFacts, bench_results, summarize_bench
 from int8tune.results.record import BenchResult
@@ -32,6 +33,7 @@ from int8tune.tuner.bench.run import BenchSpec, run_bench
 from int8tune.tuner.errors import BenchSpecError, NoPeersError
 from int8tune.tuner.models.bench import ModelBench, bench_model, runtimes_named
 from int8tune.tuner.models.checks import Check
+from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
 from int8tune.tuner.publish import open_records
 
 if TYPE_CHECKING:
@@ -103,6 +105,8 @@ def bench(
     layers: bool = False,
     unquantized: str | Path | None = None,
     batch: int = 1,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
     template: str | None = None,
     device: str | None = None,
     inventory: str | Path = DEFAULT_INVENTORY,
@@ -127,6 +131,8 @@ def bench(
         layers: compare a model's layers, not the whole.
         unquantized: the model before it was quantized, to be timed beside it.
         batch: inputs at once, for each that a layer has.
+        bind: values of the models' inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: the shapes of their inputs, by name, where the files leave extents open.
         template: run this template's fastest trial or default, not the best one.
         device: a GPU of this machine, by its name in the inventory.
         inventory: the file with the boards.
@@ -135,6 +141,7 @@ def bench(
 
     Raises:
         BenchSpecError: a value is out of its range, or a name unknown.
+        SpecError, GivenError, SamplesError: values or shapes of inputs can't be used.
         NoPeersError: nothing to compare with is installed.
         BenchError, DeviceStartError: it can't start here, or can't go on.
         StoreError: the records can't be read or written.
@@ -143,20 +150,24 @@ def bench(
         raise BenchSpecError("threads, without_amx and unquantized are for CPUs, device for a GPU")
     asked = [str(name) for name in ([names] if isinstance(names, str | Path) else names)]
     libraries = against.split(",") if isinstance(against, str) else against
-    timing, folder = Timing(runs, run_s), Path(results)
+    timing, folder, given = Timing(runs, run_s), Path(results), given_of(bind, shape)
     notes: list[str] = []
     if device is None and without_amx:
         require_no_amx()
     if device is None and is_of_models(asked, only=only, layers=layers):
         unquantized_path = None if unquantized is None else Path(unquantized)
         return ModelBenches(
-            tuple(bench_models(list(map(Path, asked)), unquantized_path, folder, target, threads, libraries, timing))
+            tuple(
+                bench_models(
+                    list(map(Path, asked)), unquantized_path, folder, target, threads, libraries, timing, given
+                )
+            )
         )
     if device is not None:
         board = gpu_of(Path(inventory), device)
-        spec = gpu_spec(asked, only, batch, libraries, timing, target, board, template, notes.append)
+        spec = gpu_spec(asked, only, batch, libraries, timing, target, board, template, notes.append, given)
     else:
-        spec = cpu_spec(asked, only, batch, libraries, threads, timing, target, template, notes.append)
+        spec = cpu_spec(asked, only, batch, libraries, threads, timing, target, template, notes.append, given)
     with Interrupts(stop) as asked_to_stop:
         found = bench_layers(spec, folder, listener or (lambda _: None), asked_to_stop)
         stopped = len(found.summary.rows) + len(found.left_out) < len(spec.layers)
@@ -201,13 +212,14 @@ def cpu_spec(
     profile: str | None,
     template: str | None,
     notice: Notice,
+    given: Given = NOTHING_GIVEN,
 ) -> BenchSpec:
     """A comparison of layers on this machine's CPU.
 
     Raises:
         BenchSpecError, NoPeersError, UnknownTemplateError, UnknownNetworkError: as `bench`.
     """
-    layers = choose_layers(names, None if only is None else class_named(only), batch)
+    layers = choose_layers(names, None if only is None else class_named(only), batch, given=given)
     return BenchSpec(layers, _peers(against, notice), threads, timing, profile, template=_known(template))
 
 
@@ -221,6 +233,7 @@ def gpu_spec(
     board: Board,
     template: str | None,
     notice: Notice,
+    given: Given = NOTHING_GIVEN,
 ) -> BenchSpec:
     """A comparison of layers on a GPU of this machine.
 
@@ -228,7 +241,7 @@ def gpu_spec(
         BenchSpecError, UnknownTemplateError, UnknownNetworkError: as `bench`.
     """
     chosen = None if only is None else class_named(only, GpuLayerClass)
-    layers = choose_layers(names, chosen, batch, gpu_class_of)
+    layers = choose_layers(names, chosen, batch, gpu_class_of, given)
     own, worker = _known(template), "int8tune.tuner.bench.gpu.worker"
     return BenchSpec(layers, _gpu_peers(against, notice), 1, timing, profile, worker, board, own)
 
@@ -260,11 +273,12 @@ def bench_models(
     threads: int,
     against: Sequence[str] | None,
     timing: Timing,
+    given: Given = NOTHING_GIVEN,
 ) -> Iterator[ModelBench]:
     """Compare whole models with other runtimes, one model after the other."""
     peers = runtimes_named(against)
     for model in models:
-        check = Check(model, results, None, target, threads, None, SAMPLES, 0)
+        check = Check(model, results, None, target, threads, None, SAMPLES, 0, given)
         yield bench_model(check, peers, unquantized, timing)
 
 

@@ -12,6 +12,7 @@ from int8tune.compiler.about import About
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.model import read_model
 from int8tune.compiler.report import Report, ignore
+from int8tune.compiler.toolchain.kernel_cache import KernelCounts
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.errors import SpecError
@@ -34,10 +35,12 @@ class CompiledFile:
 
     Attributes:
         about: what it says of itself: inputs, outputs, calls.
+        kernels: how many of them were compiled, and how many were in the user's cache.
     """
 
     library: Path
     about: About
+    kernels: KernelCounts
 
     @property
     def sources(self) -> dict[str, int]:
@@ -130,7 +133,8 @@ def compile_graphs(
     Raises:
         ModelError, NoLinkerError, ExportError, CompilerDiedError: as `compile_apart`.
     """
-    return CompiledFile(output, compile_apart(graphs, target, schedules, output, report=report))
+    compiled = compile_apart(graphs, target, schedules, output, report=report)
+    return CompiledFile(output, compiled.about, compiled.kernels)
 
 
 def load(path: str | Path) -> CompiledModel:

@@ -7,16 +7,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from int8tune.compiler.islands.island import exact_operators
 from int8tune.compiler.network import Network
 from int8tune.compiler.network_file import is_model
-from int8tune.compiler.obstacles import Obstacle, float_lines, float_parts, int8_share, obstacle_lines, obstacles
+from int8tune.compiler.obstacles import (
+    Obstacle,
+    exactness,
+    float_lines,
+    float_parts,
+    int8_share,
+    obstacle_lines,
+    obstacles,
+)
+from int8tune.compiler.quantized_layers import layer_table, quantized_layers
 from int8tune.results.label import layer_label
 from int8tune.schedules.registry import all_templates, templates_for
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.networks import NetworkLike, as_network
-from int8tune.tuner.errors import SpecError
+from int8tune.tuner.given_network import require_model
 from int8tune.tuner.local_target import target_to_look_at
 from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
 
@@ -54,12 +64,14 @@ class Compilability:
 
     Attributes:
         int8_share: of its multiply-adds, that of int8 layers; None where it has none at all.
+        exact: how many of its operators are integers, bit for bit.
         obstacles: kinds of operators that nothing computes.
         floats: kinds of operators that are computed in float.
-        lines: the same for a person; none where all of it is exact integers.
+        lines: the same for a person; none where it has layers, and all of it is exact integers.
     """
 
     int8_share: float | None
+    exact: int
     obstacles: tuple[Obstacle, ...]
     floats: tuple[Obstacle, ...]
     lines: tuple[str, ...]
@@ -133,20 +145,21 @@ def layers(
 
 def _compilability(graph: Graph) -> Compilability:
     lines = (*obstacle_lines(graph), *float_lines(graph))
-    return Compilability(int8_share(graph), obstacles(graph), float_parts(graph), lines)
+    exact, share = exact_operators(graph), int8_share(graph)
+    if not lines and not quantized_layers(graph):
+        lines = (f"{graph.name}: {exactness(exact, {}, share)}",)
+    return Compilability(share, exact, obstacles(graph), float_parts(graph), lines)
 
 
 def _loaded(network: NetworkLike, given: Given) -> tuple[Network, Graph | None]:
     """A network; with the graph that it was read from, if it is a model."""
+    require_model(network, [given])
     if isinstance(network, Network) or not is_model(network):
-        if given.bind or given.shapes:
-            raise SpecError("only inputs of a model are given values and shapes, this is a table of layers")
         return as_network(network), None
     from int8tune.compiler.model import read_model
-    from int8tune.compiler.obstacles import obstructed_network_of
 
     graph = read_model(Path(network), given)
-    return obstructed_network_of(graph), graph
+    return layer_table(graph), graph
 
 
 def _templates(workload: Workload, target: Target) -> tuple[tuple[str, ...], dict[str, str]]:

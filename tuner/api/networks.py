@@ -6,18 +6,21 @@ from pathlib import Path
 
 from int8tune.compiler.batches import network_with_batch
 from int8tune.compiler.network import Network
-from int8tune.compiler.network_file import load_network
+from int8tune.tuner.given_network import given_network
+from int8tune.tuner.models.given import BindLike, ShapeLike, all_given
 
 NetworkLike = str | Path | Network
 """A network's name, the path of a model (.tflite, .onnx) or of a layer table (.json), or a network."""
 
 
-def as_network(network: NetworkLike, batch: int = 1) -> Network:
-    """The network, for so many times as many inputs.
+def as_network(
+    network: NetworkLike, batch: int = 1, bind: BindLike | None = None, shape: ShapeLike | None = None
+) -> Network:
+    """The network, for so many times as many inputs; of a model with inputs of several shapes, the layers of all.
 
     Raises:
+        SpecError, GivenError, SamplesError: as `all_given` and `given_network`.
         UnknownNetworkError, ModelError, LayerTableError: as `load_network`.
         BatchError, WorkloadError: as `network_with_batch`.
     """
-    found = network if isinstance(network, Network) else load_network(str(network))
-    return network_with_batch(found, batch)
+    return network_with_batch(given_network(network, all_given(bind, shape)), batch)

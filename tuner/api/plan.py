@@ -13,6 +13,7 @@ from int8tune.tuner.api.networks import NetworkLike, as_network
 from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.spec import DEFAULT_TRIALS, CampaignSpec
 from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.models.given import BindLike, ShapeLike
 
 if TYPE_CHECKING:
     import pandas
@@ -82,6 +83,8 @@ def plan(
     network: NetworkLike,
     *,
     batch: int = 1,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
     target: str | None = None,
     trials: int = DEFAULT_TRIALS,
     threads: int = 1,
@@ -91,6 +94,8 @@ def plan(
     Args:
         network: a name such as `mobilenet_v2`, a model, a layer table, or a network.
         batch: inputs at once, for each of the network.
+        bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
         target: a profile such as `x86-avx512vnni`; the best of this CPU if None.
         trials: per distinct layer.
         threads: cores that a kernel uses.
@@ -100,7 +105,7 @@ def plan(
         SpecError: a number is out of its range.
         UnknownTargetError: nobody registered the profile, or this CPU can't run it.
     """
-    spec = CampaignSpec("plan", as_network(network, batch), trials_per_task=trials)
+    spec = CampaignSpec("plan", as_network(network, batch, bind, shape), trials_per_task=trials)
     measuring, building = measuring_and_build_cores(threads)
     with LocalTransport(measuring) as transport:
         device = transport.start()

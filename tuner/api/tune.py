@@ -22,6 +22,7 @@ from int8tune.tuner.campaign.run import run_campaign, run_on
 from int8tune.tuner.campaign.spec import DEFAULT_MIN_GAIN, DEFAULT_STRATEGY, DEFAULT_TRIALS, CampaignSpec
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import SpecError
+from int8tune.tuner.models.given import BindLike, ShapeLike
 from int8tune.tuner.publish import publish
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def tune(
     network: NetworkLike,
     *,
     batch: int = 1,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
     results: str | Path = DEFAULT_RESULTS,
     name: str | None = None,
     target: str | None = None,
@@ -150,6 +153,8 @@ def tune(
     Args:
         network: a name such as `mobilenet_v2`, a model, a layer table, or a network.
         batch: inputs at once, for each of the network.
+        bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
+        shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
         results: the folder of records, reports and best logs.
         name: of the campaign; the network's if None.
         target: a profile such as `x86-avx512vnni`; the best that the device can run if None.
@@ -175,7 +180,7 @@ def tune(
     """
     if cache not in tuple(CacheMode):
         raise SpecError(f"unknown cache mode `{cache}`, known: {', '.join(CacheMode)}")
-    layers = as_network(network, batch)
+    layers = as_network(network, batch, bind, shape)
     spec = CampaignSpec(
         layers.name if name is None else name, layers, strategy, seed, trials, time_limit_s, CacheMode(cache), min_gain
     )

@@ -8,9 +8,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from int8tune.compiler.batches import with_batch
-from int8tune.compiler.network_file import load_network
+from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.schedules.workload import Dense, DepthwiseConv2d, Workload, parse_workload
 from int8tune.tuner.errors import BenchSpecError
+from int8tune.tuner.given_network import given_network, require_model
 
 NETWORKS = ("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "inception_v3", "bert_base")
 
@@ -81,12 +82,14 @@ def choose_layers(
     only: Class | None = None,
     batch: int = 1,
     class_of: Callable[[Workload], Class] = class_of,
+    given: Given = NOTHING_GIVEN,
 ) -> tuple[Workload, ...]:
     """The layers of networks, models, layer tables and workload keys, each distinct one once, in order of first use.
 
     Args:
         only: of one class, as `class_of` says.
         batch: how many inputs a layer is given at once, for each that it has in its table.
+        given: what the user says of the inputs of models.
 
     Raises:
         UnknownNetworkError: no network has this name.
@@ -94,10 +97,16 @@ def choose_layers(
         WorkloadError: a text that looks like a key is none.
         BatchError: as `compiler.batches.with_batch`.
         BenchSpecError: no layer is of the class.
+        SpecError: values or shapes of inputs are given for what is no model.
     """
     found: dict[str, Workload] = {}
     for name in names or NETWORKS:
-        layers = [parse_workload(name)] if _KEY.match(name) else [row.workload for row in load_network(name).layers]
+        require_model(name, [given])
+        layers = (
+            [parse_workload(name)]
+            if _KEY.match(name)
+            else [row.workload for row in given_network(name, [given]).layers]
+        )
         for workload in (with_batch(layer, batch) for layer in layers):
             found.setdefault(workload.key, workload)
     chosen = tuple(workload for workload in found.values() if only in (None, class_of(workload)))

@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 
 from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.record import Campaign
+from int8tune.results.user_cache import default_cache
 from int8tune.rpc.agent.build import Bundle as AgentBundle
-from int8tune.rpc.agent.build import compilers, default_cache, make_bundle
+from int8tune.rpc.agent.build import compilers, make_bundle
 from int8tune.rpc.bundle.archive import Bundle, open_bundle, own_bytes
 from int8tune.rpc.bundle.manifest import Manifest, id_of
 from int8tune.rpc.bundle.pack import Packer

@@ -95,8 +95,8 @@ def accuracy(
         log=log,
         target=target,
         threads=threads,
-        bind=bindings(bind or ()),
-        shape=shapes_of(shape or ()),
+        bind=bindings(bind),
+        shape=shapes_of(shape),
     )
     if form is Format.JSON:
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None

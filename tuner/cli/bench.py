@@ -12,11 +12,13 @@ from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     BatchOption,
+    BindOption,
     DebugOption,
     Format,
     FormatOption,
     InventoryOption,
     ResultsOption,
+    ShapeOption,
     TargetOption,
     whole_number,
 )
@@ -103,6 +105,8 @@ def bench(
     layers_only: LayersOption = False,
     unquantized: FloatOption = None,
     batch: BatchOption = 1,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     template: TemplateOption = None,
     device: DeviceOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
@@ -122,21 +126,23 @@ def bench(
     from int8tune.rpc.request import Timing
     from int8tune.tuner.api.bench import cpu_spec, gpu_of, gpu_spec, is_of_models, require_no_amx
     from int8tune.tuner.cli.bench_model import show_models
+    from int8tune.tuner.models.given import bindings, given_of, shapes_of
 
+    given = given_of(bindings(bind), shapes_of(shape))
     timing, libraries = Timing(runs, run_ms / 1e3), None if against is None else against.split(",")
     if device is not None:
         if threads != 1 or without_amx or unquantized:
             raise typer.BadParameter("--threads, --without-amx and --float are for CPUs, --device for a GPU")
         board = gpu_of(inventory, device)
-        spec = gpu_spec(names or [], only, batch, libraries, timing, target, board, template, _note)
+        spec = gpu_spec(names or [], only, batch, libraries, timing, target, board, template, _note, given)
         return _bench(spec, results, form)
     if without_amx:
         require_no_amx()
     if is_of_models(names or [], only=only, layers=layers_only):
         models = [Path(name) for name in names or []]
-        show_models(models, unquantized, results, target, threads, libraries, timing, form)
+        show_models(models, unquantized, results, target, threads, libraries, timing, given, form)
         return 0
-    spec = cpu_spec(names or [], only, batch, libraries, threads, timing, target, template, _note)
+    spec = cpu_spec(names or [], only, batch, libraries, threads, timing, target, template, _note, given)
     return _bench(spec, results, form)
 
 

@@ -10,6 +10,7 @@ from int8tune.tuner.cli.options import Format
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from int8tune.compiler.given import Given
     from int8tune.rpc.request import Timing
     from int8tune.tuner.models.bench import ModelBench
     from int8tune.tuner.models.race import Result
@@ -23,13 +24,14 @@ def show_models(
     threads: int,
     against: list[str] | None,
     timing: Timing,
+    given: Given,
     form: Format,
 ) -> None:
     """Compare whole models with other runtimes, one model after the other."""
     from int8tune.tuner.api.bench import bench_models
 
     found = []
-    for bench in bench_models(models, unquantized, results, target, threads, against, timing):
+    for bench in bench_models(models, unquantized, results, target, threads, against, timing, given):
         found.append(_as_dict(bench))
         if form is Format.TABLE:
             _show(bench)

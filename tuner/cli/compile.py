@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +64,8 @@ def compile_(
     An ONNX model whose inputs have open extents is compiled for the --shape of each; --shape x=1x128,1x256 makes one
     library for both.
 
+    Compiled kernels are kept in the user's cache for later compilations; INT8TUNE_NO_CACHE=1 does without that.
+
     Example: int8tune compile mobilenet_v2.tflite -o mobilenet_v2.so
     """
     from int8tune.tuner.api.compiling import compile_graphs, read_models
@@ -72,7 +75,7 @@ def compile_(
 
     if ranked and log is not None:
         raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
-    graphs = read_models(model, bindings(bind or ()), shapes_of(shape or ()))
+    graphs = read_models(model, bindings(bind), shapes_of(shape))
     if ranked and len(graphs) > 1:
         raise typer.BadParameter(f"--rank times one shape of the inputs: {len(graphs)}")
     chosen = device_target(target, threads)
@@ -83,7 +86,16 @@ def compile_(
     if form is Format.JSON:
         calls = [{name: call[name] for name in ("layers", "computes", "schedule", "output")} for call in about.calls]
         parts = {"exact": about.exact, "floats": dict(about.floats), "int8_share": about.int8_share}
-        emit_json({"model": about.model, "target": about.target, "library": str(output), **parts, "calls": calls})
+        emit_json(
+            {
+                "model": about.model,
+                "target": about.target,
+                "library": str(output),
+                **parts,
+                "kernels": asdict(made.kernels),
+                "calls": calls,
+            }
+        )
         return
     if verbose:
         emit(aligned([("computes", "schedule", "layers"), *map(_cells, about.calls)], numbers=()))
@@ -118,6 +130,7 @@ def _say_summary(made: CompiledFile) -> None:
             " and ".join("x".join(map(str, form["shape"])) for form in each.inputs) for each in (about, *about.sizes)
         ]
         say(f"{about.model}: for inputs of {'; '.join(shapes)}, the first of which is told of above")
+    say(f"kernels  {made.kernels.compiled:,} compiled, {made.kernels.reused:,} from the cache of earlier compilations")
     say(f"written  {made.library} ({size(made.library.stat().st_size)})")
 
 

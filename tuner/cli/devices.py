@@ -78,7 +78,7 @@ def provision(
 
     Example: int8tune devices provision a53
     """
-    from int8tune.rpc.agent.build import default_cache
+    from int8tune.results.user_cache import default_cache
     from int8tune.rpc.provision import provision as provision_board
 
     done = provision_board(_ssh_board(inventory, board), default_cache(), upgrade, say)

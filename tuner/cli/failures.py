@@ -17,6 +17,7 @@ from int8tune.compiler.errors import (
     LayerTableError,
     ModelError,
     NoLinkerError,
+    OpenShapeError,
     UnknownNetworkError,
 )
 from int8tune.results.errors import (
@@ -112,6 +113,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     BatchError: Failure(USAGE, "say how many inputs layers are given at once, such as: --batch 16"),
     LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
     ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
+    OpenShapeError: Failure(FAILED, "say how large the input is, such as: --shape NAME=1x3x224x224"),
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),
     CompilerDiedError: Failure(FAILED, "report it with the model; until then: int8tune compile --target generic"),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),

@@ -44,11 +44,12 @@ def layers(
     from int8tune.tuner.api.layers import layers as layers_of
     from int8tune.tuner.models.given import bindings, shapes_of
 
-    found = layers_of(network, target=target, bind=bindings(bind or ()), shape=shapes_of(shape or ()))
+    found = layers_of(network, target=target, bind=bindings(bind), shape=shapes_of(shape))
     if form is Format.JSON:
         emit_json(_as_json(found))
         return
-    emit(aligned([("runs", "MACs", "template", "workload"), *map(_cells, found.layers)], numbers=(0, 1)))
+    if found.layers:
+        emit(aligned([("runs", "MACs", "template", "workload"), *map(_cells, found.layers)], numbers=(0, 1)))
     if verbose:
         emit("\n" + "\n".join(line for layer in found.layers for line in _reasons(layer)))
     distinct = f"{found.runs:,} layers, {len(found.layers)} distinct"
@@ -74,7 +75,13 @@ def _as_json(found: Layers) -> dict[str, Any]:
         return about | {"layers": rows}
     obstacles = [asdict(each) for each in found.model.obstacles]
     floats = [asdict(each) for each in found.model.floats]
-    return about | {"layers": rows, "int8_share": found.model.int8_share, "obstacles": obstacles, "floats": floats}
+    return about | {
+        "layers": rows,
+        "int8_share": found.model.int8_share,
+        "exact": found.model.exact,
+        "obstacles": obstacles,
+        "floats": floats,
+    }
 
 
 def short(count: int) -> str:

@@ -139,7 +139,7 @@ ShapeOption = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=1x3x224x224",
-        help="The shape of an input whose extents an ONNX model leaves open; several may be compiled, by commas.",
+        help="The shape of an input whose extents an ONNX model leaves open; several to compile or tune, by commas.",
     ),
 ]
 ThreadsOption = Annotated[

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from int8tune.tuner.cli.options import (
     BatchOption,
+    BindOption,
     DebugOption,
     Format,
     FormatOption,
     NetworkArgument,
+    ShapeOption,
     TargetOption,
     ThreadsOption,
 )
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 def plan(
     network: NetworkArgument,
     batch: BatchOption = 1,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     target: TargetOption = None,
     trials: TrialsOption = 32,
     threads: ThreadsOption = 1,
@@ -39,8 +43,11 @@ def plan(
     Example: int8tune plan resnet50 --trials 64
     """
     from int8tune.tuner.api.plan import plan as planned
+    from int8tune.tuner.models.given import bindings, shapes_of
 
-    found = planned(network, batch=batch, target=target, trials=trials, threads=threads)
+    found = planned(
+        network, batch=batch, bind=bindings(bind), shape=shapes_of(shape), target=target, trials=trials, threads=threads
+    )
     if form is Format.JSON:
         emit_json(_as_json(found))
         return

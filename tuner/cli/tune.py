@@ -14,6 +14,7 @@ from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     BatchOption,
+    BindOption,
     DebugOption,
     Format,
     FormatOption,
@@ -21,6 +22,7 @@ from int8tune.tuner.cli.options import (
     Invocation,
     NetworkArgument,
     ResultsOption,
+    ShapeOption,
     TargetOption,
     ThreadsOption,
     cache_mode_named,
@@ -99,6 +101,8 @@ def tune(
     context: typer.Context,
     network: NetworkArgument,
     batch: BatchOption = 1,
+    bind: BindOption = None,
+    shape: ShapeOption = None,
     results: ResultsOption = DEFAULT_RESULTS,
     name: NameOption = None,
     target: TargetOption = None,
@@ -124,8 +128,9 @@ def tune(
     from int8tune.tuner.api.networks import as_network
     from int8tune.tuner.api.tune import Assignment
     from int8tune.tuner.campaign.spec import CampaignSpec
+    from int8tune.tuner.models.given import bindings, shapes_of
 
-    layers = as_network(network, batch)
+    layers = as_network(network, batch, bindings(bind), shapes_of(shape))
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
     command = typed_command(context)
     if devices is not None and threads != 1:

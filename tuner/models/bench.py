@@ -41,7 +41,7 @@ def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None
         NoPeersError: no runtime that reads the file is installed.
         BenchError: the compiled model failed.
     """
-    graph, entries = model_of(check.model), _entries(check.model, peers, unquantized)
+    graph, entries = model_of(check.model, check.given), _entries(check.model, peers, unquantized)
     reference = REFERENCES[check.model.suffix.lower()]
     judges = [] if missing_distributions(reference.requires) else [Entry(reference.name, reference, check.model)]
     _, building = measuring_and_build_cores(check.threads)

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from int8tune.compiler.graph import Graph
 from int8tune.compiler.replacing import replaced
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Chooser
+from int8tune.compiler.toolchain.kernel_cache import KernelCounts, users_cache
 from int8tune.results.errors import ExportError
 from int8tune.rpc.errors import DeviceLostError
 from int8tune.rpc.process import processes
@@ -31,6 +33,14 @@ _LONGEST_TAIL = 300
 _EXPECTED = {kind.__name__: kind for kind in (ModelError, NoLinkerError, ExportError, WorkloadError)}
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled model that was written: what it says of itself, and where its kernels came from."""
+
+    about: About
+    kernels: KernelCounts
+
+
 def compile_apart(
     graphs: Graph | Sequence[Graph],
     target: Target,
@@ -38,8 +48,8 @@ def compile_apart(
     library: Path,
     limit_s: float = LIMIT_S,
     report: Report = ignore,
-) -> About:
-    """Write the compiled model of a graph, or of one for each shape of its inputs; what it says of itself.
+) -> Compiled:
+    """Write the compiled model of a graph, or of one for each shape of its inputs, some kernels from the user's cache.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
@@ -51,20 +61,25 @@ def compile_apart(
         report: told how far it is, every `REPORT_EVERY_S` at least, in this process.
     """
 
-    def compile_to(made: Path, tell: Report) -> str:
+    def compile_to(made: Path, tell: Report) -> dict[str, object]:
         from int8tune.compiler.compile import compile_models
 
-        return compile_models([graphs] if isinstance(graphs, Graph) else graphs, target, schedules, made, tell)
+        several = [graphs] if isinstance(graphs, Graph) else graphs
+        done = compile_models(several, target, schedules, made, tell, users_cache())
+        return {"about": done.about, "compiled": done.kernels.compiled, "reused": done.kernels.reused}
 
     with replaced(library) as made:
         answer = _ask_child(lambda tell: compile_to(made, tell), limit_s, report)
         if "error" in answer:
             text = str(answer["text"]).replace(str(made), str(library))
             raise _EXPECTED[str(answer["error"])](text)
-    return read_about(str(answer["about"]))
+    compiled, reused = answer["compiled"], answer["reused"]
+    assert isinstance(compiled, int)
+    assert isinstance(reused, int)
+    return Compiled(read_about(str(answer["about"])), KernelCounts(compiled, reused))
 
 
-def _ask_child(work: Callable[[Report], str], limit_s: float, report: Report) -> dict[str, object]:
+def _ask_child(work: Callable[[Report], dict[str, object]], limit_s: float, report: Report) -> dict[str, object]:
     """The answer of a forked process, which is gone at the end with everything it started."""
     ours, theirs = socket.socketpair()
     stderr, parent = os.memfd_create("stderr"), os.getpid()
@@ -107,7 +122,7 @@ def _answer_of(sock: socket.socket, deadline: float, report: Report) -> dict[str
         state = str(message["doing"]), done, total
 
 
-def _live(work: Callable[[Report], str], sock: socket.socket, stderr: int, parent: int) -> NoReturn:
+def _live(work: Callable[[Report], dict[str, object]], sock: socket.socket, stderr: int, parent: int) -> NoReturn:
     """The child's whole life: out of reach of the terminal's signals, and gone when its parent is."""
     try:
         os.setsid()
@@ -122,12 +137,12 @@ def _live(work: Callable[[Report], str], sock: socket.socket, stderr: int, paren
         os._exit(1)
 
 
-def _answer(work: Callable[[Report], str], sock: socket.socket) -> dict[str, object]:
+def _answer(work: Callable[[Report], dict[str, object]], sock: socket.socket) -> dict[str, object]:
     def tell(doing: str, done: int, total: int) -> None:
         message = {"doing": doing, "done": done, "total": total}
         framing.send(sock, message, time.monotonic() + SEND_LIMIT_S)
 
     try:
-        return {"about": work(tell)}
+        return work(tell)
     except tuple(_EXPECTED.values()) as error:
         return {"error": type(error).__name__, "text": str(error)}

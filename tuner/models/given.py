@@ -35,7 +35,7 @@ def given_of(bind: BindLike | None, shape: ShapeLike | None) -> Given:
     """
     found = all_given(bind, shape)
     if len(found) > 1:
-        raise GivenError(f"several shapes are for compiling, give one here: {len(found)}")
+        raise GivenError(f"several shapes are for `compile`, `tune` and `plan`, give one here: {len(found)}")
     return found[0]
 
 
@@ -55,14 +55,14 @@ def all_given(bind: BindLike | None, shape: ShapeLike | None) -> list[Given]:
     return [Given(values, {name: each[index % len(each)] for name, each in shapes.items()}) for index in range(count)]
 
 
-def bindings(texts: Sequence[str]) -> dict[str, float | Path]:
+def bindings(texts: Sequence[str] | None) -> dict[str, float | Path]:
     """Values of inputs as a person types them, `NAME=VALUE` or `NAME=FILE.npy`.
 
     Raises:
         GivenError: one of them is none of these.
     """
     found: dict[str, float | Path] = {}
-    for text in texts:
+    for text in texts or ():
         name, value = _parts(text, "--bind", "NAME=VALUE or NAME=FILE.npy")
         try:
             found[name] = float(value)
@@ -71,14 +71,14 @@ def bindings(texts: Sequence[str]) -> dict[str, float | Path]:
     return found
 
 
-def shapes_of(texts: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
+def shapes_of(texts: Sequence[str] | None) -> dict[str, tuple[tuple[int, ...], ...]]:
     """Shapes of inputs as a person types them, `NAME=1x128` or `NAME=1x128,1x256`.
 
     Raises:
         GivenError: one of them is none.
     """
     found = {}
-    for text in texts:
+    for text in texts or ():
         name, value = _parts(text, "--shape", "NAME=1x3x224x224")
         shapes = value.split(",")
         if not all(_SHAPE.fullmatch(each) for each in shapes) or len(shapes) > MOST_SHAPES:

@@ -168,7 +168,8 @@ def _variant(graph: Graph, target: Target, chosen: Chosen, name: str, folder: Pa
         report(f"{name}: {doing}", done, total)
 
     library = folder / f"{name.replace(' ', '-')}.so"
-    return Variant(name, chosen, compile_apart(graph, target, chosen, library, report=report_of_it), library)
+    compiled = compile_apart(graph, target, chosen, library, report=report_of_it)
+    return Variant(name, chosen, compiled.about, library)
 
 
 def _profile(seat: Contestant, variant: Variant, folder: Path) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from int8tune.rpc.agent.build import default_cache
+from int8tune.results.user_cache import default_cache
 from int8tune.rpc.agent.cuda_libraries import CUDA_RUNTIME, find_library
 from int8tune.rpc.agent.runtime_files import is_kept, runtime_files
 
