@@ -80,8 +80,8 @@ class Kind(StrEnum):
     """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
 
     `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the
-    first three. `FLOAT` is an island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing
-    here computes; its attribute `reason` says why.
+    first three. `DETECTION` takes numbers. `FLOAT` is an island of nodes in float32; both have several outputs.
+    `OTHER` is what nothing here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"
@@ -116,6 +116,7 @@ class Kind(StrEnum):
     LOOKUP = "lookup"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
+    DETECTION = "detection"
     FLOAT = "float"
     OTHER = "other"
 
@@ -142,6 +143,8 @@ class Operator:
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
+    - detection: `options` (`compiler.operators.detection`); takes boxes, scores and anchors, makes boxes, classes,
+      scores, and how many there are
     - float: `island` (`compiler.islands.island`), nodes of an ONNX file; its values have the file's order of axes
     - other: `reason`
 

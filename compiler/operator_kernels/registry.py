@@ -6,6 +6,7 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.operator_kernels.addition import add, subtract
 from int8tune.compiler.operator_kernels.blocks import depth_to_space, space_to_depth
 from int8tune.compiler.operator_kernels.concat import concat
+from int8tune.compiler.operator_kernels.detection import detection
 from int8tune.compiler.operator_kernels.division import divide
 from int8tune.compiler.operator_kernels.elementwise import elementwise
 from int8tune.compiler.operator_kernels.extremum import extremum
@@ -51,3 +52,5 @@ KERNELS: dict[Kind, Writer] = {
     Kind.SUM: total,
     Kind.TRANSPOSE: transpose,
 }
+# Of operators with several outputs.
+WIDE_KERNELS: dict[Kind, Writer] = {Kind.DETECTION: detection}

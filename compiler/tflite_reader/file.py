@@ -20,6 +20,7 @@ from int8tune.schedules.numerics import RANGES
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
 MOST_SHARED, MOST_NAME_BYTES = 8, 1 << 16
+CUSTOM = "CUSTOM"
 WITHOUT_OUTPUTS = ("CALL_ONCE", "ASSIGN_VARIABLE")
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {
@@ -58,9 +59,12 @@ class TfliteFile:
         self.types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()}
 
     def word(self, operator: Any) -> str:
-        """What the schema calls an operator."""
+        """What the schema calls an operator; `CUSTOM` is followed by the file's own name for it."""
         code = self.model.OperatorCodes(operator.OpcodeIndex())
-        return str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM"))
+        word = str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), CUSTOM))
+        if word != CUSTOM:
+            return word
+        return clipped(printable(f"{CUSTOM} {(code.CustomCode() or b'').decode('utf-8', 'replace')}".strip()))
 
     def options(self, operator: Any, kind: str) -> Any:
         options, table = getattr(self.schema, kind)(), operator.BuiltinOptions()

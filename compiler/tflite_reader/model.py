@@ -18,6 +18,7 @@ from int8tune.compiler.islands.merging import with_islands
 from int8tune.compiler.operators import other
 from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
 from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
@@ -137,6 +138,8 @@ class _Reader:
         if plain.operator in CALLERS:
             return (other(plain, "it runs another subgraph"),)
         step = self._step(index, plain)
+        if plain.operator == DETECTION:
+            return detection_operators(step, self._graph.operator(index), self._values)
         known = None if self._outputs.intersection(plain.outputs) else known_array(step)
         if known is not None:
             name = plain.outputs[0]
