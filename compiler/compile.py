@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tvm_ffi import structural_equal, structural_hash
 
 from int8tune.compiler.about import about_text
 from int8tune.compiler.errors import ModelError
@@ -101,6 +102,7 @@ class _Writer:
         self.values: dict[str, Value] = {}
         self._names: Counter[str] = Counter()
         self._layers: dict[Workload, tuple[str, Choice, Kernel]] = {}
+        self._same: dict[int, list[str]] = {}
 
     def calls(self, step: Step) -> list[Call]:
         if isinstance(step, ModelLayer):
@@ -138,10 +140,20 @@ class _Writer:
         made = []
         for call in float_calls(self._graph, operator, self._target):
             self.values.update((value.name, value) for value in call.outputs)
-            name = "" if call.function is None else self._add(f"float_{call.name}", call.function)
+            name = "" if call.function is None else self._shared(f"float_{call.name}", call.function)
             outputs = tuple(value.name for value in call.outputs)
             made.append(Call(operator.layers, operator.operator, {}, name, call.arguments, outputs, is_float=True))
         return made
+
+    def _shared(self, kind: str, function: Any) -> str:
+        """The name of a kernel that is the same, or of a new one: steps of recurrent operators have the same."""
+        alone = function.without_attr("global_symbol")
+        names = self._same.setdefault(structural_hash(alone), [])
+        for name in names:
+            if structural_equal(self.kernels[name].without_attr("global_symbol"), alone):
+                return name
+        names.append(self._add(kind, function))
+        return names[-1]
 
     def _add(self, kind: str, function: Any) -> str:
         """A name for a kernel that no other has."""

@@ -131,6 +131,16 @@ class Subgraph:
         """An operator as the file has it."""
         return self._subgraph.Operators(index)
 
+    def slots(self, index: int) -> tuple[str | None, ...]:
+        """The inputs of an operator by their places in the schema; None for what is left out."""
+        places = self._file.indices(self._subgraph.Operators(index).InputsAsNumpy())
+        return tuple(None if at == -1 else self.names[at] for at in places)
+
+    def intermediates(self, index: int) -> list[Value]:
+        """What an operator says of values inside of it."""
+        places = self._file.indices(self._subgraph.Operators(index).IntermediatesAsNumpy())
+        return [self._value(self._file.tensor(at, len(self.names))) for at in places]
+
     def is_state(self, name: str) -> bool:
         """Whether a tensor keeps its values from one run to the next."""
         return bool(self._subgraph.Tensors(self._indexes[name]).IsVariable())

@@ -25,6 +25,7 @@ from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
 from int8tune.compiler.tflite_reader.operators import VALID, typed_operators
+from int8tune.compiler.tflite_reader.recurrent import VARIABLES, Recurrent
 from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.transposed import transposed_operators
@@ -75,6 +76,7 @@ class _Reader:
         self._known = set[str]()
         self._states = States(self._file, graph)
         self._layers, self._floats = Layers(self._values), FloatOperators(self._values)
+        self._recurrent = Recurrent(self._file, graph, self._floats, self._states.keep)
         self._dilations = dilations_of(graph.plains, self._values, graph.outputs, self._is_simple)
         idle = {index for dilation in self._dilations.values() for index in dilation.idle}
         made = tuple(
@@ -99,7 +101,7 @@ class _Reader:
         known.update(inputs)
         for operator in operators:
             for name in operator.inputs:
-                if name not in known and not self._graph.is_state(name):
+                if name not in known and not (operator.kind is Kind.OTHER and self._graph.is_state(name)):
                     raise self._file.place(operator, f"it reads `{clipped(name)}`, which nothing makes before")
             for name in operator.outputs:
                 if name in known:
@@ -135,6 +137,8 @@ class _Reader:
         """What computes an operator: integer kernels, or else nodes in float; nothing where it is known before."""
         if plain.operator in WORDS:
             return self._states.read(plain, self._graph.operator(index))
+        if plain.operator in VARIABLES:
+            return self._recurrent.read(index, plain)
         if plain.operator in CALLERS:
             return (other(plain, "it runs another subgraph"),)
         step = self._step(index, plain)

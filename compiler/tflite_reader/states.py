@@ -47,6 +47,11 @@ class States:
         self._keys: dict[str, str] = {}
         self._variables: dict[str, _Variable] = {}
         self._is_used = False
+        self._others: list[State] = []
+
+    def keep(self, state: State) -> None:
+        """Keep what an operator has that is no variable of these operators."""
+        self._others.append(state)
 
     def read(self, plain: Operator, operator: Any) -> tuple[Operator, ...]:
         """What computes an operator: nothing, or a copy that costs nothing."""
@@ -62,7 +67,7 @@ class States:
 
     def states(self) -> tuple[State, ...]:
         """What is kept, of which each that is read is set before."""
-        found = []
+        found = [*self._others]
         for key, variable in self._variables.items():
             if variable.is_read and variable.read is not None and variable.now is not None:
                 assert variable.initial is not None

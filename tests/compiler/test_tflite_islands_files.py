@@ -17,6 +17,7 @@ from tests.support.models.emitted import said_of
 from tests.support.models.tflite_detections import file_with_detections
 from tests.support.models.tflite_islands import SHAPE, IslandWriter
 from tests.support.models.tflite_models import TYPES, packed, schema
+from tests.support.models.tflite_recurrent import file_with_recurrent
 from tests.support.run.probes import host_target
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
@@ -140,6 +141,9 @@ def file_with_wide() -> bytes:
     return w.model(number)
 
 
+FILES = [file_with_many, file_with_state, file_with_wide, file_with_detections, file_with_recurrent]
+
+
 def unpacked(file: bytes) -> Any:
     """A model as objects that can be changed."""
     model = schema.ModelT.InitFromPackedBuf(file, 0)
@@ -153,7 +157,7 @@ def unpacked(file: bytes) -> Any:
 
 def mutant(rng: random.Random) -> bytes:
     """A file with another operator, option, number, shape, type or input; or with other bytes."""
-    model = unpacked(rng.choice([file_with_many, file_with_state, file_with_wide, file_with_detections])())
+    model = unpacked(rng.choice(FILES)())
     graph, numbers = rng.choice(model.subgraphs), [-(1 << 31), -9, -1, 0, 1, 2, 3, 9, 1 << 30]
     operator, tensor = rng.choice(graph.operators), rng.choice(graph.tensors)
     match rng.randrange(7):
