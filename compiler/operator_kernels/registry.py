@@ -12,6 +12,7 @@ from int8tune.compiler.operator_kernels.elementwise import elementwise
 from int8tune.compiler.operator_kernels.extremum import extremum
 from int8tune.compiler.operator_kernels.kernel import Writer
 from int8tune.compiler.operator_kernels.lookup import lookup
+from int8tune.compiler.operator_kernels.lstm import lstm
 from int8tune.compiler.operator_kernels.mean import mean
 from int8tune.compiler.operator_kernels.movement import cut, gather, pad, transpose
 from int8tune.compiler.operator_kernels.multiply import multiply
@@ -21,6 +22,7 @@ from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
 from int8tune.compiler.operator_kernels.reduction import arguments, extreme, total
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
+from int8tune.compiler.operator_kernels.svdf import svdf
 
 KERNELS: dict[Kind, Writer] = {
     Kind.ADD: add,
@@ -53,4 +55,4 @@ KERNELS: dict[Kind, Writer] = {
     Kind.TRANSPOSE: transpose,
 }
 # Of operators with several outputs.
-WIDE_KERNELS: dict[Kind, Writer] = {Kind.DETECTION: detection}
+WIDE_KERNELS: dict[Kind, Writer] = {Kind.DETECTION: detection, Kind.LSTM: lstm, Kind.SVDF: svdf}

@@ -20,6 +20,7 @@ from int8tune.compiler.operators import (
     extremum,
     layer,
     lookup,
+    lstm,
     mean,
     movement,
     multiply,
@@ -29,6 +30,7 @@ from int8tune.compiler.operators import (
     reduction,
     resize,
     softmax,
+    svdf,
 )
 from int8tune.compiler.operators.base import Array, Family, WideFamily
 
@@ -62,7 +64,7 @@ FAMILIES: dict[Kind, Family] = {
     Kind.QUANTIZE: quantize,
     Kind.DEQUANTIZE: quantize,
 }
-WIDE_FAMILIES: dict[Kind, WideFamily] = {Kind.DETECTION: detection}
+WIDE_FAMILIES: dict[Kind, WideFamily] = {Kind.DETECTION: detection, Kind.LSTM: lstm, Kind.SVDF: svdf}
 
 
 def computed(operator: Operator, values: Mapping[str, Value], arrays: Sequence[Array]) -> tuple[Array, ...]:

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.graph import DTYPES, Operator, State, Value
+from int8tune.compiler.graph import DTYPES, Kind, Operator, State, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import other
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
+from int8tune.compiler.tflite_reader.fixed_recurrent import fixed_lstm, fixed_svdf, is_fixed
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.slots import CELL_STATE, STATE
 from int8tune.compiler.tflite_reader.steps import Reason, Step
@@ -43,12 +44,21 @@ class Recurrent:
         if isinstance(kept, str):
             return (other(plain, kept),)
         step = self._step(index, plain, slots, kept)
-        made = self._floats.read(step, "no integer kernel computes it")
-        if isinstance(made, str):
-            return (other(plain, made),)
+        made = self._made(index, step)
+        if made[-1].kind is Kind.OTHER:
+            return (replace(made[-1], outputs=plain.outputs),)
         for value, name in zip(kept, step.plain.outputs[1:], strict=True):
             self._keep(State(value.name, value.name, name, _first(value)))
         return made
+
+    def _made(self, index: int, step: Step) -> tuple[Operator, ...]:
+        """What computes an operator and what becomes of its variables; else one of kind OTHER."""
+        if is_fixed(step) and step.plain.operator == "SVDF":
+            return (fixed_svdf(step, self._graph.values),)
+        if is_fixed(step):
+            return (fixed_lstm(step, self._graph.intermediates(index), self._graph.values),)
+        found = self._floats.read(step, "no integer kernel computes it")
+        return (other(step.plain, found),) if isinstance(found, str) else found
 
     def _variables(self, plain: Operator, slots: tuple[str | None, ...]) -> list[Value] | Reason:
         if slots[:1] in ((), (None,)) or len(plain.outputs) != 1:

@@ -17,7 +17,7 @@ from tests.support.models.emitted import said_of
 from tests.support.models.tflite_detections import file_with_detections
 from tests.support.models.tflite_islands import SHAPE, IslandWriter
 from tests.support.models.tflite_models import TYPES, packed, schema
-from tests.support.models.tflite_recurrent import file_with_recurrent
+from tests.support.models.tflite_recurrent import file_with_fixed_recurrent, file_with_recurrent
 from tests.support.run.probes import host_target
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
@@ -141,7 +141,10 @@ def file_with_wide() -> bytes:
     return w.model(number)
 
 
-FILES = [file_with_many, file_with_state, file_with_wide, file_with_detections, file_with_recurrent]
+FILES = [
+    *(file_with_many, file_with_state, file_with_wide),
+    *(file_with_detections, file_with_recurrent, file_with_fixed_recurrent),
+]
 
 
 def unpacked(file: bytes) -> Any:

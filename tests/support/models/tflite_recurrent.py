@@ -139,3 +139,76 @@ def file_with_recurrent(element: str = "s8") -> bytes:
     w.operator("MEAN", [numbers, w.constant("axis", "s32", [1])], [row], "Reducer", 1)
     made = lstm(w, numbers, sequence, "sequence")
     return w.model(made, lstm(w, row, one, "one", 1), svdf(w, row, SvdfForm(values=7, element=element)))
+
+
+def fixed_lstm(
+    w: Writer,
+    data: int,
+    form: LstmForm,
+    name: str = "fixed",
+    seed: int = 0,
+    cell_power: int = -11,
+    hidden: tuple[float, int] = (0.0081, 3),
+) -> int:
+    """The output of an LSTM of 8-bit values with cells of 16 bits; `hidden` is what it rounds outputs to."""
+    rng, slots = np.random.default_rng(seed), [-1] * 24
+    scale, state = w.tensors[data].quantization.scale[0], (0.0081, 3)
+    slots[0] = data
+    for gate in range(4):
+        for first, width in ((1, form.values), (5, form.outputs)):
+            shape, most = (form.cells, width), float(rng.uniform(0.004, 0.03))
+            made = w.constant(f"{name}.{first + gate}", "s8", rng.integers(-127, 128, shape), most)
+            slots[first + gate] = made
+        bias_scale = scale * w.tensors[slots[1 + gate]].quantization.scale[0]
+        slots[12 + gate] = w.constant(f"{name}.b{gate}", "s32", rng.integers(-4000, 4000, form.cells), bias_scale)
+    slots[18] = variable(w, f"{name}.state", "s8", (form.batch, form.outputs), *state)
+    slots[19] = variable(w, f"{name}.cell", "s16", (form.batch, form.cells), 2.0**cell_power)
+    made = w.tensor(name, "s8", form.made, *state)
+    write(w, slots, made, form)
+    w.operators[-1].intermediates = [w.tensor(f"{name}.i{at}", "s16", (1,), 2.0**-12) for at in range(4)]
+    w.operators[-1].intermediates.append(w.tensor(f"{name}.hidden", "s8", (1,), *hidden))
+    return made
+
+
+def all_gates(swept: int) -> bytes:
+    """An LSTM of one step, a gate of which has every number of 16 bits: one for each of 256 cells and 256 rows.
+
+    The other gates are as far open as they go, and the cells hold what the gate lets through.
+    """
+    w = Writer()
+    data = w.input("x", "s8", (256, 1), 2.0**-4, 0)
+    made = fixed_lstm(w, data, LstmForm(steps=0, batch=256, values=1, cells=256, outputs=256), cell_power=-15)
+    for gate in range(4):
+        for first in (1, 5):
+            tensor = w.tensors[w.operators[-1].inputs[first + gate]]
+            tensor.quantization.scale = [2.0**-8]
+            weight = (
+                np.full(256, int(first == 1 and gate == swept), np.int8) if first == 1 else np.zeros(1 << 16, np.int8)
+            )
+            w.buffers[tensor.buffer].data = weight.view(np.uint8)
+        bias = np.arange(256) * 256 - (1 << 15) + 128 if gate == swept else np.full(256, (1 << 15) - 1)
+        w.buffers[w.tensors[w.operators[-1].inputs[12 + gate]].buffer].data = bias.astype(np.int32).view(np.uint8)
+    return w.model(made)
+
+
+def fixed_svdf(w: Writer, data: int, form: SvdfForm, name: str = "memory", seed: int = 0, time: float = 3e-5) -> int:
+    """The output of an SVDF of 8-bit values, with a memory of 16 bits; `time` is the scale of its weights of time."""
+    rng, filters = np.random.default_rng(seed), form.outputs * form.rank
+    feature = w.constant(f"{name}.w", "s8", rng.integers(-127, 128, (filters, form.values)), 0.01)
+    weights = rng.integers(-32767, 32768, (filters, form.memory))
+    inputs = [data, feature, w.constant(f"{name}.t", "s16", weights, time), -1]
+    if form.has_bias:
+        inputs[3] = w.constant(f"{name}.b", "s32", rng.integers(-(1 << 20), 1 << 20, form.outputs), 1e-8)
+    kept = variable(w, f"{name}.state", "s16", (form.batch, form.memory * filters), 0.0008)
+    made = w.tensor(name, "s8", (form.batch, form.outputs), 0.11, -4)
+    fields = {"rank": form.rank, "fusedActivationFunction": form.activation}
+    w.operator("SVDF", [*inputs, kept], [made], "SVDF", 3, **fields)
+    return made
+
+
+def file_with_fixed_recurrent() -> bytes:
+    """An LSTM and an SVDF in integers."""
+    w, sequence = Writer(), LstmForm()
+    data, row = w.input("x", "s8", sequence.shape, 0.02, -5), w.tensor("row", "s8", (2, 7), 0.02, -5)
+    w.operator("MEAN", [data, w.constant("axis", "s32", [1])], [row], "Reducer", 2)
+    return w.model(fixed_lstm(w, data, sequence), fixed_svdf(w, row, SvdfForm(values=7)))
