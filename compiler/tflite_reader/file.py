@@ -6,7 +6,7 @@ Nothing of a file is trusted: names, values and operators are checked when they 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +103,21 @@ class TfliteFile:
         return ModelError(f"{self.name}: {why}")
 
 
+class Operators(Protocol):
+    """A graph of a file, or one that was made of several: what is read operator by operator, as `Subgraph` has it."""
+
+    names: list[str]
+    values: dict[str, Value]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    plains: list[Operator]
+
+    def operator(self, index: int) -> Any: ...
+    def slots(self, index: int) -> tuple[str | None, ...]: ...
+    def intermediates(self, index: int) -> list[Value]: ...
+    def is_state(self, name: str) -> bool: ...
+
+
 class Subgraph:
     """One of a file's graphs.
 
@@ -121,6 +136,8 @@ class Subgraph:
         self.values = {
             self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
         }
+        self.inputs: tuple[str, ...]
+        self.outputs: tuple[str, ...]
         self.inputs, self.outputs = (
             tuple(self.names[file.tensor(at, tensors)] for at in file.indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())

@@ -15,13 +15,14 @@ import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, State
 from int8tune.compiler.islands.merging import with_islands
-from int8tune.compiler.operators import other
+from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
 from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
+from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
 from int8tune.compiler.tflite_reader.operators import VALID, typed_operators
@@ -33,8 +34,6 @@ from int8tune.compiler.unused import without_unused
 from int8tune.results.text import printable
 
 IDENTIFIER = b"TFL3"
-# Operators that run another subgraph.
-CALLERS = ("CALL", "IF", "WHILE")
 INSTALL = "pip install 'int8tune[models]'"
 
 
@@ -71,7 +70,7 @@ class _Reader:
     def read(self) -> Graph:
         if not self._file.model.SubgraphsLength():
             raise self._file.error("a model must have a subgraph, not none")
-        graph = self._graph = Subgraph(self._file, 0)
+        graph = self._graph = flow_of(self._file, Subgraph(self._file, 0))
         self._values, self._outputs = graph.values, frozenset(graph.outputs)
         self._known = set[str]()
         self._states = States(self._file, graph)
@@ -140,7 +139,10 @@ class _Reader:
         if plain.operator in VARIABLES:
             return self._recurrent.read(index, plain)
         if plain.operator in CALLERS:
-            return (other(plain, "it runs another subgraph"),)
+            reasons = self._graph.reasons if isinstance(self._graph, Flow) else {}
+            return (other(plain, reasons.get(index, "it runs another subgraph")),)
+        if plain.operator == COPY:
+            return (checked(replace(plain, kind=Kind.RESHAPE), self._values),)
         step = self._step(index, plain)
         if plain.operator == DETECTION:
             return detection_operators(step, self._graph.operator(index), self._values)

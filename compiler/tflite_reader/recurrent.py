@@ -17,7 +17,7 @@ from int8tune.compiler.graph import DTYPES, Kind, Operator, State, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import other
 from int8tune.compiler.operators.base import zero_point_of
-from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
+from int8tune.compiler.tflite_reader.file import Operators, TfliteFile
 from int8tune.compiler.tflite_reader.fixed_recurrent import fixed_lstm, fixed_svdf, is_fixed
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.slots import CELL_STATE, STATE
@@ -32,7 +32,7 @@ Keep = Callable[[State], None]
 class Recurrent:
     """Reads such operators, one after the other; the graph's values grow by what becomes of variables."""
 
-    def __init__(self, file: TfliteFile, graph: Subgraph, floats: FloatOperators, keep: Keep) -> None:
+    def __init__(self, file: TfliteFile, graph: Operators, floats: FloatOperators, keep: Keep) -> None:
         self._file, self._graph, self._floats, self._keep = file, graph, floats, keep
         ends = [graph.inputs, graph.outputs, *(each.inputs for each in graph.plains)]
         self._uses = Counter(name for names in (*ends, *(each.outputs for each in graph.plains)) for name in names)

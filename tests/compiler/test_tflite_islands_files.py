@@ -15,6 +15,7 @@ from int8tune.compiler.tflite_reader.floats.operators import READERS
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.emitted import said_of
 from tests.support.models.tflite_detections import file_with_detections
+from tests.support.models.tflite_flow import file_with_loop
 from tests.support.models.tflite_islands import SHAPE, IslandWriter
 from tests.support.models.tflite_models import TYPES, packed, schema
 from tests.support.models.tflite_recurrent import file_with_fixed_recurrent, file_with_recurrent
@@ -143,7 +144,7 @@ def file_with_wide() -> bytes:
 
 FILES = [
     *(file_with_many, file_with_state, file_with_wide),
-    *(file_with_detections, file_with_recurrent, file_with_fixed_recurrent),
+    *(file_with_detections, file_with_recurrent, file_with_fixed_recurrent, file_with_loop),
 ]
 
 

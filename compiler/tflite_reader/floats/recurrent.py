@@ -18,6 +18,8 @@ from int8tune.compiler.tflite_reader.floats.hybrid import asymmetric, symmetric
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
 from int8tune.compiler.tflite_reader.slots import Lstm, Svdf
 
+Numbers = npt.NDArray[np.float32]
+
 MOST_STEPS = 512
 # Of the gates: input, forget, cell, output.
 INPUT, FORGET, CELL, OUTPUT = range(4)
@@ -25,14 +27,14 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """Weights that rows are multiplied by: several of the file's, beside each other.
+    """Constants that rows are multiplied by: several weights of the file's, beside each other.
 
     Attributes:
         numbers: [values of a row, outputs]; integers where `scale` is one for each output.
     """
 
-    numbers: npt.NDArray[np.float32]
-    scale: npt.NDArray[np.float32] | None
+    numbers: str
+    scale: str
 
 
 class _Weights:
@@ -43,32 +45,33 @@ class _Weights:
 
     def joined(self, slots: Sequence[int]) -> _Product:
         parts = [self._part(slot) for slot in slots]
-        numbers = np.concatenate([part.numbers for part in parts], axis=1)
-        scales = [part.scale for part in parts if part.scale is not None]
+        scales = [scale for _, scale in parts if scale is not None]
         self._at.require(len(scales) in (0, len(parts)), "its weights must have one type")
-        return _Product(numbers, np.concatenate(scales) if scales else None)
+        numbers = self._at.constant(np.concatenate([numbers for numbers, _ in parts], axis=1))
+        return _Product(numbers, self._at.constant(np.concatenate(scales)) if scales else "")
 
     def applied(self, product: _Product, rows: str) -> str:
         """Rows times weights; rows have two axes."""
         at = self._at
-        if product.scale is None:
-            return at.apply("MatMul", rows, at.constant(product.numbers))
+        if not product.scale:
+            return at.apply("MatMul", rows, product.numbers)
         quantized = (asymmetric if self._is_asymmetric else symmetric)(at, rows)
-        sums = at.apply("MatMul", quantized.steps, at.constant(product.numbers))
-        return at.apply("Mul", sums, at.apply("Mul", quantized.scale, at.constant(product.scale)))
+        sums = at.apply("MatMul", quantized.steps, product.numbers)
+        return at.apply("Mul", sums, at.apply("Mul", quantized.scale, product.scale))
 
-    def _part(self, slot: int) -> _Product:
+    def _part(self, slot: int) -> tuple[Numbers, Numbers | None]:
+        """Weights [values of a row, outputs], and the scale of each output where they are integers."""
         value = self._at.step.slot(slot)
         self._at.require(value is not None and value.constant is not None, "its weights must be constant")
         assert value is not None
         assert value.constant is not None
         if value.type != "s8" or value.quantization is None:
             self._at.require(value.type == "f32", f"its weights must be f32 or s8: {value.type}")
-            return _Product(np.ascontiguousarray(value.constant.T), None)
+            return value.constant.T, None
         is_single = not value.quantization.per_channel and not value.quantization.zero_point.any()
         self._at.require(is_single, "its weights must have one scale, and no zero point")
         scale = np.full(len(value.constant), value.quantization.scale[0], np.float32)
-        return _Product(np.ascontiguousarray(value.constant.T.astype(np.float32)), scale)
+        return value.constant.T.astype(np.float32), scale
 
 
 class _LstmWriter:

@@ -107,7 +107,7 @@ class Writer:
     def model(self, *outputs: int, others: Sequence[Writer] = ()) -> bytes:
         model = schema.ModelT()
         model.version, model.operatorCodes, model.buffers = 3, self.codes, self.buffers
-        model.subgraphs = [self._graph(outputs), *(each._graph(()) for each in others)]
+        model.subgraphs = [self._graph(outputs), *(each._graph(each.outputs) for each in others)]
         return packed(model)
 
     def _graph(self, outputs: Sequence[int]) -> Any:
