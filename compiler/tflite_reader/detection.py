@@ -7,6 +7,8 @@ from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
@@ -15,7 +17,7 @@ from int8tune.compiler.tflite_reader.file import CUSTOM
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 
 DETECTION = f"{CUSTOM} TFLite_Detection_PostProcess"
-INPUTS, OUTPUTS = 3, 4
+INPUTS, OUTPUTS, SCORES = 3, 4, 1
 MOST_OPTION_BYTES, MOST_OPTIONS = 1 << 12, 64
 COUNTS = ("max_detections", "detections_per_class", "max_classes_per_detection", "num_classes")
 SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
@@ -37,6 +39,8 @@ def detection_operators(step: Step, operator: Any, values: Values) -> tuple[Oper
     options = _options(operator)
     if isinstance(options, str):
         return (other(plain, options),)
+    if (wrong := _score_fault(step.inputs[SCORES])) is not None:
+        return (other(plain, wrong),)
     for name, shape in zip(plain.outputs, output_shapes(options), strict=True):
         values[name] = replace(values[name], shape=shape)
     before: list[Operator] = []
@@ -55,6 +59,14 @@ def _number(plain: Operator, value: Value, values: Values, before: list[Operator
     if known is None:
         before.append(Operator(Kind.DEQUANTIZE, plain.layers, "DEQUANTIZE", (value.name,), (name,), plain.rule))
     return name
+
+
+def _score_fault(scores: Value) -> Reason | None:
+    """Why LiteRT gets other numbers of stored scores: it subtracts the zero point behind the product with the scale."""
+    if scores.type != "u8" or scores.quantization is None or not scores.quantization.zero_point.any():
+        return None
+    is_exact = all(math.frexp(float(scale))[0] == 0.5 for scale in scores.quantization.scale)
+    return None if is_exact else f"its scores must have the zero point 0: {scores.quantization.zero_point[0]}"
 
 
 def _options(operator: Any) -> DetectionOptions | Reason:
@@ -94,7 +106,9 @@ def _numbers(data: bytes) -> dict[str, float] | Reason:
         places = {bytes(key.AsKeyBytes): place for place, key in zip(range(MOST_OPTIONS), options.Keys, strict=False)}
         there = {name: options.Values[places[name.encode()]] for name in OPTIONS if name.encode() in places}
         # Others may be lists of lists of each other, without an end.
-        numbers = {name: float(each.AsFloat) for name, each in there.items() if each.IsNumeric or each.IsBool}
+        numbers = {
+            name: float(np.float32(each.AsFloat)) for name, each in there.items() if each.IsNumeric or each.IsBool
+        }
     except Exception:  # it follows offsets wherever they lead
         return "its options are no FlexBuffers map of numbers"
     found = {**DEFAULTS, **numbers}

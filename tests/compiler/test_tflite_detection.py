@@ -128,6 +128,8 @@ def test_boxes_without_an_area_overlap_none(tmp_path: Path) -> None:
         ({"detections_per_class": 0}, "its counts must be from 1 to 65536"),
         ({"num_classes": 90}, "its scores must be of 40 boxes and 90 classes: (1, 40, 5)"),
         ({"nms_iou_threshold": 0.0}, "its overlap must be above 0 and at most 1: 0.0"),
+        ({"nms_iou_threshold": 1e-60}, "its overlap must be above 0 and at most 1: 0.0"),
+        ({"y_scale": float("inf")}, "its options must have numbers, which y_scale is not"),
         ({"y_scale": 0.0}, "its scales must be positive: (0.0,"),
         ({"h_scale": [5.0]}, "its options must have numbers, which h_scale is not"),
     ],
@@ -144,6 +146,20 @@ def test_anchors_without_a_size_are_refused() -> None:
     inputs = w.input("encoded", "f32", (1, 40, 4)), w.input("confidence", "f32", (1, 40, 5))
     made = detections(w, *inputs, w.constant("anchors", "f32", anchors), OPTIONS, is_said=True)
     assert "constant, none of a size below 0" in obstacles(read_tflite(w.model(*made), "ssd"))[0].reason
+
+
+@pytest.mark.parametrize(("scale", "is_exact"), [(0.05, False), (0.0625, True)])
+def test_scores_with_a_zero_point_are_numbers_of_litert_s(scale: float, is_exact: bool, tmp_path: Path) -> None:
+    """It rounds twice where the scale is no power of two."""
+    w, rng = Writer(), np.random.default_rng(8)
+    inputs = w.input("encoded", "f32", (1, 40, 4)), w.input("confidence", "u8", (1, 40, 5), scale, 120)
+    file = w.model(*detections(w, *inputs, w.constant("anchors", "f32", anchors_of(40)), OPTIONS, is_said=True))
+    if not is_exact:
+        assert obstacles(read_tflite(file, "ssd"))[0].reason == "its scores must have the zero point 0: 120"
+        return
+    feed = {"encoded": rng.normal(size=(1, 40, 4)).astype(np.float32)}
+    feed["confidence"] = rng.integers(0, 256, (1, 40, 5)).astype(np.uint8)
+    assert assert_detections(outputs_of(compiled(file, tmp_path), list(feed.values())), values_of(file, feed)) == 10
 
 
 def test_options_have_litert_s_defaults() -> None:
