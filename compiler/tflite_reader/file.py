@@ -114,7 +114,7 @@ class Operators(Protocol):
 
     def operator(self, index: int) -> Any: ...
     def slots(self, index: int) -> tuple[str | None, ...]: ...
-    def intermediates(self, index: int) -> list[Value]: ...
+    def intermediates(self, index: int) -> list[Quantization | None]: ...
     def is_state(self, name: str) -> bool: ...
 
 
@@ -153,10 +153,12 @@ class Subgraph:
         places = self._file.indices(self._subgraph.Operators(index).InputsAsNumpy())
         return tuple(None if at == -1 else self.names[at] for at in places)
 
-    def intermediates(self, index: int) -> list[Value]:
-        """What an operator says of values inside of it."""
+    def intermediates(self, index: int) -> list[Quantization | None]:
+        """The scales of values inside of an operator, of which the file has no shapes."""
         places = self._file.indices(self._subgraph.Operators(index).IntermediatesAsNumpy())
-        return [self._value(self._file.tensor(at, len(self.names))) for at in places]
+        tensors = {at: self._subgraph.Tensors(self._file.tensor(at, len(self.names))) for at in places}
+        is_known = {at: tensor.Type() in TYPES for at, tensor in tensors.items()}
+        return [self._quantization(tensors[at], self.names[at], ()) if is_known[at] else None for at in places]
 
     def is_state(self, name: str) -> bool:
         """Whether a tensor keeps its values from one run to the next."""

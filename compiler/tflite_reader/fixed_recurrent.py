@@ -7,12 +7,12 @@ scales in binary32.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from int8tune.compiler.graph import Kind, Operator, Value
+from int8tune.compiler.graph import Kind, Operator, Quantization, Value
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.lstm import GATES, FixedLstm, GateSums
@@ -35,11 +35,11 @@ def is_fixed(step: Step) -> bool:
     return step.inputs[0].type == "s8" and step.inputs[0].quantization is not None
 
 
-def fixed_lstm(step: Step, inside: list[Value], values: Mapping[str, Value]) -> Operator:
+def fixed_lstm(step: Step, inside: Sequence[Quantization | None], values: Mapping[str, Value]) -> Operator:
     """The operator with its kind, or one of kind OTHER with the reason why it has none.
 
     Args:
-        inside: the operator's values that the file calls intermediates.
+        inside: the scales of the operator's values that the file calls intermediates.
     """
     try:
         found = _form(step, inside)
@@ -53,7 +53,7 @@ def fixed_lstm(step: Step, inside: list[Value], values: Mapping[str, Value]) -> 
     return checked(replace(step.plain, kind=Kind.LSTM, inputs=inputs, attributes={"lstm": found}), values)
 
 
-def _form(step: Step, inside: list[Value]) -> FixedLstm | Reason:
+def _form(step: Step, inside: Sequence[Quantization | None]) -> FixedLstm | Reason:
     form = Lstm.of(step)
     if isinstance(form, str):
         return form
@@ -63,8 +63,9 @@ def _form(step: Step, inside: list[Value]) -> FixedLstm | Reason:
     if form.activation != TANH or len(inside) != INTERMEDIATES:
         return f"it must have tanh and {INTERMEDIATES} intermediates: activation {form.activation}, {len(inside)}"
     state, cell = form.states(step)
-    stored = (*step.inputs[:1], state, cell, inside[HIDDEN], step.output)
-    if any(value.quantization is None or value.quantization.per_channel for value in stored):
+    made, stored = inside[HIDDEN], (*step.inputs[:1], state, cell, step.output)
+    scales = [made, *(value.quantization for value in stored)]
+    if made is None or any(each is None or each.per_channel for each in scales):
         return "its values must have one scale each"
     power = math.log2(float(scale_of(cell)))
     if cell.type != "s16" or zero_point_of(cell) or abs(power - round(power)) > SCALE_TOLERANCE:
@@ -75,7 +76,7 @@ def _form(step: Step, inside: list[Value]) -> FixedLstm | Reason:
             return part
     data, recurrent = (part for part in parts if isinstance(part, GateSums))
     # The bytes of an output are those of the state, whatever the file says that they stand for.
-    hidden = np.float32(2.0**-15 / float(scale_of(inside[HIDDEN])) * 2.0**-15)
+    hidden = np.float32(2.0**-15 / float(made.scale[0]) * 2.0**-15)
     clip = min(form.cell_clip / float(scale_of(cell)), float(MOST_CLIP))
     return FixedLstm(
         steps=form.steps,
@@ -86,7 +87,7 @@ def _form(step: Step, inside: list[Value]) -> FixedLstm | Reason:
         cell_bits=15 + round(power),
         cell_clip=int(clip),
         scale=quantize_multiplier(float(hidden)),
-        zero_point=zero_point_of(inside[HIDDEN]),
+        zero_point=int(made.zero_point[0]),
     )
 
 

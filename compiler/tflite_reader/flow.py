@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.graph import Operator, Quantization, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.tflite_reader.file import MOST_OPERATORS, MOST_TENSORS, Operators, Subgraph, TfliteFile
 from int8tune.compiler.tflite_reader.integers import known_integers
@@ -73,7 +73,7 @@ class Flow:
         found = place.graph.slots(place.index)
         return tuple(None if name is None else place.names.get(name, name) for name in found)
 
-    def intermediates(self, index: int) -> list[Value]:
+    def intermediates(self, index: int) -> list[Quantization | None]:
         place = self._places[index]
         return place.graph.intermediates(place.index)
 

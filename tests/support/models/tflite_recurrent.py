@@ -165,8 +165,8 @@ def fixed_lstm(
     slots[19] = variable(w, f"{name}.cell", "s16", (form.batch, form.cells), 2.0**cell_power)
     made = w.tensor(name, "s8", form.made, *state)
     write(w, slots, made, form)
-    w.operators[-1].intermediates = [w.tensor(f"{name}.i{at}", "s16", (1,), 2.0**-12) for at in range(4)]
-    w.operators[-1].intermediates.append(w.tensor(f"{name}.hidden", "s8", (1,), *hidden))
+    w.operators[-1].intermediates = [w.tensor(f"{name}.i{at}", "s16", (0,), 2.0**-12) for at in range(4)]
+    w.operators[-1].intermediates.append(w.tensor(f"{name}.hidden", "s8", (0,), *hidden))
     return made
 
 
