@@ -18,7 +18,7 @@ from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.layer_call import layer_arguments, schedule_of
 from int8tune.compiler.matrices.calls import Products
 from int8tune.compiler.obstacles import refuse_obstacles
-from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.operator_kernels.registry import KERNELS, WIDE_KERNELS
 from int8tune.compiler.program import Array, Call, Program, Step, steps_of
 from int8tune.compiler.quantized_layers import ModelLayer
 from int8tune.compiler.relax_module import build_executable, compiled_kernels, export
@@ -165,7 +165,8 @@ class _Writer:
     def _operator(self, operator: Operator) -> Call:
         name, arguments = "", tuple[str | Array, ...](operator.inputs[:1])
         if operator.kind is not Kind.RESHAPE:
-            kernel = KERNELS[operator.kind](self._graph, operator, self._target)
+            write = KERNELS.get(operator.kind) or WIDE_KERNELS[operator.kind]
+            kernel = write(self._graph, operator, self._target)
             name = self._add(str(operator.kind), kernel.function)
             arguments = (*kernel.inputs, *kernel.constants)
         computes = operator.operator or str(operator.kind)

@@ -80,8 +80,8 @@ class Kind(StrEnum):
     """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
 
     `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the
-    first four. `FLOAT` is an island of nodes in float32, the one kind with several outputs. `OTHER` is what nothing
-    here computes; its attribute `reason` says why.
+    first four. `DETECTION` takes numbers. `FLOAT` is an island of nodes in float32. Both, `LSTM` and
+    `SVDF` have several outputs. `OTHER` is what nothing here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"
@@ -117,6 +117,9 @@ class Kind(StrEnum):
     LOOKUP = "lookup"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
+    DETECTION = "detection"
+    LSTM = "lstm"
+    SVDF = "svdf"
     FLOAT = "float"
     OTHER = "other"
 
@@ -145,6 +148,10 @@ class Operator:
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
+    - detection: `options` (`compiler.operators.detection`); takes boxes, scores and anchors, makes boxes, classes,
+      scores, and how many there are
+    - lstm: `lstm` (`compiler.operators.lstm`); takes data, the state and the cell, makes outputs and both anew
+    - svdf: `svdf` (`compiler.operators.svdf`); takes data and the memory, makes outputs and the memory anew
     - float: `island` (`compiler.islands.island`), nodes of an ONNX file; its values have the file's order of axes
     - other: `reason`
 

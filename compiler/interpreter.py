@@ -9,7 +9,7 @@ import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator
 from int8tune.compiler.islands.reference import run_island
-from int8tune.compiler.operators import FAMILIES
+from int8tune.compiler.operators import computed
 from int8tune.compiler.operators.base import Array
 from int8tune.compiler.strict_json import clipped
 
@@ -53,14 +53,12 @@ def run_reference(
             raise _refusal(graph, operator, f"can't be computed: {operator.attributes['reason']}")
         if any(name not in constants and name not in arrays for name in operator.inputs):
             raise _refusal(graph, operator, "reads what is kept from the run before")
-        values = [graph.values[name] for name in operator.inputs]
         taken = [constants[name] if name in constants else arrays[name] for name in operator.inputs]
         if operator.kind is Kind.FLOAT:
             islands.update(zip(operator.outputs, run_island(operator, graph.values, taken), strict=True))
             arrays.update((name, given.get(name, islands[name])) for name in operator.outputs)
             continue
-        output = graph.values[operator.outputs[0]]
-        arrays[output.name] = FAMILIES[operator.kind].reference(operator, values, output, taken)
+        arrays.update(zip(operator.outputs, computed(operator, graph.values, taken), strict=True))
     return arrays | islands
 
 

@@ -6,11 +6,13 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.operator_kernels.addition import add, subtract
 from int8tune.compiler.operator_kernels.blocks import depth_to_space, space_to_depth
 from int8tune.compiler.operator_kernels.concat import concat
+from int8tune.compiler.operator_kernels.detection import detection
 from int8tune.compiler.operator_kernels.division import divide
 from int8tune.compiler.operator_kernels.elementwise import elementwise
 from int8tune.compiler.operator_kernels.extremum import extremum
 from int8tune.compiler.operator_kernels.kernel import Writer
 from int8tune.compiler.operator_kernels.lookup import lookup
+from int8tune.compiler.operator_kernels.lstm import lstm
 from int8tune.compiler.operator_kernels.mean import mean
 from int8tune.compiler.operator_kernels.movement import cut, gather, pad, transpose
 from int8tune.compiler.operator_kernels.multiply import multiply
@@ -20,6 +22,7 @@ from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
 from int8tune.compiler.operator_kernels.reduction import arguments, extreme, total
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
+from int8tune.compiler.operator_kernels.svdf import svdf
 
 KERNELS: dict[Kind, Writer] = {
     Kind.ADD: add,
@@ -51,3 +54,5 @@ KERNELS: dict[Kind, Writer] = {
     Kind.SUM: total,
     Kind.TRANSPOSE: transpose,
 }
+# Of operators with several outputs.
+WIDE_KERNELS: dict[Kind, Writer] = {Kind.DETECTION: detection, Kind.LSTM: lstm, Kind.SVDF: svdf}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,13 @@ from int8tune.compiler.operators import (
     addition,
     blocks,
     concat,
+    detection,
     division,
     elementwise,
     extremum,
     layer,
     lookup,
+    lstm,
     matmul,
     mean,
     movement,
@@ -29,8 +31,9 @@ from int8tune.compiler.operators import (
     reduction,
     resize,
     softmax,
+    svdf,
 )
-from int8tune.compiler.operators.base import Family
+from int8tune.compiler.operators.base import Array, Family, WideFamily
 
 FAMILIES: dict[Kind, Family] = {
     Kind.CONV2D: layer,
@@ -63,14 +66,30 @@ FAMILIES: dict[Kind, Family] = {
     Kind.QUANTIZE: quantize,
     Kind.DEQUANTIZE: quantize,
 }
+WIDE_FAMILIES: dict[Kind, WideFamily] = {Kind.DETECTION: detection, Kind.LSTM: lstm, Kind.SVDF: svdf}
+
+
+def computed(operator: Operator, values: Mapping[str, Value], arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """What an operator makes, one for each output.
+
+    Args:
+        arrays: one for each input, of its shape and type.
+    """
+    inputs, outputs = ([values[name] for name in names] for names in (operator.inputs, operator.outputs))
+    if operator.kind in WIDE_FAMILIES:
+        return WIDE_FAMILIES[operator.kind].reference(operator, inputs, outputs, arrays)
+    return (FAMILIES[operator.kind].reference(operator, inputs, outputs[0], arrays),)
 
 
 def checked(operator: Operator, values: Mapping[str, Value]) -> Operator:
     """The operator, or one of kind OTHER where it has a fault."""
-    inputs = [values[name] for name in operator.inputs]
-    if any(0 in value.shape for value in (*inputs, values[operator.outputs[0]])):
+    inputs, outputs = ([values[name] for name in names] for names in (operator.inputs, operator.outputs))
+    if any(0 in value.shape for value in (*inputs, *outputs)):
         return other(operator, "it has no values")
-    fault = FAMILIES[operator.kind].fault(operator, inputs, values[operator.outputs[0]])
+    if operator.kind in WIDE_FAMILIES:
+        fault = WIDE_FAMILIES[operator.kind].fault(operator, inputs, outputs)
+    else:
+        fault = FAMILIES[operator.kind].fault(operator, inputs, outputs[0])
     return operator if fault is None else other(operator, fault)
 
 

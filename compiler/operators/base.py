@@ -42,6 +42,20 @@ class Family(Protocol):
         ...
 
 
+class WideFamily(Protocol):
+    """Operators with several outputs."""
+
+    def fault(self, operator: Operator, inputs: Sequence[Value], outputs: Sequence[Value]) -> str | None:
+        """Why the operator is none that `reference` computes; None if it is one."""
+        ...
+
+    def reference(
+        self, operator: Operator, inputs: Sequence[Value], outputs: Sequence[Value], arrays: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """The outputs of an operator without fault, bit for bit, of their shapes and types."""
+        ...
+
+
 def scale_of(value: Value) -> np.float32:
     """The scale of a value that has one."""
     assert value.quantization is not None

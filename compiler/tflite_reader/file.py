@@ -6,7 +6,7 @@ Nothing of a file is trusted: names, values and operators are checked when they 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from int8tune.schedules.numerics import RANGES
 MOST_TENSORS = MOST_OPERATORS = 100_000
 MOST_ELEMENTS, MOST_AXES = 1 << 31, 8
 MOST_SHARED, MOST_NAME_BYTES = 8, 1 << 16
+CUSTOM = "CUSTOM"
 WITHOUT_OUTPUTS = ("CALL_ONCE", "ASSIGN_VARIABLE")
 # Of the schema's enumerations.
 TYPES: dict[int, ElementType] = {
@@ -58,9 +59,12 @@ class TfliteFile:
         self.types = {code: word for word, code in vars(schema.TensorType).items() if word.isupper()}
 
     def word(self, operator: Any) -> str:
-        """What the schema calls an operator."""
+        """What the schema calls an operator; `CUSTOM` is followed by the file's own name for it."""
         code = self.model.OperatorCodes(operator.OpcodeIndex())
-        return str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "CUSTOM"))
+        word = str(self._operators.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), CUSTOM))
+        if word != CUSTOM:
+            return word
+        return clipped(printable(f"{CUSTOM} {(code.CustomCode() or b'').decode('utf-8', 'replace')}".strip()))
 
     def options(self, operator: Any, kind: str) -> Any:
         options, table = getattr(self.schema, kind)(), operator.BuiltinOptions()
@@ -99,6 +103,21 @@ class TfliteFile:
         return ModelError(f"{self.name}: {why}")
 
 
+class Operators(Protocol):
+    """A graph of a file, or one that was made of several: what is read operator by operator, as `Subgraph` has it."""
+
+    names: list[str]
+    values: dict[str, Value]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    plains: list[Operator]
+
+    def operator(self, index: int) -> Any: ...
+    def slots(self, index: int) -> tuple[str | None, ...]: ...
+    def intermediates(self, index: int) -> list[Quantization | None]: ...
+    def is_state(self, name: str) -> bool: ...
+
+
 class Subgraph:
     """One of a file's graphs.
 
@@ -117,6 +136,8 @@ class Subgraph:
         self.values = {
             self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
         }
+        self.inputs: tuple[str, ...]
+        self.outputs: tuple[str, ...]
         self.inputs, self.outputs = (
             tuple(self.names[file.tensor(at, tensors)] for at in file.indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
@@ -126,6 +147,18 @@ class Subgraph:
     def operator(self, index: int) -> Any:
         """An operator as the file has it."""
         return self._subgraph.Operators(index)
+
+    def slots(self, index: int) -> tuple[str | None, ...]:
+        """The inputs of an operator by their places in the schema; None for what is left out."""
+        places = self._file.indices(self._subgraph.Operators(index).InputsAsNumpy())
+        return tuple(None if at == -1 else self.names[at] for at in places)
+
+    def intermediates(self, index: int) -> list[Quantization | None]:
+        """The scales of values inside of an operator, of which the file has no shapes."""
+        places = self._file.indices(self._subgraph.Operators(index).IntermediatesAsNumpy())
+        tensors = {at: self._subgraph.Tensors(self._file.tensor(at, len(self.names))) for at in places}
+        is_known = {at: tensor.Type() in TYPES for at, tensor in tensors.items()}
+        return [self._quantization(tensors[at], self.names[at], ()) if is_known[at] else None for at in places]
 
     def is_state(self, name: str) -> bool:
         """Whether a tensor keeps its values from one run to the next."""

@@ -15,15 +15,18 @@ import numpy as np
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Kind, Operator, State
 from int8tune.compiler.islands.merging import with_islands
-from int8tune.compiler.operators import other
+from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.strict_json import clipped
+from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
 from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
+from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
 from int8tune.compiler.tflite_reader.operators import VALID, typed_operators
+from int8tune.compiler.tflite_reader.recurrent import VARIABLES, Recurrent
 from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.transposed import transposed_operators
@@ -31,8 +34,6 @@ from int8tune.compiler.unused import without_unused
 from int8tune.results.text import printable
 
 IDENTIFIER = b"TFL3"
-# Operators that run another subgraph.
-CALLERS = ("CALL", "IF", "WHILE")
 INSTALL = "pip install 'int8tune[models]'"
 
 
@@ -69,11 +70,12 @@ class _Reader:
     def read(self) -> Graph:
         if not self._file.model.SubgraphsLength():
             raise self._file.error("a model must have a subgraph, not none")
-        graph = self._graph = Subgraph(self._file, 0)
+        graph = self._graph = flow_of(self._file, Subgraph(self._file, 0))
         self._values, self._outputs = graph.values, frozenset(graph.outputs)
         self._known = set[str]()
         self._states = States(self._file, graph)
         self._layers, self._floats = Layers(self._values), FloatOperators(self._values)
+        self._recurrent = Recurrent(self._file, graph, self._floats, self._states.keep)
         self._dilations = dilations_of(graph.plains, self._values, graph.outputs, self._is_simple)
         idle = {index for dilation in self._dilations.values() for index in dilation.idle}
         made = tuple(
@@ -98,7 +100,7 @@ class _Reader:
         known.update(inputs)
         for operator in operators:
             for name in operator.inputs:
-                if name not in known and not self._graph.is_state(name):
+                if name not in known and not (operator.kind is Kind.OTHER and self._graph.is_state(name)):
                     raise self._file.place(operator, f"it reads `{clipped(name)}`, which nothing makes before")
             for name in operator.outputs:
                 if name in known:
@@ -134,9 +136,16 @@ class _Reader:
         """What computes an operator: integer kernels, or else nodes in float; nothing where it is known before."""
         if plain.operator in WORDS:
             return self._states.read(plain, self._graph.operator(index))
+        if plain.operator in VARIABLES:
+            return self._recurrent.read(index, plain)
         if plain.operator in CALLERS:
-            return (other(plain, "it runs another subgraph"),)
+            reasons = self._graph.reasons if isinstance(self._graph, Flow) else {}
+            return (other(plain, reasons.get(index, "it runs another subgraph")),)
+        if plain.operator == COPY:
+            return (checked(replace(plain, kind=Kind.RESHAPE), self._values),)
         step = self._step(index, plain)
+        if plain.operator == DETECTION:
+            return detection_operators(step, self._graph.operator(index), self._values)
         known = None if self._outputs.intersection(plain.outputs) else known_array(step)
         if known is not None:
             name = plain.outputs[0]

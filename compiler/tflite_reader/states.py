@@ -15,7 +15,7 @@ from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import Array, is_same_quantization
 from int8tune.compiler.strict_json import clipped
-from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
+from int8tune.compiler.tflite_reader.file import Operators, Subgraph, TfliteFile
 from int8tune.results.text import printable
 
 WORDS = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
@@ -42,11 +42,16 @@ class _Variable:
 class States:
     """Reads the operators of variables, one after the other; `values` grows by what variables are at first."""
 
-    def __init__(self, file: TfliteFile, graph: Subgraph) -> None:
+    def __init__(self, file: TfliteFile, graph: Operators) -> None:
         self._file, self._graph, self._values = file, graph, graph.values
         self._keys: dict[str, str] = {}
         self._variables: dict[str, _Variable] = {}
         self._is_used = False
+        self._others: list[State] = []
+
+    def keep(self, state: State) -> None:
+        """Keep what an operator has that is no variable of these operators."""
+        self._others.append(state)
 
     def read(self, plain: Operator, operator: Any) -> tuple[Operator, ...]:
         """What computes an operator: nothing, or a copy that costs nothing."""
@@ -62,7 +67,7 @@ class States:
 
     def states(self) -> tuple[State, ...]:
         """What is kept, of which each that is read is set before."""
-        found = []
+        found = [*self._others]
         for key, variable in self._variables.items():
             if variable.is_read and variable.read is not None and variable.now is not None:
                 assert variable.initial is not None
@@ -80,7 +85,7 @@ class States:
         self._is_used = True
         if variable.now is None:
             return (other(alone, "nothing sets its variable before it is read"),)
-        if not _is_same_form(variable.now, output):
+        if not is_same_form(variable.now, output):
             return (other(alone, f"its variable has another form: {variable.now.type}{list(variable.now.shape)}"),)
         variable.is_read |= variable.now is variable.read
         copied = replace(plain, kind=Kind.RESHAPE, inputs=(variable.now.name,), outputs=plain.outputs[:1])
@@ -94,7 +99,7 @@ class States:
         if value is None:
             raise self._file.place(plain, "it must have a variable and a value")
         self._is_used = True
-        if variable.read is not None and not _is_same_form(variable.read, value):
+        if variable.read is not None and not is_same_form(variable.read, value):
             raise self._file.place(plain, f"its variable has another form: {value.type}{list(value.shape)}")
         variable.now = value
         return ()
@@ -138,7 +143,8 @@ class States:
         return clipped("/".join(name for name in names if name) or "variable")
 
 
-def _is_same_form(one: Value, other: Value) -> bool:
+def is_same_form(one: Value, other: Value) -> bool:
+    """Whether two values have one type, shape and scale."""
     if (one.type, one.shape) != (other.type, other.shape):
         return False
     if one.quantization is None or other.quantization is None:

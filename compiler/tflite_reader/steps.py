@@ -16,12 +16,19 @@ class Step:
     Attributes:
         plain: what is known of it, as an operator of kind OTHER.
         options: its options, of a class of the schema; raises ModelError if it has none.
+        slots: of an operator that may leave inputs out, which of `inputs` each of the schema's is; None for none.
     """
 
     plain: Operator
     inputs: tuple[Value, ...]
     output: Value
     options: Callable[[str], Any]
+    slots: tuple[int | None, ...] = ()
+
+    def slot(self, index: int) -> Value | None:
+        """The input that the schema has at an index."""
+        place = self.slots[index] if index < len(self.slots) else None
+        return None if place is None else self.inputs[place]
 
     def made(
         self, kind: Kind, attributes: Mapping[str, Any], inputs: int = 1, clamp: tuple[int, int] | None = None

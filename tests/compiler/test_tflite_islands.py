@@ -11,6 +11,7 @@ import pytest
 from int8tune.compiler.islands.island import float_operators
 from int8tune.compiler.tflite_reader.floats.operators import READERS
 from int8tune.compiler.tflite_reader.model import read_tflite
+from int8tune.compiler.tflite_reader.recurrent import VARIABLES
 from tests.support.models.onnx_islands import assert_close
 from tests.support.models.tflite_islands import SHAPE, Build, IslandWriter, outputs_of, stored_feed
 from tests.support.run.thinned import one_in
@@ -318,5 +319,5 @@ def test_every_operator_is_what_litert_computes(share: int, tmp_path: Path) -> N
 
 
 def test_no_operator_is_left_out() -> None:
-    """Those that are numbers in 16 bits are in `test_tflite_wide`."""
-    assert set(BUILDS) | {"QUANTIZE", "DEQUANTIZE"} == set(READERS)
+    """Those that are numbers in 16 bits are in `test_tflite_wide`, those with variables in `test_tflite_recurrent`."""
+    assert set(BUILDS) | {"QUANTIZE", "DEQUANTIZE", *VARIABLES} == set(READERS)

@@ -14,8 +14,11 @@ from int8tune.compiler.obstacles import obstacle_lines, obstacles
 from int8tune.compiler.tflite_reader.floats.operators import READERS
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.emitted import said_of
+from tests.support.models.tflite_detections import file_with_detections
+from tests.support.models.tflite_flow import file_with_loop
 from tests.support.models.tflite_islands import SHAPE, IslandWriter
 from tests.support.models.tflite_models import TYPES, packed, schema
+from tests.support.models.tflite_recurrent import file_with_fixed_recurrent, file_with_recurrent
 from tests.support.run.probes import host_target
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
@@ -139,6 +142,12 @@ def file_with_wide() -> bytes:
     return w.model(number)
 
 
+FILES = [
+    *(file_with_many, file_with_state, file_with_wide),
+    *(file_with_detections, file_with_recurrent, file_with_fixed_recurrent, file_with_loop),
+]
+
+
 def unpacked(file: bytes) -> Any:
     """A model as objects that can be changed."""
     model = schema.ModelT.InitFromPackedBuf(file, 0)
@@ -152,7 +161,7 @@ def unpacked(file: bytes) -> Any:
 
 def mutant(rng: random.Random) -> bytes:
     """A file with another operator, option, number, shape, type or input; or with other bytes."""
-    model = unpacked(rng.choice([file_with_many, file_with_state, file_with_wide])())
+    model = unpacked(rng.choice(FILES)())
     graph, numbers = rng.choice(model.subgraphs), [-(1 << 31), -9, -1, 0, 1, 2, 3, 9, 1 << 30]
     operator, tensor = rng.choice(graph.operators), rng.choice(graph.tensors)
     match rng.randrange(7):
@@ -167,13 +176,15 @@ def mutant(rng: random.Random) -> bytes:
                 setattr(operator.builtinOptions, name, not value)
             elif isinstance(value, int):
                 setattr(operator.builtinOptions, name, rng.choice(numbers[2:8]))
-        case 2 if len(operator.inputs):
+        case 6 if len(operator.inputs):
             operator.inputs[rng.randrange(len(operator.inputs))] = rng.randrange(len(graph.tensors))
         case 3:
             data = rng.choice([each for each in model.buffers if each.data is not None])
             data.data[4 * rng.randrange(len(data.data) // 4)] = rng.choice([0, 1, 3, 100])
         case 4 if len(tensor.shape):
             tensor.shape[rng.randrange(len(tensor.shape))] = rng.choice(numbers)
+        case 2 if operator.customOptions is not None:
+            operator.customOptions[rng.randrange(len(operator.customOptions))] = rng.choice([0, 1, 2, 255])
         case 5:
             tensor.type = rng.choice(sorted(TYPES.values()))
     changed = bytearray(packed(model))

@@ -233,10 +233,3 @@ def test_variables_that_are_refused_say_why() -> None:
     w = Writer()
     w.operator("CALL_ONCE", [], [], "CallOnce", 1, initSubgraphIndex=0)
     assert "it must run another subgraph: 0" in reason_of(w, w.input("x", *FORM))
-
-
-def test_loops_and_branches_are_refused() -> None:
-    w = Writer()
-    data, made = w.input("x", *FORM), w.tensor("y", *FORM)
-    w.operator("IF", [data], [made], "If", 1, thenSubgraphIndex=1)
-    assert reason_of(w, made, once=w.other()) == "it runs another subgraph"

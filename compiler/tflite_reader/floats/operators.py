@@ -13,12 +13,18 @@ from int8tune.compiler.islands.supported import multiply_adds
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import byte_fault, is_same_quantization
 from int8tune.compiler.strict_json import reason_of
-from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products
+from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products, recurrent
 from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
 
-READERS: dict[str, Reader] = {**elementwise.READERS, **images.READERS, **products.READERS, **movements.READERS}
+READERS: dict[str, Reader] = {
+    **elementwise.READERS,
+    **images.READERS,
+    **products.READERS,
+    **movements.READERS,
+    **recurrent.READERS,
+}
 # What moves stored values and does not look at them.
 RAW = (*elementwise.RAW, *images.RAW, *movements.RAW)
 # Half a gigabyte of float32; of what is known before the model runs, which TVM computes while it compiles, less.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="needs the extra `oracle`")
+flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="needs the extra `models`")
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the extra `oracle`")
 
 Array = npt.NDArray[Any]
@@ -87,6 +88,16 @@ class Writer:
         self.codes.append(code)
         self.operators.append(made)
 
+    def custom(self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: dict[str, Any]) -> None:
+        """Add a custom operator, whose options are a FlexBuffers map."""
+        code, made = schema.OperatorCodeT(), schema.OperatorT()
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+        code.customCode, code.version = name, 1
+        made.opcodeIndex, made.inputs, made.outputs = len(self.codes), list(inputs), list(outputs)
+        made.customOptions = np.frombuffer(flexbuffers.Dumps(options), np.uint8)
+        self.codes.append(code)
+        self.operators.append(made)
+
     def other(self) -> Writer:
         """A writer of another subgraph of the same model."""
         made = Writer()
@@ -96,7 +107,7 @@ class Writer:
     def model(self, *outputs: int, others: Sequence[Writer] = ()) -> bytes:
         model = schema.ModelT()
         model.version, model.operatorCodes, model.buffers = 3, self.codes, self.buffers
-        model.subgraphs = [self._graph(outputs), *(each._graph(()) for each in others)]
+        model.subgraphs = [self._graph(outputs), *(each._graph(each.outputs) for each in others)]
         return packed(model)
 
     def _graph(self, outputs: Sequence[int]) -> Any:
