@@ -36,6 +36,9 @@ SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
 # order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
 MOST_PARTIAL_SUMS = 1 << 28
+# How long a default's partial sums may be on their way, for each cycle that whole tiles multiply: what a split spares
+# is a part of that.
+MOST_MOVING = 1.25
 Rule = tuple[str, Callable[[GemmForm], bool]]
 
 
@@ -94,11 +97,16 @@ def _default(
         own = form(config)
         return own.stages == usual or (own.blocks <= gpu.multiprocessors and own.ahead <= own.split_steps)
 
+    def is_worth_splitting(config: Mapping[str, Value]) -> bool:
+        own = form(config)
+        return own.splits == 1 or partial_cycles(own, gpu) <= MOST_MOVING * _whole_tiles_cycles(own, gpu)
+
     tile = cheapest({**choices, "stages": (usual,)}, constraints, cost)
     own = {name: (value,) for name, value in tile.items()}
     deeper = {"stages": choices["stages"][:0:-1], "splits": choices["splits"]}
     alone = Constraint("more stages than usual are for a multiprocessor's only block, and all are used", is_deep_alone)
-    return cheapest({**own, **deeper}, (*constraints, alone), cost)
+    worth = Constraint("partial sums are on their way for little longer than whole tiles multiply", is_worth_splitting)
+    return cheapest({**own, **deeper}, (*constraints, alone, worth), cost)
 
 
 def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
@@ -176,6 +184,12 @@ def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
     outputs = form.block_rows * form.block_channels / SHARED_BYTES
     block = form.split_steps * (max(together * step, waiting) + STEP_CYCLES) + COPY_CYCLES + together * outputs
     return waves * block + (LAUNCH_CYCLES + partial_cycles(form, gpu) if form.splits > 1 else 0)
+
+
+def _whole_tiles_cycles(form: GemmForm, gpu: Gpu) -> float:
+    """How long the products of a tile take where nobody shares its depth, of as many as a multiprocessor has."""
+    step = form.block_rows * form.block_channels * form.block_depth / PRODUCTS[form.products]
+    return math.ceil(form.blocks / form.splits / gpu.multiprocessors) * form.steps * step
 
 
 def partial_cycles(form: GemmForm, gpu: Gpu) -> float:

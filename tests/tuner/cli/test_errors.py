@@ -221,7 +221,9 @@ def test_kernels_need_a_compiler(table: Path, tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_no_device_has_an_exit_code_of_its_own(table: Path, tmp_path: Path) -> None:
     """A TVM that can't be loaded is the usual reason."""
-    (tmp_path / "tvm.py").write_text("raise ImportError('libtvm.so: cannot open shared object file')")
+    (tmp_path / "tvm").mkdir()
+    for module in ("__init__", "libinfo"):
+        (tmp_path / "tvm" / f"{module}.py").write_text("raise ImportError('libtvm.so: cannot open shared object file')")
     ended = int8tune("tune", table, "--results", tmp_path / "results", env={"PYTHONPATH": str(tmp_path)})
     assert_failed(ended, 4, "the local device's server did not start: .*cannot open shared object file")
     assert not (tmp_path / "results").exists()
