@@ -99,7 +99,9 @@ def attention() -> bytes:
     split = w.apply("Reshape", w.data, np.array([2, 6, 4, 4]))
     queries, keys = (w.apply("Transpose", split, perm=order) for order in ([0, 2, 1, 3], [0, 2, 3, 1]))
     scores = w.quantized(w.apply("MatMul", queries, keys))
-    shares = w.quantized(w.apply("Softmax", scores, axis=-1))
+    parts = [w.constant("part", 1 / 256), w.constant("none", 0, np.uint8)]
+    stored = w.node("QuantizeLinear", [w.apply("Softmax", scores, axis=-1), *parts], "stored shares")
+    shares = w.node("DequantizeLinear", [stored, *parts], "shares")
     mixed = w.apply("MatMul", shares, queries)
     return w.file(mixed, w.quantized(w.apply("Transpose", w.quantized(mixed), perm=[0, 2, 1, 3])))
 
