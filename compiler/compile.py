@@ -12,7 +12,7 @@ import numpy as np
 from int8tune.compiler.about import about_text
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.file_layout import with_file_layouts
-from int8tune.compiler.free_memory import give_back
+from int8tune.compiler.free_memory import constant_bytes, give_back
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.layer_call import layer_arguments, schedule_of
@@ -91,7 +91,7 @@ def compile_models(
         )
         executable = build_executable(programs, target, about, kernels)
         report("linking", 0, 1)
-        give_back()
+        give_back(sum(constant_bytes(graph.values) for graph in graphs))
         export(executable, made, target)
     return Compilation(about, counts)
 

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections.abc import Mapping
+
+from int8tune.compiler.graph import Value
+
+# Of smaller models it is not worth the time, up to a tenth of a second in a process that has much.
+LEAST_BYTES = 8 << 20
 
 
-def give_back() -> None:
-    """Give free memory back to the system, where the C library can (glibc): it keeps it for later otherwise."""
+def give_back(model_bytes: int) -> None:
+    """Give free memory back to the system, where the C library can (glibc): it keeps it for later otherwise.
+
+    Args:
+        model_bytes: of what was read or is written; of little, nothing is given back.
+    """
+    if model_bytes < LEAST_BYTES:
+        return
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def constant_bytes(values: Mapping[str, Value]) -> int:
+    """What the constants of a graph take."""
+    return sum(value.constant.nbytes for value in values.values() if value.constant is not None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.files import read_file
-from int8tune.compiler.free_memory import give_back
+from int8tune.compiler.free_memory import constant_bytes, give_back
 from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.graph import Graph
@@ -41,7 +41,7 @@ def read_model(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
     graph = READERS[path.suffix.lower()](model_bytes(path, given), name)
     if not graph.outputs:
         raise ModelError(f"{graph.name}: the model has no outputs")
-    give_back()
+    give_back(constant_bytes(graph.values))
     return with_fused_rules(with_tables(with_movements_merged(graph)))
 
 

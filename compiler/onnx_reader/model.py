@@ -56,7 +56,7 @@ def read_onnx(data: bytes, name: str) -> Graph:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     file = load(data, name)
-    give_back()
+    give_back(len(data))
     in_float: dict[Node, str] = {}
     for _ in range(MOST_PASSES):
         reader = _Reader(file, in_float)
