@@ -55,9 +55,7 @@ def compile_model(
     """Write the compiled model of a graph.
 
     Raises:
-        ModelError: operators that nothing computes; the message names all.
-        NoLinkerError: nothing is there to link with.
-        ExportError: the file can't be written; an older one is as it was.
+        ModelError, NoLinkerError, ExportError: as `compile_models`.
     """
     return compile_models([graph], target, schedules, library, report, cache)
 

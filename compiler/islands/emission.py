@@ -13,18 +13,18 @@ import tvm
 from tvm import relax
 
 from int8tune.compiler.errors import ModelError
-from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
+from int8tune.compiler.graph import Graph, Operator, Value
 from int8tune.compiler.islands.half import widen_half
 from int8tune.compiler.islands.island import Array, onnx_model
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.scheduling import scheduled
+from int8tune.compiler.operator_kernels.kernel import ELEMENTS
 from int8tune.compiler.strict_json import clipped, reason_of
 from int8tune.results.text import printable
 from int8tune.schedules.target import Target
 
 # What stays an operator of Relax: values in another shape, which are not copied.
 VIEWS = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
-_ELEMENTS: dict[str, ElementType] = {np.dtype(dtype).name: name for name, dtype in DTYPES.items()}  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,12 +142,12 @@ class _Reader:
             made = {value.name: value for call in self._made for value in call.outputs}
             value = made.get(result) or self._graph.values[result]
             return value.shape, value.type
-        return result.shape, _ELEMENTS[str(result.dtype)]
+        return result.shape, ELEMENTS[str(result.dtype)]
 
     def _value(self, type_: Any) -> Value:
         shape = tuple(int(extent) for extent in type_.shape)
         self._values += 1
-        return Value(f"{self._operator.outputs[0]}/float {self._values}", shape, _ELEMENTS[str(type_.dtype)])
+        return Value(f"{self._operator.outputs[0]}/float {self._values}", shape, ELEMENTS[str(type_.dtype)])
 
     def _add(self, name: str, function: Any, arguments: tuple[str | Array, ...], outputs: tuple[Value, ...]) -> None:
         self._made.append(FloatCall(name, function, arguments, outputs))

@@ -1,4 +1,7 @@
-"""Layers whose weights are computed, as two calls: one packs them for the layer's kernel, one runs that kernel."""
+"""Layers whose weights are computed, as two calls: one packs them for the layer's kernel, one runs that kernel.
+
+This module imports TVM.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.graph import DTYPES, ElementType, Graph, Value
+from int8tune.compiler.graph import Graph, Value
 from int8tune.compiler.layer_call import schedule_of
 from int8tune.compiler.layer_operands import known_operands
+from int8tune.compiler.matrices.pack_kernel import write_pack
 from int8tune.compiler.matrices.packing import Packing, packing_of
-from int8tune.compiler.matrices.values import Argument, Packed
+from int8tune.compiler.matrices.product_kernel import scratch_of, write_product
+from int8tune.compiler.matrices.values import Argument, Packed, whole_lines
+from int8tune.compiler.operator_kernels.kernel import ELEMENTS, TYPES
 from int8tune.compiler.program import Array, Call
 from int8tune.compiler.quantized_layers import ModelLayer
 from int8tune.compiler.schedule_choice import Choice, Chooser, Source
@@ -28,8 +34,6 @@ from int8tune.schedules.x86.threads import threads_of
 
 PACKING = "packed weights"
 """What a call computes that packs."""
-LINE_BYTES = 64
-_ELEMENTS: dict[str, ElementType] = {"uint8": "u8", "int8": "s8", "int32": "s32"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,9 +102,6 @@ class Products:
     def _made(
         self, workload: Workload, operands: Operands, values: Sequence[Value], order: tuple[int, ...]
     ) -> _Kernels:
-        from int8tune.compiler.matrices.pack_kernel import write_pack
-        from int8tune.compiler.matrices.product_kernel import scratch_of, write_product
-
         assert isinstance(workload, Dense)
         zero_point = operands.weight_zero_point
         if (workload, zero_point) not in self._own:
@@ -115,7 +116,7 @@ class Products:
         threads = min(threads, math.prod(batch))
         run = self._add("matmul", write_product(name, arguments, batch, threads))
         scratch = tuple(
-            Value(f"copy {index}", (length,), _ELEMENTS[dtype])
+            Value(f"copy {index}", (length,), ELEMENTS[dtype])
             for index, (dtype, length) in enumerate(scratch_of(arguments, threads))
         )
         return _Kernels(choice, kernel, packed, self._add("pack", write_pack(packed)), run, scratch)
@@ -123,14 +124,23 @@ class Products:
 
 def _packable(choice: Choice, workload: Dense, target: Target, zero_point: int) -> tuple[Choice, Kernel, Packing]:
     """A layer's schedule whose weights can be packed when the model runs: the chosen one, or that of any CPU."""
+    found = _packed_by(choice, workload, target, zero_point)
+    if found is not None:
+        return found
     template = DirectGeneric()
     default = Choice(template, dict(template.space(workload, target).default), Source.DEFAULT)
-    for each in (choice, default):
-        kernel = each.template.apply(workload, target, each.config)
-        packing = packing_of(workload, kernel.layout, zero_point)
-        if packing is not None:
-            return each, kernel, packing
-    raise AssertionError("weights of the template for any CPU are copied")
+    found = _packed_by(default, workload, target, zero_point)
+    assert found is not None, "weights of the template for any CPU are copied"
+    return found
+
+
+def _packed_by(
+    choice: Choice, workload: Dense, target: Target, zero_point: int
+) -> tuple[Choice, Kernel, Packing] | None:
+    """A schedule, its kernel, and how that has its weights packed; None where it can't be done when the model runs."""
+    kernel = choice.template.apply(workload, target, choice.config)
+    packing = packing_of(workload, kernel.layout, zero_point)
+    return None if packing is None else (choice, kernel, packing)
 
 
 def _packed(
@@ -139,15 +149,15 @@ def _packed(
     channels, strides = kernel.layout.channels.astype(np.int32), _strides(other.shape, order)
     return Packed(
         packing=packing,
-        dtype=np.dtype(DTYPES[other.type]).name,
+        dtype=TYPES[other.type],
         size=math.prod(other.shape),
         batch=tuple(other.shape[axis] for axis in order[:-2]),
         strides=strides[:-2],
         features=other.shape[order[-2]],
         tap_stride=strides[-2],
         channel_stride=strides[-1],
-        packed_stride=_whole_lines(packing.length, 1),
-        bias_stride=_whole_lines(len(channels), 4),
+        packed_stride=whole_lines(packing.length, 1),
+        bias_stride=whole_lines(len(channels), 4),
         channels=channels,
         data_zero_point=operands.data_zero_point + kernel.layout.data_offset,
         weight_zero_point=operands.weight_zero_point,
@@ -160,7 +170,7 @@ def _arguments(
 ) -> list[Argument]:
     def matrices(name: str, value: Value) -> Argument:
         size, own = math.prod(value.shape[-2:]), value.shape[:-2]
-        return Argument(name, np.dtype(DTYPES[value.type]).name, size, size, math.prod(own), _steps(own, batch))
+        return Argument(name, TYPES[value.type], size, size, math.prod(own), _steps(own, batch))
 
     def same(name: str, dtype: str, length: int) -> Argument:
         return Argument(name, dtype, length, length, 1, (0,) * len(batch))
@@ -187,8 +197,3 @@ def _steps(own: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
     """How many of one's own matrices a step along each axis of the batch is, over which they are spread."""
     wide = (1,) * (len(batch) - len(own)) + own
     return tuple(0 if extent == 1 else math.prod(wide[axis + 1 :]) for axis, extent in enumerate(wide))
-
-
-def _whole_lines(values: int, bytes_of_value: int) -> int:
-    """The values of as many cache lines as so many need."""
-    return -(-values * bytes_of_value // LINE_BYTES) * LINE_BYTES // bytes_of_value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.matrices.places import place_of
 from int8tune.compiler.matrices.values import Packed
+from int8tune.schedules.written.rows import repeat, store_vector
+from int8tune.schedules.written.signature import flat_argument
 
 LANES = 16
-Body = Callable[[Any], None]
 
 
 def write_pack(packed: Packed) -> Any:
@@ -32,11 +32,11 @@ class _PackWriter:
     def write(self) -> None:
         packed, packing = self.packed, self.packing
         T.func_name("main")
-        self.matrices = _argument("matrices", packed.size, packed.dtype)
-        self.starts = _argument("starts", len(packing.starts), "int32")
-        self.channels = _argument("channels", len(packed.channels), "int32")
-        out = _argument("packed", packed.count * packed.packed_stride, "int8")
-        self.bias = _argument("bias", packed.count * packed.bias_stride, "int32")
+        self.matrices = flat_argument("matrices", packed.size, packed.dtype)
+        self.starts = flat_argument("starts", len(packing.starts), "int32")
+        self.channels = flat_argument("channels", len(packed.channels), "int32")
+        out = flat_argument("packed", packed.count * packed.packed_stride, "int8")
+        self.bias = flat_argument("bias", packed.count * packed.bias_stride, "int32")
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         unit_bytes = np.dtype(self.form.dtype).itemsize
         self.out = T.decl_buffer((packed.count * packed.packed_stride // unit_bytes,), self.form.dtype, data=out.data)
@@ -51,9 +51,9 @@ class _PackWriter:
         self.sums = T.alloc_buffer((packing.channels,), "int32")
         self.first = place_of(index, self.packed.batch, self.packed.strides)
         if self.packed.channel_stride == 1 and packing.channels >= LANES:
-            _each(-(-packing.channels // LANES), self._columns)
+            repeat(-(-packing.channels // LANES), self._columns)
         else:
-            _each(packing.channels, lambda channel: self._column(channel, 1))
+            repeat(packing.channels, lambda channel: self._column(channel, 1))
         self._border()
         self._copy(index)
         self._bias(index)
@@ -76,10 +76,10 @@ class _PackWriter:
                 self._store_unit(at, [values.get(tap) for tap in taps], width)
             T.buffer_store(total, sum(values.values(), start=total[0]), [0])
 
-        _each(whole, lambda index: block(index, index * form.taps, range(form.taps)))
+        repeat(whole, lambda index: block(index, index * form.taps, range(form.taps)))
         if rest:
             block(whole, whole * form.taps, range(rest))
-        _store(self.sums, channel, total[0], width)
+        store_vector(self.sums, channel, total[0], width)
         behind, rows = form.behind(features), whole + (rest > 0)
         lead = -behind % form.taps
         for index in range(-(-behind // form.taps)):
@@ -102,19 +102,19 @@ class _PackWriter:
             part = moved if last else T.bitwise_and(moved, _all(mask, width))
             part = T.shift_left(part, _all(form.bits * place, width)) if place else part
             unit = part if place == 0 else T.bitwise_or(unit, part)
-        _store(self.units, at, unit if form.dtype == "int32" else T.cast(unit, _vector(form.dtype, width)), width)
+        store_vector(self.units, at, unit if form.dtype == "int32" else T.cast(unit, _vector(form.dtype, width)), width)
 
     def _border(self) -> None:
         """The last column again, as often as pieces need it, and the row of zeros."""
         packing = self.packing
 
-        def repeat(row: Any) -> None:
+        def widen(row: Any) -> None:
             last = row * packing.columns + packing.channels - 1
             with T.serial(0, packing.columns - packing.channels) as column:
                 T.buffer_store(self.units, self.units[last], [last + 1 + column])
 
         if packing.columns > packing.channels:
-            _each(packing.rows, repeat)
+            repeat(packing.rows, widen)
         with T.serial(0, packing.columns) as column:
             zero = T.int32(0) if self.form.dtype == "int32" else T.int8(0)
             T.buffer_store(self.units, zero, [packing.rows * packing.columns + column])
@@ -127,7 +127,7 @@ class _PackWriter:
         with T.serial(0, len(self.packing.starts)) as place:
             start = T.Bind(self.starts[place])
             value = self.units[T.ramp(start, 1, piece) if piece > 1 else start]
-            _store(self.out, first + place * piece, value, piece)
+            store_vector(self.out, first + place * piece, value, piece)
 
     def _bias(self, index: Any) -> None:
         """What data's zero point takes of each sum: `za * sum(w - zw)`, less than nothing."""
@@ -138,22 +138,9 @@ class _PackWriter:
             T.buffer_store(self.bias, left * -packed.data_zero_point, [index * packed.bias_stride + place])
 
 
-def _argument(name: str, length: int, dtype: str) -> Any:
-    return T.arg(name, T.buffer((length,), dtype))
-
-
-def _each(count: int, body: Body) -> None:
-    with T.serial(0, count) as index:
-        body(index)
-
-
 def _vector(dtype: str, width: int) -> str:
     return f"{dtype}x{width}" if width > 1 else dtype
 
 
 def _all(value: int, width: int) -> Any:
     return T.broadcast(T.int32(value), width) if width > 1 else T.int32(value)
-
-
-def _store(buffer: Any, at: Any, value: Any, width: int) -> None:
-    T.buffer_store(buffer, value, [T.ramp(at, 1, width) if width > 1 else at])

@@ -16,6 +16,7 @@ from tvm.script.ir_builder import tirx as T
 from int8tune.compiler.matrices.places import place_of
 from int8tune.compiler.matrices.values import Argument
 from int8tune.schedules.written.rows import copy_row
+from int8tune.schedules.written.signature import flat_argument
 
 SYMBOL_PREFIX = "__tvm_ffi_"
 """What TVM puts before a function's name; the linker finds it, as it is of another module of the library."""
@@ -49,10 +50,13 @@ class _ProductWriter:
         self.kernel, self.arguments, self.batch = kernel, arguments, batch
 
     def write(self, threads: int) -> None:
-        self.buffers = [_argument(each.name, each.dtype, each.stride * each.count) for each in self.arguments]
+        self.buffers = [flat_argument(each.name, each.stride * each.count, each.dtype) for each in self.arguments]
         copied = [each.name for each in self.arguments if not each.is_aligned]
         scratch = scratch_of(self.arguments, threads)
-        self.scratch = {name: _argument(f"{name} copy", *form) for name, form in zip(copied, scratch, strict=True)}
+        self.scratch = {
+            name: flat_argument(f"{name} copy", length, dtype)
+            for name, (dtype, length) in zip(copied, scratch, strict=True)
+        }
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         turns = math.prod(self.batch)
         if threads == 1:
@@ -85,10 +89,6 @@ class _ProductWriter:
         if not self.arguments[output].is_aligned:
             length = self.arguments[output].length
             copy_row(self.buffers[output], places[output], *taken[output], length, signed=False)
-
-
-def _argument(name: str, dtype: str, length: int) -> Any:
-    return T.arg(name, T.buffer((length,), dtype))
 
 
 def _array(buffer: Any, start: Any, argument: Argument) -> Any:

@@ -13,6 +13,11 @@ from int8tune.compiler.matrices.packing import Packing
 LINE_BYTES = 64
 
 
+def whole_lines(values: int, bytes_of_value: int) -> int:
+    """The values of as many cache lines as so many need."""
+    return -(-values * bytes_of_value // LINE_BYTES) * LINE_BYTES // bytes_of_value
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
     """What is packed, and where it lies.
@@ -77,4 +82,4 @@ class Argument:
     @property
     def lines(self) -> int:
         """The values of as many cache lines as one call needs."""
-        return -(-self.length * self.size_bytes // LINE_BYTES) * LINE_BYTES // self.size_bytes
+        return whole_lines(self.length, self.size_bytes)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.onnx_reader.nodes import Node, node_fault
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
 # A small file could name very many.
@@ -46,20 +46,16 @@ def product_nodes(node: Node, constants: dict[str, Array], model: str) -> list[N
     Raises:
         ModelError: its weights are not as ONNX Runtime's operator defines them.
     """
-    import onnx
-
     made = node.outputs[0]
     weight, product = f"{made}/weights", f"{made}/product" if node.input(5) else made
     found = _weights(node, constants)
     if isinstance(found, str):
         raise node_fault(model, node, found)
     constants[weight] = found
-    protos = [onnx.helper.make_node("MatMul", [node.input(0), weight], [product], name=node.name)]
+    nodes = [written(node.name, "MatMul", [node.input(0), weight], [product], operator=node.operator)]
     if node.input(5):
-        protos.append(onnx.helper.make_node("Add", [product, node.input(5)], [made], name=f"{node.name}/bias"))
-    return [
-        Node(each.name, node.operator, each.op_type, tuple(each.input), tuple(each.output), {}, each) for each in protos
-    ]
+        nodes.append(written(f"{node.name}/bias", "Add", [product, node.input(5)], [made], operator=node.operator))
+    return nodes
 
 
 def _weights(node: Node, constants: Mapping[str, Array]) -> Array | str:

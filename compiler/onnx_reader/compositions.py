@@ -9,13 +9,13 @@ import numpy as np
 from int8tune.compiler.graph import DTYPES
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
-from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
+from int8tune.compiler.onnx_reader.nodes import OPSET_OF_SUM_AXES, Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS
 
 # Scales and biases are those of channels from this version on, of groups before.
 OPSET_OF_CHANNELS = 21
 # From these on, axes of reductions are an input.
-OPSET_OF_SUM_AXES, OPSET_OF_AXES = 13, 18
+OPSET_OF_AXES = 18
 _INT64 = 7
 _LITTLE, _FAR = 1e-9, 1e4
 _PADDINGS = ("zeros", "border", "reflection")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from int8tune.compiler.onnx_reader.nodes import Node
+from int8tune.compiler.onnx_reader.nodes import Node, written
 
 # Where the scales and zero points of data and weights are, and the bias.
 FUSED = {"DynamicQuantizeMatMul": ("", 2, "", 3, 4), "MatMulIntegerToFloat": (2, 3, 4, 5, 6)}
@@ -19,7 +19,7 @@ def unfused(node: Node) -> list[Node]:
     made, nodes = node.outputs[0], list[Node]()
 
     def apply(computes: str, inputs: list[str], outputs: tuple[str, ...], **attributes: Any) -> str:
-        nodes.append(_node(node, computes, inputs, outputs, attributes))
+        nodes.append(written(f"{node.name}/{computes}", computes, inputs, outputs, attributes))
         return outputs[0]
 
     data, names = node.input(0), [node.input(at) if isinstance(at, int) else "" for at in (scale, point)]
@@ -39,13 +39,3 @@ def unfused(node: Node) -> list[Node]:
     if node.input(bias):
         apply("Add", [product, node.input(bias)], (made,))
     return nodes
-
-
-def _node(node: Node, computes: str, inputs: list[str], outputs: tuple[str, ...], attributes: dict[str, Any]) -> Node:
-    import onnx
-
-    while not inputs[-1]:
-        inputs = inputs[:-1]
-    name = f"{node.name}/{computes}"
-    proto = onnx.helper.make_node(computes, inputs, outputs, name=name, **attributes)
-    return Node(name, computes, computes, tuple(inputs), outputs, attributes, proto)

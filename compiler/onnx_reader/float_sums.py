@@ -47,6 +47,7 @@ class FloatSums:
             added = bias.real
         scale = data.quantization.scale * form.weight.quantization.scale
         made = self._made(node, scale)
+        self._values.by_name[made.name] = made
         for link in layer_links(form, data, sums_bias, made.name, self._values):
             self._emit(link.kind, node, (), link.inputs, (link.made,), link.attributes)
         self._dequantize(node, made, scale, added)
@@ -63,8 +64,8 @@ class FloatSums:
         made = self._made(node, scale)
         matrices = matrices_of(node, self._values, made)
         if matrices is None:
-            del self._values.by_name[made.name]
             return False
+        self._values.by_name[made.name] = made
         self._emit(Kind.MATMUL, node, (), (one.name, other.name), (made.name,), matrices.attributes)
         self._dequantize(node, made, scale, None)
         return True
@@ -87,14 +88,11 @@ class FloatSums:
         return None if form.plan is not None else form
 
     def _made(self, node: Node, scale: Array) -> Value:
-        """The sums, as a value."""
+        """The sums, as a value that is not of the graph yet."""
         name = self._values.unused(f"{node.outputs[0]}/sums")
         shape = self._file.forms[node.outputs[0]][1]
         axis = None if scale.size == 1 else _channel_axis(node, shape)
-        self._values.by_name[name] = Value(
-            name, shape, "s32", Quantization(scale, np.zeros(scale.size, np.int64), axis), None
-        )
-        return self._values.by_name[name]
+        return Value(name, shape, "s32", Quantization(scale, np.zeros(scale.size, np.int64), axis), None)
 
     def _dequantize(self, node: Node, sums: Value, scale: Array, bias: Array | None) -> None:
         import onnx

@@ -40,8 +40,8 @@ JOINING = (
 )
 # These may drop axes.
 REDUCING = (Kind.MEAN, Kind.SUM, Kind.REDUCE_MAX, Kind.REDUCE_MIN, Kind.ARG_MAX, Kind.ARG_MIN)
-# These have operators for values of any layout on both sides.
 PRODUCTS = (Kind.DENSE, Kind.MATMUL)
+# These have operators for values of any layout on both sides.
 BETWEEN = (Kind.RESHAPE, Kind.TRANSPOSE, Kind.FLOAT, Kind.OTHER)
 
 

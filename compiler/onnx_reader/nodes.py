@@ -14,6 +14,8 @@ MICROSOFT = "com.microsoft"
 # Whose first output may be left out.
 RECURRENT = ("LSTM", "GRU", "RNN")
 MAX_NAMES_OF_A_CYCLE = 4
+# From this on the axes of a ReduceSum are an input.
+OPSET_OF_SUM_AXES = 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +41,30 @@ class Node:
     def input(self, index: int) -> str:
         """The name of an input; empty where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else ""
+
+
+def written(
+    name: str,
+    computes: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Any] | None = None,
+    operator: str = "",
+) -> Node:
+    """A node that a file doesn't have, without the names of inputs that are left out at the end.
+
+    Args:
+        operator: of the node that it is written for, where messages say that.
+    """
+    import onnx
+
+    behind = max((index + 1 for index, each in enumerate(inputs) if each), default=0)
+    inputs, attributes = tuple(inputs[:behind]), attributes or {}
+    proto = onnx.helper.make_node(computes, inputs, outputs, name=name)
+    # Not as words of the call: a file's attributes may have any name. What has no values has no type.
+    known = [(key, value) for key, value in attributes.items() if value is not None and value != ()]
+    proto.attribute.extend(onnx.helper.make_attribute(key, value) for key, value in known)
+    return Node(name, operator or computes, computes, inputs, tuple(outputs), attributes, proto)
 
 
 def is_of_microsoft(node: Node, words: Container[str]) -> bool:

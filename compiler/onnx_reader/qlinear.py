@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.onnx_reader.nodes import Node, node_fault
+from int8tune.compiler.onnx_reader.nodes import Node, node_fault, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
 # By operator: what it computes; where each quantized input begins, its scale and zero point behind it; where the
@@ -54,20 +53,21 @@ def _between(
     for start in starts:
         name = f"{made}/dequantized input {start}"
         taken = (node.input(start), node.input(start + 1), node.input(start + 2))
-        nodes.append(_node(f"{node.name}/{start}", "DequantizeLinear", taken, name, {"axis": _axis(computes, node)}))
+        axis = {"axis": _axis(computes, node)}
+        nodes.append(written(f"{node.name}/{start}", "DequantizeLinear", taken, [name], axis))
         inputs.append(name)
     if bias is not None and node.input(bias):
         scale, name = f"{made}/scale of sums", f"{made}/dequantized bias"
         constants[scale] = _product(constants, node.input(1), node.input(4))
         taken = (node.input(bias), scale, "")
-        nodes.append(_node(f"{node.name}/bias", "DequantizeLinear", taken, name, {"axis": 0}))
+        nodes.append(written(f"{node.name}/bias", "DequantizeLinear", taken, [name], {"axis": 0}))
         inputs.append(name)
     attributes = {key: value for key, value in node.attributes.items() if key not in _FOREIGN_ATTRIBUTES}
     result = f"{made}/float"
-    own = _node(node.name, computes, tuple(inputs), result, attributes, node.operator)
+    own = written(node.name, computes, inputs, [result], attributes, node.operator)
     nodes.append(replace(own, attributes=node.attributes))
     taken = (result, node.input(output), node.input(output + 1))
-    nodes.append(_node(f"{node.name}/quantized", "QuantizeLinear", taken, made, {}))
+    nodes.append(written(f"{node.name}/quantized", "QuantizeLinear", taken, [made]))
     return nodes
 
 
@@ -83,14 +83,3 @@ def _product(constants: Mapping[str, Array], data_scale: str, weight_scale: str)
         return np.ones(1, np.float32)
     with np.errstate(all="ignore"):
         return np.asarray(data.reshape(()).astype(np.float32) * weight.astype(np.float32))
-
-
-def _node(
-    name: str, computes: str, inputs: tuple[str, ...], output: str, attributes: dict[str, Any], operator: str = ""
-) -> Node:
-    import onnx
-
-    while inputs and not inputs[-1]:
-        inputs = inputs[:-1]
-    proto = onnx.helper.make_node(computes, inputs, [output], name=name, **attributes)
-    return Node(name, operator or computes, computes, inputs, (output,), attributes, proto)

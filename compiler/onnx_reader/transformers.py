@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.onnx_reader.nodes import Node, is_of_microsoft
+from int8tune.compiler.onnx_reader.nodes import OPSET_OF_SUM_AXES, Node, is_of_microsoft, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
 FLOAT = 1
 MASKED = -10000.0
 EPSILON = 1e-12
-# From this on they are an input of a ReduceSum.
-OPSET_OF_SUM_AXES = 13
 # ONNX Runtime has it in ONNX's domain, whatever the version.
 LAYER_NORMALIZATION, OPSET_OF_LAYER_NORMALIZATION = "LayerNormalization", 17
 
@@ -46,12 +44,9 @@ class _Writer:
 
     def apply(self, computes: str, *inputs: str | Array, output: str = "", **attributes: Any) -> str:
         """A node on values by name and constants; the name of its output."""
-        import onnx
-
         name = f"{self.node.outputs[0]}/{len(self.nodes)} {computes}"
         made, taken = output or name, [self._taken(each, f"{name} {at}") for at, each in enumerate(inputs)]
-        proto = onnx.helper.make_node(computes, taken, [made], name=name, **attributes)
-        self.nodes.append(Node(name, self.node.operator, computes, tuple(taken), (made,), attributes, proto))
+        self.nodes.append(written(name, computes, taken, [made], attributes, self.node.operator))
         return made
 
     def _taken(self, value: str | Array, name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 
-from int8tune.compiler.graph import DTYPES, Graph, Operator, Value
+from int8tune.compiler.graph import DTYPES, ElementType, Graph, Operator, Value
 from int8tune.compiler.operators.base import STORED_RANGES
 from int8tune.compiler.operators.quantize import MOST_STEPS
 from int8tune.compiler.program import Array
@@ -20,6 +20,8 @@ from int8tune.schedules.target import Target
 
 TYPES = {name: np.dtype(dtype).name for name, dtype in DTYPES.items()}
 """TVM's names of a graph's element types."""
+ELEMENTS: dict[str, ElementType] = {dtype: name for name, dtype in TYPES.items()}  # type: ignore[misc]
+"""The other way round."""
 
 # Values that are worth a thread's start and its end, which take about a microsecond.
 LEAST_SHARED_VALUES = 1 << 15

@@ -12,8 +12,11 @@ import numpy as np
 
 from int8tune.compiler.operators.base import Array, LongArray
 from int8tune.compiler.operators.fixed_softmax import EXP_EIGHTH, GUESS, GUESS_SLOPE, POWERS, REFINEMENTS, THIRD
+from int8tune.schedules.oracle.reference import scale_fixed_point
 
 LOW, HIGH = -(1 << 15), (1 << 15) - 1
+# Of sums that a gate is made of: they have 32 bits.
+MOST_SUM = (1 << 31) - 1
 # 0.5 and 1/8 as Q0, 1 as Q2.
 HALF, EIGHTH, ONE_OF_4 = 1 << 14, 1 << 12, 1 << 13
 
@@ -43,6 +46,12 @@ def divided(values: LongArray, bits: int) -> LongArray:
     mask = (1 << bits) - 1
     made: LongArray = (values >> bits) + ((values & mask) > (mask >> 1) + (values < 0))
     return made
+
+
+def rescaled(sums: LongArray, scale: tuple[int, int]) -> LongArray:
+    """Times a multiplier and a shift; TFLite's MultiplyByQuantizedMultiplier."""
+    multiplier, shift = (np.array(each) for each in scale)
+    return scale_fixed_point(sums, multiplier, shift)
 
 
 def _wrapped(values: LongArray) -> LongArray:

@@ -14,13 +14,11 @@ import numpy.typing as npt
 
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operators.base import Array, LongArray
-from int8tune.compiler.operators.fixed_gates import HIGH, LOW, divided, sigmoid_table, tanh_table
+from int8tune.compiler.operators.fixed_gates import HIGH, LOW, MOST_SUM, divided, rescaled, sigmoid_table, tanh_table
 from int8tune.schedules.numerics import RANGES
-from int8tune.schedules.oracle.reference import scale_fixed_point
 
 # Of the gates: input, forget, cell, output; the cell gate is a tanh, the others are sigmoids.
 GATES, CELL_GATE, GATE_BITS = 4, 2, 3
-MOST_SUM = (1 << 31) - 1
 MOST_BITS = 6
 
 
@@ -126,13 +124,11 @@ def _step(form: FixedLstm, rows: LongArray, state: LongArray, cell: LongArray) -
     if form.cell_clip:
         cell = np.clip(cell, -form.cell_clip, form.cell_clip)
     product = output * tanh_table(form.cell_bits)[cell - LOW].astype(np.int64)
-    multiplier, shift = (np.array(each) for each in form.scale)
-    state = np.clip(scale_fixed_point(product, multiplier, shift) + form.zero_point, *RANGES["s8"])
+    state = np.clip(rescaled(product, form.scale) + form.zero_point, *RANGES["s8"])
     return state, cell
 
 
 def _scaled(sums: GateSums, gate: int, rows: LongArray) -> LongArray:
     """What a gate has of rows, as Q3."""
     totals = rows @ sums.weight[gate].astype(np.int64).T + sums.bias[gate]
-    multiplier, shift = (np.array(each) for each in sums.scales[gate])
-    return scale_fixed_point(totals, multiplier, shift)
+    return rescaled(totals, sums.scales[gate])

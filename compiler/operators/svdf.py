@@ -13,11 +13,8 @@ import numpy.typing as npt
 
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operators.base import Array
-from int8tune.compiler.operators.fixed_gates import HIGH, LOW
+from int8tune.compiler.operators.fixed_gates import HIGH, LOW, MOST_SUM, rescaled
 from int8tune.schedules.numerics import RANGES
-from int8tune.schedules.oracle.reference import scale_fixed_point
-
-MOST_SUM = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,15 +69,10 @@ def reference(
     form, (data, memory) = svdf_of(operator), arrays
     filters, length = form.time.shape
     totals = data.astype(np.int64) @ form.feature.astype(np.int64).T + form.offset
-    newest = np.clip(_scaled(totals, form.feature_scale), LOW, HIGH)
+    newest = np.clip(rescaled(totals, form.feature_scale), LOW, HIGH)
     kept = memory.reshape(-1, filters, length)[:, :, 1:]
     kept = np.concatenate([kept, newest[:, :, None].astype(np.int16)], axis=2)
     sums = (kept.astype(np.int64) * form.time).sum(axis=2)
     sums = sums.reshape(len(data), -1, form.rank).sum(axis=2) + form.bias
-    steps = _scaled(sums.astype(np.int32).astype(np.int64), form.scale) + form.zero_point
+    steps = rescaled(sums.astype(np.int32).astype(np.int64), form.scale) + form.zero_point
     return np.clip(steps, *RANGES["s8"]).astype(np.int8), kept.reshape(memory.shape)
-
-
-def _scaled(totals: npt.NDArray[np.int64], scale: tuple[int, int]) -> npt.NDArray[np.int64]:
-    multiplier, shift = (np.array(each) for each in scale)
-    return scale_fixed_point(totals, multiplier, shift)

@@ -56,14 +56,14 @@ def declare_arguments(
     numerics, positions = workload.numerics, len(layout.channels)
     T.func_name("main")
     out_length, residual = math.prod(workload.output_shape), numerics.residual
-    data = _argument("data", math.prod(workload.data_shape), DTYPES[numerics.data])
-    weight = _argument("weight", weight_length, "int8")
-    bias = _argument("bias", len(layout.border_taps) * positions, "int32")
+    data = flat_argument("data", math.prod(workload.data_shape), DTYPES[numerics.data])
+    weight = flat_argument("weight", weight_length, "int8")
+    bias = flat_argument("bias", len(layout.border_taps) * positions, "int32")
     shape, rescale_dtype = rescale_shape(numerics, positions), rescale_type(numerics)
     rescale = T.arg("rescale", T.buffer(shape, rescale_dtype))
-    params = _argument("params", params_length(numerics), "int32")
-    added = _argument("residual", out_length, DTYPES[residual.data]) if residual else None
-    out = _argument("out", out_length, DTYPES[numerics.output])
+    params = flat_argument("params", params_length(numerics), "int32")
+    added = flat_argument("residual", out_length, DTYPES[residual.data]) if residual else None
+    out = flat_argument("out", out_length, DTYPES[numerics.output])
     T.func_attr(
         {"global_symbol": "main", "tirx.noalias": True, AS_WRITTEN: True, **({SIMPLIFIED: True} if simplified else {})}
     )
@@ -72,5 +72,6 @@ def declare_arguments(
     return Arguments(data, weight, bias, rescale, params, added, out, positions, shape[-1])
 
 
-def _argument(name: str, length: int, dtype: str) -> Any:
+def flat_argument(name: str, length: int, dtype: str) -> Any:
+    """Declare an argument of one axis in the function that is being built."""
     return T.arg(name, T.buffer((length,), dtype))

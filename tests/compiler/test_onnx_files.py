@@ -273,6 +273,28 @@ def test_layers_that_no_kernel_computes(model: Any, message: str) -> None:
     assert message in message_of(model.SerializeToString())
 
 
+def with_attribute(folder: Path, name: str, **fields: Any) -> bytes:
+    """A quantized convolution of ONNX Runtime's with an attribute of this name."""
+    model = onnx.load_from_string(quantized(MODELS["head"](), folder, "u8", "s8", False, form="QOperator"))
+    layer = next(each for each in model.graph.node if each.op_type == "QLinearConv")
+    for each in [each for each in layer.attribute if each.name == name]:
+        layer.attribute.remove(each)
+    layer.attribute.add(name=name, **fields)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def test_attributes_of_any_name_change_nothing(tmp_path: Path) -> None:
+    for name in ("name", "domain", "operator", "inputs"):
+        data = with_attribute(tmp_path, name, type=onnx.AttributeProto.STRING, s=b"x")
+        assert len(obstructed_network_of(read_onnx(data, "tiny")).layers) == 4
+
+
+def test_lists_without_values_are_faults_of_the_file(tmp_path: Path) -> None:
+    data = with_attribute(tmp_path, "pads", type=onnx.AttributeProto.INTS)
+    assert "(QLinearConv): pads must be four integers of 0 to 1048576" in message_of(data)
+
+
 def test_weights_alone_make_no_quantized_model() -> None:
     model = quantized_layer()
     reads("c", 0, "x")(model)
