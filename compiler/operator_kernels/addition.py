@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, cast
 
 import numpy as np
-from tvm import te, tirx
+from tvm import tirx
 
 from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.layer_operands import addition_operands
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
-    argument,
-    constant,
-    function_of,
-    spread,
     stored,
     values_of,
 )
+from int8tune.compiler.operator_kernels.pointwise import pointwise
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.schedules.arguments import OUTPUT_ZERO_POINT, SUM_LOWEST, addition_params, params_length
 from int8tune.schedules.epilogue import add_residual, scale_down
@@ -38,29 +36,23 @@ def add(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     numbers[OUTPUT_ZERO_POINT] = zero_point_of(own)
     addend = addition_operands(operator, own, other, output)
     numbers[SUM_LOWEST:] = addition_params(numerics, addend, zero_point_of(own))
-    left, right, params = argument("own", own), argument("residual", other), constant("params", numbers)
-    made = te.compute(
-        output.shape,
-        lambda *at: add_residual(numerics, left[spread(own, at)], right[spread(other, at)], params),
-    )
-    return OperatorKernel(function_of([left, right, params, made], target), operator.inputs, (numbers,))
+    return pointwise(operator, [own, other], output, functools.partial(add_residual, numerics), target, [numbers])
 
 
 def subtract(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     """The second value's term is subtracted where an addition's is added."""
     values, output = values_of(graph, operator)
     addend = addition_operands(operator, values[0], values[1], output)
-    tensors = [argument(name, value) for name, value in zip(("own", "other"), values, strict=True)]
 
     def scaled(value: Any, index: int) -> Any:
         multiplier, shift = (tirx.const(int(array[index])) for array in (addend.multiplier, addend.shift))
         return scale_down(value, multiplier, shift)
 
-    def difference(*at: Any) -> Any:
+    def difference(*stored_values: Any) -> Any:
         own, other = (
-            scaled((tensor[spread(value, at)].astype("int32") - zero_point_of(value)) << ADDITION_SHIFT, index)
-            for index, (tensor, value) in enumerate(zip(tensors, values, strict=True))
+            scaled((each.astype("int32") - zero_point_of(value)) << ADDITION_SHIFT, index)
+            for index, (each, value) in enumerate(zip(stored_values, values, strict=True))
         )
         return stored(scaled(own - other, 2) + zero_point_of(output), operator, output)
 
-    return OperatorKernel(function_of([*tensors, te.compute(output.shape, difference)], target), operator.inputs)
+    return pointwise(operator, values, output, difference, target)

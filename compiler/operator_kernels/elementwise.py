@@ -6,21 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx
+from tvm import tirx
 
 from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
-    argument,
     bounded,
-    constant,
-    function_of,
     nearest_even,
     rounded_alone,
-    spread,
     stored,
     values_of,
 )
+from int8tune.compiler.operator_kernels.pointwise import pointwise
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.elementwise import TABLE
 from int8tune.compiler.program import Array
@@ -32,12 +29,10 @@ def elementwise(graph: Graph, operator: Operator, target: Target) -> OperatorKer
     """One loop: numbers are never in memory."""
     values, output = values_of(graph, operator)
     operations = operator.attributes["operations"]
-    tensors = [argument(f"in{index}", value) for index, value in enumerate(values)]
     tables: list[Array] = [np.ascontiguousarray(each.numbers) for each in operations if each.function == TABLE]
-    entries = [constant(f"table{index}", table) for index, table in enumerate(tables)]
 
-    def made(*at: Any) -> Any:
-        taken = [tensor[spread(value, at)] for tensor, value in zip(tensors, values, strict=True)]
+    def made(*given: Any) -> Any:
+        taken, entries = given[: len(values)], given[len(values) :]
         known = [
             found if value.type == "f32" else _real(found, float(scale_of(value)), zero_point_of(value))
             for found, value in zip(taken, values, strict=True)
@@ -53,8 +48,7 @@ def elementwise(graph: Graph, operator: Operator, target: Target) -> OperatorKer
         steps = nearest_even(bounded(known[-1] / tirx.const(float(scale_of(output)), "float32")))
         return stored(steps + zero_point_of(output), operator, output)
 
-    function = function_of([*tensors, *entries, te.compute(output.shape, made)], target)
-    return OperatorKernel(function, operator.inputs, tuple(tables))
+    return pointwise(operator, values, output, made, target, tables)
 
 
 def _real(value: Any, scale: float, zero_point: int) -> Any:

@@ -10,6 +10,7 @@ from tvm import te, tirx
 
 from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, constant, function_of, values_of
+from int8tune.compiler.operator_kernels.transposition import write_transpose
 from int8tune.compiler.operators.base import LongArray
 from int8tune.compiler.program import Array
 from int8tune.schedules.target import Target
@@ -18,8 +19,12 @@ Place = Callable[[Any], Any]
 
 
 def transpose(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
+    """In square blocks where axes are long enough."""
     (data,), output = values_of(graph, operator)
     values, order = argument("values", data), operator.attributes["permutation"]
+    blocks = write_transpose(data.shape, order, TYPES[data.type], target)
+    if blocks is not None:
+        return OperatorKernel(blocks, operator.inputs)
 
     def moved(*at: Any) -> Any:
         place = dict(zip(order, at, strict=True))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import te, tirx
+from tvm import tirx
 
 from int8tune.compiler.graph import Graph, Operator
 from int8tune.compiler.operator_kernels.kernel import (
     OperatorKernel,
-    argument,
     bounded,
-    function_of,
     nearest_even,
     rounded_alone,
-    spread,
     stored,
     values_of,
 )
+from int8tune.compiler.operator_kernels.pointwise import pointwise
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.multiply import multiply_constants
 from int8tune.schedules.epilogue import scale_fixed_point
@@ -27,12 +25,10 @@ from int8tune.schedules.target import Target
 def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     values, output = values_of(graph, operator)
     constants = multiply_constants(operator, values, output)
-    tensors = [argument(name, value) for name, value in zip(("one", "other"), values, strict=True)]
 
-    def product(*at: Any) -> Any:
+    def product(*stored_values: Any) -> Any:
         one, other = (
-            tensor[spread(value, at)].astype("int32") - zero_point_of(value)
-            for tensor, value in zip(tensors, values, strict=True)
+            each.astype("int32") - zero_point_of(value) for each, value in zip(stored_values, values, strict=True)
         )
         if constants.ratio is None:
             steps = scale_fixed_point(one * other, tirx.const(constants.multiplier), tirx.const(constants.shift))
@@ -41,4 +37,4 @@ def multiply(graph: Graph, operator: Operator, target: Target) -> OperatorKernel
         offset = tirx.const(zero_point_of(output), "float32")
         return stored(nearest_even(bounded(scaled + offset)), operator, output)
 
-    return OperatorKernel(function_of([*tensors, te.compute(output.shape, product)], target), operator.inputs)
+    return pointwise(operator, values, output, product, target)

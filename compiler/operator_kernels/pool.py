@@ -19,11 +19,14 @@ from int8tune.compiler.operator_kernels.kernel import (
     constant,
     function_of,
     nearest_even,
+    rounded_alone,
     stored,
     values_of,
 )
+from int8tune.compiler.operator_kernels.windows import Sums, Windows, write_window_sums
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.pool import average_constants
+from int8tune.compiler.program import Array
 from int8tune.schedules.numerics import RANGES
 from int8tune.schedules.target import Target
 
@@ -35,6 +38,10 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
     """Sums of windows, divided by how many values each has."""
     (data,), output = values_of(graph, operator)
     counts = average_constants(operator, data).count[..., 0].astype(np.float32)
+    windows = _windows(operator, data, output)
+    if windows.are_disjoint and operator.rule == "float":
+        function = write_window_sums(windows, _average_sums(operator, data, output, counts), target)
+        return OperatorKernel(function, operator.inputs, (counts.reshape(-1),))
     image, count = argument("image", data), constant("count", counts)
     if operator.rule == "fixed":
         integers = _with_border(operator, data, lambda *at: image[at].astype("int32"), tirx.const(0))
@@ -62,6 +69,27 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
 
     made = te.compute(output.shape, average)
     return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+
+
+def _windows(operator: Operator, data: Value, output: Value) -> Windows:
+    at = operator.attributes
+    batch, height, width, channels = data.shape
+    _, rows, columns, _ = output.shape
+    return Windows((batch, height, width, channels), (rows, columns), at["kernel"], at["stride"], at["padding"][:2])
+
+
+def _average_sums(operator: Operator, data: Value, output: Value, counts: Array) -> Sums:
+    """Sums of numbers in binary32."""
+    real, scale = (tirx.const(float(scale_of(each)), "float32") for each in (data, output))
+    zero_point, offset = zero_point_of(data), tirx.const(zero_point_of(output), "float32")
+
+    def number(value: Any) -> Any:
+        return rounded_alone((value.astype("int32") - zero_point).astype("float32") * real)
+
+    def average(total: Any, window: Any, count: Any) -> Any:
+        return stored(nearest_even(bounded(total / count[window] / scale + offset)), operator, output)
+
+    return Sums((TYPES[data.type], "float32", TYPES[output.type]), number, average, (counts,))
 
 
 def _with_border(operator: Operator, data: Value, value: Any, border: Any) -> Any:
