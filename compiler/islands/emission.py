@@ -17,6 +17,7 @@ from int8tune.compiler.graph import Graph, Operator, Value
 from int8tune.compiler.islands.half import widen_half
 from int8tune.compiler.islands.island import Array, onnx_model
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
+from int8tune.compiler.islands.rows import CORES
 from int8tune.compiler.islands.scheduling import scheduled
 from int8tune.compiler.operator_kernels.kernel import ELEMENTS
 from int8tune.compiler.strict_json import clipped, reason_of
@@ -76,7 +77,7 @@ def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(["main"]),
     ]
-    with tvm.target.Target(dict(target.tvm)):
+    with tvm.target.Target({**target.tvm, CORES: target.threads}):
         return tvm.transform.Sequential(passes)(module)
 
 

@@ -16,6 +16,8 @@ Float = Callable[[Any], Any]
 
 # Where 2^n is a normal number; a little beyond, results are 0 and infinity.
 _LEAST_EXPONENT, _MOST_EXPONENT = -104.0, 89.0
+# Of the powers that are normal numbers.
+_LEAST_NORMAL = -87.0
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 _ERF_NEAR = (-5.99104969e-4, 4.99339588e-3, -2.67667342e-2, 1.12818025e-1, -3.76124859e-1, 1.28379151e-1)
 _ERF_FAR = (1.72948930e-5, -3.83208680e-4, 3.88393435e-3, -2.42545605e-2, 1.06777847e-1, 6.34846687e-1, 1.28717512e-1)
@@ -41,6 +43,22 @@ def exponential(value: Any) -> Any:
     return bound(value, _exponential)
 
 
+def power_of_most_one(value: Any) -> Any:
+    """e^x of a value that is not above 0, in fewer steps; what is below the normal numbers is 0."""
+
+    def of_value(x: Any) -> Any:
+        least = number(_LEAST_NORMAL)
+        return tirx.Select(x < least, number(0.0), bound(tirx.max(least, x), of_clipped))
+
+    def of_clipped(at: Any) -> Any:
+        return bound(tirx.nearbyint(at * number(1.44269504088896341)), lambda n: of_steps(at, n))
+
+    def of_steps(at: Any, n: Any) -> Any:
+        return bound(_remainder(at, n), lambda r: _series(r) * _power_of_two(n))
+
+    return bound(value, of_value)
+
+
 def _exponential(x: Any) -> Any:
     """e^x = 2^n e^r, where r is within half of log 2; 2^n is made of two factors, as n goes beyond one exponent."""
     # In this order NaN, which is neither more nor less, stays.
@@ -51,16 +69,20 @@ def _exponential(x: Any) -> Any:
         return bound(tirx.nearbyint(at * number(1.44269504088896341)), lambda n: of_steps(at, n))
 
     def of_steps(at: Any, n: Any) -> Any:
-        rest = at - n * number(0.693359375) - n * number(-2.12194440e-4)
         half = tirx.floor(n * number(0.5))
-
-        def scaled(r: Any) -> Any:
-            series = _polynomial(r, _EXP) * r * r + r + number(1.0)
-            return series * _power_of_two(half) * _power_of_two(n - half)
-
-        return bound(rest, scaled)
+        return bound(_remainder(at, n), lambda r: _series(r) * _power_of_two(half) * _power_of_two(n - half))
 
     return bound(clipped, of_clipped)
+
+
+def _remainder(x: Any, n: Any) -> Any:
+    """x without n times log 2, which is taken in two parts."""
+    return x - n * number(0.693359375) - n * number(-2.12194440e-4)
+
+
+def _series(r: Any) -> Any:
+    """e^r within half of log 2."""
+    return _polynomial(r, _EXP) * r * r + r + number(1.0)
 
 
 def _power_of_two(exponent: Any) -> Any:

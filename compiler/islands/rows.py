@@ -12,14 +12,20 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm
 from tvm import relax, te, tirx
 
 from int8tune.compiler.islands import functions
 from int8tune.compiler.islands.functions import number
+from int8tune.compiler.islands.softmax import write_softmax
+from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
 
 LANES = 16
 PREFIX = "row_"
 """Of the names of blocks that `schedule_rows` takes."""
+
+CORES = "num-cores"
+"""The option of TVM's targets that says how many threads there are."""
 
 Legalize = Callable[[Any, Any], Any]
 Value = Callable[[Any, Any], Any]
@@ -93,6 +99,9 @@ def softmax(builder: Any, call: Any, default: Legalize) -> Any:
     if not length:
         return default(builder, call)
 
+    if length >= LANES:
+        return _written(builder, call, write_softmax(rows, length, _threads(rows * length)), rows, length, "softmax")
+
     def normalized(data: Any) -> Any:
         largest = reduced(lambda r, k: data[r, k], rows, length, te.max, "largest")
         powers = te.compute(
@@ -162,6 +171,19 @@ def _rows(call: Any, axes: Sequence[int]) -> tuple[int, int]:
     if data.ty.dtype.dtype != "float32" or not last or last != list(range(first, len(shape))):
         return 0, 0
     return math.prod(shape[:first]), math.prod(shape[first:])
+
+
+def _threads(values: int) -> int:
+    """How many share so many values, of the target that is compiled for."""
+    return int(tvm.target.Target.current().attrs[CORES]) if values >= LEAST_SHARED_VALUES else 1
+
+
+def _written(builder: Any, call: Any, function: Any, rows: int, length: int, name: str) -> Any:
+    """A call of a PrimFunc that was written for rows."""
+    taken = builder.normalize(relax.op.reshape(call.args[0], (rows, length)))
+    kernel = builder.add_func(function, name)
+    made = builder.emit(relax.call_tir(kernel, [taken], relax.TensorType((rows, length), "float32")))
+    return relax.op.reshape(made, call.ty.shape)
 
 
 def _on_rows(builder: Any, call: Any, compute: Callable[..., Any], rows: int, length: int, name: str) -> Any:

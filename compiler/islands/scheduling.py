@@ -48,7 +48,7 @@ def with_whole_vectors(target: Target) -> Target:
 def scheduled(function: Any, target: Target) -> Any:
     """A PrimFunc, scheduled as far as its blocks allow it."""
     if not _has_blocks(function):
-        return function  # TVM wrote its loops one by one
+        return function  # its loops are written one by one
     schedule = tvm.s_tir.Schedule(function)
     blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
     if all(schedule.get(block).name_hint.startswith(PREFIX) for block in blocks):

@@ -18,6 +18,7 @@ from int8tune.compiler.operator_kernels.kernel import (
     stored,
     values_of,
 )
+from int8tune.compiler.operator_kernels.softmax_rows import constants_of, rows_of, write_softmax_rows
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.fixed_softmax import (
     GUESS,
@@ -37,6 +38,11 @@ Row = tuple[Any, ...]
 def softmax(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     """Exponentials of a table, and their shares of their sum."""
     (data,), output = values_of(graph, operator)
+    if operator.rule == "float":
+        known = softmax_constants(operator, data, output)
+        rows = rows_of(operator, data, output, known, target)
+        if rows is not None:
+            return OperatorKernel(write_softmax_rows(rows, target), operator.inputs, constants_of(known))
     values, axis = argument("values", data), operator.attributes["axis"]
     rest = tuple(extent for index, extent in enumerate(data.shape) if index != axis) or (1,)
 
@@ -54,7 +60,6 @@ def softmax(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         tables = fixed_exponentials(float(scale_of(data)), operator.attributes["beta"])
         constants: tuple[Array, Array] = (tables.terms, tables.shares)
     else:
-        known = softmax_constants(operator, data, output)
         constants = (known.exponentials, known.exponentials)
     terms, exponentials = (constant(name, array) for name, array in zip(("terms", "shares"), constants, strict=True))
     again = te.reduce_axis((0, data.shape[axis]))

@@ -1,0 +1,197 @@
+"""The softmax of the float rule along rows, in vectors. This module imports TVM.
+
+A row's sum has an order, so that each addition waits for the one before: several rows take turns. An output depends on
+nothing but the distance from the row's largest value, so that a row has a table of 256 outputs, of which those are
+computed that can be above 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from int8tune.compiler.graph import Operator, Value
+from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_VALUES, TYPES, bounded, nearest_even, stored
+from int8tune.compiler.operators.base import zero_point_of
+from int8tune.compiler.operators.softmax import SoftmaxConstants
+from int8tune.compiler.program import Array
+from int8tune.schedules.intrinsics.byte_tables import BYTE_TABLES, ENTRIES, ByteTable
+from int8tune.schedules.target import Target
+from int8tune.schedules.written.rows import load_bytes, repeat, share, store_vector
+from int8tune.schedules.written.signature import flat_argument
+
+# Rows that take turns.
+MOST_ROWS = 8
+# Quotients below are 0, with some room for their rounding.
+NOTHING = 0.49
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a kernel is written for.
+
+    Attributes:
+        entries: distances whose outputs are computed, a multiple of `LANES`.
+    """
+
+    operator: Operator
+    data: Value
+    output: Value
+    vectors: ByteTable
+    entries: int
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.data.shape[:-1])
+
+    @property
+    def length(self) -> int:
+        return self.data.shape[-1]
+
+
+def rows_of(operator: Operator, data: Value, output: Value, constants: SoftmaxConstants, target: Target) -> Rows | None:
+    """The rows of a softmax; None where it is along another axis, rows are short, or the target has no tables."""
+    vectors = BYTE_TABLES.get(target.profile)
+    if vectors is None or operator.attributes["axis"] != len(data.shape) - 1 or data.shape[-1] < vectors.width:
+        return None
+    # A sum is at least the power of the largest value.
+    (most,) = np.nonzero(numerators(constants) / constants.exponentials[0] >= NOTHING)
+    return Rows(operator, data, output, vectors, min(-(-(int(most.max(initial=0)) + 1) // LANES) * LANES, ENTRIES))
+
+
+def numerators(constants: SoftmaxConstants) -> Array:
+    """float32 [256]: what is divided by a row's sum, by the distance."""
+    return np.asarray(constants.exponentials * constants.factor, np.float32)
+
+
+def constants_of(constants: SoftmaxConstants) -> tuple[Array, Array]:
+    """The arguments behind the values: exponentials by 255 minus the distance, and `numerators`."""
+    return np.ascontiguousarray(constants.exponentials[::-1]), numerators(constants)
+
+
+def write_softmax_rows(rows: Rows, target: Target) -> Any:
+    """The PrimFunc (values, exponentials, numerators, output), each of one axis."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        _Writer(rows).write(target.threads)
+    return builder.get()
+
+
+class _Writer:
+    """Emits one kernel."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.together = rows, min(MOST_ROWS, rows.count)
+
+    def write(self, threads: int) -> None:
+        rows = self.rows
+        size = rows.count * rows.length
+        self.values = flat_argument("values", size, TYPES[rows.data.type])
+        self.exponentials = flat_argument("exponentials", ENTRIES, "float32")
+        self.numerators = flat_argument("numerators", ENTRIES, "float32")
+        self.out = flat_argument("out", size, TYPES[rows.output.type])
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        threads = threads if size >= LEAST_SHARED_VALUES else 1
+        share(-(-rows.count // self.together), threads, self._group)
+
+    def _group(self, group: Any) -> None:
+        """Rows that take turns; the last ones overlap their neighbours."""
+        rows = self.rows
+        first = T.Bind(T.min(group * self.together, rows.count - self.together))
+        starts = [T.Bind((first + row) * rows.length) for row in range(self.together)]
+        largest = [self._largest(start) for start in starts]
+        # Each on its own: LLVM would take adjacent ones for a vector.
+        sums = [T.alloc_buffer((1,), "float32") for _ in starts]
+        for total in sums:
+            T.buffer_store(total, tirx.const(0.0, "float32"), [0])
+        ahead = [T.Bind(255 - T.cast(each, "int32")) for each in largest]
+        with T.serial(0, rows.length) as place:
+            for row, start in enumerate(starts):
+                at = T.cast(self.values[start + place], "int32") + ahead[row]
+                T.buffer_store(sums[row], sums[row][0] + self.exponentials[at], [0])
+        for row, start in enumerate(starts):
+            self._outputs(start, largest[row], self._table(sums[row][0]))
+
+    def _largest(self, start: Any) -> Any:
+        """The largest stored value of a row."""
+        width, dtype = self.rows.vectors.width, TYPES[self.rows.data.type]
+        most = T.alloc_buffer((width,), dtype)
+        store_vector(most, 0, load_bytes(self.values, start, width), width)
+
+        def take(at: Any) -> None:
+            found = T.max(load_bytes(most, 0, width), load_bytes(self.values, start + at, width))
+            store_vector(most, 0, found, width)
+
+        self._over_row(take)
+        while width > 1:
+            width //= 2
+            store_vector(most, 0, T.max(load_bytes(most, 0, width), load_bytes(most, width, width)), width)
+        return T.Bind(most[0])
+
+    def _table(self, total: Any) -> Any:
+        """The outputs of all distances, as bytes without a sign."""
+        rows = self.rows
+        table = T.alloc_buffer((ENTRIES,), "uint8")
+        reciprocal = T.Bind(tirx.const(1.0, "float32") / total)
+
+        def kept(steps: Any) -> Any:
+            found = stored(steps + zero_point_of(rows.output), rows.operator, rows.output)
+            return T.reinterpret(found, dtype="uint8")
+
+        def store(first: Any, value: Callable[[Any], Any]) -> None:
+            with T.vectorized(0, LANES) as lane:
+                T.buffer_store(table, value(first + lane), [first + lane])
+
+        def computed(distance: Any) -> Any:
+            return kept(nearest_even(bounded(_quotient(self.numerators[distance], total, reciprocal))))
+
+        repeat(rows.entries // LANES, lambda block: store(block * LANES, computed))
+        repeat(
+            (ENTRIES - rows.entries) // LANES,
+            lambda block: store(rows.entries + block * LANES, lambda _: kept(T.int32(0))),
+        )
+        return table
+
+    def _outputs(self, start: Any, largest: Any, table: Any) -> None:
+        vectors, width = self.rows.vectors, self.rows.vectors.width
+        registers = vectors.load(table)
+        most = T.Bind(T.broadcast(T.reinterpret(largest, dtype="uint8"), width))
+
+        def look(at: Any) -> None:
+            found = T.reinterpret(load_bytes(self.values, start + at, width), dtype=f"uint8x{width}")
+            made = vectors.look(registers, T.Bind(most - found))
+            store_vector(self.out, start + at, T.reinterpret(made, dtype=f"{self.out.dtype}x{width}"), width)
+
+        self._over_row(look)
+
+    def _over_row(self, body: Callable[[Any], None]) -> None:
+        """Each vector of a row; the last one overlaps its neighbour."""
+        length, width = self.rows.length, self.rows.vectors.width
+        repeat(length // width, lambda index: body(index * width))
+        if length % width:
+            body(length - width)
+
+
+def _quotient(numerator: Any, divisor: Any, reciprocal: Any) -> Any:
+    """A quotient rounded once, without a division.
+
+    The first product is within two units in the last place; a step of Newton's makes it one that is within one, and the
+    second step rounds it as a division does (P. Markstein, Computation of elementary functions on the IBM RISC
+    System/6000 processor, IBM Journal of Research and Development 34, 1990).
+    """
+    found = numerator * reciprocal
+    for _ in range(2):
+        rest = _fused(-found, divisor, numerator)
+        found = _fused(rest, reciprocal, found)
+    return found
+
+
+def _fused(one: Any, other: Any, addend: Any) -> Any:
+    return tirx.call_llvm_pure_intrin("float32", "llvm.fma", one, other, addend)

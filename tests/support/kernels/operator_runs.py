@@ -1,0 +1,60 @@
+"""One operator's kernel, compiled for any profile and run, beside its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+
+from int8tune.compiler.graph import DTYPES, ElementType, Graph, Kind, Operator, Quantization, Value
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.schedules.lowering import compile_function
+from int8tune.schedules.target import Target
+from tests.support.kernels.emulated_arm import CPUS, is_native, run_kernel
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+
+def value_of(name: str, shape: Shape, element: ElementType, scale: float = 0.02, zero_point: int = 3) -> Value:
+    steps = Quantization(np.array([scale], np.float32), np.array([zero_point]), None)
+    return Value(name, shape, element, steps if element in ("u8", "s8") else None, None)
+
+
+def graph_of(kind: Kind, inputs: Sequence[Value], output: Value, **attributes: Any) -> Graph:
+    """A graph of one operator of the float rule."""
+    names = tuple(value.name for value in inputs)
+    operator = Operator(kind, (output.name,), kind.value, names, (output.name,), "float", None, attributes)
+    return Graph("one", {value.name: value for value in (*inputs, output)}, (operator,), names, (output.name,))
+
+
+def run_operator(graph: Graph, target: Target, arrays: Sequence[Array]) -> Array:
+    """The output of a graph's only operator by its kernel."""
+    (operator,) = graph.operators
+    kernel = KERNELS[operator.kind](graph, operator, target)
+    output = graph.values[graph.outputs[0]]
+    shapes = [tuple(int(extent) for extent in each.ty.shape) for each in kernel.function.params]
+    # An output that is not written stays wrong, whatever it should be.
+    junk = np.invert(expected(graph, arrays).view(np.uint8)).view(DTYPES[output.type])
+    given = [each.reshape(shape) for each, shape in zip((*arrays, *kernel.constants, junk), shapes, strict=True)]
+    compiled = compile_function(kernel.function, target)
+    if target.profile in CPUS and not is_native():
+        return run_kernel(compiled, CPUS[target.profile], [given])[0].reshape(output.shape)
+    tensors = [tvm.runtime.tensor(np.ascontiguousarray(each)) for each in given]
+    compiled.jit()["main"](*tensors)
+    return np.asarray(tensors[-1].numpy()).reshape(output.shape)
+
+
+def expected(graph: Graph, arrays: Sequence[Array]) -> Array:
+    found = run_reference(graph, dict(zip(graph.inputs, arrays, strict=True)))
+    return np.ascontiguousarray(found[graph.outputs[0]])
+
+
+def assert_operator_exact(graph: Graph, target: Target, arrays: Sequence[Array], threads: int = 1) -> None:
+    made = run_operator(graph, replace(target, threads=threads), arrays)
+    np.testing.assert_array_equal(made, expected(graph, arrays))
