@@ -11,8 +11,12 @@ from tvm import te, tirx, topi
 
 from int8tune.compiler.islands import functions, products, rows
 from int8tune.compiler.islands.functions import number
+from int8tune.compiler.islands.rows import call_written, threads_for
+from int8tune.compiler.operator_kernels.transposition import is_copy, write_transpose
 
 Legalize = Callable[[Any, Any], Any]
+
+LEAST_TRANSPOSED = 1 << 12
 
 
 def _take(builder: Any, call: Any) -> Any:
@@ -106,6 +110,21 @@ def _extremum(operator: str, combine: Callable[[Any, Any], Any], least: float) -
     return legalize
 
 
+def _transposed(builder: Any, call: Any) -> Any:
+    """In square blocks where there are enough values; others are fused with what is around them."""
+    data, axes = call.args[0], call.attrs.axes
+    shape = [int(extent) for extent in data.ty.shape]
+    order = [int(axis) % len(shape) for axis in axes] if axes is not None else list(range(len(shape)))[::-1]
+    values = math.prod(shape)
+    dtype = data.ty.dtype.dtype
+    if values < LEAST_TRANSPOSED or is_copy(shape, order) or dtype not in ("float32", "uint8", "int8"):
+        return _default("relax.permute_dims")(builder, call)
+    function = write_transpose(shape, order, dtype, threads_for(values))
+    if function is None:
+        return _default("relax.permute_dims")(builder, call)
+    return call_written(builder, call, function, (values,), "transpose")
+
+
 def _gelu(x: Any) -> Any:
     return functions.bound(x, lambda x: x * (_half_of_error(x) + number(0.5)))
 
@@ -133,6 +152,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.silu": _elementwise(lambda x: functions.bound(x, lambda x: x * functions.sigmoid(x))),
     "relax.nn.gelu": _elementwise(_gelu),
     "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
+    "relax.permute_dims": _transposed,
     "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
     "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),
     "relax.mean": _other("relax.mean", rows.mean),

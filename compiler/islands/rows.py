@@ -100,7 +100,8 @@ def softmax(builder: Any, call: Any, default: Legalize) -> Any:
         return default(builder, call)
 
     if length >= LANES:
-        return _written(builder, call, write_softmax(rows, length, _threads(rows * length)), rows, length, "softmax")
+        function = write_softmax(rows, length, threads_for(rows * length))
+        return call_written(builder, call, function, (rows, length), "softmax")
 
     def normalized(data: Any) -> Any:
         largest = reduced(lambda r, k: data[r, k], rows, length, te.max, "largest")
@@ -173,16 +174,17 @@ def _rows(call: Any, axes: Sequence[int]) -> tuple[int, int]:
     return math.prod(shape[:first]), math.prod(shape[first:])
 
 
-def _threads(values: int) -> int:
-    """How many share so many values, of the target that is compiled for."""
+def threads_for(values: int) -> int:
+    """How many threads share so many values, of those of the target that is compiled for."""
     return int(tvm.target.Target.current().attrs[CORES]) if values >= LEAST_SHARED_VALUES else 1
 
 
-def _written(builder: Any, call: Any, function: Any, rows: int, length: int, name: str) -> Any:
-    """A call of a PrimFunc that was written for rows."""
-    taken = builder.normalize(relax.op.reshape(call.args[0], (rows, length)))
+def call_written(builder: Any, call: Any, function: Any, shape: tuple[int, ...], name: str) -> Any:
+    """A call of a PrimFunc whose data and output have a shape of their own."""
+    data = call.args[0]
+    taken = builder.normalize(relax.op.reshape(data, shape))
     kernel = builder.add_func(function, name)
-    made = builder.emit(relax.call_tir(kernel, [taken], relax.TensorType((rows, length), "float32")))
+    made = builder.emit(relax.call_tir(kernel, [taken], relax.TensorType(shape, data.ty.dtype.dtype)))
     return relax.op.reshape(made, call.ty.shape)
 
 

@@ -217,7 +217,7 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
     """The values that are moved."""
     groups = _Groups()
     is_image, is_last = set[str](), set[str]()
-    numbers = _numbers(values, operators)
+    numbers, rows = _numbers(values, operators), _rows(values, operators)
     for operator in operators:
         names = [
             name
@@ -234,6 +234,8 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
             # From or to [N, H, W, C] in the file itself.
             order = operator.attributes["permutation"]
             is_last.update({TO_FILE: operator.inputs, FROM_FILE: operator.outputs}.get(order, ()))
+        elif operator.kind is Kind.RESHAPE and _keeps_rows(operator, values, rows):
+            is_last.update(names)
         if operator.kind not in (*BETWEEN, *PRODUCTS):
             groups.join(names)
     images, last = ({groups.of(name) for name in names} for names in (is_image, is_last))
@@ -245,6 +247,26 @@ def _images(values: dict[str, Value], operators: Sequence[Operator]) -> frozense
         and name not in numbers
         and (groups.of(name) in images or groups.of(name) not in last)
     )
+
+
+def _rows(values: dict[str, Value], operators: Sequence[Operator]) -> set[str]:
+    """What matrix products take and make, element by element: the last axis is that of the channels."""
+    groups, ends = _Groups(), set[str]()
+    for operator in operators:
+        names = (*operator.inputs, *operator.outputs)
+        if operator.kind in PRODUCTS:
+            ends.update(names)
+        elif operator.kind not in BETWEEN and len({values[name].shape for name in names}) == 1:
+            groups.join(names)
+    products = {groups.of(name) for name in ends}
+    return {name for name in values if groups.of(name) in products}
+
+
+def _keeps_rows(reshape: Operator, values: dict[str, Value], rows: set[str]) -> bool:
+    """Whether a reshape leaves the rows of a matrix product whole."""
+    names = (*reshape.inputs, *reshape.outputs)
+    shapes = [values[name].shape for name in names]
+    return any(name in rows for name in names) and all(shapes) and len({shape[-1] for shape in shapes}) == 1
 
 
 def _numbers(values: dict[str, Value], operators: Sequence[Operator]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,15 @@ import numpy as np
 from tvm import te, tirx
 
 from int8tune.compiler.graph import Graph, Operator
-from int8tune.compiler.operator_kernels.kernel import TYPES, OperatorKernel, argument, constant, function_of, values_of
+from int8tune.compiler.operator_kernels.kernel import (
+    LEAST_SHARED_VALUES,
+    TYPES,
+    OperatorKernel,
+    argument,
+    constant,
+    function_of,
+    values_of,
+)
 from int8tune.compiler.operator_kernels.transposition import write_transpose
 from int8tune.compiler.operators.base import LongArray
 from int8tune.compiler.program import Array
@@ -22,7 +31,8 @@ def transpose(graph: Graph, operator: Operator, target: Target) -> OperatorKerne
     """In square blocks where axes are long enough."""
     (data,), output = values_of(graph, operator)
     values, order = argument("values", data), operator.attributes["permutation"]
-    blocks = write_transpose(data.shape, order, TYPES[data.type], target)
+    threads = target.threads if math.prod(data.shape) >= LEAST_SHARED_VALUES else 1
+    blocks = write_transpose(data.shape, order, TYPES[data.type], threads)
     if blocks is not None:
         return OperatorKernel(blocks, operator.inputs)
 

@@ -139,7 +139,6 @@ class _Writer:
         """The outputs of all distances, as bytes without a sign."""
         rows = self.rows
         table = T.alloc_buffer((ENTRIES,), "uint8")
-        reciprocal = T.Bind(tirx.const(1.0, "float32") / total)
 
         def kept(steps: Any) -> Any:
             found = stored(steps + zero_point_of(rows.output), rows.operator, rows.output)
@@ -150,7 +149,7 @@ class _Writer:
                 T.buffer_store(table, value(first + lane), [first + lane])
 
         def computed(distance: Any) -> Any:
-            return kept(nearest_even(bounded(_quotient(self.numerators[distance], total, reciprocal))))
+            return kept(nearest_even(bounded(self.numerators[distance] / total)))
 
         repeat(rows.entries // LANES, lambda block: store(block * LANES, computed))
         repeat(
@@ -177,21 +176,3 @@ class _Writer:
         repeat(length // width, lambda index: body(index * width))
         if length % width:
             body(length - width)
-
-
-def _quotient(numerator: Any, divisor: Any, reciprocal: Any) -> Any:
-    """A quotient rounded once, without a division.
-
-    The first product is within two units in the last place; a step of Newton's makes it one that is within one, and the
-    second step rounds it as a division does (P. Markstein, Computation of elementary functions on the IBM RISC
-    System/6000 processor, IBM Journal of Research and Development 34, 1990).
-    """
-    found = numerator * reciprocal
-    for _ in range(2):
-        rest = _fused(-found, divisor, numerator)
-        found = _fused(rest, reciprocal, found)
-    return found
-
-
-def _fused(one: Any, other: Any, addend: Any) -> Any:
-    return tirx.call_llvm_pure_intrin("float32", "llvm.fma", one, other, addend)

@@ -16,8 +16,6 @@ import numpy as np
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
-from int8tune.schedules.target import Target
 from int8tune.schedules.written.rows import copy_row, load_bytes, repeat, share, store_vector
 from int8tune.schedules.written.signature import flat_argument
 
@@ -37,7 +35,12 @@ def merged(shape: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...],
     return extents, tuple(sorted(groups).index(group) for group in groups)
 
 
-def write_transpose(shape: Sequence[int], order: Sequence[int], dtype: str, target: Target) -> Any | None:
+def is_copy(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether no value changes its place."""
+    return len(merged(shape, order)[1]) < 2
+
+
+def write_transpose(shape: Sequence[int], order: Sequence[int], dtype: str, threads: int) -> Any | None:
     """The PrimFunc (values, out), each of one axis; None where an axis is too short for blocks.
 
     Args:
@@ -53,7 +56,6 @@ def write_transpose(shape: Sequence[int], order: Sequence[int], dtype: str, targ
         length = math.prod(shape)
         values, out = flat_argument("values", length, dtype), flat_argument("out", length, dtype)
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        threads = target.threads if length >= LEAST_SHARED_VALUES else 1
         if stays:
             _Rows(values, out, extents or (1,), ranks or (0,)).write(threads)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.compiler.test_onnx_operators import TYPES, exact
-from tests.support.models.onnx_models import quantized_layer, values_of
+from tests.support.models.onnx_models import Writer, quantized, quantized_layer, values_of
 from tests.support.models.onnx_operators import Form, as_graph, compared, feeds_of, operator_model
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
@@ -136,6 +137,24 @@ def test_a_file_whose_images_end_in_channels_keeps_them() -> None:
     assert graph.values["x0"].shape == (2, 4, 5, 3)
     assert [each.kind for each in graph.operators] == [Kind.QUANTIZE, Kind.RESHAPE, Kind.DEQUANTIZE]
     assert graph.moved == {"y"}
+
+
+def test_rows_of_products_keep_their_order_through_reshapes(tmp_path: Path) -> None:
+    """As tools write products of more than two axes: what stands between two of them has channels on its last axis."""
+    writer = Writer([1, 4, 5, 8])
+    data = writer.node("Reshape", ["x", writer.constant("rows", [20, 8], np.int64)], "flat")
+    data = writer.node("Gemm", [data, writer.weight("first", 8, 6)], "product")
+    data = writer.node("Reshape", [data, writer.constant("image", [1, 4, 5, 6], np.int64)], "wide")
+    data = writer.node("Mul", [data, writer.node("Sigmoid", [data], "share")], "scaled")
+    data = writer.node("Reshape", [data, writer.constant("rows again", [20, 6], np.int64)], "flat again")
+    file = quantized(
+        writer.model(writer.node("Gemm", [data, writer.weight("second", 6, 3)], "y")), tmp_path, "u8", "s8", True
+    )
+    graph, differ = compared(
+        onnx.load_from_string(file), {"x": writer.rng.standard_normal((1, 4, 5, 8)).astype(np.float32)}
+    )
+    assert Kind.TRANSPOSE not in [each.kind for each in graph.operators]
+    assert differ == 0
 
 
 SIZES: list[list[Any]] = [
