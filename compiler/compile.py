@@ -27,6 +27,7 @@ from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Choice, Chooser
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_key import SYMBOL, function_digest
+from int8tune.compiler.whole_program import whole_programs
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import Workload
@@ -84,10 +85,11 @@ def compile_models(
     with replaced(library) as made:
         programs = [program_of(graph, target, schedules, report) for graph in graphs]
         about = about_text(programs, target)
+        wholes = whole_programs(programs)
         kernels, counts = compiled_kernels(
-            programs, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
+            programs, wholes, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
         )
-        executable = build_executable(programs, target, about, kernels)
+        executable = build_executable(programs, wholes, target, about, kernels)
         report("linking", 0, 1)
         give_back(sum(constant_bytes(graph.values) for graph in graphs))
         export(executable, made, target)

@@ -14,7 +14,7 @@ import numpy as np
 from int8tune.compiler.about import read_about
 from int8tune.compiler.errors import CompiledModelError
 from int8tune.compiler.graph import DTYPES
-from int8tune.compiler.program import Array, main_of
+from int8tune.compiler.program import Array, main_of, watched_of
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 from int8tune.rpc.local.capabilities import usable_features
@@ -140,7 +140,7 @@ class CompiledModel:
         kernels = {call["kernel"] for call in calls}
         # A machine of its own: one that is watched once calls its watcher for ever.
         machine = self._make_machine()
-        main = machine[main_of(size)]
+        main = self._watched(machine, size)
         main(*tensors)
         machine.set_instrument(watch)
         for _ in range(runs):
@@ -149,6 +149,13 @@ class CompiledModel:
             CallTime(tuple(call["layers"]), call["computes"], tuple(taken[index :: len(calls)]))
             for index, call in enumerate(calls)
         ]
+
+    def _watched(self, machine: Any, size: int) -> Any:
+        """The program call by call; long programs have nothing else."""
+        try:
+            return machine[watched_of(size)]
+        except AttributeError:
+            return machine[main_of(size)]
 
     def _make_machine(self) -> Any:
         from tvm import relax

@@ -59,6 +59,11 @@ def main_of(index: int) -> str:
     return f"main_{index}" if index else "main"
 
 
+def watched_of(index: int) -> str:
+    """The same, call by call, so that each can be timed."""
+    return f"watched_{index}"
+
+
 def steps_of(graph: Graph) -> tuple[Step, ...]:
     """What is to be run, in order: layers with their additions fused, and all other operators.
 

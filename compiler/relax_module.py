@@ -5,7 +5,7 @@ Kernels are called by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Value
 from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
-from int8tune.compiler.program import Array, Call, Program, main_of
+from int8tune.compiler.program import Array, Call, Program, main_of, watched_of
 from int8tune.compiler.strict_json import clipped, reason_of
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_objects import KernelError, kernel_objects
 from int8tune.compiler.toolchain.linker import BLOB, link_objects
 from int8tune.compiler.toolchain.object_file import write_data_object
+from int8tune.compiler.whole_program import WholeProgram
 from int8tune.results.text import printable
 from int8tune.schedules.target import Target
 
@@ -32,27 +33,36 @@ ABOUT, INITIAL = "about", "initial"
 LEAST_SHARED_BYTES = 1 << 16
 
 
-def build_executable(programs: Sequence[Program], target: Target, about: str, kernels: Sequence[Any]) -> Any:
+def build_executable(
+    programs: Sequence[Program],
+    wholes: Mapping[int, WholeProgram],
+    target: Target,
+    about: str,
+    kernels: Sequence[Any],
+) -> Any:
     """The Relax executable: `main` takes the model's inputs and what it keeps from run to run, and makes its
     outputs and what it keeps; `initial` gives what that is at first; `about` gives a text as u8 values.
 
-    Programs behind the first one, whose inputs have other shapes, are `main_1` and so on.
+    Programs behind the first one, whose inputs have other shapes, are `main_1` and so on. `watched_0` and so on are
+    the same, call by call.
 
     Args:
+        wholes: programs that are one function, by their numbers.
         kernels: modules that have the programs' kernels.
     """
-    module = _module(programs, about).with_attr("external_mods", list(kernels))
+    module = _module(programs, wholes, about).with_attr("external_mods", list(kernels))
     return relax.build(module, target=tvm.target.Target(dict(target.tvm)))
 
 
 def compiled_kernels(
     programs: Sequence[Program],
+    wholes: Mapping[int, WholeProgram],
     target: Target,
     folder: Path,
     cache: KernelCache | None,
     report: Callable[[int, int], None],
 ) -> tuple[list[Any], KernelCounts]:
-    """Modules of the programs' kernels, each once, and how many of them were compiled.
+    """Modules of the programs' kernels, each once, and of whole programs, and how many of them were compiled.
 
     Args:
         folder: where their object files are written.
@@ -65,6 +75,7 @@ def compiled_kernels(
     for program in programs:
         floats = {call.kernel for call in program.calls if call.is_float}
         kernels.update({name: (each, wide if name in floats else target) for name, each in program.kernels.items()})
+    kernels.update({each.name: (each.function, target) for each in wholes.values()})
     try:
         return kernel_objects(kernels, folder, cache, report)
     except KernelError as error:
@@ -105,10 +116,12 @@ def export(executable: Any, library: Path, target: Target) -> None:
     executable.mod.export_library(str(library), fcompile=link, fpack_imports=pack, workspace_dir=str(library.parent))
 
 
-def _module(programs: Sequence[Program], about: str) -> Any:
+def _module(programs: Sequence[Program], wholes: Mapping[int, WholeProgram], about: str) -> Any:
     builder = relax.BlockBuilder()
     for index, program in enumerate(programs):
-        _write(builder, main_of(index), program)
+        if index in wholes:
+            _write_whole(builder, main_of(index), wholes[index])
+        _write(builder, watched_of(index) if index in wholes else main_of(index), program)
     states = programs[0].graph.states
     with builder.function(INITIAL, []):
         builder.emit_func_output(relax.Tuple([_constant(state.initial) for state in states]))
@@ -133,6 +146,21 @@ def _write(builder: Any, name: str, program: Program) -> None:
             ]
             made = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
         builder.emit_func_output(made)
+
+
+def _write_whole(builder: Any, name: str, whole: WholeProgram) -> None:
+    """Write the function of a program that calls one kernel; its memory is a last output, which nobody gets."""
+    graph = whole.program.graph
+    inputs = [relax.Var(f"input_{index}", _type(graph.values[label])) for index, label in enumerate(graph.given)]
+    types = [_type(graph.values[name]) for name in graph.needed]
+    types.append(relax.TensorType((max(whole.plan.size_bytes, 1),), "uint8"))
+    with builder.function(name, inputs):
+        with builder.dataflow():
+            arguments = [*inputs, *map(_constant, whole.constants)]
+            made = builder.emit(relax.op.call_dps_packed(whole.name, arguments, types))
+            outputs = [builder.emit(made[index]) for index in range(len(graph.needed))]
+            result = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])
+        builder.emit_func_output(result)
 
 
 def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:

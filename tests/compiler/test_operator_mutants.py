@@ -21,6 +21,7 @@ from int8tune.compiler import compile as compiling
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.schedules.target import Target
+from tests.compiler import test_vector_kernels as vectors
 from tests.compiler.test_operator_kernels import (
     LONG,
     assert_every_product_exact,
@@ -28,6 +29,7 @@ from tests.compiler.test_operator_kernels import (
     assert_products_rounded,
     exact,
 )
+from tests.support.kernels import operator_runs
 from tests.support.mutation.source_mutants import Mutant, mutants_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -87,8 +89,43 @@ for each in KERNELS:
 KINDS |= {"kernel": [Kind.QUANTIZE, Kind.MULTIPLY, Kind.RESIZE], "tables": [Kind.LOOKUP, Kind.CONCAT]}
 
 
+def _softmax_of_rows(profile: str) -> None:
+    vectors.test_softmax_of_rows(profile, 0.05)
+    vectors.test_softmax_of_rows(profile, 0.003)
+    vectors.test_softmax_on_threads()
+
+
+def _spread_over_axes(profile: str) -> None:
+    vectors.test_products_spread_over_axes(profile)
+    for shape in vectors.LARGE:
+        vectors.test_products_on_threads(shape)
+
+
+def _moved_in_blocks(profile: str) -> None:
+    for element in vectors.MOVED:
+        vectors.test_transpositions(profile, element)
+    vectors.test_a_large_transposition_on_threads()
+
+
+def _summed_over_windows(profile: str) -> None:
+    for include_pad in (False, True):
+        vectors.test_averages_of_windows(profile, include_pad)
+    for axes in vectors.AXES:
+        vectors.test_means_of_axes(profile, axes)
+
+
+# What drawn operators are too small for.
+JUDGES: dict[str, Callable[[str], None]] = {
+    "mean": _summed_over_windows,
+    "pointwise": _spread_over_axes,
+    "softmax_rows": _softmax_of_rows,
+    "transposition": _moved_in_blocks,
+    "windows": _summed_over_windows,
+}
+
+
 def all_mutants() -> Iterator[tuple[str, Mutant]]:
-    for module in KINDS:
+    for module in dict.fromkeys((*KINDS, *JUDGES)):
         spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
         assert spec is not None
         assert spec.origin is not None
@@ -138,8 +175,10 @@ def _judge(module: str, mutant: Mutant, target: Target) -> NoReturn:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(1, 2)
-        compiling.KERNELS = _kernels_with(module, mutant)
-        for kind in KINDS[module]:
+        compiling.KERNELS = operator_runs.KERNELS = _kernels_with(module, mutant)
+        if module in JUDGES:
+            JUDGES[module](target.profile)
+        for kind in KINDS.get(module, ()):
             exact(kind, target, LONG, True)
             if kind is Kind.ELEMENTWISE:
                 assert_products_rounded(target)

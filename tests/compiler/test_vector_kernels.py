@@ -87,6 +87,7 @@ def test_softmax_on_threads() -> None:
     assert_operator_exact(graph, host_target(), [stored_values(shape, "u8")], threads=2)
 
 
+MOVED: tuple[ElementType, ...] = ("u8", "f32", "s64")
 TRANSPOSED: list[tuple[Shape, tuple[int, ...]]] = [
     ((1, 50, 116), (0, 2, 1)),
     ((3, 17, 2, 19), (0, 3, 2, 1)),
@@ -98,7 +99,7 @@ TRANSPOSED: list[tuple[Shape, tuple[int, ...]]] = [
 
 
 @pytest.mark.parametrize("profile", SOME)
-@pytest.mark.parametrize("element", ["u8", "f32", "s64"])
+@pytest.mark.parametrize("element", MOVED)
 def test_transpositions(profile: str, element: ElementType) -> None:
     target = host_target(profile)
     for shape, order in TRANSPOSED:
@@ -136,7 +137,10 @@ def test_products_spread_over_axes(profile: str) -> None:
         assert_operator_exact(graph, target, [stored_values(shape, "u8"), stored_values(other, "u8", 1)])
 
 
-@pytest.mark.parametrize("shape", [(1, 60, 61, 24), (70_003,)])
+LARGE: list[Shape] = [(1, 60, 61, 24), (70_003,)]
+
+
+@pytest.mark.parametrize("shape", LARGE)
 def test_products_on_threads(shape: Shape) -> None:
     other = (*(1 for _ in shape[:-1]), shape[-1])
     inputs = [value_of("one", shape, "u8"), value_of("other", other, "u8", 0.01, 128)]
@@ -168,8 +172,11 @@ def test_averages_of_windows(profile: str, include_pad: bool) -> None:
         assert_operator_exact(graph, target, [stored_values(shape, "u8")])
 
 
+AXES: list[tuple[int, ...]] = [(1, 2), (1,), (0,), (2,), (0, 2)]
+
+
 @pytest.mark.parametrize("profile", SOME)
-@pytest.mark.parametrize("axes", [(1, 2), (1,), (0,), (2,), (0, 2)])
+@pytest.mark.parametrize("axes", AXES)
 def test_means_of_axes(profile: str, axes: tuple[int, ...]) -> None:
     target = host_target(profile)
     for shape in ((2, 7, 9, 24), (1, 3, 2, 5)):

@@ -39,7 +39,7 @@ NamesArgument = Annotated[
     typer.Argument(
         metavar="[NETWORK|KEY]...",
         autocompletion=completing.networks,
-        help="Networks, models, layer tables, workload keys; six networks if left out.",
+        help="Networks, models, layer tables or keys.",
     ),
 ]
 AgainstOption = Annotated[
@@ -52,13 +52,11 @@ AgainstOption = Annotated[
     ),
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", metavar="N", parser=whole_number, help="Threads of each library, on as many cores.")
+    int, typer.Option("--threads", metavar="N", parser=whole_number, help="Threads of each library.")
 ]
-RunsOption = Annotated[
-    int, typer.Option("--runs", metavar="N", parser=whole_number, help="How often each library takes its turn.")
-]
+RunsOption = Annotated[int, typer.Option("--runs", metavar="N", parser=whole_number, help="Turns of each library.")]
 RunMsOption = Annotated[
-    int, typer.Option("--run-ms", metavar="MS", parser=whole_number, help="How long a turn takes, in milliseconds.")
+    int, typer.Option("--run-ms", metavar="MS", parser=whole_number, help="Milliseconds of a turn.")
 ]
 WithoutAmxOption = Annotated[
     bool, typer.Option("--without-amx", help="Let no library use AMX, as on a CPU that has none.")
@@ -66,7 +64,7 @@ WithoutAmxOption = Annotated[
 LayersOption = Annotated[bool, typer.Option("--layers", help="Compare a model's layers, not the whole.")]
 FloatOption = Annotated[
     Path | None,
-    typer.Option("--float", metavar="FILE", help="The model before it was quantized, to be timed beside it."),
+    typer.Option("--float", metavar="FILE", help="The float model, to be timed beside it."),
 ]
 OnlyOption = Annotated[
     str | None,
@@ -78,7 +76,7 @@ DeviceOption = Annotated[
         "--device",
         metavar="BOARD",
         autocompletion=completing.boards,
-        help="A GPU of this machine, by its name in the inventory.",
+        help="A GPU of this machine, in the inventory.",
     ),
 ]
 TemplateOption = Annotated[
@@ -87,7 +85,7 @@ TemplateOption = Annotated[
         "--template",
         metavar="NAME",
         autocompletion=completing.templates,
-        help="Run this template's fastest trial or default, not the best one.",
+        help="Run this template's fastest trial or default.",
     ),
 ]
 
@@ -115,8 +113,8 @@ def bench(
 ) -> int:
     """Compare models or layers with other libraries.
 
-    Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT; on a GPU (--device), cuBLASLt and PyTorch. Models (.tflite,
-    .onnx) are compared whole, with the runtimes that read them; with --layers, and of all else, layers are.
+    Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT; on a GPU (--device), cuBLASLt and PyTorch. Models are
+    compared whole; with --layers, and of all else (six networks, if nothing is named), layers are.
 
     Each library runs in a process of its own and takes turns with the others, beside a loop that measures the peak.
     This one runs the best schedules in the records, or its defaults. The results are added to the records.

@@ -108,7 +108,7 @@ NetworkArgument = Annotated[
 ]
 BatchOption = Annotated[
     int,
-    typer.Option("--batch", metavar="N", parser=whole_number, help="Inputs at once, for each of the table."),
+    typer.Option("--batch", metavar="N", parser=whole_number, help="Inputs at once, of layer tables."),
 ]
 ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the records.")]
 CampaignOption = Annotated[
@@ -124,22 +124,22 @@ TargetOption = Annotated[
     ),
 ]
 InventoryOption = Annotated[
-    Path, typer.Option("--inventory", metavar="FILE", help="The boards: see docs/farm.md.", show_default=True)
+    Path, typer.Option("--inventory", metavar="FILE", help="Boards: see docs/farm.md.", show_default=True)
 ]
 BindOption = Annotated[
     list[str] | None,
     typer.Option(
         "--bind",
         metavar="NAME=VALUE",
-        help="Make an input of an ONNX model, such as a scale, a constant: a number or the name of a .npy file.",
+        help="Constant for an ONNX input: a number or .npy file.",
     ),
 ]
 ShapeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
-        metavar="NAME=1x3x224x224",
-        help="The shape of an input whose extents an ONNX model leaves open; several to compile or tune, by commas.",
+        metavar="NAME=EXTENTS",
+        help="Of an open ONNX input: 1x3x224x224, or several.",
     ),
 ]
 ThreadsOption = Annotated[
@@ -147,7 +147,7 @@ ThreadsOption = Annotated[
 ]
 FormatOption = Annotated[
     Format,
-    typer.Option("--format", metavar="FORMAT", parser=output_format, help="How data is printed: table or json."),
+    typer.Option("--format", metavar="FORMAT", parser=output_format, help="Data as a table or json."),
 ]
 DebugOption = Annotated[
     bool,
