@@ -13,7 +13,7 @@ from tests.support.places import ROOT
 from tests.support.run.probes import host_target
 
 # In an order in which none imports one that comes later.
-RUN = ("quiet", "tiers", "going_on", "totals", "unproven")
+RUN = ("quiet", "tiers", "going_on", "totals", "unproven", "kept_kernels", "large_heap")
 pytest_plugins = ["pytester", *(f"tests.support.run.{name}" for name in RUN)]
 
 

@@ -11,7 +11,6 @@ from int8tune.results.best import best_schedules, write_best_log
 from int8tune.results.own_files import require_own
 from int8tune.results.progress import search_progress
 from int8tune.results.record import Campaign
-from int8tune.results.report.html import write_html
 from int8tune.results.store import SqliteStore
 from int8tune.results.summary import CampaignSummary, summarize
 from int8tune.schedules.errors import WorkloadError
@@ -62,6 +61,8 @@ def write_page(store: Store, campaign: str, page: Path) -> CampaignSummary:
         StoreError: no such campaign, or the records can't be read.
         ExportError: the file can't be written.
     """
+    from int8tune.results.report.html import write_html  # takes long to import, and few commands write a page
+
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
     macs = _macs(layers)
     summary = summarize(store, campaign, macs)

@@ -88,21 +88,21 @@ def _is_cheap(schedule: Any, block: Any) -> bool:
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
-    return not _calls(found, COSTLY) and not _grows(schedule, block)
+    text = found.body.script()
+    return not _calls(text, COSTLY) and not _grows(schedule, block, len(text))
 
 
-def _grows(schedule: Any, block: Any) -> bool:
-    """Whether what reads a block's values several times would be long with the block in each place.
+def _grows(schedule: Any, block: Any, letters: int) -> bool:
+    """Whether what reads a block's values several times would be long with the block's text in each place.
 
     Chains of such blocks, as the importer writes a Cast to few bits, grow without bounds.
     """
-    own, name = len(schedule.get(block).body.script()), schedule.get(block).writes[0].source.name
+    name = schedule.get(block).writes[0].source.name
     counts = [schedule.get(each).body.script().count(f"{name}[") for each in schedule.get_consumers(block)]
-    return any(count > 1 and count * own > MOST_INLINED for count in counts)
+    return any(count > 1 and count * letters > MOST_INLINED for count in counts)
 
 
-def _calls(block: Any, names: Sequence[str]) -> bool:
-    text = block.body.script()
+def _calls(text: str, names: Sequence[str]) -> bool:
     return any(f"T.{name}(" in text for name in names)
 
 
@@ -110,12 +110,14 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
     """Loops that LLVM makes vectors of: sums outside of the innermost axis; the outer axes shared among threads."""
     loops, found = schedule.get_loops(block), schedule.get(block)
     kinds = [int(axis.iter_type) for axis in found.iter_vars]
-    if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2} or _calls(found, ONE_BY_ONE):
+    if len(loops) != len(kinds) or not loops or set(kinds) - {0, 2}:
+        return
+    text = found.body.script()
+    if _calls(text, ONE_BY_ONE):
         return
     outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
     sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 2]
     values = math.prod(int(schedule.get(loop).extent) for loop in loops)
-    text = found.body.script()
     if sums:
         if outer and int(schedule.get(outer[-1]).extent) >= LANES // 2:
             schedule.reorder(*outer[:-1], *sums, outer.pop())

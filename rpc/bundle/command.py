@@ -16,35 +16,14 @@ from typing import NoReturn, TypeVar
 
 from int8tune.results.text import printable
 from int8tune.rpc.bundle.archive import open_bundle
+from int8tune.rpc.bundle.hints import DONE, HINTS, INTERRUPTED, NO_DEVICE
 from int8tune.rpc.bundle.runner import Settings, Summary, run_bundle
-from int8tune.rpc.errors import (
-    BundleError,
-    BundleResultsError,
-    DeviceLostError,
-    DeviceStartError,
-    NoGpuError,
-    RpcError,
-    WrongDeviceError,
-)
+from int8tune.rpc.errors import RpcError
 from int8tune.rpc.farm.driver import RULES
 from int8tune.rpc.inventory.boards import CANARY_TOLERANCES
 from int8tune.rpc.process.standard_streams import make_usable
 
 Value = TypeVar("Value")
-
-DONE, FAILED, USAGE, NO_DEVICE, INTERRUPTED = 0, 1, 2, 4, 130
-
-HINTS: dict[type[Exception], tuple[int, str]] = {
-    BundleError: (FAILED, "copy it here again, or make it again: int8tune bundle make"),
-    BundleResultsError: (FAILED, "write others elsewhere: add --folder DIR"),
-    WrongDeviceError: (NO_DEVICE, "make one for this device: int8tune bundle make --target PROFILE"),
-    NoGpuError: (NO_DEVICE, "see the driver and its GPUs: nvidia-smi"),
-    DeviceStartError: (NO_DEVICE, "its folder must allow programs to run, and have room: add --folder DIR"),
-    DeviceLostError: (NO_DEVICE, "run the same command again, it goes on where it was"),
-    RpcError: (FAILED, "run the same command again, it goes on where it was"),
-    OSError: (FAILED, "choose a folder that can be written and has room: add --folder DIR"),
-}
-"""Of each failure: the exit code, and what to type next."""
 
 
 def main(bundle: Path, arguments: Sequence[str]) -> int:

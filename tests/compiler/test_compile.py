@@ -29,7 +29,7 @@ from int8tune.schedules.workload import parse_workload
 from tests.compiler.test_interpreter import NAMES
 from tests.compiler.test_tflite import tensors_of
 from tests.compiler.test_tflite_operators import LOWEST
-from tests.support.models.compiled import assert_exact
+from tests.support.models.compiled import assert_exact, compile_once
 from tests.support.models.onnx_models import MODELS, input_data, quantized, values_of
 from tests.support.models.onnx_operators import every_operator, feeds_of, operator_model
 from tests.support.models.shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
@@ -69,7 +69,7 @@ def test_real_models(name: str, native: Target, tmp_path: Path) -> None:
     """The cat is a cat, and every output is that of LiteRT's reference kernels."""
     path = model_path(name)
     graph, library = read_model(path), tmp_path / "model.so"
-    compile_model(graph, native, Schedules(native), library)
+    compile_once(graph, native, library)
     model = CompiledModel(library)
     for subject in PICTURES:
         data = picture(subject, *graph.values[graph.inputs[0]].shape[1:3])

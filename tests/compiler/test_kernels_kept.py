@@ -22,7 +22,9 @@ from int8tune.compiler.toolchain.kernel_cache import NO_CACHE, KernelCache
 from int8tune.compiler.toolchain.linker import architecture_of, find_linker, link_objects
 from int8tune.compiler.toolchain.object_file import MACHINES, data_object, write_data_object
 from int8tune.schedules.target import Target
+from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_models import MODELS, Writer, quantized
+from tests.support.run.kept_kernels import FOLDER
 from tests.support.run.probes import host_target
 
 
@@ -84,6 +86,18 @@ def test_the_second_compilation_compiles_no_kernel(compiling: Compiling, anew: b
     assert compiling.counts == (0, count)
     assert compiling.told == [(0, 0)]
     assert len(list((tmp_path / "kernels").iterdir())) == count
+
+
+def test_tests_of_a_run_share_kernels(
+    graph: Graph, anew: bytes, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target, library = host_target("x86-avx2"), tmp_path / "net.so"
+    compile_once(graph, target, library)
+    again = compile_once(graph, target, library).kernels
+    assert (again.compiled, again.reused > 3) == (0, True)
+    assert library.read_bytes() == anew
+    # No later run finds them.
+    assert Path(os.environ[FOLDER]).parent in (tmp_path_factory.getbasetemp(), tmp_path_factory.getbasetemp().parent)
 
 
 def test_damaged_kernels_are_compiled_again(compiling: Compiling, anew: bytes, tmp_path: Path) -> None:

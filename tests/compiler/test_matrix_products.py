@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.matrices.packing import packing_of
@@ -20,6 +19,7 @@ from int8tune.compiler.quantized_layers import network_of
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.numerics import DataType, Numerics, Requantize
 from int8tune.schedules.workload import Dense
+from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_models import values_of
 from tests.support.models.onnx_products import DTYPES, ProductWriter, Shape, Types, product
 from tests.support.run.probes import any_target, host_target
@@ -50,7 +50,7 @@ def run_both(
     graph = with_movements_merged(read_onnx(file, "net"))
     target = replace(host_target(profile), threads=threads)
     library = folder / "model.so"
-    compile_model(graph, target, Schedules(target), library)
+    compile_once(graph, target, library)
     model = CompiledModel(library)
     (made,) = model.run([feeds[form["name"]] for form in model.about.inputs])
     return made, values_of(file, graph.outputs, feeds)[graph.outputs[0]], graph
@@ -164,7 +164,7 @@ def test_products_are_litert(profile: str, form: Any, is_turned: bool, tmp_path:
         (found,) = graph.operators
         assert found.kind is Kind.MATMUL
         target, library = host_target(profile), tmp_path / f"{index}.so"
-        compile_model(graph, target, Schedules(target), library)
+        compile_once(graph, target, library)
         rng = np.random.default_rng(index)
         inputs = [rng.integers(-128, 128, shape).astype(np.int8) for shape in (shapes[0], second)]
         feeds = dict(zip("xw", inputs, strict=True))

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.specialized import specialized
-from int8tune.compiler.schedule_choice import Schedules
+from tests.support.models.compiled import compile_once
 from tests.support.places import TESTS
 from tests.support.run.probes import host_target
 
@@ -47,7 +46,7 @@ def said_of(case: Any, folder: Path) -> str:
     given = dict(list(values.items())[1:])
     try:
         library, target = folder / f"{case.name}.so", host_target()
-        compile_model(graph_of(model.SerializeToString(), given), target, Schedules(target), library)
+        compile_once(graph_of(model.SerializeToString(), given), target, library)
     except ModelError as fault:
         return str(fault)
     compiled = CompiledModel(library)

@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.model import read_model
 from int8tune.compiler.operator_kernels.registry import KERNELS
-from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
 from tests.compiler.test_tflite_operators import LOWEST, values, written
 from tests.support.models import onnx_models, tflite_models
+from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_operators import Form, feeds_of, operator_model
 from tests.support.run.thinned import one_in
 
@@ -286,7 +285,7 @@ def compiled(path: Path, data: bytes, feeds: dict[str, Array], target: Target) -
     path.write_bytes(data)
     graph = read_model(path)
     library = path.with_suffix(".so")
-    compile_model(graph, target, Schedules(target), library)
+    compile_once(graph, target, library)
     return graph, CompiledModel(library).run([feeds[name] for name in graph.inputs])
 
 

@@ -295,6 +295,24 @@ class TestTiers:
         assert len(orders) == 2
 
 
+class TestLargeHeap:
+    def test_what_a_collection_has_loaded_is_gone_through_once(self, inner: pytest.Pytester) -> None:
+        inner.makepyfile("""
+            import gc, inspect, sys
+
+            def test_it():
+                assert gc.isenabled()
+                assert gc.get_freeze_count() > 10_000
+                frame, files = sys._getframe(), set()
+                while frame := frame.f_back:
+                    if inspect.getmodule(frame) is None:
+                        files.add(frame.f_code.co_filename)
+                assert files
+                assert files <= set(inspect.modulesbyfile)
+        """)
+        inner.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 class TestThinned:
     def test_each_value_of_each_axis_has_a_representative(self) -> None:
         sets = representatives([(a, b) for a in "xyz" for b in range(5)])

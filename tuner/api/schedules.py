@@ -16,9 +16,8 @@ from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.summaries import schedule_row
 from int8tune.tuner.bench.layers import choose_layers
-from int8tune.tuner.campaign.run import DEVICE_NAME
 from int8tune.tuner.errors import SpecError
-from int8tune.tuner.local_target import target_to_look_at
+from int8tune.tuner.local_target import DEVICE_NAME, target_to_look_at
 from int8tune.tuner.publish import choose_campaign, open_records, write_page
 from int8tune.tuner.suggest import Suggestion
 from int8tune.tuner.suggest import suggest as suggest_from

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+# Its page is what a campaign of hours ends with: not with an import.
+import int8tune.results.report.html  # noqa: F401
 from int8tune.results.record import CacheMode
 from int8tune.results.report.text import render_table
 from int8tune.results.summary import CampaignSummary

@@ -18,10 +18,11 @@ from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.bench.gpu_rates import gpu_rates
 from int8tune.tuner.bench.own import Choice, Preparation
 from int8tune.tuner.builder.pool import BuildPool
-from int8tune.tuner.campaign.run import DEVICE_NAME, environment_of
+from int8tune.tuner.campaign.run import environment_of
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import Probes, build_probes
 from int8tune.tuner.folders import STORE_FILE, make_folder
+from int8tune.tuner.local_target import DEVICE_NAME
 from int8tune.tuner.work_folder import work_folder
 
 

@@ -31,10 +31,10 @@ from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device, read_sizes
 from int8tune.tuner.errors import CampaignDiffersError, SpecError
 from int8tune.tuner.folders import STORE_FILE, journal_path, make_folder, require_room
+from int8tune.tuner.local_target import DEVICE_NAME
 from int8tune.tuner.verify import SUITE_NAME
 from int8tune.tuner.work_folder import work_folder
 
-DEVICE_NAME = "local"
 # Records, the suites of three open tasks and the programs of their contenders, of layers of a usual size.
 LEAST_ROOM_BYTES = 32 << 20
 

@@ -33,7 +33,7 @@ from int8tune.results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from int8tune.rpc.bundle.command import HINTS
+from int8tune.rpc.bundle.hints import HINTS
 from int8tune.rpc.errors import (
     BundleError,
     BundleResultsError,

@@ -9,15 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.compiler.compile import all_values, compile_model
+from int8tune.compiler.compile import Compilation, all_values, compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
+from tests.support.run.kept_kernels import kernel_cache
 
 Array = npt.NDArray[Any]
+
+
+def compile_once(graph: Graph, target: Target, library: Path) -> Compilation:
+    """Write the library of a model, with the kernels that an earlier test of this run has compiled."""
+    return compile_model(graph, target, Schedules(target), library, cache=kernel_cache())
 
 
 def assert_exact(graph: Graph, target: Target, inputs: Mapping[str, Array], folder: Path) -> dict[str, Array]:
@@ -29,7 +35,7 @@ def assert_exact(graph: Graph, target: Target, inputs: Mapping[str, Array], fold
     whole = with_file_layouts(graph)
     graph = all_values(whole)
     library = folder / f"{target.name}.so"
-    compile_model(graph, target, Schedules(target), library)
+    compile_once(graph, target, library)
     made = CompiledModel(library).run([inputs[name] for name in graph.inputs])
     ours, expected = dict(zip(graph.outputs, made, strict=True)), run_reference(whole, inputs)
     for name, array in ours.items():
@@ -50,7 +56,7 @@ def assert_close_but_exact_integers(
     whole = with_file_layouts(graph)
     graph = all_values(whole)
     library = folder / f"{target.name}.so"
-    compile_model(graph, target, Schedules(target), library)
+    compile_once(graph, target, library)
     made = CompiledModel(library).run([inputs[name] for name in graph.inputs])
     ours = dict(zip(graph.outputs, made, strict=True))
     expected = run_reference(whole, inputs, ours)

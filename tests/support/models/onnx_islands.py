@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.islands.supported import MICROSOFT
 from int8tune.compiler.onnx_reader.model import read_onnx
-from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
+from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_models import FILE_VERSION, FLOAT, Writer, values_of
 from tests.support.run.probes import host_target
 
@@ -88,7 +87,7 @@ def compiled(file: bytes, folder: Path, target: Target | None = None) -> Compile
     """A model of a file, compiled by this process."""
     target = target or host_target()
     library = folder / "model.so"
-    compile_model(read_onnx(file, "islands"), target, Schedules(target), library)
+    compile_once(read_onnx(file, "islands"), target, library)
     return CompiledModel(library)
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.model import read_model
-from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
+from tests.support.models.compiled import compile_once
 from tests.support.models.tflite_models import Writer, values_of
 from tests.support.run.probes import host_target
 
@@ -68,7 +67,7 @@ def compiled(file: bytes, folder: Path, target: Target | None = None) -> Compile
     library = folder / "model.so"
     path = folder / "islands.tflite"
     path.write_bytes(file)
-    compile_model(read_model(path), target, Schedules(target), library)
+    compile_once(read_model(path), target, library)
     return CompiledModel(library)
 
 

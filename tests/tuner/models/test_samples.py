@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import ElementType, Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.model import read_model
-from int8tune.compiler.schedule_choice import Schedules
 from int8tune.schedules.target import Target
 from int8tune.tuner.errors import SamplesError
 from int8tune.tuner.models.arrays import read_samples
@@ -27,6 +25,7 @@ from int8tune.tuner.models.drawn_samples import (
     statistics_of,
     usual_count,
 )
+from tests.support.models.compiled import compile_once
 from tests.support.models.shared_models import more_model
 
 Array = npt.NDArray[Any]
@@ -162,7 +161,7 @@ def test_swapped_summands_are_found(native: Target, tmp_path: Path) -> None:
     outputs = []
     for name, model in (("right", graph), ("wrong", replace(graph, operators=tuple(swapped)))):
         library = tmp_path / f"{name}.so"
-        compile_model(model, native, Schedules(native), library)
+        compile_once(model, native, library)
         compiled = CompiledModel(library)
         outputs.append(np.stack([compiled.run(list(sample))[0] for sample in zip(*samples, strict=True)]))
     assert 0 < np.count_nonzero(outputs[0] != outputs[1]) < 100
