@@ -11,13 +11,15 @@ import pytest
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import obstacle_lines
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.support.models.onnx_forms import FORMS
+from tests.support.models.onnx_forms import FORMS as SMALL
 from tests.support.models.onnx_islands import feed_of, outputs_of
+from tests.support.models.onnx_tool_forms import TOOL_FORMS
 from tests.support.mutation.onnx_changes import changed
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
 FEW, MANY = 60, 1000
+FORMS = {**SMALL, **{f"zoo-{name}": make for name, make in TOOL_FORMS.items()}}
 
 
 def read_all(name: str, count: int, seed: int) -> int:

@@ -127,8 +127,10 @@ def compare_layers(check: Check) -> Comparison:
         kept: dict[str, Array] = {}
         made = zip(*own.outputs, strict=True)
         for sample, ours in zip(zip(*arrays, strict=True), made, strict=True):
-            given = dict(zip(graph.outputs, ours, strict=True))
-            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)), given, kept)
+            # A sample of a value without axes is a number, not an array.
+            given = dict(zip(graph.outputs, map(np.asarray, ours), strict=True))
+            inputs = dict(zip(graph.inputs, map(np.asarray, sample), strict=True))
+            values = run_reference(graph, inputs, given, kept)
             kept = kept_values(graph, values | given)
             expected.append([values[name] for name in graph.outputs])
         stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]

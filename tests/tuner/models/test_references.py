@@ -11,6 +11,7 @@ import int8tune as it
 from int8tune.tuner.bench.peers.onnxruntime import session_of
 from tests.support.models.onnx_islands import IslandWriter
 from tests.support.models.onnx_models import MODELS, quantized
+from tests.support.models.onnx_tool_forms import TOOL_FORMS
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 
@@ -45,3 +46,11 @@ def test_where_optimizations_fail_the_judge_is_what_was_not_optimized(tmp_path: 
         assert found.outputs[0].largest <= 1
     else:
         pytest.skip("this ONNX Runtime's optimizations don't fail")
+
+
+def test_layers_of_a_model_that_is_quantized_at_run_time_are_compared(tmp_path: Path) -> None:
+    """Its scales and zero points are values without axes."""
+    (tmp_path / "dynamic.onnx").write_bytes(TOOL_FORMS["dynamic"]())
+    found = it.accuracy(tmp_path / "dynamic.onnx", layers=True, count=3, results=tmp_path / "none")
+    assert len(found.outputs) > 10
+    assert all(each.differing == 0 or each.largest < 1e-5 for each in found.outputs)
