@@ -12,6 +12,7 @@ from typing import Any
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
 from int8tune.compiler.onnx_reader.branches import with_branches_taken
+from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.dynamic import FUSED, unfused
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
@@ -106,6 +107,7 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
+    ordered = with_scales_moved(ordered, constants)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds)

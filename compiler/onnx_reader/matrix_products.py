@@ -27,7 +27,13 @@ def matrices_of(node: Node, values: GraphValues, output: Value) -> Matrices | No
     first, second = (values.operand(name) for name in node.inputs)
     if first is None or second is None or min(len(first.shape), len(second.shape)) < 2:
         return None
-    attributes = {"order": tuple(range(len(second.shape)))}
-    names = (first.name, second.name)
+    found = product_of(node, (first, second), output)
+    return found if isinstance(found, Matrices) else None
+
+
+def product_of(node: Node, inputs: tuple[Value, Value], output: Value) -> Matrices | str:
+    """The product of two stored values of two axes at least; why it is none that a kernel computes."""
+    attributes = {"order": tuple(range(len(inputs[1].shape)))}
+    names = (inputs[0].name, inputs[1].name)
     operator = Operator(Kind.MATMUL, (node.name,), node.operator, names, (output.name,), "float", None, attributes)
-    return None if matmul.fault(operator, (first, second), output) else Matrices((first, second), attributes)
+    return matmul.fault(operator, inputs, output) or Matrices(inputs, attributes)

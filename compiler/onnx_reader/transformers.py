@@ -18,6 +18,8 @@ from int8tune.compiler.onnx_reader.tensors import Array
 FLOAT = 1
 MASKED = -10000.0
 EPSILON = 1e-12
+# The end of an axis, whatever it has.
+_END = (1 << 31) - 1
 # ONNX Runtime has it in ONNX's domain, whatever the version.
 LAYER_NORMALIZATION, OPSET_OF_LAYER_NORMALIZATION = "LayerNormalization", 17
 
@@ -163,26 +165,67 @@ def _quantized_attention(w: _Writer) -> None:
 def _attended(w: _Writer, projected: str, bias: str, mask: str, added: str) -> None:
     """From queries, keys and values on the last axis, [B, S, 3 * D], to what these weigh, [B, S, D]."""
     heads = w.attribute("num_heads", 0)
-    plain = ("unidirectional", "do_rotary", "past_present_share_buffer")
+    plain = ("do_rotary", "past_present_share_buffer")
     w.require(not any(w.attribute(name, 0) for name in plain) and not w.attribute("qkv_hidden_sizes", ()))
     w.require(bias in w.constants and heads > 0 and w.constants[bias].size % (3 * heads) == 0)
     size = w.constants[bias].size // (3 * heads)
     split = w.apply("Reshape", projected, np.array([0, 0, 3, heads, size]))
-    parts = [w.apply("Gather", split, np.array(at), axis=2) for at in range(3)]
+    queries, keys, values = (w.apply("Gather", split, np.array(at), axis=2) for at in range(3))
+    scale = float(w.attribute("scale", 0.0)) or 1 / math.sqrt(size)
+    _weighed(w, (queries, keys, values), _number(scale), mask, added)
+
+
+def _multi_head_attention(w: _Writer) -> None:
+    """Of queries, keys and values by themselves, [B, S, D], with biases of all three together."""
+    w.require_only(0, 1, 2, 3, 4, 5)
+    heads, bias = w.attribute("num_heads", 0), w.node.input(3)
+    w.require(heads > 0 and all(w.node.inputs[:3]) and len(w.node.inputs) >= 3)
+    w.require(all(w.ranks.get(name, 3) == 3 for name in w.node.inputs[:3]))
+    width = w.apply("Gather", w.apply("Shape", w.node.input(0)), np.array([2]))
+    twice = w.apply("Add", width, width)
+    begins: list[str | Array] = [np.array([0]), width, twice]
+    ends: list[str | Array] = [width, twice, np.array([_END])]
+    parts = []
+    for name, begin, end in zip(w.node.inputs[:3], begins, ends, strict=True):
+        # Of other ranks no shape can be inferred: values of other forms are not taken for these.
+        part = w.apply("Transpose", name, perm=[0, 1, 2])
+        if bias:
+            part = w.apply("Add", part, w.apply("Slice", bias, begin, end, np.array([0])))
+        parts.append(w.apply("Reshape", part, np.array([0, 0, heads, -1])))
+    scale: str | Array = _number(float(w.attribute("scale", 0.0)))
+    if not w.attribute("scale", 0.0):
+        size = w.apply("Gather", w.apply("Shape", parts[0]), np.array(3))
+        scale = w.apply("Div", _number(1.0), w.apply("Sqrt", w.apply("Cast", size, to=FLOAT)))
+    _weighed(w, (parts[0], parts[1], parts[2]), scale, w.node.input(4), w.node.input(5))
+
+
+def _weighed(w: _Writer, parts: tuple[str, str, str], scale: str | Array, mask: str, added: str) -> None:
+    """Write attention of queries, keys and values of heads, [B, S, H, D each]."""
     queries, values = (w.apply("Transpose", part, perm=[0, 2, 1, 3]) for part in (parts[0], parts[2]))
     keys = w.apply("Transpose", parts[1], perm=[0, 2, 3, 1])
-    scale = float(w.attribute("scale", 0.0)) or 1 / math.sqrt(size)
-    scores = w.apply("Mul", w.apply("MatMul", queries, keys), _number(scale))
+    scores = w.apply("Mul", w.apply("MatMul", queries, keys), scale)
     if mask:
         w.require(w.ranks.get(mask, 0) == 2)
         left_out = w.apply("Sub", _number(1.0), w.apply("Cast", mask, to=FLOAT))
         left_out = w.apply("Mul", left_out, _number(w.attribute("mask_filter_value", MASKED)))
         scores = w.apply("Add", scores, w.apply("Reshape", left_out, np.array([0, 1, 1, -1])))
+    if w.attribute("unidirectional", 0):
+        scores = w.apply("Add", scores, _later(w, scores))
     if added:
         scores = w.apply("Add", scores, added)
     mixed = w.apply("MatMul", w.apply("Softmax", scores, axis=-1), values)
     joined = w.apply("Transpose", mixed, perm=[0, 2, 1, 3])
-    w.apply("Reshape", joined, np.array([0, 0, heads * size]), output=w.node.outputs[0])
+    w.apply("Reshape", joined, np.array([0, 0, -1]), output=w.node.outputs[0])
+
+
+def _later(w: _Writer, scores: str) -> str:
+    """What takes keys that come after a query out of its scores, [.., S, L]."""
+    shape, places = w.apply("Shape", scores), []
+    for axis, form in ((2, [-1, 1]), (3, [1, -1])):
+        extent = w.apply("Gather", shape, np.array(axis))
+        places.append(w.apply("Reshape", w.apply("Range", np.array(0), extent, np.array(1)), np.array(form)))
+    is_later = w.apply("Cast", w.apply("Less", *places), to=FLOAT)
+    return w.apply("Mul", is_later, _number(float(np.finfo(np.float32).min)))
 
 
 def _embed_layer_normalization(w: _Writer) -> None:
@@ -211,6 +254,7 @@ TRANSFORMERS: dict[str, Callable[[_Writer], None]] = {
     "EmbedLayerNormalization": _embed_layer_normalization,
     "Attention": _attention,
     "QAttention": _quantized_attention,
+    "MultiHeadAttention": _multi_head_attention,
     "FusedMatMul": _fused_matmul,
     "QuickGelu": _quick_gelu,
 }

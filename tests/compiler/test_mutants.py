@@ -15,13 +15,17 @@ from tests.compiler.test_tflite_islands_files import file_with_many, file_with_s
 from tests.support.models.onnx_forms import FORMS as ONNX_FORMS
 from tests.support.models.onnx_models import MODELS, quantized
 from tests.support.models.onnx_operators import every_operator
+from tests.support.models.onnx_tool_forms import TOOL_FORMS
 from tests.support.models.tflite_models import network
-from tests.support.places import TESTS
+from tests.support.places import ROOT
 
-PROGRAM = TESTS / "support" / "mutation" / "compile_mutants.py"
+PROGRAM = "tests.support.mutation.compile_mutants"
 FEW, MANY = 20, 1000
-# What needs more than 8-bit layers.
-FORMS: dict[str, Callable[[Path], bytes]] = {name: lambda _, make=make: make() for name, make in ONNX_FORMS.items()}
+# What needs more than 8-bit layers, and what tools write.
+FORMS: dict[str, Callable[[Path], bytes]] = {
+    name: lambda _, make=make: make()
+    for name, make in {**ONNX_FORMS, **{f"zoo-{name}": make for name, make in TOOL_FORMS.items()}}.items()
+}
 ONNX: dict[str, Callable[[Path], bytes]] = {
     "residual": lambda folder: quantized(MODELS["residual"](), folder, "u8", "s8", True),
     "head": lambda folder: quantized(MODELS["head"](), folder, "s8", "s8", True),
@@ -38,8 +42,8 @@ TFLITE: dict[str, Callable[[Path], bytes]] = {
 
 def compile_mutants(file: Path, count: int, seed: int) -> dict[str, int]:
     """How many mutants ended with which exit code."""
-    command = [sys.executable, str(PROGRAM), str(file), str(count), str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", PROGRAM, str(file), str(count), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["faults"] == []

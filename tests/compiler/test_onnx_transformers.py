@@ -70,6 +70,40 @@ def quantized_attention(w: TransformerWriter) -> list[str]:
     return [w.fused("QAttention", inputs, "y", num_heads=HEADS)]
 
 
+def causal_attention(w: TransformerWriter) -> list[str]:
+    """The first words of the second sentence are left out: its first queries have no key but later ones."""
+    inputs = [w.data, w.numbers("w", WIDTH, 3 * WIDTH), w.numbers("b", 3 * WIDTH), w.integers("mask", MASK[:, ::-1])]
+    return [w.fused("Attention", inputs, "y", num_heads=HEADS, unidirectional=1)]
+
+
+def causal_quantized_attention(w: TransformerWriter) -> list[str]:
+    weight = w.constant("w", RNG.integers(-127, 128, (WIDTH, 3 * WIDTH)), np.int8)
+    inputs = ["q", weight, w.numbers("b", 3 * WIDTH), "s", w.constant("w.s", 0.01), "", "z"]
+    return [w.fused("QAttention", inputs, "y", num_heads=HEADS, unidirectional=1)]
+
+
+def parts(w: TransformerWriter) -> list[str]:
+    """Queries, and keys and values of other lengths and widths."""
+    keys, values = (w.apply("MatMul", w.data, w.numbers(name, WIDTH, width)) for name, width in (("k", 16), ("v", 24)))
+    return [w.apply("Tanh", w.data), keys, values]
+
+
+def heads_by_themselves(w: TransformerWriter) -> list[str]:
+    inputs = [*parts(w), w.numbers("b", 2 * WIDTH + 24), w.integers("mask", MASK)]
+    return [w.fused("MultiHeadAttention", inputs, "y", num_heads=HEADS)]
+
+
+def causal_heads(w: TransformerWriter) -> list[str]:
+    inputs = [*parts(w), "", "", w.numbers("added", 1, HEADS, LENGTH, LENGTH)]
+    return [w.fused("MultiHeadAttention", inputs, "y", num_heads=HEADS, unidirectional=1, scale=0.3)]
+
+
+def other_lengths(w: TransformerWriter) -> list[str]:
+    """Keys and values of a sequence that is shorter than that of queries."""
+    rest = [w.apply("Slice", name, np.array([2]), np.array([7]), np.array([1])) for name in parts(w)[1:]]
+    return [w.fused("MultiHeadAttention", [w.data, *rest], "y", num_heads=HEADS)]
+
+
 def skipped(w: TransformerWriter) -> list[str]:
     added, rows = w.apply("Relu", w.data), [w.numbers(name, WIDTH) for name in ("scale", "bias", "added")]
     return [w.fused("SkipLayerNormalization", [w.data, added, *rows], "y", "", "", "sum", epsilon=1e-5), "sum"]
@@ -102,6 +136,11 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
     attention,
     attention_with_bias,
     quantized_attention,
+    causal_attention,
+    causal_quantized_attention,
+    heads_by_themselves,
+    causal_heads,
+    other_lengths,
     skipped,
     normalized,
     embedded,
@@ -120,11 +159,20 @@ def test_fused_nodes_are_onnx_runtimes(
     assert_close(*outputs_of(file, tmp_path, writer.feeds))
 
 
-def test_what_is_not_written_is_named(tmp_path: Path) -> None:
-    """A causal mask, and a state of earlier words."""
-    writer = TransformerWriter()
-    inputs = [writer.data, writer.numbers("w", WIDTH, 3 * WIDTH), writer.numbers("b", 3 * WIDTH)]
-    made = writer.fused("Attention", inputs, "y", num_heads=HEADS, unidirectional=1)
-    file = writer.written([made], 17)
-    with pytest.raises(ModelError, match=r"`y` \(Attention\)"):
-        compiled(file, tmp_path)
+@pytest.mark.parametrize("operator", ["Attention", "MultiHeadAttention", "packed", "heads"])
+def test_what_is_not_written_is_named(operator: str, tmp_path: Path) -> None:
+    """A state of earlier words, and queries, keys and values of other forms."""
+    w = TransformerWriter()
+    state = w.numbers("state", 2, BATCH, HEADS, 3, WIDTH // HEADS)
+    if operator == "Attention":
+        inputs = [w.data, w.numbers("w", WIDTH, 3 * WIDTH), w.numbers("b", 3 * WIDTH), "", state]
+    elif operator == "MultiHeadAttention":
+        inputs = [*parts(w), "", "", "", w.numbers("past", BATCH, HEADS, 3, 4), w.numbers("more", BATCH, HEADS, 3, 4)]
+    elif operator == "packed":
+        inputs = [w.apply("Reshape", w.data, np.array([BATCH, LENGTH, HEADS, 1, 4]))]
+    else:
+        keys = w.apply("Transpose", w.apply("Reshape", w.data, np.array([0, 0, HEADS, 4])), perm=[0, 2, 1, 3])
+        inputs = [w.data, keys, keys]
+    made = w.fused("Attention" if operator == "Attention" else "MultiHeadAttention", inputs, "y", num_heads=HEADS)
+    with pytest.raises(ModelError, match=r"`y[^`]*` \((Multi|Head|Attention|Transpose)+\)"):
+        compiled(w.written([made], 17), tmp_path)

@@ -66,10 +66,11 @@ def accuracy(
 ) -> None:
     """Compare a compiled model with its own runtime.
 
-    That is LiteRT with its reference kernels, or ONNX Runtime. Differences are in quantization steps of each output.
-    Operators in float may differ by rounding; SQNR says how much of the signal that is, and "its own" how much ONNX
-    Runtime differs from itself without its optimizations, where it has such operators. With --layers, each operator is
-    compared on the same inputs: integer ones must be equal.
+    That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too: by default it
+    computes some of these layers in float on x86 (`session.qdqisint8allowed`). Differences are in quantization steps
+    of each output. Operators in float may differ by rounding; SQNR says how much of the signal that is, and "its own"
+    how much ONNX Runtime differs from itself without its optimizations, where it has such operators. With --layers,
+    each operator is compared on the same inputs: integer ones must be equal.
 
     Without --samples, inputs are drawn, in turn: noise, spread evenly over what an input stands for; smooth, as
     pictures are; constant, at first the lowest, then the highest value; extremes, which are lowest and highest values

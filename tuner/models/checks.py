@@ -27,7 +27,7 @@ from int8tune.tuner.models.arrays import read_samples
 from int8tune.tuner.models.compiling import compile_apart
 from int8tune.tuner.models.drawn_samples import LEAST_USUAL, drawn_samples, usual_count
 from int8tune.tuner.models.race import Entry, Seat, seats
-from int8tune.tuner.models.runtimes import OWN, REFERENCES, UNOPTIMIZED, Runtime
+from int8tune.tuner.models.runtimes import OWN, REFERENCES, UNOPTIMIZED, OnnxRuntime, Runtime
 from int8tune.tuner.models.schedules import device_target, schedules_for
 from int8tune.tuner.work_folder import work_folder
 
@@ -87,13 +87,18 @@ def compare_outputs(check: Check) -> Comparison:
     if missing := missing_distributions(reference.requires):
         raise NoPeersError(f"not installed: {', '.join(missing)}")
     runtimes = [reference, *([UNOPTIMIZED[reference.name]] if _may_round(graph, reference) else [])]
-    with seats_of(check, graph, [Entry(each.name, each, check.model) for each in runtimes]) as (own, other, *plain):
+    title = OnnxRuntime().name if isinstance(reference, OnnxRuntime) else reference.name
+    with seats_of(check, graph, [Entry(title, each, check.model) for each in runtimes]) as (own, other, *plain):
+        plain = [seat for seat in plain if not seat.contestant.failure]
+        is_plain = bool(other.contestant.failure and plain)
+        if is_plain:
+            (other,), plain = plain, []
         for seat in (own, other):
             if seat.contestant.failure:
                 raise BenchError(f"{seat.entry.label} failed: {seat.contestant.failure}")
-        name = f"{reference.name} {other.contestant.version}"
+        name = f"{title} {other.contestant.version}{' without its optimizations, which fail' if is_plain else ''}"
         found = differences(graph, own.outputs, other.outputs)
-        if plain and not plain[0].contestant.failure:
+        if plain:
             itself = differences(graph, plain[0].outputs, other.outputs)
             found = [replace(each, itself_db=its.sqnr_db) for each, its in zip(found, itself, strict=True)]
         return _comparison(name, graph, found)
@@ -122,8 +127,10 @@ def compare_layers(check: Check) -> Comparison:
         kept: dict[str, Array] = {}
         made = zip(*own.outputs, strict=True)
         for sample, ours in zip(zip(*arrays, strict=True), made, strict=True):
-            given = dict(zip(graph.outputs, ours, strict=True))
-            values = run_reference(graph, dict(zip(graph.inputs, sample, strict=True)), given, kept)
+            # A sample of a value without axes is a number, not an array.
+            given = dict(zip(graph.outputs, map(np.asarray, ours), strict=True))
+            inputs = dict(zip(graph.inputs, map(np.asarray, sample), strict=True))
+            values = run_reference(graph, inputs, given, kept)
             kept = kept_values(graph, values | given)
             expected.append([values[name] for name in graph.outputs])
         stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]

@@ -92,15 +92,17 @@ class OnnxRuntime:
 
     Attributes:
         optimizes: as it does by default; without, its outputs say how far rounding alone leads.
+        keeps_int8: layers of s8 data are integers, too (`session_of`).
     """
 
     name: str = "onnxruntime"
     optimizes: bool = True
+    keeps_int8: bool = False
     requires: tuple[str, ...] = ("onnxruntime",)
     suffixes: tuple[str, ...] = (".onnx",)
 
     def load(self, path: Path, threads: int) -> LoadedModel:
-        return _Session(session_of(str(path), threads, self.optimizes))
+        return _Session(session_of(str(path), threads, self.optimizes, self.keeps_int8))
 
 
 class _Session:
@@ -264,12 +266,15 @@ class _Machine:
 
 OWN = Int8Tune()
 # What a model means, by what its file's name ends in.
-REFERENCES: dict[str, Runtime] = {".tflite": LiteRtReference(), ".onnx": OnnxRuntime()}
+REFERENCES: dict[str, Runtime] = {
+    ".tflite": LiteRtReference(),
+    ".onnx": OnnxRuntime("onnxruntime-int8", keeps_int8=True),
+}
 PEERS: tuple[Runtime, ...] = (OnnxRuntime(), OpenVino(), LiteRt())
 # Those that run models which are not quantized in another way: in the precision of their numbers.
 UNQUANTIZED: dict[str, Runtime] = {"openvino": OpenVino("openvino-f32", "f32")}
 # References without their optimizations.
-UNOPTIMIZED: dict[str, Runtime] = {"onnxruntime": OnnxRuntime("onnxruntime-plain", False)}
+UNOPTIMIZED: dict[str, Runtime] = {"onnxruntime-int8": OnnxRuntime("onnxruntime-plain", False)}
 # Peers that take part where they are asked for by name.
 ON_REQUEST: tuple[Runtime, ...] = (Tvm(),)
 RUNTIMES: dict[str, Runtime] = {

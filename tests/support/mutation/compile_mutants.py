@@ -1,9 +1,10 @@
 """`int8tune compile` on damaged copies of a model file, each in a child.
 
-    python tests/support/mutation/compile_mutants.py FILE COUNT SEED [KEEP]
+    python -m tests.support.mutation.compile_mutants FILE COUNT SEED [KEEP]
 
-Prints JSON: how many children ended with which exit code, and the faults. A fault is an end other than with a library,
-or with one line that says what is wrong and one that says what to do. The folder KEEP gets the mutants with faults.
+Half of the copies of an ONNX file have other bytes, half another node, attribute, constant or name. Prints JSON: how
+many children ended with which exit code, and the faults. A fault is an end other than with a library, or with one line
+that says what is wrong and one that says what to do. The folder KEEP gets the mutants with faults.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 from int8tune.tuner.cli.program import run
+from tests.support.mutation.onnx_changes import changed
 
 LIMIT_S, MEMORY = 20.0, 8 << 30
 # What is wrong, a line for each kind of operator that can't be compiled, and what to do.
@@ -41,7 +43,8 @@ def main() -> None:
             sys.exit("the whole file can't be compiled")
         for index in range(count):
             mutant = folder / f"mutant{file.suffix}"
-            mutant.write_bytes(mutated(whole, draw))
+            is_node = file.suffix == ".onnx" and draw.random() < 0.5
+            mutant.write_bytes(changed(whole, draw) if is_node else mutated(whole, draw))
             code, fault = _compiled_in_child(mutant, folder)
             codes[code] += 1
             if fault:

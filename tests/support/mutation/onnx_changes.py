@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 
 INTEGERS = (-(1 << 62), -9, -1, 0, 1, 2, 3, 5, 9, 1 << 20, 1 << 40)
+# What attributes may be called by mistake: words of readers, of ONNX, and of other operators.
+NAMES = ("", "name", "domain", "operator", "inputs", "outputs", "axis", "axes", "perm", "group", "pads", "value", "to")
 TYPES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 16, 21, 22)
 
 
@@ -25,7 +27,7 @@ def changed(data: bytes, draw: random.Random) -> bytes:
 
 def _change(graph: Any, draw: random.Random) -> None:
     node = draw.choice(graph.node)
-    match draw.randrange(8):
+    match draw.randrange(10):
         case 0:
             node.op_type = draw.choice(graph.node).op_type
         case 1 | 2 if node.attribute:
@@ -45,6 +47,26 @@ def _change(graph: Any, draw: random.Random) -> None:
             _change_values(draw.choice(graph.initializer), draw)
         case 7 if len(node.input) > 1:
             del node.input[draw.randrange(len(node.input))]
+        case 8 | 9:
+            _change_form(node, draw)
+
+
+def _change_form(node: Any, draw: random.Random) -> None:
+    """Another name or type of an attribute, no values of it, or one that is new."""
+    if not node.attribute or draw.randrange(4) == 0:
+        node.attribute.add(name=draw.choice(NAMES), type=draw.choice([1, 2, 3, 7]), i=draw.choice(INTEGERS), s=b"x")
+        return
+    attribute = draw.choice(node.attribute)
+    match draw.randrange(4):
+        case 0:
+            attribute.name = draw.choice(NAMES)
+        case 1:
+            attribute.type = draw.choice([*range(15)])
+        case 2:
+            for field in ("ints", "floats", "strings", "tensors", "i", "f", "s", "t"):
+                attribute.ClearField(field)
+        case _:
+            node.attribute.append(attribute)
 
 
 def _change_values(tensor: Any, draw: random.Random) -> None:

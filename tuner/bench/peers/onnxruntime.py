@@ -37,13 +37,20 @@ class OnnxRuntime:
         return _Layer(session, workload, operands.data)
 
 
-def session_of(model: bytes | str, threads: int, optimizes: bool = True) -> Any:
-    """A session on CPUs of a model, or of the file of that path, with so many threads."""
+def session_of(model: bytes | str, threads: int, optimizes: bool = True, keeps_int8: bool = False) -> Any:
+    """A session on CPUs of a model, or of the file of that path, with so many threads.
+
+    Args:
+        keeps_int8: s8 data stays s8, as on Arm. On x86 ONNX Runtime makes it u8 where it can, and computes layers and
+            sums in float where only some of their values could be changed.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     if not optimizes:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if keeps_int8:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = ERRORS_ONLY

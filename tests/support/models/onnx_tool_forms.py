@@ -1,0 +1,91 @@
+"""One small network as tools write it when they quantize: the forms of `examples/zoo.py`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tests.support.models.onnx_models import Writer, quantized
+
+CHANNELS = 8
+
+
+def network() -> Any:
+    """A residual block with a depthwise layer, pools, a dense layer, and its shares."""
+    w = Writer([1, 3, 12, 10])
+    first = w.node("Relu", [w.conv("x", "stem", (CHANNELS, 3, 3, 3), strides=[2, 2], pads=[1] * 4)], "first")
+    data = w.conv(first, "depthwise", (CHANNELS, 1, 3, 3), group=CHANNELS, pads=[1] * 4)
+    data = w.conv(w.node("Relu", [data], "second"), "pointwise", (CHANNELS, CHANNELS, 1, 1))
+    data = w.node("MaxPool", [w.node("Add", [data, first], "sum", "add")], "most", kernel_shape=[2, 2])
+    data = w.node("Flatten", [w.node("GlobalAveragePool", [data], "mean")], "flat")
+    data = w.node("Gemm", [data, w.weight("fc.w", 5, CHANNELS), w.weight("fc.b", 5)], "logits", "fc", transB=1)
+    return w.model(w.node("Softmax", [data], "y", "shares"))
+
+
+def static(**options: Any) -> bytes:
+    """As ONNX Runtime's `quantize_static` writes it, u8 data and s8 weights of channels if nothing else is said."""
+    usual = {"data": "u8", "weight": "s8", "per_channel": True}
+    with tempfile.TemporaryDirectory() as folder:
+        return quantized(network(), Path(folder), **{**usual, **options})
+
+
+def dynamic() -> bytes:
+    """As ONNX Runtime's `quantize_dynamic` writes it."""
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder) / "float.onnx", Path(folder) / "dynamic.onnx"
+        onnx.save(network(), source)
+        quantization.quantize_dynamic(source, made, weight_type=quantization.QuantType.QUInt8)
+        return made.read_bytes()
+
+
+def nncf() -> bytes:
+    """As NNCF writes it: s8 without zero points, biases in float, data of a depthwise layer by channels."""
+    model = network()
+    graph, nodes = model.graph, []
+    weights = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+
+    def pair(name: str, values: Any, dtype: Any, **attributes: Any) -> list[Any]:
+        parameters = [f"{name}.scale", f"{name}.zero"]
+        scale = np.asarray(values, np.float32)
+        for part, array in zip(parameters, (scale, np.zeros(scale.shape, dtype)), strict=True):
+            graph.initializer.append(onnx.numpy_helper.from_array(array, part))
+        return [
+            onnx.helper.make_node(operator, [f"{before}{name}", *parameters], [f"{after}{name}"], **attributes)
+            for operator, before, after in (("QuantizeLinear", "", "q "), ("DequantizeLinear", "q ", "dq "))
+        ]
+
+    for node in graph.node:
+        if node.op_type in ("Conv", "Gemm"):
+            read, weight = node.input[:2]
+            by_channels = {"axis": 1} if node.name == "depthwise" else {}
+            scale = np.linspace(0.01, 0.02, CHANNELS) if by_channels else 0.02
+            nodes += pair(read, scale, np.uint8 if read != "x" else np.int8, **by_channels)
+            scale = np.abs(weights[weight]).max(axis=tuple(range(1, weights[weight].ndim))) / 127
+            stored = np.round(weights[weight] / scale.reshape(-1, *(1,) * (weights[weight].ndim - 1))).astype(np.int8)
+            graph.initializer.append(onnx.numpy_helper.from_array(stored, f"q {weight}"))
+            nodes.append(pair(weight, scale, np.int8, axis=0)[1])
+            node.input[0], node.input[1] = f"dq {read}", f"dq {weight}"
+        nodes.append(node)
+    made = onnx.helper.make_graph(nodes, "g", graph.input, graph.output, graph.initializer)
+    file = onnx.helper.make_model(made, opset_imports=model.opset_import, ir_version=model.ir_version)
+    data: bytes = file.SerializeToString()
+    return data
+
+
+TOOL_FORMS: dict[str, Callable[[], bytes]] = {
+    "u8s8": static,
+    "s8s8": partial(static, data="s8"),
+    "u8u8": partial(static, weight="u8", per_channel=False),
+    "qoperator": partial(static, form="QOperator"),
+    "layers": partial(static, operators=("Conv", "MatMul", "Gemm")),
+    "dynamic": dynamic,
+    "nncf": nncf,
+}

@@ -1,0 +1,56 @@
+"""With which outputs of ONNX Runtime a compiled model is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import int8tune as it
+from int8tune.tuner.bench.peers.onnxruntime import session_of
+from tests.support.models.onnx_islands import IslandWriter
+from tests.support.models.onnx_models import MODELS, quantized
+from tests.support.models.onnx_tool_forms import TOOL_FORMS
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
+
+SAMPLES = 300
+
+
+def test_layers_of_s8_data_are_compared_with_integer_ones(tmp_path: Path) -> None:
+    """On x86 ONNX Runtime makes s8 data u8, where it can, and computes a layer between the two in float."""
+    file = quantized(MODELS["concat"](), tmp_path, "s8", "s8", True)
+    samples = np.random.default_rng(0).standard_normal((SAMPLES, 1, 3, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "samples.npy", samples)
+    sessions = [session_of(file, 1, keeps_int8=keeps) for keeps in (False, True)]
+    default, integers = ([session.run(None, {"x": x})[0] for x in samples] for session in sessions)
+    if all((one == other).all() for one, other in zip(default, integers, strict=True)):
+        pytest.skip("this ONNX Runtime computes layers of s8 data as integers by default")
+    found = it.accuracy(tmp_path / "quantized.onnx", samples=tmp_path / "samples.npy", results=tmp_path / "none")
+    assert found.is_exact
+
+
+def test_where_optimizations_fail_the_judge_is_what_was_not_optimized(tmp_path: Path) -> None:
+    """ONNX Runtime's fusion of MatMul and Add takes names that its earlier runs have left in a file."""
+    w = IslandWriter()
+    shape = w.constant("gemm_input_shape", [2, 6, 5, 8], np.int64)
+    product = w.apply("MatMul", w.apply("Reshape", w.apply("Exp", w.data), shape), w.rng.normal(size=(8, 4)))
+    path = tmp_path / "twice.onnx"
+    path.write_bytes(w.file(w.quantized(w.apply("Add", product, w.rng.normal(size=4)))))
+    try:
+        session_of(str(path), 1)
+    except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
+        found = it.accuracy(path, count=3, results=tmp_path / "none")
+        assert found.against == f"onnxruntime {onnxruntime.__version__} without its optimizations, which fail"
+        assert found.outputs[0].largest <= 1
+    else:
+        pytest.skip("this ONNX Runtime's optimizations don't fail")
+
+
+def test_layers_of_a_model_that_is_quantized_at_run_time_are_compared(tmp_path: Path) -> None:
+    """Its scales and zero points are values without axes."""
+    (tmp_path / "dynamic.onnx").write_bytes(TOOL_FORMS["dynamic"]())
+    found = it.accuracy(tmp_path / "dynamic.onnx", layers=True, count=3, results=tmp_path / "none")
+    assert len(found.outputs) > 10
+    assert all(each.differing == 0 or each.largest < 1e-5 for each in found.outputs)
