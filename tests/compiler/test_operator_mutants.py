@@ -31,6 +31,7 @@ from tests.compiler.test_operator_kernels import (
 )
 from tests.support.kernels import operator_runs
 from tests.support.mutation.source_mutants import Mutant, mutants_of
+from tests.support.run.probes import host_target
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
@@ -48,6 +49,9 @@ OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
 NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
 SATURATED = "they differ below zero, where unsigned values are 0"
 OF_NO_VALUE = "0 times a slope is 0, too"
+OTHER_WAY = "both ways that it chooses from are of the same values"
+TWICE = "some vectors, blocks or groups of channels are computed twice"
+ONE_ROW = "windows of one row of an image have none below"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
 
 LET_THROUGH: Mapping[str, str] = {
@@ -69,7 +73,36 @@ LET_THROUGH: Mapping[str, str] = {
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 -> "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) - 1": LAST_BIT,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1: 1 -> 2": LAST_BIT,
+    "_windows: axes[-1] + 1: 1 -> 2": OTHER_WAY,
+    "_windows: list(axes) != list(range(first, behind)) or inner == 1: inner == 1 -> inner != 1": OTHER_WAY,
+    "_windows: inner == 1: 1 -> 2": OTHER_WAY,
+    "_windows: (1, taps): 1 -> 2": ONE_ROW,
+    "_Loops: threads > 1: 1 -> 2": SHARED_ROWS,
+    "_Loops: self._axis(index + 1, moved, at + place * size, 1): 1 -> 2": SHARED_ROWS,
+    "_Loops: length < LANES: length < LANES -> length <= LANES": OTHER_WAY,
+    "_Writer: threads if size >= LEAST_SHARED_VALUES else 1: threads if size >= LEAST_SHARED_VALUES else 1 -> "
+    "1 if size >= LEAST_SHARED_VALUES else threads": SHARED_ROWS,
+    "_Writer: threads if size >= LEAST_SHARED_VALUES else 1: size >= LEAST_SHARED_VALUES -> "
+    "size > LEAST_SHARED_VALUES": SHARED_ROWS,
+    "_Writer: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
+    "_Writer: length % width: length % width -> length + width": TWICE,
+    "write_transpose: not stays and min(extents[-1], extents[ranks[-1]]) < count: "
+    "min(extents[-1], extents[ranks[-1]]) < count -> min(extents[-1], extents[ranks[-1]]) <= count": OTHER_WAY,
+    "_Blocks: -(-self.extents[rows] // self.count): -self.extents[rows] // self.count -> "
+    "-self.extents[rows] * self.count": TWICE,
+    "_Blocks: outer and self.extents[outer[0]] >= threads: self.extents[outer[0]] >= threads -> "
+    "self.extents[outer[0]] > threads": SHARED_ROWS,
+    "Windows: all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))): "
+    "all((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True))) -> "
+    "any((step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)))": OTHER_WAY,
+    "Windows: (step >= extent for step, extent in zip(self.stride, self.kernel, strict=True)): "
+    "step >= extent -> step > extent": OTHER_WAY,
+    "_Writer: math.prod(windows.image) < LEAST_SHARED_VALUES: math.prod(windows.image) < LEAST_SHARED_VALUES -> "
+    "math.prod(windows.image) <= LEAST_SHARED_VALUES": SHARED_ROWS,
+    "_Writer: -(-channels // (self.lanes * self.vectors)): -channels // (self.lanes * self.vectors) -> "
+    "-channels * (self.lanes * self.vectors)": TWICE,
     "_high_product: 1 << 30: 30 -> 31": LAST_BIT,
+    "_high_product: 1 << 30: 1 -> 2": LAST_BIT,
 }
 """Mutants that no drawn operator shows, by place, and why."""
 
@@ -96,6 +129,7 @@ def _softmax_of_rows(profile: str) -> None:
 
 
 def _spread_over_axes(profile: str) -> None:
+    exact(Kind.DIVIDE, host_target(profile), LONG, True)
     vectors.test_products_spread_over_axes(profile)
     for shape in vectors.LARGE:
         vectors.test_products_on_threads(shape)
@@ -104,6 +138,7 @@ def _spread_over_axes(profile: str) -> None:
 def _moved_in_blocks(profile: str) -> None:
     for element in vectors.MOVED:
         vectors.test_transpositions(profile, element)
+    assert not importlib.import_module(f"{PACKAGE}.transposition").is_copy((3, 5), (1, 0))
     vectors.test_a_large_transposition_on_threads()
 
 

@@ -31,7 +31,7 @@ SamplesOption = Annotated[
     typer.Option(
         "--samples",
         metavar="FILE",
-        help="Inputs, .npy or .npz, whose first axis counts samples; a batch of 1 may be left out.",
+        help="Inputs, .npy or .npz; the first axis counts samples.",
     ),
 ]
 CountOption = Annotated[
@@ -40,12 +40,16 @@ CountOption = Annotated[
         "--count",
         metavar="N",
         parser=whole_number,
-        help="Samples to draw, where no file has any; 10 to 1,000 if left out, the more the smaller the model.",
+        help="Samples to draw; 10 to 1,000 if left out.",
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Seed of drawn samples.")]
 LayersOption = Annotated[
-    bool, typer.Option("--layers", help="Compare every layer's output with this library's own reference.")
+    bool,
+    typer.Option(
+        "--layers",
+        help="Compare each operator on the same inputs, with this library's own reference: integer ones must be equal.",
+    ),
 ]
 
 
@@ -69,13 +73,12 @@ def accuracy(
     That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too: by default it
     computes some of these layers in float on x86 (`session.qdqisint8allowed`). Differences are in quantization steps
     of each output. Operators in float may differ by rounding; SQNR says how much of the signal that is, and "its own"
-    how much ONNX Runtime differs from itself without its optimizations, where it has such operators. With --layers,
-    each operator is compared on the same inputs: integer ones must be equal.
+    how much ONNX Runtime differs from itself without its optimizations.
 
     Without --samples, inputs are drawn, in turn: noise, spread evenly over what an input stands for; smooth, as
     pictures are; constant, at first the lowest, then the highest value; extremes, which are lowest and highest values
     at random; speckled, which is smooth with some of these; saturated, which is smooth and beyond both ends. Your own
-    samples find more than any of them.
+    samples find more.
 
     Example: int8tune accuracy mobilenet_v2.tflite --count 100
     """

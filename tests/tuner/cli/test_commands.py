@@ -20,6 +20,8 @@ COMMANDS = (
     "tune",
     "plan",
     "layers",
+    "compile",
+    "accuracy",
     "report",
     "bench",
     "templates list",
