@@ -240,13 +240,19 @@ def _decode_trial(row: Values, campaign: str, environment: Environment) -> Trial
 
 
 def _decode_estimate(row: Values) -> Estimate | None:
-    return Estimate(numbers_of(row["observed"])[_CYCLES]) if row["times_s"] == "[]" else None
+    return Estimate(_observed(row)[_CYCLES]) if row["times_s"] == "[]" else None
 
 
 def _decode_measurement(row: Values) -> Measurement | None:
     if row["times_s"] is None or row["times_s"] == "[]":
         return None
-    return Measurement(times_of(row["times_s"]), row["calls_per_repeat"], numbers_of(row["observed"]))
+    return Measurement(times_of(row["times_s"]), row["calls_per_repeat"], _observed(row))
+
+
+def _observed(row: Values) -> Mapping[str, float]:
+    if row["observed"] is None:
+        raise RecordError("a trial that was measured says nothing of what was observed")
+    return numbers_of(row["observed"])
 
 
 def _encode_duel(duel: Duel) -> Values:

@@ -162,9 +162,10 @@ class SqliteStore:
 
     def _decode(self, codec: Codec[E], row: Values, known: dict[str, Mapping[str, str]]) -> E:
         """The entry of a row. `known` has the environments that were decoded before, as most rows share one."""
-        content = row.pop("environment_content", "{}")
         try:
             check_types(codec.table, row)
+            _check_joined(row)
+            content = row.pop("environment_content", "{}")
             if checksum(codec.table, row) != row["checksum"]:
                 raise RecordError("its checksum does not match")
             if content not in known:
@@ -203,6 +204,13 @@ class _References:
                 found = connection.execute(added, {"digest": digest, "content": content}).scalar_one()
             self._environments[digest] = int(found)
         return self._environments[digest]
+
+
+def _check_joined(row: Values) -> None:
+    """Check what a row has from other tables, all of it texts."""
+    for name in ("campaign_name", "environment_content", "environment_digest"):
+        if not isinstance(row.get(name, ""), str):
+            raise RecordError(f"{name} must be str: {type(row[name]).__name__}")
 
 
 def _digest(content: str) -> str:

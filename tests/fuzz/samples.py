@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import zipfile
 import zlib
@@ -34,7 +35,7 @@ from int8tune.rpc.farm.values import Campaign, State, Trial, Verdict
 from int8tune.rpc.protocol import capabilities_to_json, reply_to_json
 from int8tune.rpc.request import Case, Program, Reply, Request, Timing
 from int8tune.rpc.transports.fake import FAKE_CAPABILITIES
-from int8tune.schedules.registry import template_for
+from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.target import named_target
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
@@ -172,11 +173,18 @@ def bundle_results(folder: Path) -> None:
 
 
 def recording(folder: Path) -> None:
-    from int8tune.tuner.lab.recorded_layer import RecordedLayer
+    from int8tune.tuner.lab.recorded_layer import RecordedLayer, canonical
     from int8tune.tuner.lab.recording import write_recording
 
-    times: dict[str, float | None] = {f'{{"tile":{n},"unroll":true}}': 1e-3 / n for n in range(1, 20)}
-    layers = [RecordedLayer(TARGET, key, "x86.conv", 1, times | {'{"tile":0}': None}) for key in (WORKLOAD, "other")]
+    template, target = template_named("x86.conv"), named_target(TARGET)
+    space = template.space(parse_workload(WORKLOAD), target)
+    kept = [canonical(config) for config in itertools.islice(space, 20)]
+    times: dict[str, float | None] = {text: 1e-3 / number for number, text in enumerate(kept, 1)}
+    other: dict[str, float | None] = {f'{{"tile":{number}}}': 1e-3 for number in range(1, 20)}
+    layers = [
+        RecordedLayer(TARGET, key, template.name, template.version, {**found, next(iter(found)): None})
+        for key, found in ((WORKLOAD, times), ("other", other))
+    ]
     write_recording(layers, folder / "lab.parquet")
 
 

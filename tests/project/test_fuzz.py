@@ -27,6 +27,12 @@ def test_changed_files_are_read_or_refused(kind: str) -> None:
     assert outcomes.counts["refused"]
 
 
+@pytest.mark.parametrize("kind", [_quick(kind) for kind in KINDS])
+def test_samples_that_nobody_changed_are_read(kind: str, tmp_path: Path) -> None:
+    KINDS[kind].make(tmp_path)
+    KINDS[kind].read(tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [_quick(kind) for kind in KINDS])

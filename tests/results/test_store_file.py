@@ -137,6 +137,19 @@ def test_a_query_does_not_load_what_it_is_not_asked_for(tmp_path: Path) -> None:
             next(found)
 
 
+@pytest.mark.parametrize("column", ["environments SET content", "environments SET digest", "campaigns SET name"])
+def test_bytes_where_a_text_must_be_are_damage(tmp_path: Path, column: str) -> None:
+    """SQLite takes them, and gives them back as they are."""
+    with SqliteStore(tmp_path / "r.db") as store:
+        store.append([campaign(), ok(0)])
+    _change(tmp_path / "r.db", f"UPDATE {column} = x'c3a4'")
+    with (
+        SqliteStore(tmp_path / "r.db", readonly=True) as store,
+        pytest.raises(ForeignStoreError, match="row 1 of trials: .* must be str: bytes"),
+    ):
+        list(store.query(Trial))
+
+
 def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     with SqliteStore(path):
