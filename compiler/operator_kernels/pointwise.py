@@ -59,7 +59,7 @@ def pointwise(
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         axes = axes_of([value.shape for value in values], output.shape)
         _Loops(inputs, out, axes, lambda loaded: compute(*loaded, *known)).write(_threads(output, target))
-    return OperatorKernel(builder.get(), operator.inputs, tuple(each.reshape(-1) for each in constants))
+    return OperatorKernel(builder.get(), operator.inputs, tuple(each.ravel() for each in constants))
 
 
 def axes_of(shapes: Sequence[tuple[int, ...]], output: tuple[int, ...]) -> list[Axis]:

@@ -62,8 +62,8 @@ def residual() -> Any:
     return writer.model(writer.node("Relu", [total], "y", "relu2"))
 
 
-def separable() -> Any:
-    writer = Writer([1, 3, 10, 11])
+def separable(height: int = 10, width: int = 11) -> Any:
+    writer = Writer([1, 3, height, width])
     low, high = writer.constant("low", 0), writer.constant("high", 0.5)
     data = writer.conv("x", "stem", (8, 3, 3, 3), strides=[2, 2], pads=[0, 0, 1, 1])
     data = writer.node("Clip", [data, low, high], "clipped1", "clip1")
