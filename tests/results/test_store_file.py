@@ -145,7 +145,7 @@ def test_bytes_where_a_text_must_be_are_damage(tmp_path: Path, column: str) -> N
     _change(tmp_path / "r.db", f"UPDATE {column} = x'c3a4'")
     with (
         SqliteStore(tmp_path / "r.db", readonly=True) as store,
-        pytest.raises(ForeignStoreError, match="row 1 of trials: .* must be str: bytes"),
+        pytest.raises(ForeignStoreError, match=r"row 1 of trials: .* must be str: bytes"),
     ):
         list(store.query(Trial))
 
