@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,8 @@ pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 ZOO = ROOT / "examples" / "zoo.py"
 
 
-def table(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, str(ZOO), "table", str(folder), *options]
+def table(folder: Path, *options: str, what: str = "table") -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(ZOO), what, str(folder), *options]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
 
 
@@ -42,3 +43,20 @@ def test_each_file_is_judged_once_and_its_form_counts_it(tmp_path: Path) -> None
     assert (again.stdout, again.stderr) == ("", "")
     assert (tmp_path / "table.md").read_text() == first.stdout
     assert "u8s8" not in table(tmp_path, "--only", "nncf").stdout
+
+
+def test_files_are_timed_once_beside_the_libraries_that_read_them(tmp_path: Path) -> None:
+    pytest.importorskip("openvino", reason="needs the extra `peers`")
+    w = IslandWriter()
+    (tmp_path / "u8s8").mkdir()
+    (tmp_path / "u8s8" / "unet_mobilenet.onnx").write_bytes(w.file(w.quantized(w.apply("Exp", w.data))))
+    (tmp_path / "u8s8" / "none.onnx").write_bytes(b"no model")
+    first = table(tmp_path, what="times")
+    assert first.returncode == 0, first.stderr
+    head, family, *files = [line for line in first.stdout.splitlines() if line and "|-" not in line]
+    assert head.startswith("| family | models |")
+    assert re.match(r"\| dense \| 1 \| \d+\.\d\d \| \d+\.\d\d \|$", family)
+    assert re.match(r"\| u8s8/none \| - \| \| \| error: ", files[1])
+    number = r"\d+\.\d{3}"
+    assert re.match(rf"\| u8s8/unet_mobilenet \| {number} \| {number} \| {number} \| \d+\.\d\d \[", files[2])
+    assert table(tmp_path, what="times").stderr == ""

@@ -29,7 +29,7 @@ from int8tune.tuner.bench.gpu.site import require_gpu
 from int8tune.tuner.bench.layers import LayerClass, choose_layers, class_named, class_of
 from int8tune.tuner.bench.peers.base import Peer
 from int8tune.tuner.bench.peers.registry import all_peers, missing_distributions, peers_named
-from int8tune.tuner.bench.run import BenchSpec, run_bench
+from int8tune.tuner.bench.run import BenchSpec, require_ranges, run_bench
 from int8tune.tuner.errors import BenchSpecError, NoPeersError
 from int8tune.tuner.models.bench import ModelBench, bench_model, runtimes_named
 from int8tune.tuner.models.checks import Check
@@ -275,7 +275,12 @@ def bench_models(
     timing: Timing,
     given: Given = NOTHING_GIVEN,
 ) -> Iterator[ModelBench]:
-    """Compare whole models with other runtimes, one model after the other."""
+    """Compare whole models with other runtimes, one model after the other.
+
+    Raises:
+        BenchSpecError: a number is out of its range.
+    """
+    require_ranges(threads, timing)
     peers = runtimes_named(against)
     for model in models:
         check = Check(model, results, None, target, threads, None, SAMPLES, 0, given)

@@ -55,14 +55,19 @@ class BenchSpec:
 
     def __post_init__(self) -> None:
         """Raise BenchSpecError where a number is out of its range."""
-        numbers = (
-            ("threads", self.threads, THREADS),
-            ("runs", self.timing.repeats, RUNS),
-            ("seconds of a run", self.timing.min_repeat_s, RUN_S),
-        )
-        for name, value, (least, most) in numbers:
-            if not least <= value <= most:
-                raise BenchSpecError(f"{name} must be {least:g} to {most:g}: {value:g}")
+        require_ranges(self.threads, self.timing)
+
+
+def require_ranges(threads: int, timing: Timing) -> None:
+    """Raise BenchSpecError where a number is out of its range."""
+    numbers = (
+        ("threads", threads, THREADS),
+        ("runs", timing.repeats, RUNS),
+        ("seconds of a run", timing.min_repeat_s, RUN_S),
+    )
+    for name, value, (least, most) in numbers:
+        if not least <= value <= most:
+            raise BenchSpecError(f"{name} must be {least:g} to {most:g}: {value:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def test_a_bench_prints_a_table_and_keeps_records(tmp_path: Path) -> None:
         ((CONV, "--only", "conv"), 2, "unknown class `conv`, known: spatial, pointwise-small, pointwise, first, .*"),
         ((CONV, "--only", "first"), 2, "none of the layers is of this class: first conv"),
         ((CONV, "--runs", "3"), 2, "runs must be 5 to 1000: 3"),
+        (("missing.onnx", "--runs", "3"), 2, "runs must be 5 to 1000: 3"),
         ((CONV, "--run-ms", "0"), 2, "seconds of a run must be 0.001 to 10: 0"),
         ((CONV, "--threads", "0"), 2, "threads must be 1 to 1024: 0"),
         ((CONV, "--threads", "999"), 1, r"threads must be 1 to \d+, the cores that this process may use: 999"),
