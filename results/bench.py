@@ -43,8 +43,8 @@ class PeerTime:
 
     Attributes:
         time_s: median; None unless its outcome is `OK`.
-        net_time_s: median without the overhead of its calls.
-        unsure: whether the overhead is too much of the time.
+        net_time_s: median without the overhead of its calls, if that can be believed.
+        unsure: whether the overhead is too much of the time, or more than all of it.
     """
 
     entrant: Entrant
@@ -78,10 +78,18 @@ class BenchRow:
     raw_ratio: Speedup | None
     verdict: BenchVerdict
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the best other library's time is."""
+        return self.best_peer is not None and self.best_peer.unsure
+
 
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """A class of layers; `ratio` and `peak_share` are geometric means, None where no layer has one."""
+    """A class of layers; `ratio` and `peak_share` are geometric means, None where no layer has one.
+
+    Layers are in no mean of ratios, and have no lowest one, where the best other library's time is unsure.
+    """
 
     name: str
     layers: int
@@ -93,7 +101,7 @@ class ClassRow:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library that took part; `overhead_s` is the median time of its smallest layer, None where it is not known."""
+    """A library that took part; `overhead_s` is the least median of its smallest layer, None where it is not known."""
 
     name: str
     version: str
@@ -186,16 +194,22 @@ def _peer_time(entrant: Entrant) -> PeerTime:
     if not entrant.times_s:
         return PeerTime(entrant)
     time_s, net_time_s = median(entrant.times_s), median(_net_times_s(entrant))
-    return PeerTime(entrant, time_s, net_time_s, unsure=net_time_s < (1 - MOST_OVERHEAD) * time_s)
+    is_mostly_overhead = net_time_s < (1 - MOST_OVERHEAD) * time_s
+    return PeerTime(entrant, time_s, net_time_s, unsure=is_mostly_overhead or _is_absurd(entrant))
 
 
 def _net_times_s(entrant: Entrant) -> tuple[float, ...]:
     """Times without overhead, each without another of its measurements, so that its noise shows in an interval."""
-    if not entrant.overhead_times_s:
+    if not entrant.overhead_times_s or _is_absurd(entrant):
         return entrant.times_s
     pairs = zip(entrant.times_s, entrant.overhead_times_s, strict=True)
     # Never zero: a ratio needs it positive, and a layer that is all overhead proves nothing anyway.
     return tuple(max(time_s - overhead_s, 0.01 * time_s) for time_s, overhead_s in pairs)
+
+
+def _is_absurd(entrant: Entrant) -> bool:
+    """Whether a call without work is said to take as long as one with work: others had the core meanwhile."""
+    return bool(entrant.overhead_times_s) and median(entrant.overhead_times_s) >= min(entrant.times_s)
 
 
 def gpu_rate(result: BenchResult) -> float | None:
@@ -211,7 +225,7 @@ def _peak_share(result: BenchResult, macs: int) -> float | None:
 
 
 def _class_row(name: str, rows: Sequence[BenchRow]) -> ClassRow:
-    ratios = [row.ratio.estimate for row in rows if row.ratio is not None]
+    ratios = [row.ratio.estimate for row in rows if row.ratio is not None and not row.is_unsure]
     shares = [row.peak_share for row in rows if row.peak_share is not None]
     verdicts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in BenchVerdict}
     lowest = min(ratios, default=None)
@@ -224,10 +238,10 @@ def geometric_mean(values: Sequence[float]) -> float | None:
 
 def _libraries(results: Iterable[BenchResult]) -> tuple[Library, ...]:
     """Every library once, as it was when it first said its version."""
-    found: dict[str, Library] = {}
+    versions: dict[str, str] = {}
+    overheads_s: dict[str, list[float]] = {}
     for entrant in (entrant for result in results for entrant in result.entrants):
-        known = found.get(entrant.name)
-        if known is None or not known.version:
-            overhead_s = median(entrant.overhead_times_s) if entrant.overhead_times_s else None
-            found[entrant.name] = Library(entrant.name, entrant.version, overhead_s)
-    return tuple(found.values())
+        versions[entrant.name] = versions.get(entrant.name) or entrant.version
+        medians_s = overheads_s.setdefault(entrant.name, [])
+        medians_s += [median(entrant.overhead_times_s)] if entrant.overhead_times_s else []
+    return tuple(Library(name, version, min(overheads_s[name], default=None)) for name, version in versions.items())

@@ -18,7 +18,7 @@ MEANING = {
     BenchVerdict.ALONE: "no other library computes this layer",
     BenchVerdict.FAILED: "this library failed",
 }
-BEST_MARK = "*"
+BEST_MARK, UNSURE_MARK = "*", "?"
 # What stands for a time where there is none, by outcome; a dash for what a library does not take.
 WORDS = {"wrong_answer": "wrong", "run_failed": "failed"}
 TITLE_WIDTH = 6
@@ -35,7 +35,7 @@ def render_bench(summary: BenchSummary) -> str:
     for section in summary.classes:
         lines.append(f"{section.name}:")
         lines += [_layer(row, peers, widths) for row in summary.rows if row.layer_class == section.name]
-    lines += ["", *_classes([*summary.classes, summary.total]), "", *_libraries(summary.libraries), ""]
+    lines += ["", *_classes([*summary.classes, summary.total], summary.rows), "", *_libraries(summary.libraries), ""]
     verdicts = {row.verdict for row in summary.rows}
     lines += [f"{verdict.value:<8} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts]
     lines += faults(summary)
@@ -134,17 +134,22 @@ def _layer(row: BenchRow, names: Sequence[str], widths: Sequence[int]) -> str:
 def _time(peer: PeerTime, is_best: bool) -> str:
     if peer.net_time_s is None:
         return WORDS.get(peer.entrant.outcome.value, MISSING)
-    return microseconds(peer.net_time_s) + (BEST_MARK if is_best else "")
+    return microseconds(peer.net_time_s) + (UNSURE_MARK if peer.unsure else "") + (BEST_MARK if is_best else "")
 
 
-def _classes(rows: Sequence[ClassRow]) -> list[str]:
+def _classes(rows: Sequence[ClassRow], layers: Sequence[BenchRow]) -> list[str]:
     counted = (BenchVerdict.FASTER, BenchVerdict.NOISE, BenchVerdict.SLOWER)
     lines = [f"{'class':<22} layers  ratio  lowest  peak  " + "  ".join(verdict.value for verdict in counted)]
     for row in rows:
         counts = "  ".join(f"{row.verdicts[verdict]:>{len(verdict.value)}}" for verdict in counted)
         means = f"{factor(row.ratio):>5}  {factor(row.lowest_ratio):>6}  {percent(row.peak_share):>4}"
         lines.append(f"{row.name:<22} {row.layers:>6}  {means}  {counts}")
-    return [*lines, "ratio and peak are geometric means"]
+    lines.append("ratio and peak are geometric means")
+    unsure = sum(row.is_unsure for row in layers)
+    if unsure:
+        which = "1 layer is" if unsure == 1 else f"{unsure} layers are"
+        lines.append(f"{which} in no ratio of a class: the best time{UNSURE_MARK} there is mostly what a call costs")
+    return lines
 
 
 def _libraries(libraries: Sequence[Library]) -> list[str]:

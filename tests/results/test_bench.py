@@ -68,6 +68,30 @@ def test_a_time_that_is_mostly_overhead_proves_nothing() -> None:
     assert row.verdict is BenchVerdict.NOISE
 
 
+def test_an_overhead_of_more_than_a_layer_takes_is_not_believed() -> None:
+    """Others had the core while it was measured."""
+    row = bench_row(result(10e-6, peer("onednn", 12e-6, 7_996e-6, 0.001)), FACTS[CONV])
+    assert row.ratio is not None
+    assert row.ratio.estimate == pytest.approx(1.2, abs=0.01)
+    assert row.verdict is BenchVerdict.NOISE
+
+
+def test_times_that_are_mostly_overhead_are_in_no_mean() -> None:
+    sure, unsure = result(10e-6, peer("onednn", 20e-6)), result(1e-6, peer("onednn", 20e-6, 19e-6, 0.001))
+    summary = summarize_bench([sure, unsure], FACTS, CLASSES)
+    assert summary.total.layers == 2
+    assert summary.total.ratio == summary.total.lowest_ratio == pytest.approx(2.0, abs=0.01)
+    shown = render_bench(summary)
+    assert "?*" in shown
+    assert "1 layer is in no ratio of a class: the best time? there is mostly what a call costs" in shown
+
+
+def test_the_least_overhead_of_a_bench_is_a_librarys() -> None:
+    results = [result(10e-6, peer("onednn", 90e-6, overhead)) for overhead in (30e-6, 2e-6, 5e-6)]
+    (_, library) = summarize_bench(results, FACTS, CLASSES).libraries
+    assert library.overhead_s == pytest.approx(2e-6, rel=0.1)
+
+
 def test_a_loss_is_admitted_whoever_is_faster_still() -> None:
     unsure, sure = peer("openvino", 18e-6, 14e-6, 0.001), peer("onednn", 8e-6, noise=0.001)
     row = bench_row(result(10e-6, unsure, sure), FACTS[CONV])
@@ -159,7 +183,7 @@ ratio and peak are geometric means
 int8tune 1.0
 onnxruntime 1.0, 4.00 us a call
 openvino 1.0, 20.0 us a call
-onednn 1.0
+onednn 1.0, 1.00 us a call
 litert 1.0
 
 faster   the whole interval is above 1, and the ratio by 1 % at least

@@ -169,7 +169,7 @@ def bench(
     else:
         spec = cpu_spec(asked, only, batch, libraries, threads, timing, target, template, notes.append, given)
     with Interrupts(stop) as asked_to_stop:
-        found = bench_layers(spec, folder, listener or (lambda _: None), asked_to_stop)
+        found = bench_layers(spec, folder, listener or (lambda _: None), asked_to_stop, notes.append)
         stopped = len(found.summary.rows) + len(found.left_out) < len(spec.layers)
     return LayerBench(found.name, found.summary, found.left_out, stopped, tuple(notes))
 
@@ -247,12 +247,20 @@ def gpu_spec(
 
 
 def bench_layers(
-    spec: BenchSpec, results: Path, listener: Callable[[BenchResult], None], stop_requested: Callable[[], bool]
+    spec: BenchSpec,
+    results: Path,
+    listener: Callable[[BenchResult], None],
+    stop_requested: Callable[[], bool],
+    notice: Notice,
 ) -> LayerBench:
-    """Compare layers, and sum up what came of it; those that were done before a stop, too."""
+    """Compare layers, and sum up what came of it; those that were done before a stop, too.
+
+    Args:
+        notice: is told what makes the times doubtful.
+    """
     left_out: list[Workload] = []
     leave_out = left_out.append if spec.board or spec.template else None
-    name = run_bench(spec, results, listener, stop_requested, leave_out)
+    name = run_bench(spec, results, listener, stop_requested, leave_out, notice)
     classes: tuple[str, ...] = tuple(LayerClass) if spec.board is None else tuple(GpuLayerClass)
     with open_records(results) as store:
         summary = summarize_bench(bench_results(store, name), facts_of(spec), classes)

@@ -20,6 +20,7 @@ from int8tune.rpc.agent.cuda_libraries import library_path
 from int8tune.rpc.errors import DeviceLostError, ProtocolError
 from int8tune.rpc.process import processes
 from int8tune.rpc.wire import framing
+from int8tune.tuner.bench.waiting import MOST_TRIES, Turn
 
 START_LIMIT_S = 60.0
 LOAD_LIMIT_S = 120.0
@@ -52,11 +53,13 @@ class Contestant:
     Attributes:
         failure: why it takes no more turns with the layer that was loaded last; empty while all is well.
         version: of the library, once it has started.
+        turns: all that it took.
     """
 
     def __init__(self, seat: Seat) -> None:
         self.failure = ""
         self.version = ""
+        self.turns: list[Turn] = []
         self._seat = seat
         self._process: _Process | None = None
         self._slowest_call_s = 0.0
@@ -78,13 +81,16 @@ class Contestant:
         """Seconds per call, averaged over `calls` calls; not a number once it has failed."""
         if self.failure:
             return math.nan
-        limit_s = TURN_LIMIT_S + math.ceil(4 * calls * self._slowest_call_s)
+        limit_s = TURN_LIMIT_S + math.ceil(4 * MOST_TRIES * calls * self._slowest_call_s)
         found = self._ask({"do": "time", "calls": calls}, limit_s)
-        if not isinstance(found, float) or not found > 0:
-            self.failure = self.failure or f"answered nonsense: {found}"
-            return math.nan
-        self._slowest_call_s = max(self._slowest_call_s, found)
-        return found
+        match found:
+            case [float(mean_s), float(waiting)] if mean_s > 0 and waiting >= 0:
+                self.turns.append(Turn(mean_s, waiting))
+            case _:
+                self.failure = self.failure or f"answered nonsense: {found}"
+                return math.nan
+        self._slowest_call_s = max(self._slowest_call_s, mean_s)
+        return mean_s
 
     def close(self) -> None:
         """End the process. Closing twice is allowed."""
@@ -136,6 +142,19 @@ class Contestants:
         contestant = Contestant(Seat(tuple(cores), self._module, peer, self._gpu))
         self._started.append(contestant)
         return contestant
+
+    def disturbance(self) -> str:
+        """What is to be said of turns in which others had the cores; empty where nothing is."""
+        return disturbance([turn for contestant in self._started for turn in contestant.turns])
+
+
+def disturbance(turns: Sequence[Turn]) -> str:
+    """What is to be said of turns in which others had the cores; empty where nothing is."""
+    disturbed = [turn.waiting for turn in turns if turn.is_disturbed]
+    if not disturbed:
+        return ""
+    share = f"{max(disturbed):.0%}".replace("%", " %")
+    return f"others had the cores in {len(disturbed)} of {len(turns)} turns, for up to {share} of one"
 
 
 class _Process:

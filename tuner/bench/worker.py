@@ -27,6 +27,7 @@ from int8tune.rpc.wire.fields import Fields, text
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.peers.base import Array, LoadedLayer, Peer
 from int8tune.tuner.bench.peers.registry import all_peers
+from int8tune.tuner.bench.waiting import least_disturbed
 from int8tune.tuner.verify import read_case
 
 IDLE_CHECK_S = 60.0
@@ -198,10 +199,15 @@ def _obey(runner: Runner, command: Mapping[str, object]) -> object:
             gc.disable()
             return found
         case {"do": "time", "calls": int(calls)}:
-            mean_s = runner.mean_s(calls)
-            _wait_until_quiet()
-            return mean_s
+            turn = least_disturbed(lambda: _quiet_mean_s(runner, calls))
+            return [turn.mean_s, turn.waiting]
     raise ValueError(f"unknown command: {command}")
+
+
+def _quiet_mean_s(runner: Runner, calls: int) -> float:
+    mean_s = runner.mean_s(calls)
+    _wait_until_quiet()
+    return mean_s
 
 
 def _wait_until_quiet() -> None:

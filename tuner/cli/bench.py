@@ -154,7 +154,7 @@ def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
     from int8tune.tuner.cli.stopping import StopRequest
 
     with StopRequest() as stop:
-        found = bench_layers(spec, results, _Progress(facts_of(spec)), stop)
+        found = bench_layers(spec, results, _Progress(facts_of(spec)), stop, _note)
         if found.left_out:
             layers = "layer is" if len(found.left_out) == 1 else "layers are"
             which = f"{spec.template} does not take" if spec.template else "no template takes"

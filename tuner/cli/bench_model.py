@@ -48,6 +48,8 @@ def _show(bench: ModelBench) -> None:
         largest = max(each.largest for each in bench.differences)
         values = sum(each.values for each in bench.differences)
         say(f"outputs: {differing:,} of {values:,} differ from the model's own runtime, by {largest:g} steps at most")
+    if bench.disturbance:
+        say(f"note: {bench.disturbance}")
 
 
 def _cells(result: Result) -> tuple[str, str, str, str]:
@@ -75,5 +77,6 @@ def _as_dict(bench: ModelBench) -> dict[str, Any]:
             }
             for result in bench.results
         ],
+        "disturbance": bench.disturbance,
         "differences": None if bench.differences is None else [asdict(each) for each in bench.differences],
     }

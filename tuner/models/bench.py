@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from int8tune.rpc.request import Timing
+from int8tune.tuner.bench.contestant import disturbance
 from int8tune.tuner.bench.peers.registry import missing_distributions
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.errors import BenchSpecError, NoPeersError
@@ -25,12 +26,14 @@ class ModelBench:
     Attributes:
         results: this library's first.
         differences: of this library's outputs from those of the model's own runtime; None if that is not installed.
+        disturbance: what makes the times doubtful; empty where nothing does.
     """
 
     model: str
     threads: int
     results: tuple[Result, ...]
     differences: tuple[Difference, ...] | None
+    disturbance: str = ""
 
 
 def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None, timing: Timing) -> ModelBench:
@@ -51,8 +54,10 @@ def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None
             if not own.contestant.failure and not judge.contestant.failure:
                 compared = tuple(differences(graph, own.outputs, judge.outputs))
             judge.contestant.close()
-        results = race([own, *others[len(judges) :]], timing)
-    return ModelBench(graph.name, check.threads, tuple(results), compared)
+        racing = [own, *others[len(judges) :]]
+        results = race(racing, timing)
+    disturbed = disturbance([turn for seat in racing for turn in seat.contestant.turns])
+    return ModelBench(graph.name, check.threads, tuple(results), compared, disturbed)
 
 
 def _entries(model: Path, peers: Sequence[Runtime], unquantized: Path | None) -> list[Entry]:
