@@ -69,6 +69,8 @@ def _weights(node: Node, constants: Mapping[str, Array]) -> Array | str:
     assert isinstance(depth, int)
     assert isinstance(wide, int)
     assert isinstance(size, int)
+    if size * bits % 8:
+        return f"its blocks must be whole bytes: {size} values of {bits} bits"
     if node.input(4):
         return "groups by an index (g_idx) are not supported"
     packed, scale, point = (constants.get(node.input(index)) for index in (1, 2, 3))

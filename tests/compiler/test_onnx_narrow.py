@@ -162,6 +162,7 @@ def test_wrong_blocks_are_refused(attributes: Any, sizes: Any, message: str) -> 
         ({"bits": 3}, "and bits one of"),
         ({"N": 6}, "its weights must be 6 x 3 blocks of 8 bytes"),
         ({"block_size": 0}, "K, N and block_size must be 1 to"),
+        ({"block_size": 17}, "its blocks must be whole bytes: 17 values of 4 bits"),
     ],
 )
 def test_wrong_products_are_refused(attributes: Any, message: str) -> None:

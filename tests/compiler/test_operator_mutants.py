@@ -47,6 +47,7 @@ PROPOSALS = frozenset({"step_between", "linear_factors", "row_of"})
 SHARED_ROWS = "who shares the rows among threads changes no value"
 OF_ZERO = "only a sum of 0 is told from others, whose magnitude is 0"
 NO_ALIAS = "a promise to the compiler that arguments don't overlap, which they don't"
+NO_SCHEDULE = "says that schedules may change the function, which none does"
 SATURATED = "they differ below zero, where unsigned values are 0"
 OF_NO_VALUE = "0 times a slope is 0, too"
 OTHER_WAY = "both ways that it chooses from are of the same values"
@@ -73,6 +74,11 @@ LET_THROUGH: Mapping[str, str] = {
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1 -> "
     "(_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) - 1": LAST_BIT,
     "_fixed_share: (_long(sums[row]) << headroom[row]) - (1 << 31) + int(INT32.max) + 1: 1 -> 2": LAST_BIT,
+    "transpose: target.threads if math.prod(data.shape) >= LEAST_SHARED_VALUES else 1: 1 -> 2": SHARED_ROWS,
+    "_vectors_of: True: True -> False": NO_SCHEDULE,
+    "_vectors_of: (index * blocks // threads, (index + 1) * blocks // threads): (index + 1) * blocks // threads -> "
+    "(index + 1) * blocks * threads": TWICE,
+    "_vectors_of: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_windows: axes[-1] + 1: 1 -> 2": OTHER_WAY,
     "_windows: list(axes) != list(range(first, behind)) or inner == 1: inner == 1 -> inner != 1": OTHER_WAY,
     "_windows: inner == 1: 1 -> 2": OTHER_WAY,
@@ -122,6 +128,13 @@ for each in KERNELS:
 KINDS |= {"kernel": [Kind.QUANTIZE, Kind.MULTIPLY, Kind.RESIZE], "tables": [Kind.LOOKUP, Kind.CONCAT]}
 
 
+def _looked_up(profile: str) -> None:
+    for length in (64, 300):
+        vectors.test_tables_of_bytes(profile, length)
+    for threads in (1, 2):
+        vectors.test_tables_of_many_bytes_on_threads(threads)
+
+
 def _softmax_of_rows(profile: str) -> None:
     vectors.test_softmax_of_rows(profile, 0.05)
     vectors.test_softmax_of_rows(profile, 0.003)
@@ -151,6 +164,7 @@ def _summed_over_windows(profile: str) -> None:
 
 # What drawn operators are too small for.
 JUDGES: dict[str, Callable[[str], None]] = {
+    "lookup": _looked_up,
     "mean": _summed_over_windows,
     "pointwise": _spread_over_axes,
     "softmax_rows": _softmax_of_rows,
