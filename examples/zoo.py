@@ -3,6 +3,7 @@
     python examples/zoo.py make zoo                  # zoo/FORM/MODEL.onnx, random weights; needs torch and what follows
     python examples/zoo.py table zoo -o zoo/table.md # compiles each, compares its outputs with ONNX Runtime's
     python examples/zoo.py times zoo --only u8s8/    # times each beside ONNX Runtime and OpenVINO, on one thread
+    python examples/zoo.py times zoo -- --threads 2  # with options of `int8tune bench`
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
 NNCF is made where `nncf` is installed. Small pictures are enough to see what compiles; `make --side 224 zoo-224` makes
@@ -160,18 +161,23 @@ def _tried(what: str, step: Callable[[], None]) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    about = "Behind `--`: options of `int8tune bench`, for `times`."
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog=about)
     parser.add_argument("what", choices=("make", "table", "times"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models or forms whose FORM/NAME has this text")
     parser.add_argument("--side", type=int, default=SIDE, help="of pictures that `make` makes models for, in pixels")
     parser.add_argument("-o", "--output", type=Path, help="file for the table; printed if left out")
-    options = parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options, more = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1 :]
     if options.what == "make":
         make(options.folder, options.only, options.side)
         return
     families = {name: entry.family for name, entry in entries()}
-    text = {"table": table, "times": times}[options.what](options.folder, options.only, families)
+    if options.what == "table":
+        text = table(options.folder, options.only, families)
+    else:
+        text = times(options.folder, options.only, families, more)
     print(text) if options.output is None else options.output.write_text(text + "\n")
 
 

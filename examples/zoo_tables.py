@@ -24,9 +24,10 @@ def table(folder: Path, only: str, families: Mapping[str, str]) -> str:
     return "\n".join(report(rows))
 
 
-def times(folder: Path, only: str, families: Mapping[str, str]) -> str:
-    """Time each file of `make` once, beside the libraries that read it; what was found of all."""
-    rows = _known("times", folder, only, families, timed, times_line)
+def times(folder: Path, only: str, families: Mapping[str, str], options: Sequence[str]) -> str:
+    """Time each file of `make` once with these options of `int8tune bench`; what was found of all."""
+    kept = "".join(["times", *options]).replace("/", "_")
+    rows = _known(kept, folder, only, families, lambda file: timed(file, options), times_line)
     return "\n".join(times_report(rows))
 
 
@@ -115,9 +116,10 @@ def report(rows: Sequence[Row]) -> Iterator[str]:
     yield from map(line_of, rows)
 
 
-def timed(file: Path) -> dict[str, Any]:
-    """Median milliseconds of a run on one thread by library, and what the libraries take, in times of ours."""
-    found = _int8tune("bench", file, "--against", ",".join(PEERS), "--runs", "10", "--results", file.parent / "records")
+def timed(file: Path, options: Sequence[str]) -> dict[str, Any]:
+    """Median milliseconds of a run by library, and what the libraries take, in times of ours."""
+    records = file.parent / "records"
+    found = _int8tune("bench", file, "--against", ",".join(PEERS), "--runs", "10", "--results", records, *options)
     if isinstance(found, str):
         return {"error": found}
     runtimes = found[0]["runtimes"]

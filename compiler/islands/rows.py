@@ -18,7 +18,7 @@ from tvm import relax, te, tirx
 from int8tune.compiler.islands import functions
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.softmax import write_softmax
-from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
+from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
 
 LANES = 16
 PREFIX = "row_"
@@ -176,7 +176,7 @@ def _rows(call: Any, axes: Sequence[int]) -> tuple[int, int]:
 
 def threads_for(values: int) -> int:
     """How many threads share so many values, of those of the target that is compiled for."""
-    return int(tvm.target.Target.current().attrs[CORES]) if values >= LEAST_SHARED_VALUES else 1
+    return int(tvm.target.Target.current().attrs[CORES]) if values >= LEAST_SHARED_RESULTS else 1
 
 
 def call_written(builder: Any, call: Any, function: Any, shape: tuple[int, ...], name: str) -> Any:

@@ -11,7 +11,7 @@ import tvm
 
 from int8tune.compiler.islands.products import COLUMNS, FRAME, PADDED, PRODUCTS, schedule_columns, schedule_products
 from int8tune.compiler.islands.rows import PREFIX, schedule_rows
-from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_VALUES
+from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
 from int8tune.schedules.target import Target
 
 LANES = 16
@@ -131,7 +131,7 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
         outer = [schedule.fuse(*outer)]
     else:
         outer = outer[:-1]
-    if threads > 1 and values >= LEAST_SHARED_VALUES and outer:
+    if threads > 1 and values >= LEAST_SHARED_RESULTS and outer:
         schedule.parallel(schedule.fuse(*outer))
     if sums:
         schedule.decompose_reduction(block, sums[0])

@@ -23,8 +23,10 @@ TYPES = {name: np.dtype(dtype).name for name, dtype in DTYPES.items()}
 ELEMENTS: dict[str, ElementType] = {dtype: name for name, dtype in TYPES.items()}  # type: ignore[misc]
 """The other way round."""
 
-# Values that are worth a thread's start and its end, which take about a microsecond.
-LEAST_SHARED_VALUES = 1 << 15
+# Values that are worth a thread's start and its end, which take about a microsecond: results of some operations each,
+# and those of one instruction for a whole vector, which the next kernel has to fetch from the other core's cache.
+LEAST_SHARED_RESULTS = 1 << 15
+LEAST_SHARED_VALUES = 1 << 17
 # Values of a vector, where the last axis is made of such: four bytes each before they are stored.
 LANES = 16
 
@@ -65,7 +67,7 @@ def constant(name: str, array: Array) -> Any:
 def function_of(arguments: Sequence[Any], target: Target) -> Any:
     """The PrimFunc of tensors of TE, the last of them the output, its outer loops shared among the target's threads."""
     schedule = tvm.s_tir.Schedule(te.create_prim_func([*arguments]))
-    shared = math.prod(int(extent) for extent in arguments[-1].shape) >= LEAST_SHARED_VALUES
+    shared = math.prod(int(extent) for extent in arguments[-1].shape) >= LEAST_SHARED_RESULTS
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         axes = schedule.get_loops(block)
         spatial = len(schedule.get(block).writes[0].region)

@@ -18,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_VALUES, TYPES, bounded, nearest_even, stored
+from int8tune.compiler.operator_kernels.kernel import LANES, LEAST_SHARED_RESULTS, TYPES, bounded, nearest_even, stored
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.operators.softmax import SoftmaxConstants
 from int8tune.compiler.program import Array
@@ -98,7 +98,7 @@ class _Writer:
         self.numerators = flat_argument("numerators", ENTRIES, "float32")
         self.out = flat_argument("out", size, TYPES[rows.output.type])
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        threads = threads if size >= LEAST_SHARED_VALUES else 1
+        threads = threads if size >= LEAST_SHARED_RESULTS else 1
         share(-(-rows.count // self.together), threads, self._group)
 
     def _group(self, group: Any) -> None:

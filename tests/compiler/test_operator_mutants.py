@@ -86,10 +86,10 @@ LET_THROUGH: Mapping[str, str] = {
     "_Loops: threads > 1: 1 -> 2": SHARED_ROWS,
     "_Loops: self._axis(index + 1, moved, at + place * size, 1): 1 -> 2": SHARED_ROWS,
     "_Loops: length < LANES: length < LANES -> length <= LANES": OTHER_WAY,
-    "_Writer: threads if size >= LEAST_SHARED_VALUES else 1: threads if size >= LEAST_SHARED_VALUES else 1 -> "
-    "1 if size >= LEAST_SHARED_VALUES else threads": SHARED_ROWS,
-    "_Writer: threads if size >= LEAST_SHARED_VALUES else 1: size >= LEAST_SHARED_VALUES -> "
-    "size > LEAST_SHARED_VALUES": SHARED_ROWS,
+    "_Writer: threads if size >= LEAST_SHARED_RESULTS else 1: threads if size >= LEAST_SHARED_RESULTS else 1 -> "
+    "1 if size >= LEAST_SHARED_RESULTS else threads": SHARED_ROWS,
+    "_Writer: threads if size >= LEAST_SHARED_RESULTS else 1: size >= LEAST_SHARED_RESULTS -> "
+    "size > LEAST_SHARED_RESULTS": SHARED_ROWS,
     "_Writer: {'global_symbol': 'main', 'tirx.noalias': True}: True -> False": NO_ALIAS,
     "_Writer: length % width: length % width -> length + width": TWICE,
     "write_transpose: not stays and min(extents[-1], extents[ranks[-1]]) < count: "

@@ -54,7 +54,7 @@ def test_tables_of_bytes(profile: str, length: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_tables_of_many_bytes_on_threads(threads: int) -> None:
-    length, table = 70_001, np.random.default_rng(RNG_SEED).permutation(256).astype(np.uint8)
+    length, table = 140_001, np.random.default_rng(RNG_SEED).permutation(256).astype(np.uint8)
     graph = graph_of(Kind.LOOKUP, [value_of("data", (length,), "u8")], value_of("made", (length,), "u8"), table=table)
     assert_operator_exact(graph, host_target(), [stored_values((length,), "u8")], threads)
 
@@ -113,7 +113,7 @@ def test_transpositions(profile: str, element: ElementType) -> None:
 
 
 def test_a_large_transposition_on_threads() -> None:
-    shape, order = (784, 116), (1, 0)
+    shape, order = (1568, 116), (1, 0)
     graph = graph_of(
         Kind.TRANSPOSE, [value_of("data", shape, "u8")], value_of("made", shape[::-1], "u8"), permutation=order
     )
@@ -139,7 +139,7 @@ def test_products_spread_over_axes(profile: str) -> None:
         assert_operator_exact(graph, target, [stored_values(shape, "u8"), stored_values(other, "u8", 1)])
 
 
-LARGE: list[Shape] = [(1, 60, 61, 24), (70_003,)]
+LARGE: list[Shape] = [(1, 100, 61, 24), (140_003,)]
 
 
 @pytest.mark.parametrize("shape", LARGE)

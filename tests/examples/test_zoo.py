@@ -51,7 +51,7 @@ def test_files_are_timed_once_beside_the_libraries_that_read_them(tmp_path: Path
     (tmp_path / "u8s8").mkdir()
     (tmp_path / "u8s8" / "unet_mobilenet.onnx").write_bytes(w.file(w.quantized(w.apply("Exp", w.data))))
     (tmp_path / "u8s8" / "none.onnx").write_bytes(b"no model")
-    first = table(tmp_path, what="times")
+    first = table(tmp_path, "--", "--threads", "2", what="times")
     assert first.returncode == 0, first.stderr
     head, family, *files = [line for line in first.stdout.splitlines() if line and "|-" not in line]
     assert head.startswith("| family | models |")
@@ -59,4 +59,5 @@ def test_files_are_timed_once_beside_the_libraries_that_read_them(tmp_path: Path
     assert re.match(r"\| u8s8/none \| - \| \| \| error: ", files[1])
     number = r"\d+\.\d{3}"
     assert re.match(rf"\| u8s8/unet_mobilenet \| {number} \| {number} \| {number} \| \d+\.\d\d \[", files[2])
-    assert table(tmp_path, what="times").stderr == ""
+    assert table(tmp_path, "--", "--threads", "2", what="times").stderr == ""
+    assert (tmp_path / "times--threads2.jsonl").exists()
