@@ -127,6 +127,7 @@ def timed(file: Path, options: Sequence[str]) -> dict[str, Any]:
     return {
         "ms": {name: statistics.median(each["times_s"]) * 1e3 for name, each in right.items()},
         "times_ours": {name: each["times_ours"] for name, each in right.items() if each["times_ours"]},
+        "differing": sum(each["differing"] for each in found[0]["differences"] or ()),
         "failures": {each["name"]: each["failure"] for each in runtimes if each["failure"]},
     }
 
@@ -137,12 +138,12 @@ def best_peer(row: Row) -> str | None:
 
 def times_line(row: Row) -> str:
     if "error" in row:
-        return f"| {row['file']} | - | | | {re.sub('[|]', '/', row['error'])} |"
+        return f"| {row['file']} | - | | | {re.sub('[|]', '/', row['error'])} | |"
     best, own = best_peer(row), f"{row['ms']['int8tune']:.3f}"
     peers = [f"{row['ms'][name]:.3f}" if name in row["ms"] else "-" for name in PEERS]
     ratio = row["times_ours"][best] if best else None
     shown = "" if ratio is None else f"{ratio['estimate']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
-    return f"| {row['file']} | {own} | {' | '.join(peers)} | {shown} |"
+    return f"| {row['file']} | {own} | {' | '.join(peers)} | {shown} | {row['differing']} |"
 
 
 def times_report(rows: Sequence[Row]) -> Iterator[str]:
@@ -157,6 +158,6 @@ def times_report(rows: Sequence[Row]) -> Iterator[str]:
         ]
         if ratios:
             yield f"| {family} | {len(ratios)} | {statistics.geometric_mean(ratios):.2f} | {min(ratios):.2f} |"
-    yield f"\n| model | ours, ms | {', ms | '.join(PEERS)}, ms | best of these in times ours |"
-    yield "|-" * (3 + len(PEERS)) + "|"
+    yield f"\n| model | ours, ms | {', ms | '.join(PEERS)}, ms | best of these in times ours | values that differ |"
+    yield "|-" * (4 + len(PEERS)) + "|"
     yield from map(times_line, rows)
