@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from int8tune.compiler.obstacles import obstacle_lines
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_forms import FORMS as SMALL
 from tests.support.models.onnx_islands import feed_of, outputs_of
-from tests.support.models.onnx_models import values_of
 from tests.support.models.onnx_tool_forms import TOOL_FORMS
 from tests.support.mutation.onnx_changes import changed
 
@@ -38,13 +36,6 @@ def read_all(name: str, count: int, seed: int) -> int:
     return read
 
 
-def assert_alike(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """A value that is nearly a tie becomes one of two steps, and what is behind it differs by them."""
-    for output, expected in theirs.items():
-        largest = float(np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64)).max())
-        np.testing.assert_allclose(ours[output], expected, rtol=1e-4, atol=0.06 * largest)
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_a_few_changed_files(name: str) -> None:
     assert 0 < read_all(name, FEW, 1) < FEW
@@ -64,37 +55,6 @@ def test_whole_files_are_what_onnx_runtime_computes(name: str, tmp_path: Path) -
     dims = onnx.ModelProto.FromString(FORMS[name]()).graph.input[0].type.tensor_type.shape.dim
     feed = feed_of([dim.dim_value for dim in dims])
     ours, theirs = outputs_of(FORMS[name](), tmp_path, {"x": feed}, optimized=False)
-    assert_alike(ours, theirs)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", FORMS)
-def test_changed_files_are_what_onnx_runtime_computes(name: str, tmp_path: Path) -> None:
-    """Of those that both take: ONNX Runtime also refuses attributes of unknown names."""
-    pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
-    whole, draw, compared = FORMS[name](), random.Random(3), 0
-    dims = onnx.ModelProto.FromString(whole).graph.input[0].type.tensor_type.shape.dim
-    feed = feed_of([dim.dim_value for dim in dims])
-    for index in range(MANY):
-        file = changed(whole, draw)
-        try:
-            graph = read_onnx(file, name)
-            lines = obstacle_lines(graph)
-        except ModelError:
-            continue
-        if lines or [(graph.values[each].type, each) for each in graph.inputs] != [("f32", "x")]:
-            continue
-        try:
-            values_of(file, graph.outputs, feed, optimized=False)
-        except Exception:  # whatever ONNX Runtime raises, it refuses the file
-            continue
-        folder = tmp_path / str(index)  # a library that is loaded must stay
-        folder.mkdir()
-        try:
-            made = outputs_of(file, folder, {"x": feed}, optimized=False)
-        except ModelError:
-            continue
-        assert_alike(*made)
-        compared += 1
-    assert compared > MANY // 50
+    for output, expected in theirs.items():
+        largest = float(np.abs(expected.astype(np.float64)).max())
+        np.testing.assert_allclose(ours[output], expected, rtol=1e-4, atol=0.06 * largest)
