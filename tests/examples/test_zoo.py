@@ -45,6 +45,7 @@ def test_each_file_is_judged_once_and_its_form_counts_it(tmp_path: Path) -> None
     assert "u8s8" not in table(tmp_path, "--only", "nncf").stdout
 
 
+@pytest.mark.thorough
 def test_files_are_timed_once_beside_the_libraries_that_read_them(tmp_path: Path) -> None:
     pytest.importorskip("openvino", reason="needs the extra `peers`")
     w = IslandWriter()
