@@ -38,7 +38,10 @@ def read_model(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
         ModelError: the file can't be read, is damaged, or has something that is not supported.
     """
     name = _name_of(path)
-    graph = READERS[path.suffix.lower()](model_bytes(path, given), name)
+    read = READERS.get(path.suffix.lower())
+    if read is None:
+        raise ModelError(printable(f"a model's name must end with {' or '.join(READERS)}: {path}"))
+    graph = read(model_bytes(path, given), name)
     if not graph.outputs:
         raise ModelError(f"{graph.name}: the model has no outputs")
     give_back(constant_bytes(graph.values))

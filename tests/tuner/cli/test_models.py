@@ -75,6 +75,8 @@ def test_runtimes_take_turns(model: Path, tmp_path: Path) -> None:
     [
         ("compile {model} -o {folder}/no/model.so", r"the file can't be written \(No such file or directory\): .*"),
         ("compile {folder}/no.onnx -o x.so", "a model must be a file, this is no such file: .*"),
+        ("compile {folder}/no.txt -o x.so", "a model's name must end with .onnx or .tflite: .*no.txt"),
+        ("accuracy {folder}/no.txt", "a model's name must end with .onnx or .tflite: .*no.txt"),
         ("compile {model} -o x.so --log {folder}/no.jsonl", "no such best log: .*no.jsonl"),
         ("accuracy {model} --samples {folder}/no.npz", ".*no.npz: No such file or directory"),
         ("accuracy {model} --samples {model}", ".*quantized.onnx: no array of NumPy's: File is not a zip file"),
