@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
 from tvm import te, tirx, topi
+from tvm.ir import GenericConst
+from tvm.target.codegen import llvm_cpu_has_features
 
 from int8tune.compiler.islands import functions, products, rows
 from int8tune.compiler.islands.functions import number
@@ -71,6 +73,49 @@ def _elementwise(function: Callable[[Any], Any]) -> Legalize:
         )
 
     return legalize
+
+
+def _multiply(builder: Any, call: Any) -> Any:
+    """A product is rounded before anything is added to it, as the model says: LLVM would make one rounding of both.
+
+    Zero is added to it, by the same instruction, and `llvm.arithmetic.fence` hides that it is zero. A fence around the
+    product itself would keep LLVM from making vectors of the loop.
+    """
+    if any(each.ty.dtype.dtype != "float32" for each in call.args) or not _fuses_products():
+        return _default("relax.multiply")(builder, call)
+
+    def product(one: Any, other: Any) -> Any:
+        def rounded(*at: Any) -> Any:
+            nothing = tirx.call_llvm_pure_intrin("float32", "llvm.arithmetic.fence", number(-0.0))
+            return tirx.call_llvm_pure_intrin("float32", "llvm.fma", spread(one, at), spread(other, at), nothing)
+
+        shape = topi.multiply(one, other).shape
+
+        def spread(value: Any, at: Sequence[Any]) -> Any:
+            if not isinstance(value, te.Tensor):
+                return value
+            axes = range(len(shape) - len(value.shape), len(shape))
+            places = zip(axes, value.shape, strict=True)
+            return value(*(at[axis] if int(extent) == int(shape[axis]) else 0 for axis, extent in places))
+
+        return te.compute(shape, rounded, name="multiply")
+
+    one, other = call.args
+    one, other = (_scalar(one), other) if isinstance(one, GenericConst) else (one, _scalar(other))
+    return builder.call_te(product, one, other, primfunc_name_hint="multiply")
+
+
+def _fuses_products() -> bool:
+    """Whether the target has an instruction for a product and a sum; others have a call of a function for it."""
+    target = tvm.target.Target.current()
+    return str(target.attrs.get("mtriple", "")).startswith("aarch64") or llvm_cpu_has_features("fma", target)
+
+
+def _scalar(value: Any) -> Any:
+    """A constant of no axes as a number of the code, others as they are."""
+    if isinstance(value, GenericConst) and value.ty.ndim == 0:
+        return number(float(value.value.numpy()))
+    return value
 
 
 def _default(operator: str) -> Legalize:
@@ -152,6 +197,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.silu": _elementwise(lambda x: functions.bound(x, lambda x: x * functions.sigmoid(x))),
     "relax.nn.gelu": _elementwise(_gelu),
     "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
+    "relax.multiply": _multiply,
     "relax.permute_dims": _transposed,
     "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
     "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),

@@ -100,6 +100,19 @@ def test_several_threads(tmp_path: Path) -> None:
     assert_close(dict(zip(names, model.run([feed]), strict=True)), values_of(file, names, feed))
 
 
+@pytest.mark.parametrize("profile", ["", "x86-avx2", "generic"])
+@pytest.mark.parametrize("factor", ["number", "channel"])
+def test_a_product_is_rounded_before_it_is_added_to(factor: str, profile: str, tmp_path: Path) -> None:
+    """As the model says: one instruction for both rounds once, and many a DynamicQuantizeLinear behind it turns."""
+    w = IslandWriter()
+    by, plus = (1.1, 0.7) if factor == "number" else (RNG.normal(size=(6, 1, 1)), RNG.normal(size=(6, 1, 1)))
+    file = w.file(w.apply("Sub", w.apply("Add", w.apply("Mul", "x", by), plus), w.apply("Mul", "x", "x")))
+    feed = feed_of()
+    (made,) = compiled(file, tmp_path, host_target(profile) if profile else None).run([feed])
+    factors, terms = np.asarray(by, np.float32), np.asarray(plus, np.float32)
+    np.testing.assert_array_equal(made, feed * factors + terms - feed * feed)
+
+
 @pytest.mark.parametrize("bias", ["", "stored", "number"])
 def test_a_layer_without_a_quantized_output_has_exact_sums(bias: str, tmp_path: Path) -> None:
     w = IslandWriter()

@@ -161,6 +161,7 @@ def test_other_options_of_tvm_have_kernels_of_their_own(compiling: Compiling, fi
     assert compiling.counts[1] == 0
 
 
+@pytest.mark.thorough
 def test_compilations_at_once_dont_disturb_each_other(model: Path, tmp_path: Path) -> None:
     names = ["one", "two", "three"]
     environment = {name: value for name, value in os.environ.items() if name != NO_CACHE}

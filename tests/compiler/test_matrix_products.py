@@ -64,6 +64,7 @@ def feeds_of(*shapes: Shape) -> dict[str, Any]:
 @pytest.mark.parametrize("profile", one_in(3, PROFILES))
 @pytest.mark.parametrize("types", TYPES, ids=["u8u8", "s8s8", "u8s8", "s8s8z"])
 @pytest.mark.parametrize(("first", "second"), one_in(2, SHAPES))
+@pytest.mark.matrix
 def test_products_are_onnx_runtimes(first: Shape, second: Shape, types: Any, profile: str, tmp_path: Path) -> None:
     shapes = first, second
     ours, theirs, graph = run_both(product(shapes, types), feeds_of(*shapes), tmp_path, profile)

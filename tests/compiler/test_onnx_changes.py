@@ -15,6 +15,7 @@ from tests.support.models.onnx_forms import FORMS as SMALL
 from tests.support.models.onnx_islands import feed_of, outputs_of
 from tests.support.models.onnx_tool_forms import TOOL_FORMS
 from tests.support.mutation.onnx_changes import changed
+from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
@@ -48,7 +49,7 @@ def test_many_changed_files(name: str) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", one_in(3, FORMS))
 def test_whole_files_are_what_onnx_runtime_computes(name: str, tmp_path: Path) -> None:
     """Chains of quantizations are compiled in seconds: what is read several times is not written several times."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")

@@ -16,6 +16,7 @@ from int8tune.compiler.quantized_layers import quantized_layers
 from tests.support.models.onnx_islands import IslandWriter, assert_close, compiled, feed_of, outputs_of
 from tests.support.models.onnx_models import MODELS, Writer, input_data, values_of
 from tests.support.models.shared_models import more_model
+from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
@@ -138,12 +139,7 @@ def dynamic(name: str, folder: Path, **options: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "channels"),
-    [
-        ("residual", False),
-        ("head", True),
-        pytest.param("windows", False, marks=pytest.mark.thorough),
-        pytest.param("separable", True, marks=pytest.mark.thorough),
-    ],
+    one_in(4, [("residual", True), ("residual", False), ("head", True), ("windows", False), ("separable", True)]),
 )
 def test_models_that_are_quantized_at_run_time(name: str, channels: bool, tmp_path: Path) -> None:
     file, feed = dynamic(name, tmp_path, per_channel=channels), input_data(MODELS[name](), 3)

@@ -23,6 +23,7 @@ from int8tune.tuner.errors import SpecError
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
 from tests.support.models.onnx_models import Writer, quantized_layer, values_of
 from tests.support.program.cli_program import int8tune
+from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
@@ -34,6 +35,7 @@ STORED = [np.uint8, np.int8, np.uint16, np.int16]
 
 @pytest.mark.parametrize("dtype", STORED)
 @pytest.mark.parametrize("how", ["computed", "axis", "blocks"])
+@pytest.mark.matrix
 def test_scales_of_all_kinds_are_exact(dtype: Any, how: str, tmp_path: Path) -> None:
     """Halves are rounded to even, and what is beyond is saturated."""
     w = IslandWriter()
@@ -161,6 +163,7 @@ def test_the_program_is_given_values_and_shapes(tmp_path: Path) -> None:
         assert len(ended.err.splitlines()) <= 3
 
 
+@pytest.mark.thorough
 def test_campaigns_and_races_are_given_values_and_shapes(tmp_path: Path) -> None:
     path, bind = open_layer(tmp_path), ["--bind", "x.scale=0.02"]
     ended = int8tune("plan", path, *bind, "--shape", "x=1x4x5x6,2x4x7x6", "--format", "json", cwd=tmp_path)
@@ -184,7 +187,7 @@ def test_campaigns_and_races_are_given_values_and_shapes(tmp_path: Path) -> None
     assert "-1x5x6x4-" in json.loads(ended.out)["layers"][0]["workload"]
 
 
-@pytest.mark.parametrize("command", ["tune", "plan", "bench"])
+@pytest.mark.parametrize("command", one_in(2, ["tune", "bench", "plan"]))
 def test_what_can_not_be_given_says_so(command: str, tmp_path: Path) -> None:
     path = open_layer(tmp_path)
     for network, given, message, hint in (

@@ -84,6 +84,7 @@ def require_exact(file: bytes, made: str, feeds: list[dict[str, Any]], folder: P
 
 @pytest.mark.parametrize(("first", "second"), one_in(3, POINTS))
 @pytest.mark.parametrize("types", [("u8", "u8"), ("u8", "s8"), ("s8", "s8")], ids="".join)
+@pytest.mark.matrix
 def test_products_of_computed_matrices(types: Any, first: Point, second: Point, tmp_path: Path) -> None:
     points = first, second
     for at, shapes in enumerate(SHAPES[: 3 if points == (COMPUTED, COMPUTED) else 1]):
@@ -98,6 +99,7 @@ def test_names_of_the_file_are_not_those_of_the_correction(tmp_path: Path) -> No
         require_exact(file, made, feeds_of(SHAPES[0], ("u8", "u8"))[-2:], tmp_path)
 
 
+@pytest.mark.thorough
 def test_attention_that_is_quantized_at_run_time(tmp_path: Path) -> None:
     """As ONNX Runtime's `quantize_dynamic` writes it with `MatMulConstBOnly=False`."""
     w = IslandWriter((2, 3, 5, 8))

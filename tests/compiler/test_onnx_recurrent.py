@@ -13,6 +13,7 @@ from int8tune.compiler.obstacles import int8_share, obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
 from tests.support.models.shared_models import more_model
+from tests.support.run.thinned import one_in
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which islands are compared with")
 
@@ -58,6 +59,7 @@ def states(operator: str, count: int = 1) -> dict[int, Any]:
 
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.matrix
 def test_directions_states_and_biases(operator: str, direction: str, tmp_path: Path) -> None:
     count = 2 if direction == "bidirectional" else 1
     inputs = {3: biases(operator, count), **states(operator, count)}
@@ -67,17 +69,20 @@ def test_directions_states_and_biases(operator: str, direction: str, tmp_path: P
 
 @pytest.mark.parametrize(
     ("operator", "inputs", "attributes"),
-    [
-        ("LSTM", {}, {}),
-        ("LSTM", {3: biases("LSTM"), 7: numbers(1, 3 * HIDDEN)}, {}),
-        ("LSTM", {}, {"clip": 0.3}),
-        ("LSTM", {}, {"activations": ["Sigmoid", "Relu", "Sigmoid"]}),
-        ("GRU", {3: biases("GRU")}, {"linear_before_reset": 1}),
-        ("GRU", {}, {"linear_before_reset": 1, "clip": 0.2}),
-        ("GRU", {}, {"activations": ["Sigmoid", "Relu"]}),
-        ("RNN", {}, {"activations": ["Relu"]}),
-        ("RNN", {3: biases("RNN")}, {"clip": 0.5}),
-    ],
+    one_in(
+        3,
+        [
+            ("LSTM", {}, {}),
+            ("LSTM", {3: biases("LSTM"), 7: numbers(1, 3 * HIDDEN)}, {}),
+            ("LSTM", {}, {"clip": 0.3}),
+            ("LSTM", {}, {"activations": ["Sigmoid", "Relu", "Sigmoid"]}),
+            ("GRU", {3: biases("GRU")}, {"linear_before_reset": 1}),
+            ("GRU", {}, {"linear_before_reset": 1, "clip": 0.2}),
+            ("GRU", {}, {"activations": ["Sigmoid", "Relu"]}),
+            ("RNN", {}, {"activations": ["Relu"]}),
+            ("RNN", {3: biases("RNN")}, {"clip": 0.5}),
+        ],
+    ),
 )
 def test_attributes(operator: str, inputs: dict[int, Any], attributes: Any, tmp_path: Path) -> None:
     w, made = written(operator, inputs, **attributes)
@@ -86,6 +91,7 @@ def test_attributes(operator: str, inputs: dict[int, Any], attributes: Any, tmp_
 
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.matrix
 def test_sequences_of_several_lengths(operator: str, is_computed: bool, tmp_path: Path) -> None:
     """Behind its end a sequence gives zeros, and its last state is that of its end."""
     w = IslandWriter((STEPS, BATCH, WIDE))

@@ -151,6 +151,7 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
 
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.matrix
 def test_fused_nodes_are_onnx_runtimes(
     build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path
 ) -> None:

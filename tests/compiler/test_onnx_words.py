@@ -16,6 +16,7 @@ from tests.support.models.onnx_islands import OF_LARGEST, RELATIVE, IslandWriter
 from tests.support.models.onnx_models import MODELS, input_data, quantized
 from tests.support.models.shared_models import more_model
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
@@ -101,7 +102,7 @@ def assert_few_steps(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         np.testing.assert_allclose(ours[name], expected, atol=8e-5 * float(np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("name", ["mlp.a16w8", "two_in_two_out.a16w8"])
+@pytest.mark.parametrize("name", one_in(2, ["mlp.a16w8", "two_in_two_out.a16w8"]))
 def test_whole_models_with_16_bits(name: str, tmp_path: Path) -> None:
     file = more_model(f"{name}.onnx").read_bytes()
     inputs = read_onnx(file, "words")

@@ -25,6 +25,7 @@ from tests.support.models.tflite_detections import (
 )
 from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import Writer, values_of
+from tests.support.run.thinned import one_in
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
@@ -67,7 +68,7 @@ def outputs_of(model: CompiledModel, inputs: list[Array]) -> dict[str, Array]:
     return dict(zip([form["name"] for form in model.about.outputs], model.run(inputs), strict=True))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", one_in(3, FORMS))
 def test_detections_are_litert_s(form: str, tmp_path: Path) -> None:
     boxes, channels, options = FORMS[form]
     file = numbers_model(boxes, channels, **options)

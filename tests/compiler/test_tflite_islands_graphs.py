@@ -63,6 +63,7 @@ def test_quantized_operators_are_one_step_off_at_most(tmp_path: Path) -> None:
         assert (distance > 0).mean() < 0.05, name
 
 
+@pytest.mark.thorough
 def test_stored_values_are_moved_as_they_are(tmp_path: Path) -> None:
     w = IslandWriter()
     flat = w.apply("RESHAPE", [w.data, np.array([-1], np.int32)], (480,))

@@ -108,9 +108,9 @@ def drawn(shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Array]]:
 @pytest.mark.parametrize(
     ("element", "names"),
     [
-        ("f32", [*FORMS, *FILTERS]),
+        ("f32", FEW),
         ("s8", FEW),
-        pytest.param("s8", [*FORMS, *FILTERS], marks=pytest.mark.thorough),
+        *(pytest.param(element, [*FORMS, *FILTERS], marks=pytest.mark.thorough) for element in ("f32", "s8")),
     ],
 )
 def test_calls_go_on_as_litert_s(element: str, names: Sequence[str], tmp_path: Path) -> None:
@@ -131,6 +131,7 @@ def test_calls_go_on_as_litert_s(element: str, names: Sequence[str], tmp_path: P
         np.testing.assert_array_equal(array, first[name] if first else None)
 
 
+@pytest.mark.thorough
 def test_steps_share_kernels(tmp_path: Path) -> None:
     form = LstmForm(steps=100)
     w = Writer()

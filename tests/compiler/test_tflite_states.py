@@ -21,6 +21,7 @@ from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.shared_models import more_model
 from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import Writer, litert
+from tests.support.run.thinned import one_in
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
@@ -79,7 +80,7 @@ def test_wake_words_are_litert_s_call_by_call(name: str, tmp_path: Path) -> None
     assert_same_calls(model, path.read_bytes(), inputs[::-1])
 
 
-@pytest.mark.parametrize("layers", [False, True])
+@pytest.mark.parametrize("layers", one_in(2, [True, False]))
 def test_samples_are_consecutive_calls(layers: bool, tmp_path: Path) -> None:
     found = it.accuracy(more_model(WAKE_WORDS[0]), count=40, layers=layers, results=tmp_path)
     assert found.is_exact

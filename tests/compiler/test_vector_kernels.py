@@ -61,6 +61,7 @@ def test_tables_of_many_bytes_on_threads(threads: int) -> None:
 
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("scale", [0.003, 0.05, 0.4])
+@pytest.mark.matrix
 def test_softmax_of_rows(profile: str, scale: float) -> None:
     """Rows that take turns, alone and with a rest; equal values, one that is far above all others, and any."""
     target = host_target(profile)
@@ -102,6 +103,7 @@ TRANSPOSED: list[tuple[Shape, tuple[int, ...]]] = [
 
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("element", MOVED)
+@pytest.mark.matrix
 def test_transpositions(profile: str, element: ElementType) -> None:
     target = host_target(profile)
     for shape, order in TRANSPOSED:

@@ -22,6 +22,7 @@ def table(folder: Path, *options: str, what: str = "table") -> subprocess.Comple
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
 
 
+@pytest.mark.thorough
 def test_each_file_is_judged_once_and_its_form_counts_it(tmp_path: Path) -> None:
     w = IslandWriter()
     files = {

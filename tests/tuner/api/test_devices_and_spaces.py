@@ -52,6 +52,7 @@ def test_a_space_has_knobs_and_a_default() -> None:
         it.space("x86.con", CONV)
 
 
+@pytest.mark.thorough
 def test_strategies_race_without_a_device() -> None:
     found = it.lab(strategies=["random", "grid"], seeds=1, trials=8, only="conv2d.*k1x1")
     frame = found.to_pandas()

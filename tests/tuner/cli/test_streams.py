@@ -85,6 +85,7 @@ def test_a_campaign_does_without_its_streams(table: Path, results: Path, streams
 
 
 @HAS_FULL
+@pytest.mark.thorough
 def test_progress_on_a_full_disk_is_dropped(table: Path, results: Path) -> None:
     ended = in_shell(tune(table, results), "2> /dev/full")
     assert ended.code == 0
@@ -106,6 +107,7 @@ def test_an_error_that_nobody_can_read_has_its_exit_code(redirection: str) -> No
     assert in_shell(["tune", "--tirals"], redirection) == Ended(2, "", "")
 
 
+@pytest.mark.thorough
 def test_a_hangup_is_a_clean_end(table: Path, results: Path) -> None:
     process = start(*tune(table, results, 500))
     wait_for_trials(results, BEFORE + 2)

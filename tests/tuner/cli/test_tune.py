@@ -166,6 +166,7 @@ def test_a_second_signal_ends_at_once(table: Path, checked: Path) -> None:
     assert "to go on" not in stopped.err
 
 
+@pytest.mark.thorough
 def test_a_time_limit_stops_a_campaign_that_can_go_on(table: Path, checked: Path) -> None:
     options = ["--trials", 500, "--name", "other", "--time", "1s"]
     stopped = int8tune("tune", table, "--results", checked, *options)

@@ -48,6 +48,7 @@ def test_where_optimizations_fail_the_judge_is_what_was_not_optimized(tmp_path: 
         pytest.skip("this ONNX Runtime's optimizations don't fail")
 
 
+@pytest.mark.thorough
 def test_layers_of_a_model_that_is_quantized_at_run_time_are_compared(tmp_path: Path) -> None:
     """Its scales and zero points are values without axes."""
     (tmp_path / "dynamic.onnx").write_bytes(TOOL_FORMS["dynamic"]())
