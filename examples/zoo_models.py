@@ -46,7 +46,7 @@ def timm(name: str, **options: Any) -> Callable[[], Any]:
 
 
 def transformers(name: str, **config: Any) -> Callable[[], Any]:
-    """A model of two blocks, as `NameConfig` and `NameModel` of the package make it."""
+    """A model as `NameConfig` and `NameModel` of the package make it, of the published size where `config` is empty."""
 
     def make() -> Any:
         import transformers as package
@@ -95,11 +95,13 @@ def _entries() -> Iterator[tuple[str, Entry]]:
         yield name, Entry("cnn", timm(name))
     for name in TRANSFORMERS_OF_TIMM.split():
         yield name, Entry("transformer", timm(name), (1, 3, 224, 224))
-    yield "vit_b_16", Entry("transformer", torchvision("vit_b_16", image_size=64))
+    yield "vit_b_16", Entry("transformer", torchvision("vit_b_16"), (1, 3, 224, 224))
+    yield "vit_base_patch16_224", Entry("transformer", transformers("ViT"), (1, 3, 224, 224))
     yield "swin_v2_t", Entry("transformer", torchvision("swin_v2_t"))
     yield "maxvit_t", Entry("transformer", torchvision("maxvit_t"), (1, 3, 224, 224))
     for name in ("Bert", "Roberta", "Electra", "MPNet"):
         yield name.lower(), Entry("transformer", transformers(name, **SMALL), TOKENS, tokens=1000)
+    yield "bert_base", Entry("transformer", transformers("Bert"), (1, 128), tokens=30522)
     small = {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128}
     yield "distilbert", Entry("transformer", transformers("DistilBert", **small), TOKENS, tokens=1000)
     yield "gpt2", Entry("transformer", transformers("GPT2", n_embd=64, n_layer=2, n_head=4), TOKENS, tokens=1000)
