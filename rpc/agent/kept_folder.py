@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
 def make_once(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Have a folder made, unless it is there: whole or not at all, by whoever is faster.
+    """Have a folder made, unless it is there: whole or not at all. Others who want it meanwhile wait for it.
 
     Args:
         fill: is given an empty folder beside it, which gets its name when `fill` is done.
@@ -16,6 +19,12 @@ def make_once(folder: Path, fill: Callable[[Path], None]) -> None:
     if folder.is_dir():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(folder.parent):
+        if not folder.is_dir():
+            _make(folder, fill)
+
+
+def _make(folder: Path, fill: Callable[[Path], None]) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
@@ -25,3 +34,15 @@ def make_once(folder: Path, fill: Callable[[Path], None]) -> None:
         except OSError:  # somebody else was faster
             if not folder.is_dir():
                 raise
+
+
+@contextlib.contextmanager
+def _one_at_a_time(parent: Path) -> Iterator[None]:
+    """Lock a folder itself, so that no file is left of it; without a lock where a file system has none."""
+    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
