@@ -6,8 +6,13 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+# Longer than a download and a compile may take.
+_WAIT_LIMIT_S = 1000.0
+_LOOK_EVERY_S = 0.05
 
 
 def make_once(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -40,9 +45,21 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
 def _one_at_a_time(parent: Path) -> Iterator[None]:
     """Lock a folder itself, so that no file is left of it; without a lock where a file system has none."""
     descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + _WAIT_LIMIT_S
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while time.monotonic() < deadline and _is_held_by_others(descriptor):
+            time.sleep(_LOOK_EVERY_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_held_by_others(descriptor: int) -> bool:
+    """Whether it could not be locked, since somebody else has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

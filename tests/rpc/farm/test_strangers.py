@@ -110,9 +110,7 @@ def test_each_act_would_work_with_a_key_that_may_do_everything(
 QUICK = (runs_a_command, uses_sftp, forwards_a_port, gets_a_terminal)
 
 
-@pytest.mark.parametrize(
-    "act", representatives(ACTS, lambda act: {act} & {*QUICK}), ids=lambda act: act.__name__
-)
+@pytest.mark.parametrize("act", representatives(ACTS, lambda act: {act} & {*QUICK}), ids=lambda act: act.__name__)
 def test_the_restricted_key_does_none_of_it(
     board: Board, sshd: Sshd, kernels: Kernels, tmp_path: Path, act: Callable[[Stranger], Tried]
 ) -> None:

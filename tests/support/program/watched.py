@@ -32,13 +32,13 @@ _ANSWER = struct.Struct("=4x2s2x32x12x16xI")
 
 def listening() -> dict[str, str]:
     """Every socket of this machine that somebody may connect to, by its inode: TCP, UDP and Unix sockets."""
-    found = {}
-    try:
+    found: dict[str, str] = {}
+    kinds: tuple[str, ...] = tuple(_LISTENS)
+    # A kernel without sock_diag has the files.
+    with contextlib.suppress(OSError):
         for kind, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
             found |= {inode: f"{kind} port {port}" for inode, port in _listening_tcp(family)}
         kinds = ("udp", "udp6")
-    except OSError:  # a kernel without sock_diag
-        kinds = tuple(_LISTENS)
     for kind in kinds:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]:
