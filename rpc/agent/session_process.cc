@@ -20,7 +20,7 @@ namespace {
 
 // A session takes one; when the last is taken, so many start beside each other. Each has a context on the GPU.
 constexpr size_t kSpares = 3;
-constexpr double kStartLimitS = 10;
+constexpr double kSpareStartLimitS = 10;
 constexpr rlim_t kLargestLibrary = 64 << 20;
 // Descriptors of a session's process, and where they are kept out of each other's way until they are these.
 constexpr int kSocket = 3, kStarted = 4, kNext = 5, kAside = 6, kHighest = 256;
@@ -74,7 +74,7 @@ SessionProcesses::SessionProcesses(SessionSettings settings, bool keeps_spares)
 
 std::string SessionProcesses::AboutGpu() {
   if (!StartSpares(1, true)) return "gpu_fault=no process left\n";
-  std::string about = ReadUntil(started_, Now() + kStartLimitS);
+  std::string about = ReadUntil(started_, Now() + kSpareStartLimitS);
   if (about.empty() || !keeps_spares_) Keep({});
   return about.empty() ? "gpu_fault=CUDA crashed or did not start in time\n" : about;
 }
@@ -86,7 +86,7 @@ static bool HasEnded(const SessionProcess& process) {
 }
 
 SessionProcess SessionProcesses::Begin(double seconds) {
-  if (AreStarting() && Now() > began_ + kStartLimitS) Keep({});
+  if (AreStarting() && Now() > began_ + kSpareStartLimitS) Keep({});
   std::vector<int> alive;
   for (const SessionProcess& spare : spares_) {
     if (!HasEnded(spare)) alive.push_back(spare.pid);

@@ -130,7 +130,7 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
         tmp_path,
         [
             command("writes and fails", f"{WRITES}; raise SystemExit(7)"),
-            command("hangs", "import time; print('begun'); time.sleep(1000)", limit_s=6.0),
+            command("hangs", "import time; print('begun'); time.sleep(1000)", limit_s=5.0),
             command("absent", "print('never')", if_found="no-such-program"),
             command("last", "print(open('records/records.json').read())"),
         ],

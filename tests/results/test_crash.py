@@ -20,7 +20,7 @@ from tests.support.program.results_samples import campaign, candidate, ok
 pytestmark = pytest.mark.promise(1)
 
 FORK = multiprocessing.get_context("fork")
-KILLS, MANY_KILLS = 25, 200
+FEW_KILLS, KILLS, MANY_KILLS = 8, 25, 200
 ROUND_LIMIT_S = 10.0
 
 
@@ -72,7 +72,14 @@ def _kill(process: ForkProcess) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kills",
+    [
+        FEW_KILLS,
+        pytest.param(KILLS, marks=pytest.mark.thorough),
+        pytest.param(MANY_KILLS, marks=pytest.mark.slow),
+    ],
+)
 def test_acknowledged_trials_survive_kills(tmp_path: Path, kills: int) -> None:
     path = tmp_path / "results.db"
     moments = random.Random(11)

@@ -137,14 +137,19 @@ def _has_used_s(session: psutil.Process, seconds: float) -> bool:
         return False
 
 
-def test_killed_at_any_moment_it_goes_on(kernels: Kernels, python: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("count", "delays_s"), [(25, (0.1, 1.2)), pytest.param(60, (0.1, 0.8, 1.6, 2.4), marks=pytest.mark.thorough)]
+)
+def test_killed_at_any_moment_it_goes_on(
+    kernels: Kernels, python: Path, tmp_path: Path, count: int, delays_s: tuple[float, ...]
+) -> None:
     """Each result is written once; what was written stays."""
-    items = {f"item {number}": ["takes_a_while"] for number in range(60)}
+    items = {f"item {number}": ["takes_a_while"] for number in range(count)}
     bundle = pack(tmp_path / "b.pyz", kernels, items)
     results = bundle.path.with_suffix(".results")
     rng = random.Random(0)
     written, kills = b"", 0
-    for delay_s in (0.1, 0.8, 1.6, 2.4):
+    for delay_s in delays_s:
         process = start(python, bundle.path)
         time.sleep(delay_s + 0.3 * rng.random())
         kills += process.poll() is None

@@ -91,14 +91,14 @@ def test_cold_caches_take_copies_in_turn(transport: AgentTransport, kernels: Ker
         ("skips_last", Outcome.WRONG_ANSWER, "1 of 256 values differ"),
         ("past_end", Outcome.WRONG_ANSWER, "outside"),
         ("wild", Outcome.RUN_FAILED, "illegal memory access"),
-        ("hangs", Outcome.RUN_TIMEOUT, "not done within 2 s"),
+        ("hangs", Outcome.RUN_TIMEOUT, "not done within 1 s"),
         ("nowhere", Outcome.RUN_FAILED, "no function 'nowhere'"),
     ],
 )
 def test_a_faulty_kernel_costs_its_session(
     transport: AgentTransport, kernels: Kernels, entry: str, outcome: Outcome, error: str
 ) -> None:
-    reply = transport.run(kernels.request(entry, run_limit_s=2.0))
+    reply = transport.run(kernels.request(entry, run_limit_s=1.0))
     assert reply.outcome is outcome
     assert error in reply.error
     assert transport.run(kernels.request("increment")).outcome is Outcome.OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,8 +51,26 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StockFarm]:
         yield running
 
 
+BAD = {
+    "wrong_value": Outcome.WRONG_ANSWER,
+    "segfault": Outcome.RUN_FAILED,
+    "hangs": Outcome.RUN_TIMEOUT,
+    "kills_server": Outcome.DEVICE_LOST,
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "entry" in metafunc.fixturenames:
+        quick = metafunc.cls.quick
+        marks = {entry: () if entry in quick else (pytest.mark.thorough,) for entry in BAD}
+        metafunc.parametrize("entry", [pytest.param(entry, marks=marks[entry]) for entry in BAD])
+
+
 class TransportContract(ABC):
     """A subclass gives `new`: a transport that is not started, and closes it."""
+
+    quick: Collection[str] = BAD
+    """Bad programs of the quick run: fewer where another transport has the same agent."""
 
     @abstractmethod
     def new(self, kernels: Kernels) -> Iterator[Transport]:
@@ -81,22 +99,13 @@ class TransportContract(ABC):
         assert len(reply.calls_per_repeat) == 2
         assert {"probe_before_s", "probe_after_s"} <= set(reply.observed)
 
-    @pytest.mark.parametrize(
-        ("entry", "outcome"),
-        [
-            ("wrong_value", Outcome.WRONG_ANSWER),
-            ("segfault", Outcome.RUN_FAILED),
-            ("hangs", Outcome.RUN_TIMEOUT),
-            ("kills_server", Outcome.DEVICE_LOST),
-        ],
-    )
     def test_bad_program_is_a_reply_and_the_next_is_served(
-        self, transport: Transport, kernels: Kernels, entry: str, outcome: Outcome
+        self, transport: Transport, kernels: Kernels, entry: str
     ) -> None:
         began = time.monotonic()
         reply = transport.run(kernels.request(entry, run_limit_s=0.5))
         assert time.monotonic() - began < 0.5 + 5
-        assert reply.outcome is outcome
+        assert reply.outcome is BAD[entry]
         assert reply.error
         assert reply.error_class
         assert reply.times_s == ()
@@ -133,6 +142,8 @@ class TestAgentTransport(TransportContract):
 
 
 class TestSshTransport(TransportContract):
+    quick = ("kills_server",)
+
     @pytest.fixture
     def new(self, kernels: Kernels, provisioned: Board) -> Iterator[Transport]:  # noqa: ARG002
         transport = AgentTransport(provisioned)
@@ -141,6 +152,8 @@ class TestSshTransport(TransportContract):
 
 
 class TestTrackerTransport(TransportContract):
+    quick = ("hangs",)
+
     @pytest.fixture
     def new(self, kernels: Kernels, farm: StockFarm) -> Iterator[Transport]:  # noqa: ARG002
         transport = TrackerTransport(farm.board(), tracker_files())
@@ -151,16 +164,10 @@ class TestTrackerTransport(TransportContract):
 class TestFakeTransport(TransportContract):
     @pytest.fixture
     def new(self, kernels: Kernels) -> Iterator[Transport]:
-        outcomes = {
-            "wrong_value": Outcome.WRONG_ANSWER,
-            "segfault": Outcome.RUN_FAILED,
-            "hangs": Outcome.RUN_TIMEOUT,
-            "kills_server": Outcome.DEVICE_LOST,
-        }
         good = kernels.program("good")
 
         def answer(request: Request) -> Reply:
-            outcome = outcomes.get(request.programs[0].entry, Outcome.OK)
+            outcome = BAD.get(request.programs[0].entry, Outcome.OK)
             return _good_reply(request, good) if outcome is Outcome.OK else Reply(outcome, error_class="X", error="x")
 
         transport = FakeTransport(answer)

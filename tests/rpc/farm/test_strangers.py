@@ -32,9 +32,19 @@ from int8tune.rpc.request import Timing
 from int8tune.rpc.transports.agent import AgentTransport
 from tests.sshd import Sshd, running_sshd
 from tests.support.farm.boards import CACHE, board_behind, marked
-from tests.support.farm.strangers import ACTS, OPEN_HOUSE, Stranger, Tried, why_no_ssh
+from tests.support.farm.strangers import (
+    ACTS,
+    OPEN_HOUSE,
+    Stranger,
+    Tried,
+    forwards_a_port,
+    gets_a_terminal,
+    runs_a_command,
+    uses_sftp,
+    why_no_ssh,
+)
 from tests.support.kernels.rpc_kernels import Kernels, build_kernels
-from tests.support.run.thinned import one_in
+from tests.support.run.thinned import representatives
 
 pytestmark = [
     pytest.mark.skipif(bool(why_no_ssh()), reason=f"nobody can be a stranger: {why_no_ssh()}"),
@@ -96,7 +106,11 @@ def test_each_act_would_work_with_a_key_that_may_do_everything(
     assert tried.worked, tried.words
 
 
-@pytest.mark.parametrize("act", one_in(3, ACTS), ids=lambda act: act.__name__)
+# One of each kind: commands, files, ports, terminals.
+QUICK = (runs_a_command, uses_sftp, forwards_a_port, gets_a_terminal)
+
+
+@pytest.mark.parametrize("act", representatives(ACTS, lambda act: {act} & {*QUICK}), ids=lambda act: act.__name__)
 def test_the_restricted_key_does_none_of_it(
     board: Board, sshd: Sshd, kernels: Kernels, tmp_path: Path, act: Callable[[Stranger], Tried]
 ) -> None:
@@ -126,8 +140,13 @@ def test_the_agent_has_nothing_of_its_caller_s_environment(board: Board) -> None
 
 @pytest.mark.parametrize(
     "said",
-    [TVM_MAGIC, b"\0" * 8, b"\xff" * 8, b"SSH-2.0-stranger\r\n", secrets.token_bytes(1 << 16)],
-    ids=["tvm", "zeros", "ones", "ssh", "noise"],
+    [
+        pytest.param(TVM_MAGIC, id="tvm"),
+        pytest.param(b"\0" * 8, id="zeros", marks=pytest.mark.thorough),
+        pytest.param(b"\xff" * 8, id="ones", marks=pytest.mark.thorough),
+        pytest.param(b"SSH-2.0-stranger\r\n", id="ssh", marks=pytest.mark.thorough),
+        pytest.param(secrets.token_bytes(1 << 16), id="noise"),
+    ],
 )
 def test_bytes_of_a_stranger_end_no_listener(board: Board, sshd: Sshd, kernels: Kernels, said: bytes) -> None:
     """Stock TVM's server runs what the first of these lead to, and is gone for good after others."""

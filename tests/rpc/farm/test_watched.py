@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.sshd import Sshd, farm_toml, running_sshd
-from tests.support.farm.boards import AT_ANY_SPEED, marked
+from tests.support.farm.boards import AT_ANY_SPEED, CACHE, marked
 from tests.support.program.cli_program import Ended, int8tune, write_table
 from tests.support.program.watched import Watch
 
@@ -66,7 +66,7 @@ def watched(sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Watched:
         ended = {}
         for name, words in commands.items():
             where = ("--inventory", inventory, *(("--results", folder / "results") if name == "tune" else ()))
-            ended[name] = int8tune(*words, *where, cwd=folder)
+            ended[name] = int8tune(*words, *where, cwd=folder, env={"XDG_CACHE_HOME": str(CACHE.parent)})
     assert [each.code for each in ended.values()] == [0, 0, 0], [each.err for each in ended.values()]
     return Watched(folder, sshd, ended, watch)
 

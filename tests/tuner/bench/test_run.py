@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -56,13 +56,39 @@ def spec(*keys: str, **changes: object) -> BenchSpec:
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
-def test_every_library_is_compared_on_every_layer_until_it_is_stopped(tmp_path: Path) -> None:
-    before = os.sched_getaffinity(0)
-    heard: list[BenchResult] = []
-    name = run_bench(spec(CONV, DENSE, DEPTHWISE), tmp_path, heard.append, lambda: len(heard) == 2)
-    with SqliteStore(tmp_path / "records.db", readonly=True) as store:
-        results = bench_results(store, name)
-    assert results == tuple(heard)
+@dataclass(frozen=True, slots=True)
+class Benched:
+    """A bench of two layers of three, in which what calls cost is spoilt the first time, as by another process."""
+
+    name: str
+    folder: Path
+    heard: tuple[BenchResult, ...]
+
+
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory: pytest.TempPathFactory) -> Benched:
+    folder, before = tmp_path_factory.mktemp("bench"), os.sched_getaffinity(0)
+    heard, spoilt = list[BenchResult](), set[str]()
+
+    def measured(player: Player, folder: Path, timing: Timing) -> Player:
+        found = with_overhead(player, folder, timing)
+        if player.name in spoilt:
+            return found
+        spoilt.add(player.name)
+        return replace(found, overhead_times_s=tuple(1000 * time_s for time_s in found.overhead_times_s))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("int8tune.tuner.bench.run.with_overhead", measured)
+        name = run_bench(spec(CONV, DENSE, DEPTHWISE), folder, heard.append, lambda: len(heard) == 2)
+    assert "oracle" in spoilt
+    assert os.sched_getaffinity(0) == before
+    return Benched(name, folder, tuple(heard))
+
+
+def test_every_library_is_compared_on_every_layer_until_it_is_stopped(benched: Benched) -> None:
+    with SqliteStore(benched.folder / "records.db", readonly=True) as store:
+        results = bench_results(store, benched.name)
+    assert results == benched.heard
     assert [result.workload for result in results] == [CONV, DENSE]
     conv, dense = results
     outcomes = {entrant.name: entrant.outcome for entrant in conv.entrants}
@@ -81,25 +107,12 @@ def test_every_library_is_compared_on_every_layer_until_it_is_stopped(tmp_path: 
         assert result.environment["cpu"]
     oracle = conv.peers[0]
     assert (len(oracle.times_s), len(oracle.overhead_times_s)) == (5, 5)
-    assert os.sched_getaffinity(0) == before
-    assert not (tmp_path / ".work").exists()
+    assert not (benched.folder / ".work").exists()
 
 
-def test_what_calls_cost_is_measured_again_where_it_is_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first time is spoilt, as by another process."""
-    spoilt: set[str] = set()
-
-    def measured(player: Player, folder: Path, timing: Timing) -> Player:
-        found = with_overhead(player, folder, timing)
-        if player.name in spoilt:
-            return found
-        spoilt.add(player.name)
-        return replace(found, overhead_times_s=tuple(1000 * time_s for time_s in found.overhead_times_s))
-
-    monkeypatch.setattr("int8tune.tuner.bench.run.with_overhead", measured)
-    heard: list[BenchResult] = []
-    run_bench(spec(CONV, peers=faulty_peers.PEERS[:1]), tmp_path, heard.append, lambda: False)
-    (oracle,) = heard[0].peers
+def test_what_calls_cost_is_measured_again_where_it_is_much(benched: Benched) -> None:
+    oracle = benched.heard[0].peers[0]
+    assert oracle.name == "oracle"
     assert median(oracle.overhead_times_s) < 10 * median(oracle.times_s)
 
 

@@ -24,6 +24,7 @@ from int8tune.tuner.builder.compile import build
 from int8tune.tuner.builder.job import RESULT_FILE, Built, Job, advice_code, built_from_json
 from tests.support.gpu import binaries as gpu_binaries
 from tests.support.run.probes import any_target
+from tests.support.run.thinned import one_in
 
 KEY = "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-float.c-u8"
 GPU = "cuda-sm80"
@@ -55,7 +56,7 @@ def machine_code(library: Path) -> list[bytes]:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("profile", GPU_PROFILES)
+@pytest.mark.parametrize("profile", one_in(2, GPU_PROFILES))
 def test_a_candidate_is_built_to_machine_code(profile: str, tmp_path: Path) -> None:
     made = built(tmp_path, profile)
     assert made.outcome is Outcome.OK, made.error

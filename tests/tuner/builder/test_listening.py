@@ -98,7 +98,10 @@ def test_the_hint_has_the_lines_of_the_readme() -> None:
     ]
 
 
-@pytest.mark.parametrize("options", [("--host=127.0.0.1", "--no-dashboard"), ("--host=0.0.0.0",)])
+@pytest.mark.parametrize(
+    "options",
+    [("--host=127.0.0.1", "--no-dashboard"), pytest.param(("--host=0.0.0.0",), marks=pytest.mark.thorough)],
+)
 def test_a_scheduler_that_others_reach_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
     cluster = DaskProcesses(tmp_path, options=options)
     try:
@@ -112,8 +115,8 @@ def test_a_scheduler_that_others_reach_is_refused(tmp_path: Path, options: tuple
 @pytest.mark.parametrize(
     "options",
     [
-        ("--no-nanny", "--dashboard-address=127.0.0.1:0"),
-        ("--no-nanny", "--host=127.0.0.1", "--no-dashboard"),
+        pytest.param(("--no-nanny", "--dashboard-address=127.0.0.1:0"), marks=pytest.mark.thorough),
+        pytest.param(("--no-nanny", "--host=127.0.0.1", "--no-dashboard"), marks=pytest.mark.thorough),
         ("--nanny", "--host=0.0.0.0", "--dashboard-address=127.0.0.1:0"),
     ],
 )

@@ -39,7 +39,10 @@ def bundle(kernels: Kernels, tmp_path_factory: pytest.TempPathFactory) -> Bundle
 
 def rewritten(bundle: Bundle, path: Path, change: Callable[[str, bytes], bytes | None], comment: bytes = b"") -> Path:
     """The archive made anew, each file as `change` has it; None: without it."""
-    with zipfile.ZipFile(bundle.path) as source, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+    with (
+        zipfile.ZipFile(bundle.path) as source,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made,
+    ):
         for name in source.namelist():
             if (content := change(name, source.read(name))) is not None:
                 made.writestr(name, content)

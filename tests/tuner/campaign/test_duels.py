@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from int8tune.results.memory import MemoryStore
-from int8tune.results.record import Campaign, Duel, Outcome, Trial
+from int8tune.results.record import Campaign, Duel, Entry, Outcome, Trial
 from int8tune.rpc.request import Program, Reply, Request
 from int8tune.rpc.transports.fake import FakeTransport
 from int8tune.schedules.target import Target
@@ -84,6 +84,22 @@ def campaign(generic: Target, tmp_path: Path) -> PlayedCampaign:
     return PlayedCampaign(generic, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def finished(generic: Target, tmp_path_factory: pytest.TempPathFactory) -> PlayedCampaign:
+    """For tests that leave it as it is."""
+    campaign = PlayedCampaign(generic, tmp_path_factory.mktemp("finished"))
+    assert campaign.run() is Ending.FINISHED
+    return campaign
+
+
+def without(campaign: PlayedCampaign, *records: Entry) -> MemoryStore:
+    """The records of a campaign that a stop left without some of its trials and all of its duels."""
+    store = MemoryStore()
+    store.append(list(campaign.store.query(Campaign)))
+    store.append([trial for trial in campaign.trials if trial not in records])
+    return store
+
+
 def assert_whole(campaign: PlayedCampaign) -> None:
     """All trials once, all duels once, each between the times of its own programs."""
     assert len({trial.candidate.id for trial in campaign.trials}) == len(campaign.trials) == len(KEYS) * TRIALS
@@ -145,19 +161,16 @@ def test_a_start_after_the_end_asks_nothing(campaign: PlayedCampaign) -> None:
     assert campaign.left == []
 
 
-def test_a_campaign_without_its_duels_has_something_left(campaign: PlayedCampaign) -> None:
-    campaign.run(lambda: campaign.trials_done)
-    assert not make_search(campaign.spec, campaign.plan(), campaign.store).nothing_left()
+def test_a_campaign_without_its_duels_has_something_left(finished: PlayedCampaign) -> None:
+    assert make_search(finished.spec, finished.plan(), finished.store).nothing_left()
+    assert not make_search(finished.spec, finished.plan(), without(finished)).nothing_left()
 
 
-def test_a_default_that_a_stop_left_unrecorded_stays_the_default(campaign: PlayedCampaign) -> None:
+def test_a_default_that_a_stop_left_unrecorded_stays_the_default(finished: PlayedCampaign) -> None:
     """Builds end in any order: what is recorded first need not be what was proposed first."""
-    campaign.run()
-    defaults = [task.default.id for task in campaign.plan()]
-    store = MemoryStore()
-    store.append(list(campaign.store.query(Campaign)))
-    store.append([trial for trial in campaign.trials if trial.candidate.id not in defaults])
-    search = make_search(campaign.spec, campaign.plan(), store)
+    defaults = [task.default.id for task in finished.plan()]
+    store = without(finished, *(trial for trial in finished.trials if trial.candidate.id in defaults))
+    search = make_search(finished.spec, finished.plan(), store)
     assert [run.task.default.id for run in search.runs] == defaults
 
 

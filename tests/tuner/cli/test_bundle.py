@@ -15,7 +15,7 @@ from int8tune.results.store import SqliteStore
 from int8tune.rpc.bundle.archive import open_bundle, own_bytes
 from int8tune.rpc.bundle.manifest import Manifest
 from tests.support.farm.bundles import bare_python, run
-from tests.support.program.cli_program import CONV, Ended, int8tune, write_table
+from tests.support.program.cli_program import CONV, Ended, in_process, int8tune, write_table
 
 # More than a batch has: a second round of proposals follows the first one's results.
 TRIALS = 9
@@ -38,7 +38,10 @@ class Campaign:
         self._options = ("--trials", trials, "--results", self.results, *options)
 
     def make(self, *options: object, device: str = "node7", target: str = TARGET) -> Ended:
-        return int8tune("bundle", "make", self._table, "--device", device, "--target", target, *self._options, *options)
+        return int8tune(*self.words(device, target), *options)
+
+    def words(self, device: str, target: str) -> tuple[object, ...]:
+        return "bundle", "make", self._table, "--device", device, "--target", target, *self._options
 
     def merge(self, number: int) -> Ended:
         return int8tune("bundle", "merge", self.bundle(number).with_suffix(".results"), "--results", self.results)
@@ -121,7 +124,7 @@ def test_what_did_not_come_home_is_packed_again(python: Path, tmp_path: Path) ->
 def test_what_is_wrong_is_said_in_a_line(
     tmp_path: Path, options: tuple[str, ...], device: str, target: str, message: str
 ) -> None:
-    ended = Campaign(tmp_path, TRIALS).make(*options, device=device, target=target)
+    ended = in_process(*Campaign(tmp_path, TRIALS).words(device, target), *options)
     assert ended.code == 2
     (line,) = ended.errors
     assert re.fullmatch(f"error: {message}", line), line

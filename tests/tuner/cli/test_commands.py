@@ -14,7 +14,7 @@ from int8tune.schedules.target import PROFILES
 from int8tune.tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
 from int8tune.tuner.cli.plan import cores_in_words, in_words
 from tests.support.models.shared_models import V2, model_path
-from tests.support.program.cli_program import CONV, DEPTHWISE, int8tune, write_table
+from tests.support.program.cli_program import CONV, DEPTHWISE, in_process, int8tune, write_table
 
 COMMANDS = (
     "tune",
@@ -56,7 +56,7 @@ def test_help_lists_the_commands_whole() -> None:
 
 
 def test_help_has_the_defaults_of_a_campaign() -> None:
-    shown = " ".join(int8tune("tune", "--help").out.split())
+    shown = " ".join(in_process("tune", "--help").out.split())
     assert f"Trials per distinct layer. [default: {DEFAULT_TRIALS}]" in shown
     assert f"[default: {DEFAULT_STRATEGY}]" in shown
 
@@ -87,7 +87,7 @@ def test_what_makes_pages_and_campaigns_is_loaded_for_these_alone(tmp_path: Path
 
 
 def test_layers_and_their_templates() -> None:
-    shown = int8tune("layers", "mobilenet_v2", "--target", "x86-avx512vnni")
+    shown = in_process("layers", "mobilenet_v2", "--target", "x86-avx512vnni")
     rows = [line.split() for line in shown.out.splitlines()]
     assert shown.code == 0
     assert rows[0] == ["runs", "MACs", "template", "workload"]
@@ -98,11 +98,11 @@ def test_layers_and_their_templates() -> None:
 
 def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
     table = write_table(tmp_path / "small.json")
-    shown = int8tune("layers", table, "--target", "x86-avx512vnni", "--verbose")
+    shown = in_process("layers", table, "--target", "x86-avx512vnni", "--verbose")
     assert shown.code == 0
     reasons = "    generic.depthwise: takes it, too\n    x86.grouped: takes conv2d with "
     assert f"\n{DEPTHWISE}\n    b\n    and 1 more of it\n{reasons}" in shown.out
-    found = json.loads(int8tune("layers", table, "--target", "generic", "--format", "json").out)
+    found = json.loads(in_process("layers", table, "--target", "generic", "--format", "json").out)
     assert found["layers"][0]["templates"] == ["generic.direct"]
     assert found["layers"][0]["rejections"]["x86.conv"].startswith("needs target x86-amx or x86-avx512vnni")
     assert found["layers"][1] | {"templates": [], "rejections": {}} == {
@@ -117,7 +117,7 @@ def test_why_a_template_does_not_take_a_layer(tmp_path: Path) -> None:
 
 def test_layers_of_a_model_have_its_names() -> None:
     pytest.importorskip("tflite", reason="needs the extra `models`")
-    shown = int8tune("layers", model_path(V2), "--target", "x86-avx512vnni", "--verbose")
+    shown = in_process("layers", model_path(V2), "--target", "x86-avx512vnni", "--verbose")
     assert shown.err == f"{V2} on x86-avx512vnni: 53 layers, 31 distinct, 301M multiply-adds\n"
     key = "dwconv2d-u8u8-1x112x112x32-k3x3x1-s1-p1-wz-fused.t-u8"
     assert f"\n{key}\n    MobilenetV2/expanded_conv/depthwise/Relu6; " in shown.out
@@ -125,22 +125,22 @@ def test_layers_of_a_model_have_its_names() -> None:
 
 def test_templates_say_what_they_take() -> None:
     found = {
-        template["name"]: template for template in json.loads(int8tune("templates", "list", "--format", "json").out)
+        template["name"]: template for template in json.loads(in_process("templates", "list", "--format", "json").out)
     }
     assert found["x86.depthwise"]["operators"] == ["dwconv2d"]
     assert found["x86.depthwise"]["targets"] == ["x86-amx", "x86-avx512vnni", "x86-avxvnni", "x86-avx2"]
     assert found["generic.direct"]["operators"] == ["conv2d", "dense"]
     assert found["generic.direct"]["targets"] == [profile.name for profile in PROFILES]
-    table = int8tune("templates", "list").out.splitlines()
+    table = in_process("templates", "list").out.splitlines()
     assert table[0].split() == ["template", "version", "operators", "targets"]
     assert len(table) == 1 + len(found)
 
 
 def test_a_template_and_its_space() -> None:
-    text = int8tune(*SHOW).out
+    text = in_process(*SHOW).out
     assert text.startswith("generic.direct, version 1: conv2d, dense on ")
     assert "\nconv2d and dense by widening multiply-adds, on any CPU.\n" in text
-    space = json.loads(int8tune(*SHOW, "--format", "json").out)["space"]
+    space = json.loads(in_process(*SHOW, "--format", "json").out)["space"]
     assert set(space["knobs"]) == {"tile_columns", "tile_blocks", "outer", "unroll"}
     for name, choices in space["knobs"].items():
         assert f"\n{name} " in text
@@ -162,7 +162,7 @@ def test_a_plan_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_plan_for_people(tmp_path: Path) -> None:
-    shown = int8tune("plan", write_table(tmp_path / "small.json"), "--target", "generic")
+    shown = in_process("plan", write_table(tmp_path / "small.json"), "--target", "generic")
     lines = shown.out.splitlines()
     assert lines[0].startswith("small on ")
     assert ", target generic-" in lines[0]

@@ -105,8 +105,9 @@ def test_a_target_must_be_known(table: Path, tmp_path: Path) -> None:
         ],
     ),
 )
-def test_names_that_are_not_there(tmp_path: Path, words: str, message: str) -> None:
-    ended = int8tune(*words.split(), cwd=tmp_path)
+def test_names_that_are_not_there(tmp_path: Path, words: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = in_process(*words.split())
     assert ended.code in (1, 2)
     assert_failed(ended, ended.code, message)
 

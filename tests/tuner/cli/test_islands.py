@@ -11,7 +11,7 @@ import pytest
 from int8tune.compiler.about import read_about
 from int8tune.compiler.compiled_model import CompiledModel
 from tests.support.models.onnx_islands import IslandWriter
-from tests.support.program.cli_program import int8tune
+from tests.support.program.cli_program import in_process, int8tune
 
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 
@@ -32,14 +32,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SUMMARY = "mixed: 6 operators are exact integers, 4 are computed in float; int8 layers are 72.7% of the multiply-adds"
 
 
-def test_compile_says_what_is_exact(model: Path, tmp_path: Path) -> None:
+def test_compile_says_what_is_exact(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = int8tune("compile", model, "-o", tmp_path / "mixed.so", cwd=tmp_path)
     assert ended.code == 0, ended.err
     assert f"{SUMMARY}: 2 Exp, 1 Softplus, 1 MatMul\n" in ended.err
     about = CompiledModel(tmp_path / "mixed.so").about
     assert (about.exact, about.floats) == (6, {"Exp": 2, "Softplus": 1, "MatMul": 1})
     assert about.int8_share == pytest.approx(8 / 11)
-    told = json.loads(int8tune("compile", model, "-o", tmp_path / "two.so", "--format", "json", cwd=tmp_path).out)
+    monkeypatch.chdir(tmp_path)
+    told = json.loads(in_process("compile", model, "-o", tmp_path / "two.so", "--format", "json").out)
     assert (told["exact"], told["floats"]) == (about.exact, about.floats)
 
 
