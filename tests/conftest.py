@@ -9,7 +9,7 @@ import pytest
 
 from int8tune.compiler.toolchain.kernel_cache import NO_CACHE
 from int8tune.schedules.target import Target
-from tests.support.places import ROOT
+from tests.support.places import PYTHON_PATH
 from tests.support.run.probes import host_target
 
 # In an order in which none imports one that comes later.
@@ -47,9 +47,9 @@ def no_kernel_cache() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def importable() -> Iterator[None]:
-    """Processes that tests start find `tests`: some run modules of it in place of the program's own."""
+    """Processes that tests start find these sources, and `tests`: some run modules of it in place of the program's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYTHONPATH", PYTHON_PATH)
         yield
 
 

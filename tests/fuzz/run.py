@@ -20,7 +20,7 @@ from typing import Self
 import psutil
 
 from tests.fuzz.kinds import KINDS
-from tests.support.places import ROOT
+from tests.support.places import PYTHON_PATH
 
 # Of a processor; a busy neighbour takes none of it.
 LIMIT_S = 10.0
@@ -83,7 +83,7 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": PYTHON_PATH},
         )
         if self._line(process, START_S, 2 * START_S) != "ready":
             process.kill()

@@ -63,7 +63,7 @@ def test_the_fuzzer_finds_readers_that_are_bad(outcome: str, tmp_path: Path, mon
         f"    @staticmethod\n    def read(folder):\n        if folder.name == 'bad': {act}\nKINDS = {{'x': Kind}}\n"
     )
     (tmp_path / "bad").mkdir()
-    monkeypatch.setattr("tests.fuzz.run.ROOT", tmp_path)
+    monkeypatch.setattr("tests.fuzz.run.PYTHON_PATH", str(tmp_path))
     monkeypatch.setattr("tests.fuzz.run.LIMIT_S", 0.5)
     with Reader("x") as reader:
         assert reader.read(tmp_path)[0] == "read"

@@ -20,7 +20,7 @@ from int8tune.results.errors import BestLogError, ExportError
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import CacheMode, Candidate, Outcome
 from int8tune.results.stats import Speedup
-from tests.support.places import ROOT
+from tests.support.places import PYTHON_PATH
 from tests.support.program.results_samples import DEVICE, LAYER, TARGET, campaign, candidate, duel, failed, ok
 
 pytestmark = pytest.mark.promise(16)
@@ -326,7 +326,7 @@ def test_a_write_that_fails_leaves_the_old_log(tmp_path: Path) -> None:
         text=True,
         timeout=60,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
     )
     assert done.stdout == f"the file can't be written (File too large): {path}\n"
     assert read_best_log(path) == [WINNER]

@@ -29,7 +29,7 @@ from int8tune.results.errors import (
 from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION
 from int8tune.results.store import SqliteStore
-from tests.support.places import ROOT, TESTS
+from tests.support.places import PYTHON_PATH, TESTS
 from tests.support.program.mounts import fill_up, mounted
 from tests.support.program.results_samples import (
     DEVICE,
@@ -443,7 +443,7 @@ def test_a_file_that_may_not_grow_loses_nothing_acknowledged(tmp_path: Path) -> 
         text=True,
         timeout=60,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
     )
     count, message = done.stdout.split(" ", 1)
     assert message.startswith("the results file can't be written (")

@@ -30,7 +30,7 @@ from int8tune.tuner.campaign.run import Ground, run_on
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.errors import CampaignError
 from int8tune.tuner.folders import STORE_FILE, make_folder
-from tests.support.places import ROOT
+from tests.support.places import PYTHON_PATH
 from tests.support.program.campaigns import SMALL, network_of
 from tests.support.program.results_samples import check
 from tests.support.stand_ins.timed_template import TimedTemplate
@@ -42,7 +42,7 @@ TOLERANCE = 30.0
 def main(farm: Path, results: Path, configs: int) -> int:
     int8tune.schedules.registry.TEMPLATES = (TimedTemplate(configs),)
     os.environ["INT8TUNE_TIMED_CONFIGS"] = str(configs)
-    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYTHONPATH"] = PYTHON_PATH
     pool = partial(BuildPool, server="tests.support.stand_ins.timed_build_server")
     int8tune.tuner.campaign.run.BuildPool = pool  # type: ignore[assignment,attr-defined]
     rules = replace(RULES, canary_tolerance=TOLERANCE)

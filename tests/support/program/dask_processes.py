@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.places import ROOT
+from tests.support.places import PYTHON_PATH
 
 START_LIMIT_S = 30.0
 END_LIMIT_S = 10.0
@@ -29,7 +29,7 @@ class DaskProcesses:
         environment: Mapping[str, str] | None = None,
         options: Sequence[str] = ON_LOOPBACK,
     ) -> None:
-        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        paths = os.pathsep.join(filter(None, [PYTHON_PATH, os.environ.get("PYTHONPATH")]))
         self._folder = folder
         self._environment = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
         self._log = (folder / "dask.log").open("ab")
