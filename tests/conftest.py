@@ -9,6 +9,7 @@ import pytest
 
 from int8tune.compiler.toolchain.kernel_cache import NO_CACHE
 from int8tune.schedules.target import Target
+from tests.support.gpu import emulated
 from tests.support.places import PYTHON_PATH
 from tests.support.run.probes import host_target
 
@@ -74,3 +75,10 @@ def generic() -> Target:
 def native() -> Target:
     """This machine with all it has."""
     return host_target(None)
+
+
+@pytest.fixture(scope="session")
+def emulated_gpu() -> None:
+    """Skips where no GPU can be emulated; a mark would have to build one while tests are collected."""
+    if reason := emulated.missing():
+        pytest.skip(reason)

@@ -20,7 +20,7 @@ from tests.support.run.probes import host_target
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
-MUTANTS = 40
+MUTANTS = 24
 
 
 def reason_of(build: Any, opset: int = 18) -> str:

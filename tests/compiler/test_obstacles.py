@@ -20,7 +20,7 @@ from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.onnx_models import Writer as OnnxWriter
 from tests.support.models.tflite_models import Writer as TfLiteWriter
 from tests.support.models.tflite_models import schema
-from tests.support.program.cli_program import int8tune
+from tests.support.program.cli_program import in_process, int8tune
 from tests.support.run.probes import host_target
 
 
@@ -137,7 +137,7 @@ def dynamic_model() -> Any:
 def test_a_model_without_layers_says_what_it_has(tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"
     model.write_bytes(dynamic_model().SerializeToString())
-    ended = int8tune("layers", model, cwd=tmp_path)
+    ended = in_process("layers", model)
     assert (ended.code, ended.out) == (0, "")
     assert ": 0 layers, 0 distinct, 0 multiply-adds" in ended.err
     counts = "0 operators are exact integers, 8 are computed in float; int8 layers are 0.0% of the multiply-adds"
@@ -145,9 +145,9 @@ def test_a_model_without_layers_says_what_it_has(tmp_path: Path) -> None:
     assert "2 DynamicQuantizeLinear: no kernel computes it" in ended.err
     assert "2 MatMulInteger: its weights have 16 zero points, a kernel takes one" in ended.err
     assert "2 Cast: no kernel computes it" in ended.err
-    told = json.loads(int8tune("layers", model, "--format", "json", cwd=tmp_path).out)
+    told = json.loads(in_process("layers", model, "--format", "json").out)
     assert (told["layers"], told["int8_share"], told["exact"], len(told["floats"])) == ([], 0.0, 0, 4)
-    ended = int8tune("plan", model, cwd=tmp_path)
+    ended = in_process("plan", model)
     assert ended.code == 1
     assert "net: no layer of it is computed with 8-bit integers" in ended.err
     ended = int8tune("compile", model, "-o", tmp_path / "model.so", cwd=tmp_path)

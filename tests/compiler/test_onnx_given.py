@@ -22,7 +22,7 @@ from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.tuner.errors import SpecError
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
 from tests.support.models.onnx_models import Writer, quantized_layer, values_of
-from tests.support.program.cli_program import int8tune
+from tests.support.program.cli_program import in_process, int8tune
 from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
@@ -136,8 +136,9 @@ def test_one_name_has_one_size(tmp_path: Path) -> None:
         read_model(tmp_path / "two.onnx", Given({}, {"x": (3, 4), "v": (5, 4)}))
 
 
-def test_the_program_is_given_values_and_shapes(tmp_path: Path) -> None:
+def test_the_program_is_given_values_and_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = open_layer(tmp_path)
+    monkeypatch.chdir(tmp_path)
     np.save(tmp_path / "scale.npy", np.float32(0.02))
     given = ["--bind", "x.scale=scale.npy", "--shape", "x=2x4x5x6"]
     ended = int8tune("accuracy", path, "--count", "6", *given, "--format", "json", cwd=tmp_path)
@@ -146,7 +147,7 @@ def test_the_program_is_given_values_and_shapes(tmp_path: Path) -> None:
     assert output["differing"] == 0
     ended = int8tune("compile", path, "-o", "model.so", "--bind", "x.scale=0.02", "--shape", "x=2x4x5x6", cwd=tmp_path)
     assert ended.code == 0, ended.err
-    ended = int8tune("layers", path, *given, "--format", "json", cwd=tmp_path)
+    ended = in_process("layers", path, *given, "--format", "json")
     assert len(json.loads(ended.out)["layers"]) == 1
     for wrong, message in (
         (["--bind", "x.scale"], "--bind must be NAME=VALUE or NAME=FILE.npy: x.scale"),
@@ -157,7 +158,7 @@ def test_the_program_is_given_values_and_shapes(tmp_path: Path) -> None:
         ),
         ([], "--shape x=Nx4xNxN"),
     ):
-        ended = int8tune("layers", path, *wrong, cwd=tmp_path)
+        ended = in_process("layers", path, *wrong)
         assert ended.code in (1, 2)
         assert message in ended.err
         assert len(ended.err.splitlines()) <= 3
@@ -188,15 +189,16 @@ def test_campaigns_and_races_are_given_values_and_shapes(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("command", one_in(2, ["tune", "bench", "plan"]))
-def test_what_can_not_be_given_says_so(command: str, tmp_path: Path) -> None:
+def test_what_can_not_be_given_says_so(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = open_layer(tmp_path)
+    monkeypatch.chdir(tmp_path)
     for network, given, message, hint in (
         ("resnet18", ["--shape", "x=1x3x9x9"], "this is a table of layers", "--help"),
         (path, ["--shape", "x=1x"], "or up to 64 of these shapes, by commas: x=1x", "--help"),
         (path, ["--bind", "x.scale=0.02", "--shape", "y=1x4x5x6"], "it has no input `y`", "--help"),
         (path, ["--bind", "x.scale=0.02"], "give its shape, --shape x=Nx4xNxN", "--shape NAME=1x3x224x224"),
     ):
-        ended = int8tune(command, network, *given, cwd=tmp_path)
+        ended = in_process(command, network, *given)
         assert ended.code in (1, 2)
         said, then = ended.err.splitlines()
         assert message in said

@@ -83,7 +83,9 @@ def require_exact(file: bytes, made: str, feeds: list[dict[str, Any]], folder: P
 
 
 @pytest.mark.parametrize(("first", "second"), one_in(3, POINTS))
-@pytest.mark.parametrize("types", [("u8", "u8"), ("u8", "s8"), ("s8", "s8")], ids="".join)
+@pytest.mark.parametrize(
+    "types", [("u8", "u8"), pytest.param(("u8", "s8"), marks=pytest.mark.thorough), ("s8", "s8")], ids="".join
+)
 @pytest.mark.matrix
 def test_products_of_computed_matrices(types: Any, first: Point, second: Point, tmp_path: Path) -> None:
     points = first, second

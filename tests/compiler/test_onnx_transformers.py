@@ -134,12 +134,9 @@ def gelu(w: TransformerWriter) -> list[str]:
 
 BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
     attention,
-    attention_with_bias,
     quantized_attention,
     causal_attention,
-    causal_quantized_attention,
     heads_by_themselves,
-    causal_heads,
     other_lengths,
     skipped,
     normalized,
@@ -147,10 +144,11 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
     multiplied,
     gelu,
 ]
+VARIANTS = [attention_with_bias, causal_quantized_attention, causal_heads]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", [*BUILDS, *(pytest.param(each, marks=pytest.mark.thorough) for each in VARIANTS)])
 @pytest.mark.matrix
 def test_fused_nodes_are_onnx_runtimes(
     build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path

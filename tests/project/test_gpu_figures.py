@@ -27,7 +27,6 @@ from tests.gpu_figures import (
     row,
     spread,
 )
-from tests.support.gpu import emulated as emulated_gpus
 from tests.support.gpu.machine import FARM, Machine, no_gpu
 from tests.support.program.cli_program import write_table
 
@@ -39,7 +38,7 @@ LAYERS = (
     "dwconv2d-u8s8-1x28x28x64-k3x3x1-s1-p1-float.c-u8",
 )
 needs_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
-needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+needs_emulated = pytest.mark.usefixtures("emulated_gpu")
 
 
 def layer(**changed: object) -> dict[str, object]:

@@ -163,7 +163,12 @@ def new_folder(scratch: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "steps", "share", "states"),
-    [("records-few-pages", 10, 0.1, 80), ("best-log", 24, 1.0, 40), ("journal", 24, 1.0, 40)],
+    [
+        ("records-few-pages", 10, 0.1, 20),
+        pytest.param("records-few-pages", 10, 0.1, 80, marks=pytest.mark.thorough),
+        ("best-log", 24, 1.0, 40),
+        ("journal", 24, 1.0, 40),
+    ],
 )
 def test_what_was_acknowledged_outlives_a_power_failure(
     name: str, steps: int, share: float, states: int, scratch: Path

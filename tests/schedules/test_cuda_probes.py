@@ -20,7 +20,7 @@ from tests.support.gpu import emulated as emulated_gpus
 from tests.support.run.thinned import one_in
 
 TARGETS = [gpu_target(gpu.profile) for gpu in GPUS]
-needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+needs_emulated = pytest.mark.usefixtures("emulated_gpu")
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
 
 

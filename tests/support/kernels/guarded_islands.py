@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 
 from int8tune.compiler.graph import DTYPES, Graph, Kind
-from int8tune.compiler.islands.emission import float_calls
+from int8tune.compiler.islands.emission import FloatCall, float_calls
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.target import Target
@@ -57,22 +57,31 @@ def graph() -> Graph:
     return read_onnx(w.file(*made), "guarded")
 
 
-def run(graph: Graph, target: Target, place: Place) -> None:
+def compiled_calls(graph: Graph, target: Target) -> list[tuple[FloatCall, Any]]:
+    """The calls of all islands, in order, each with its kernel; None where it only gives a value another shape."""
+    islands = (operator for operator in graph.operators if operator.kind is Kind.FLOAT)
+    calls = [call for operator in islands for call in float_calls(graph, operator, target)]
+    return [(call, call.function and _kernel(call.function, target)) for call in calls]
+
+
+def _kernel(function: Any, target: Target) -> Any:
+    return compile_function(function.with_attr("global_symbol", "main"), target)
+
+
+def run(graph: Graph, calls: list[tuple[FloatCall, Any]], place: Place) -> None:
     values: dict[str, Array] = {}
-    for operator in (each for each in graph.operators if each.kind is Kind.FLOAT):
-        for call in float_calls(graph, operator, target):
-            taken = [_array(graph, each, values) if isinstance(each, str) else each for each in call.arguments]
-            outputs = [place(np.zeros(value.shape, DTYPES[value.type])) for value in call.outputs]
-            if call.function is None:
-                outputs = [taken[0].reshape(call.outputs[0].shape)]
-            else:
-                print(call.name, flush=True)
-                entry: Any = compile_function(call.function.with_attr("global_symbol", "main"), target)
-                entry(
-                    *(tvm.runtime.from_dlpack(place(np.asarray(each, order="C"))) for each in taken),
-                    *(tvm.runtime.from_dlpack(each) for each in outputs),
-                )
-            values.update(zip((value.name for value in call.outputs), outputs, strict=True))
+    for call, kernel in calls:
+        taken = [_array(graph, each, values) if isinstance(each, str) else each for each in call.arguments]
+        outputs = [place(np.zeros(value.shape, DTYPES[value.type])) for value in call.outputs]
+        if kernel is None:
+            outputs = [taken[0].reshape(call.outputs[0].shape)]
+        else:
+            print(call.name, flush=True)
+            kernel(
+                *(tvm.runtime.from_dlpack(place(np.asarray(each, order="C"))) for each in taken),
+                *(tvm.runtime.from_dlpack(each) for each in outputs),
+            )
+        values.update(zip((value.name for value in call.outputs), outputs, strict=True))
 
 
 def _array(graph: Graph, name: str, values: dict[str, Array]) -> Array:
@@ -86,5 +95,7 @@ def _array(graph: Graph, name: str, values: dict[str, Array]) -> Array:
 
 
 if __name__ == "__main__":
+    model = graph()
+    kernels = compiled_calls(model, host_target(sys.argv[1]))
     for place in (before_a_guard, behind_a_guard):
-        run(graph(), host_target(sys.argv[1]), place)
+        run(model, kernels, place)

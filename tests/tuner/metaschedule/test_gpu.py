@@ -31,7 +31,7 @@ from tests.support.kernels.kernels import Built, EmulatedGpu
 from tests.support.run.thinned import one_in
 from tests.support.stand_ins.faulty_metaschedule import load_intrinsics_of_tvm
 
-pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+pytestmark = pytest.mark.usefixtures("emulated_gpu")
 
 TARGET = gpu_target("cuda-sm90")
 TOOLKIT = Path("/usr/local/cuda/include/mma.h")

@@ -2,7 +2,6 @@
 // the device functions of `schedules/intrinsics/cuda.py` what they are described to do.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
