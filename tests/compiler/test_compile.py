@@ -155,6 +155,7 @@ def test_a_profile_has_every_call(small: Path) -> None:
 
 @pytest.mark.parametrize("channels", [1, 3, 64, 70])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.matrix
 def test_averages_of_many_channels_at_a_time(channels: int, dtype: Any, native: Target, tmp_path: Path) -> None:
     form, window = ((2, channels, 9, 7), 0.0213, 3), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]}
     model = operator_model("AveragePool", [form], (0.0171, 5), dtype, count_include_pad=channels % 2, **window)
@@ -242,6 +243,7 @@ def test_a_library_that_cant_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["u8", "s8"])
 @pytest.mark.parametrize(("scale", "beta"), [(0.13, 1.0), (0.004, 1.0), (1.7, 0.7), (9.0, 2.0)])
+@pytest.mark.matrix
 def test_softmax_in_integers(native: Target, kind: str, scale: float, beta: float, tmp_path: Path) -> None:
     writer, shape = Writer(), (3, 500, 37)
     data = writer.input("x", kind, shape, scale, LOWEST[kind] + 100)

@@ -102,6 +102,7 @@ def test_several_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("profile", ["", "x86-avx2", "generic"])
 @pytest.mark.parametrize("factor", ["number", "channel"])
+@pytest.mark.matrix
 def test_a_product_is_rounded_before_it_is_added_to(factor: str, profile: str, tmp_path: Path) -> None:
     """As the model says: one instruction for both rounds once, and many a DynamicQuantizeLinear behind it turns."""
     w = IslandWriter()

@@ -26,6 +26,7 @@ from tests.support.models.compiled import compile_once
 from tests.support.models.onnx_models import MODELS, Writer, quantized
 from tests.support.run.kept_kernels import FOLDER
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +117,10 @@ def test_damaged_kernels_are_compiled_again(compiling: Compiling, anew: bytes, t
 def test_another_target_has_kernels_of_its_own(compiling: Compiling, tmp_path: Path) -> None:
     cache = KernelCache(tmp_path / "kernels")
     compiling.library(cache)
-    for profile in ("x86-avx512vnni", "generic"):
-        assert compiling.library(cache, host_target(profile)) == compiling.library(None, host_target(profile))
-        compiling.library(cache, host_target(profile))
-        assert compiling.counts[0] == 0
+    other = host_target("generic")
+    assert compiling.library(cache, other) == compiling.library(None, other)
+    compiling.library(cache, other)
+    assert compiling.counts[0] == 0
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def filled(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> KernelCach
     return cache
 
 
-@pytest.mark.parametrize("other_compiler", ["TVM", "LLVM", "this program", "libraries"], indirect=True)
+@pytest.mark.parametrize("other_compiler", one_in(2, ["TVM", "LLVM", "this program", "libraries"]), indirect=True)
 @pytest.mark.usefixtures("other_compiler")
 def test_another_compiler_has_kernels_of_its_own(compiling: Compiling, filled: KernelCache) -> None:
     compiling.library(filled)

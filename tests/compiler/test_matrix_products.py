@@ -109,6 +109,7 @@ def test_layers_are_counted_for_each_pair() -> None:
 
 @pytest.mark.parametrize("weight", ["u8", "s8"])
 @pytest.mark.parametrize("profile", [*PROFILES, "arm-neon", "arm-dotprod"])
+@pytest.mark.matrix
 def test_weights_are_packed_as_the_layout_packs_them(profile: str, weight: DataType) -> None:
     """Random weights, and extremes: a unit that is found by chance would differ."""
     target, zero_point = any_target(profile), 17

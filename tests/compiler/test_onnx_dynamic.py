@@ -102,6 +102,7 @@ def weights(dtype: Any, *shape: int) -> Any:
     ],
 )
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.matrix
 def test_products_of_matrices(dtype: Any, how: dict[str, Any], tmp_path: Path) -> None:
     shape = (2, 5, 33)
     file = stored_model("MatMulInteger", shape, weights(dtype, 33, 7), how)
@@ -119,6 +120,7 @@ def test_products_of_matrices(dtype: Any, how: dict[str, Any], tmp_path: Path) -
         ((2, 6, 21), (5, 6, 4), {"pads": [1, 2], "strides": [3]}),
     ],
 )
+@pytest.mark.matrix
 def test_convolutions(
     shape: tuple[int, ...], weight: tuple[int, ...], attributes: Any, how: dict[str, Any], tmp_path: Path
 ) -> None:

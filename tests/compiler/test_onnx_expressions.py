@@ -138,6 +138,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize("operator", ["Add", "Mul", "Sub", "Div", "Min", "Max", "PRelu"])
 @pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.matrix
 def test_operators_of_two_values(operator: str, scales: Any) -> None:
     """The second one is quantized and constant, or numbers, or computed as well."""
     first, second, made = scales

@@ -55,6 +55,7 @@ def exactly(file: bytes, folder: Path, feed: Any) -> None:
 
 @pytest.mark.parametrize("type_", [INT4, UINT4])
 @pytest.mark.parametrize("channels", [True, False])
+@pytest.mark.matrix
 def test_layers_with_weights_of_four_bits_are_exact(type_: int, channels: bool, tmp_path: Path) -> None:
     w = IslandWriter()
     image = w.quantized(w.node("Conv", [w.data, weight(w, "w", type_, (5, 6, 3, 3), channels)], "c", pads=[1] * 4))
@@ -68,6 +69,7 @@ def test_layers_with_weights_of_four_bits_are_exact(type_: int, channels: bool, 
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("type_", [INT4, UINT4])
+@pytest.mark.matrix
 def test_weights_whose_blocks_have_scales_are_numbers(type_: int, axis: int, tmp_path: Path) -> None:
     w, shape = IslandWriter(), [8, 12]
     narrow(w, "w", type_, drawn(type_, *shape))
@@ -83,6 +85,7 @@ def test_weights_whose_blocks_have_scales_are_numbers(type_: int, axis: int, tmp
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("points", ["", "packed"])
 @pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.matrix
 def test_products_of_onnx_runtime_with_few_bits(bits: int, points: str, bias: bool, tmp_path: Path) -> None:
     w, wide, depth, size = IslandWriter((2, 6, 5, 40)), 5, 40, 16
     blocks = -(-depth // size)

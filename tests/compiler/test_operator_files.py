@@ -261,7 +261,7 @@ def test_every_kind_has_a_file() -> None:
     assert {kind for kind, _ in TFLITE.values()} | {Kind.QUANTIZE, Kind.DEQUANTIZE, *ONLY_ONNX} == set(KERNELS)
 
 
-@pytest.mark.parametrize("name", one_in(2, ONNX))
+@pytest.mark.parametrize("name", one_in(3, ONNX))
 def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = ONNX[name]
     data, feeds = make()
@@ -271,7 +271,7 @@ def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
     assert_same(graph, ours, theirs)
 
 
-@pytest.mark.parametrize("name", one_in(2, TFLITE))
+@pytest.mark.parametrize("name", one_in(3, TFLITE))
 def test_tflite(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = TFLITE[name]
     data, feeds = make()

@@ -230,6 +230,7 @@ def test_filled_lanes_are_the_widest_that_the_channels_fill(exponent: int, chann
     ],
 )
 @pytest.mark.parametrize("profile", [profile.name for profile in PROFILES])
+@pytest.mark.matrix
 def test_spaces_of_templates_are_worth_a_search_and_have_finite_features(key: str, profile: str) -> None:
     workload, target = parse_workload(key), any_target(profile)
     for template in templates_for(workload, target):

@@ -141,7 +141,7 @@ class TestContract:
             assert build(workload, target, config, template).wrong_cases() == []
 
     @pytest.mark.parametrize("samples", [1, pytest.param(4, marks=pytest.mark.slow)])
-    @pytest.mark.parametrize("key", [*one_in(2, PLAIN.values()), *one_in(8, ODD)])
+    @pytest.mark.parametrize("key", [*one_in(2, PLAIN.values()), *one_in(16, ODD)])
     def test_threads_share_the_work_exactly(self, template: Template, key: str, samples: int) -> None:
         workload, target = parse_workload(key), replace(host_target(profile_of(template)), threads=3)
         if target.gpu is not None or template.rejects(workload, target) is not None:
@@ -211,6 +211,7 @@ def digest(template: Template) -> str:
 
 @pytest.mark.parametrize("lanes", [4, 8])
 @pytest.mark.parametrize("key", PLAIN.values())
+@pytest.mark.matrix
 def test_generic_kernels_are_exact_on_narrow_vectors(key: str, lanes: int) -> None:
     target = replace(host_target("generic"), vector_lanes=lanes, vector_registers=16)
     assert build(parse_workload(key), target).wrong_cases() == []

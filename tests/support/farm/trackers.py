@@ -45,7 +45,7 @@ class StockFarm:
         for _ in range(count):
             work = self.folder / str(len(self.servers))
             work.mkdir()
-            options = ["--tracker", f"127.0.0.1:{self.port}", "--key", key, *_port(_free_port())]
+            options = ["--tracker", f"127.0.0.1:{self.port}", "--key", key, *_port(_free_port(), or_behind=100)]
             self.servers.append(_start("rpc_server", options, self.mark, work))
         wait_until(lambda: self.known(key) == known + count)
         return self.servers[-count:]
@@ -132,8 +132,9 @@ def _start(module: str, options: list[str], mark: str, folder: Path) -> psutil.P
     return psutil.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment, start_new_session=True)
 
 
-def _port(port: int) -> list[str]:
-    return ["--port", str(port), "--port-end", str(port + 1)]
+def _port(port: int, or_behind: int = 0) -> list[str]:
+    """That port, or one of those behind it, if another process has taken it by now."""
+    return ["--port", str(port), "--port-end", str(port + 1 + or_behind)]
 
 
 def _free_port() -> int:

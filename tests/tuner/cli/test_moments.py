@@ -250,12 +250,15 @@ def two_boards(tmp_path: Path) -> Iterator[Campaigns]:
 
 def test_a_signal_at_any_moment_is_a_clean_end(here: Campaigns) -> None:
     """While the program is imported, while the device starts, while it measures."""
-    for moment in (Moment(0.0, signal.SIGINT), Moment(0.8, signal.SIGTERM), Moment(3.0, signal.SIGTERM)):
-        here.interrupt(moment)
-    assert len(here.stops) == 3
+    here.interrupt(Moment(0.0, signal.SIGINT))
     assert here.stops[0].err == "interrupted\n"
-    # On a slow machine the second one, too, may come before the command knows what it was asked.
-    assert any("to go on" in stop.err for stop in here.stops[1:])
+    # On a slow machine the first of these come before the command knows what it was asked.
+    for after_s in (0.8, 3.0, 9.0, 27.0):
+        here.interrupt(Moment(after_s, signal.SIGTERM))
+        if after_s > 0.8 and "to go on" in here.stops[-1].err:
+            break
+    else:
+        pytest.fail(f"no campaign had begun: {here.stops}")
 
 
 @pytest.mark.slow
