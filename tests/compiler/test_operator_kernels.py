@@ -31,6 +31,8 @@ ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
     Kind.DIVIDE: ("fixed",),
     Kind.PRELU: ("fixed",),
     Kind.SUBTRACT: ("fixed",),
+    Kind.WORD_BYTE: ("float",),
+    Kind.WORD_SUMS: ("float",),
 }
 TYPES = ("u8", "s8")
 PROFILES = (None, "x86-avx2", "generic")
