@@ -92,6 +92,9 @@ class Layers:
             return "shuffled weights are not supported"
         if math.prod(data.shape) % weight.shape[1]:
             return f"data {data.shape} are no rows of {weight.shape[1]} values"
+        rows = math.prod(data.shape) // weight.shape[1]
+        if (math.prod(step.output.shape), step.output.shape[-1:]) != (rows * weight.shape[0], weight.shape[:1]):
+            return f"its output must have {rows} rows of {weight.shape[0]} values: {step.output.shape}"
         return _made(Kind.DENSE, step, options.FusedActivationFunction(), {})
 
     def _matmul(self, step: Step) -> Operator | Reason:
@@ -115,8 +118,13 @@ def _convolution(kind: Kind, step: Step, weight: Value, options_of: str, groups:
         return f"stride {stride}, dilation {dilation} or padding {options.Padding()} is out of range"
     kernel = weight.shape[1], weight.shape[2]
     padding = window_padding(options.Padding(), data.shape, kernel, stride, dilation)
-    if len(step.output.shape) != 4:
-        return f"its output must have four axes: {step.output.shape}"
+    reach = [steps * (taps - 1) + 1 for steps, taps in zip(dilation, kernel, strict=True)]
+    sizes = [
+        (data.shape[1 + axis] + padding[axis] + padding[2 + axis] - reach[axis]) // stride[axis] + 1 for axis in (0, 1)
+    ]
+    expected = (data.shape[0], *sizes, weight.shape[0])
+    if step.output.shape != expected:
+        return f"its output must have shape {expected}: {step.output.shape}"
     attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _made(kind, step, options.FusedActivationFunction(), attributes)
 

@@ -159,9 +159,7 @@ class _Reader:
         if reason is None:
             assert not isinstance(made, str)
             return made
-        if is_wide(step):
-            return (other(plain, reason),)
-        found = self._floats.read(step, reason)
+        found = reason if is_wide(step) else self._floats.read(step, reason)
         if not isinstance(found, str):
             return found
         is_stored = step.output.type in BYTES

@@ -49,6 +49,8 @@ def _plan(step: Step) -> Plan | Reason:
         return (
             f"its image and weights must have four axes, and scales for output channels: {data.shape}, {weight.shape}"
         )
+    if integers(sizes) != list(step.output.shape):
+        return f"its output must have the shape that it says, {integers(sizes)}: {list(step.output.shape)}"
     options = step.options("TransposeConvOptions")
     stride, made, kernel = (options.StrideH(), options.StrideW()), step.output.shape[1:3], weight.shape[1:3]
     if min(stride) < 1 or options.Padding() not in (SAME, VALID) or data.shape[3] != weight.shape[3]:

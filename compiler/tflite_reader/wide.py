@@ -37,14 +37,15 @@ def is_wide(step: Step) -> bool:
     if step.plain.operator not in OPTIONS or len(step.inputs) < 3 - (step.plain.operator != "TRANSPOSE_CONV"):
         return False
     data, weight = _operands(step)[:2]
-    types = data.type, weight.type, step.output.type
-    is_stored = all(value.quantization is not None for value in (data, weight, step.output))
-    return types == ("s16", "s8", "s16") and is_stored
+    is_stored = data.quantization is not None and weight.quantization is not None
+    return (data.type, weight.type) == ("s16", "s8") and is_stored
 
 
 def wide_sums(step: Step) -> WordSums | Reason:
     """What becomes of the sums of an operator that is a wide layer, or why that is not known."""
     data, weight, *biases = _operands(step)
+    if step.output.type != "s16":
+        return f"its output must have 16 bits as its data has: {step.output.type}"
     if not all(_is_symmetric(value) for value in (data, step.output)):
         return "its values of 16 bits must have one scale, and 0 as zero point"
     quantization, axis = weight.quantization, 3 * (step.plain.operator == "DEPTHWISE_CONV_2D")

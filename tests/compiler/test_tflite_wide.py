@@ -15,58 +15,28 @@ from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import Writer, values_of
+from tests.support.models.tflite_words import (
+    BITS,
+    CONV,
+    DENSE,
+    DEPTHWISE,
+    OPTIONS,
+    SCALE,
+    SHAPE,
+    TRANSPOSED,
+    VERSIONS,
+    layer,
+    network,
+)
 from tests.support.run.thinned import one_in, representatives
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(6)
-SHAPE = (1, 6, 8, 12)
-SCALE = float(np.float32(0.000237))
 ENDS = [-(1 << 15), (1 << 15) - 1]
-CONV, DEPTHWISE, DENSE, TRANSPOSED = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"
-OPTIONS = {DENSE: "FullyConnected", CONV: "Conv2D", DEPTHWISE: "DepthwiseConv2D", TRANSPOSED: "TransposeConv"}
-VERSIONS = {DENSE: 11, CONV: 8, DEPTHWISE: 5, TRANSPOSED: 5}
-SHAPES = {DENSE: (9, 576), CONV: (9, 3, 3, 12), DEPTHWISE: (1, 3, 3, 12), TRANSPOSED: (9, 3, 3, 12)}
-# Of the schema's types: what says how many bits sums have.
-BITS = {64: 0, 32: 2}
 # Scales of the data, the weights and the output; sums of the first ones are ties.
 SCALES = [(2.0**-12, 2.0**-8, 2.0**-13), (0.000237, 0.0071, 0.00031), (0.00091, 0.0013, 0.00017)]
-
-
-def layer(
-    w: Writer,
-    word: str,
-    data: int,
-    name: str,
-    activation: int = 0,
-    *,
-    bias: str = "s64",
-    bits: int = 64,
-    largest: bool = False,
-    shape: tuple[int, ...] = (),
-    stride: int = 1,
-) -> int:
-    """A layer with scales of channels; `largest` has weights whose sums are as far as they go."""
-    shape, axis = shape or SHAPES[word], 3 if word == DEPTHWISE else 0
-    channels = shape[axis]
-    values = np.full(shape, 127) if largest else RNG.integers(-127, 128, shape)
-    weight = w.constant(f"{name}.w", "s8", values, 0.004)
-    quantization = w.tensors[weight].quantization
-    quantization.scale = list(RNG.uniform(0.002, 0.006, channels).astype(np.float32))
-    quantization.zeroPoint, quantization.quantizedDimension = [0] * channels, axis
-    made_shape = (1, channels) if word == DENSE else (1, SHAPE[1] * stride, SHAPE[2] * stride, channels)
-    inputs = [data, weight]
-    if word == TRANSPOSED:
-        inputs = [w.constant(f"{name}.shape", "s32", made_shape), weight, data]
-    if bias:
-        inputs.append(w.constant(f"{name}.b", bias, RNG.integers(-(1 << 22), 1 << 22, channels), SCALE * 0.004))
-    made = w.tensor(name, "s16", made_shape, 3.1 * SCALE * (40 if largest else 1))
-    fields: dict[str, Any] = {} if word == DENSE else {"strideH": stride, "strideW": stride}
-    if word != DEPTHWISE:
-        fields["quantizedBiasType"] = BITS[bits]
-    w.operator(word, inputs, [made], OPTIONS[word], VERSIONS[word], fusedActivationFunction=activation, **fields)
-    return made
 
 
 def feeds() -> list[Array]:
@@ -155,6 +125,11 @@ def test_dense_layers_round_as_a_product_in_binary64(
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
 
 
+def test_layers_one_after_the_other_are_exact(tmp_path: Path) -> None:
+    for name, ours, theirs in compared(network(), tmp_path, feeds()):
+        np.testing.assert_array_equal(ours, theirs, name, strict=True)
+
+
 def test_layers_of_16_bits_are_int8_layers() -> None:
     w = Writer()
     made = layer(w, CONV, w.input("x", "s16", SHAPE, SCALE), "conv")
@@ -204,6 +179,10 @@ def _with_scale(tensor: int, scale: float, zero_point: int = 0) -> Any:
     return change
 
 
+def _with_shape(tensor: int, *shape: int) -> Any:
+    return lambda w: setattr(w.tensors[tensor], "shape", list(shape))
+
+
 @pytest.mark.parametrize(
     ("word", "bias", "bits", "change", "message"),
     [
@@ -212,6 +191,9 @@ def _with_scale(tensor: int, scale: float, zero_point: int = 0) -> Any:
         (DENSE, "s64", 32, None, "the type that LiteRT reads by its quantized_bias_type, s32: s64"),
         (DEPTHWISE, "s32", 64, None, "the type that LiteRT always has for such data, s64: s32"),
         (TRANSPOSED, "s32", 64, None, "the type that LiteRT reads by its quantized_bias_type, s64: s32"),
+        (CONV, "s64", 64, _with_shape(3, 1, 6, 7, 9), "its output must have shape (1, 6, 8, 9): (1, 6, 7, 9)"),
+        (DENSE, "s64", 64, _with_shape(3, 2, 9), "its output must have 1 rows of 9 values: (2, 9)"),
+        (TRANSPOSED, "s64", 64, _with_shape(4, 1, 8, 6, 9), "the shape that it says, [1, 6, 8, 9]: [1, 8, 6, 9]"),
         (CONV, "s64", 64, _with_scale(3, 1e-12), "too far apart"),
         (DENSE, "s64", 64, _with_scale(3, 1e-12), "too far apart"),
         (CONV, "s32", 32, _with_scale(3, 1e-30), "a multiplier must be below 2^30"),
