@@ -18,7 +18,7 @@ from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, quoted
-from int8tune.compiler.onnx_reader.quantization import Quantizations
+from int8tune.compiler.onnx_reader.quantization import Quantizations, is_of_channels
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import BYTES, WORDS
@@ -120,10 +120,10 @@ class WordLayers:
         bias = self._quantizations.constants.get(node.input(2))
         if bias is None:
             raise UnsupportedNodeError(f"its bias must be constant: {quoted(node.input(2))}")
-        array, quantization = bias.array, bias.quantization
-        if array.size != 1 and (array.size, array.shape[-1]) != (channels, channels):
-            raise UnsupportedNodeError(f"its bias must have {channels} values: {list(array.shape)}")
-        numbers = array.reshape(-1).astype(np.float64)
+        if not is_of_channels(bias, channels):
+            raise UnsupportedNodeError(f"its bias must have {channels} values: {list(bias.array.shape)}")
+        quantization = bias.quantization
+        numbers = bias.array.reshape(-1).astype(np.float64)
         if quantization is not None:
             numbers = (numbers - quantization.zero_point) * quantization.scale.astype(np.float64)
         return np.broadcast_to(numbers, channels)
