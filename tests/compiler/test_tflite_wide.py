@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from int8tune.compiler.islands.island import exact_operators, float_operators
-from int8tune.compiler.obstacles import obstacles
+from int8tune.compiler.obstacles import obstacle_lines, obstacles
 from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.tflite_islands import compiled
@@ -169,6 +169,13 @@ def test_the_rest_is_near(tmp_path: Path) -> None:
         assert ours.dtype == theirs.dtype
         distance = np.abs(ours.astype(np.float64) - theirs).max()
         assert distance <= limits[name], (name, distance)
+
+
+def test_of_operators_those_of_the_file_count() -> None:
+    w = Writer()
+    data = layer(w, CONV, w.input("x", "s16", SHAPE, SCALE), "conv", shape=(12, 3, 3, 12))
+    first, *_ = obstacle_lines(read_tflite(w.model(layer(w, DEPTHWISE, data, "deep", bias="s32")), "wide"))
+    assert first.startswith("wide: 1 of 2 operators can't be compiled")
 
 
 def _with_scale(tensor: int, scale: float, zero_point: int = 0) -> Any:
