@@ -79,9 +79,10 @@ class Value:
 class Kind(StrEnum):
     """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
 
-    `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any type. Templates take the
-    first four. `DETECTION` takes numbers. `FLOAT` is an island of nodes in float32. Both, `LSTM` and
-    `SVDF` have several outputs. `OTHER` is what nothing here computes; its attribute `reason` says why.
+    `WORD_BYTE` and `WORD_SUMS` are before and behind the layers of bytes that a layer of 16-bit data becomes
+    (`compiler.word_layers`). `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any
+    type. Templates take the first four. `DETECTION` takes numbers. `FLOAT` is an island of nodes in float32. Both,
+    `LSTM` and `SVDF` have several outputs. `OTHER` is what nothing here computes; its attribute `reason` says why.
     """
 
     CONV2D = "conv2d"
@@ -115,6 +116,8 @@ class Kind(StrEnum):
     RESIZE = "resize"
     SOFTMAX = "softmax"
     LOOKUP = "lookup"
+    WORD_BYTE = "word_byte"
+    WORD_SUMS = "word_sums"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
     DETECTION = "detection"
@@ -131,6 +134,7 @@ class Operator:
     Attributes by kind; axes are those of the graph's values:
 
     - convolutions: `stride`, `padding` (top, left, bottom, right), `dilation`, `groups`
+    - layers of 16-bit data: `sums` (`compiler.operators.word_sums`), what becomes of their sums, in place of a bias
     - matmul, of matrices on the last two axes of both inputs, those of other axes spread over each other: `order`, the
       axis of the second input of each axis that it has as [.., K, N]
     - pools: `kernel`, `stride`, `padding` (top, left, bottom, right); average pools `include_pad`, whether the border
@@ -148,6 +152,8 @@ class Operator:
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
+    - word byte: `is_high`
+    - word sums: `sums`; takes the sums of high bytes and of low ones
     - detection: `options` (`compiler.operators.detection`); takes boxes, scores and anchors, makes boxes, classes,
       scores, and how many there are
     - lstm: `lstm` (`compiler.operators.lstm`); takes data, the state and the cell, makes outputs and both anew

@@ -54,7 +54,8 @@ def obstacle_lines(graph: Graph) -> list[str]:
     count = sum(len(obstacle.layers) for obstacle in found)
     if not count:
         return []
-    first = f"{graph.name}: {count:,} of {len(graph.operators):,} operators can't be compiled"
+    in_file = sum(bool(each.operator) for each in graph.operators)
+    first = f"{graph.name}: {count:,} of {in_file:,} operators can't be compiled"
     share = int8_share(graph)
     if share is not None:
         first += f"; int8 layers are {share:.1%} of its multiply-adds"

@@ -16,7 +16,14 @@ from int8tune.compiler.onnx_reader.layer_chains import layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.matrix_products import matrices_of
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
-from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Constant, Quantizations, is_sum_bias, sum_bias
+from int8tune.compiler.onnx_reader.quantization import (
+    DEQUANTIZE,
+    Constant,
+    Quantizations,
+    is_of_channels,
+    is_sum_bias,
+    sum_bias,
+)
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import BYTES
@@ -36,7 +43,7 @@ class FloatSums:
         if form is None or data is None or data.quantization is None or form.weight.quantization is None:
             return self._read_product(node)
         bias = self._constants.get(node.input(2))
-        if node.input(2) and bias is None:
+        if node.input(2) and (bias is None or not is_of_channels(bias, len(form.weight.array))):
             return False
         sums_bias: Constant | None = None
         added: Array | None = None

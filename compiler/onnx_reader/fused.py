@@ -13,7 +13,7 @@ from int8tune.compiler.graph import Quantization
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import Node, node_fault, quoted
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, Quantizations, same
-from int8tune.schedules.numerics import RANGES
+from int8tune.compiler.operators.base import STORED_RANGES
 
 ACTIVATIONS = ("Relu", "Clip")
 
@@ -116,7 +116,7 @@ class Fusion:
         if not ending.activations:
             return None
         quantization = self._quantizations.stored[ending.name]
-        limits = RANGES[self._file.forms[ending.name][0]]
+        limits = STORED_RANGES[self._file.forms[ending.name][0]]
         low, high = limits
         for node in ending.activations:
             least, most = (_stored(bound, quantization, limits) for bound in self._bounds(node))

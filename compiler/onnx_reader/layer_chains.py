@@ -10,6 +10,7 @@ from int8tune.compiler.graph import Kind, Value
 from int8tune.compiler.onnx_reader.layers import KernelForm
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.onnx_reader.values import GraphValues
+from int8tune.compiler.operators.word_sums import SUMS, WordSums
 from int8tune.compiler.transposed import Part, Plan, part_attributes, part_kind, part_quantization
 
 
@@ -24,8 +25,19 @@ class Link:
     is_layer: bool = False
 
 
-def layer_links(form: KernelForm, data: Value, bias: Constant | None, made: str, values: GraphValues) -> Iterator[Link]:
-    """The operators of a layer, in order; new values are added. `made` is there already."""
+def layer_links(
+    form: KernelForm,
+    data: Value,
+    bias: Constant | None,
+    made: str,
+    values: GraphValues,
+    sums: WordSums | None = None,
+) -> Iterator[Link]:
+    """The operators of a layer, in order; new values are added. `made` is there already.
+
+    Args:
+        sums: what becomes of those of a layer of 16-bit data, which has no other bias.
+    """
     source, output = data.name, values.by_name[made]
     if form.image and data.shape != form.image:
         source = values.like(data, f"{made}/image", form.image)
@@ -34,9 +46,10 @@ def layer_links(form: KernelForm, data: Value, bias: Constant | None, made: str,
     if form.made and form.made != output.shape:
         end = values.like(output, f"{made}/row", form.made)
     if form.plan is None:
-        yield _layer(form.kind, source, (form.weight, form.order), bias, end, form.attributes, values)
+        attributes = form.attributes if sums is None else {**form.attributes, SUMS: sums}
+        yield _layer(form.kind, source, (form.weight, form.order), bias, end, attributes, values)
     else:
-        yield from _transposed(form, form.plan, source, bias, end, values)
+        yield from _transposed(form, form.plan, source, (bias, sums), end, values)
     if end != made:
         yield Link(Kind.RESHAPE, (end,), made)
 
@@ -57,7 +70,12 @@ def _layer(
 
 
 def _transposed(
-    form: KernelForm, plan: Plan, source: str, bias: Constant | None, made: str, values: GraphValues
+    form: KernelForm,
+    plan: Plan,
+    source: str,
+    added: tuple[Constant | None, WordSums | None],
+    made: str,
+    values: GraphValues,
 ) -> Iterator[Link]:
     output, (rows, columns), block = values.by_name[made], plan.size, plan.block
     whole = (form.made[0], form.made[1], rows * block[0], columns * block[1])
@@ -72,7 +90,7 @@ def _transposed(
             for index, part in enumerate(plan.parts)
         ]
     for index, (part, name) in enumerate(zip(plan.parts, names, strict=True)):
-        yield _part(form, part, source, bias, (name, f"part {index} of {made}"), values)
+        yield _part(form, part, source, added, (name, f"part {index} of {made}"), values)
     if len(plan.parts) > 1:
         yield Link(Kind.CONCAT, tuple(names), joined, {"axis": 1})
     if is_moved:
@@ -84,13 +102,20 @@ def _transposed(
 
 
 def _part(
-    form: KernelForm, part: Part, source: str, bias: Constant | None, made: tuple[str, str], values: GraphValues
+    form: KernelForm,
+    part: Part,
+    source: str,
+    added: tuple[Constant | None, WordSums | None],
+    made: tuple[str, str],
+    values: GraphValues,
 ) -> Link:
-    name, order = made
+    (name, order), (bias, sums) = made, added
     weight = Constant(form.weight.name, part.weight, part_quantization(part, form.weight.quantization))
     if bias is not None:
         quantization = part_quantization(part, bias.quantization)
         bias = replace(bias, array=bias.array[part.channels], quantization=quantization)
     groups = form.attributes["groups"]
     kind, attributes = part_kind(part, groups, form.image[1]), part_attributes(part, groups)
+    if sums is not None:
+        attributes = {**attributes, SUMS: sums.of_channels(part.channels)}
     return _layer(kind, source, (weight, order), bias, name, attributes, values)

@@ -34,10 +34,12 @@ from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Con
 from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
+from int8tune.compiler.onnx_reader.word_layers import WordLayers
 from int8tune.compiler.operators import checked
 from int8tune.compiler.operators.base import BYTES, WORDS, byte_fault, is_same_quantization, stored_fault
 from int8tune.compiler.operators.float_tables import requantized
 from int8tune.compiler.unused import without_unused
+from int8tune.compiler.word_layers import with_byte_layers
 
 SUMS = {"Add": Kind.ADD, "Mul": Kind.MULTIPLY}
 
@@ -85,6 +87,7 @@ class _Reader:
         self._floats = FloatNodes(file, self._quantizations, self._values, self._emit)
         self._sums = FloatSums(file, self._quantizations, self._values, self._emit)
         self._products = IntegerProducts(file, self._quantizations, self._values, self._emit)
+        self._words = WordLayers(file, self._quantizations, self._values, self._fusion, self._emit, self._end)
 
     @np.errstate(all="ignore")  # scales of a file may be anything
     def read(self) -> Graph:
@@ -103,7 +106,8 @@ class _Reader:
             each if each.kind in (Kind.FLOAT, Kind.OTHER) else checked(each, values) for each in operators
         )
         file = self._file
-        return without_unused(Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends))
+        graph = Graph(file.name, values, operators, file.inputs, file.outputs, moved & ends)
+        return without_unused(with_byte_layers(graph))
 
     def refused(self, graph: Graph) -> dict[Node, str]:
         """The nodes of which operators were made that nothing computes, and why."""
@@ -133,6 +137,8 @@ class _Reader:
             raise UnsupportedNodeError(self._in_float[node])
         if node.computes in PRODUCTS:
             self._products.read(node)
+            return
+        if self._words.read(node):
             return
         ending = self._fusion.layer_ending(node.outputs[0]) if node.computes in (*KERNELS, *SUMS) else None
         if ending is None or self._file.forms[ending.name][0] in WORDS:
@@ -205,8 +211,8 @@ class _Reader:
         for link in layer_links(form, data, bias, ending.name, self._values):
             names = None if link.is_layer else (link.made,)
             activations = ending.activations if link.is_layer else ()
-            made = self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names)
-            self._operators[-1] = replace(made, clamp=clamp if link.is_layer else None)
+            bounds = clamp if link.is_layer else None
+            self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names, bounds)
         return True
 
     def _bias(self, node: Node, form: KernelForm, data: Quantization) -> Constant:
@@ -225,8 +231,8 @@ class _Reader:
         clamp = self._fusion.clamp(ending)
         self._end(ending)
         names = [value.name for value in matrices.inputs]
-        made = self._emit(Kind.MATMUL, node, ending.activations, names, (ending.name,), matrices.attributes)
-        self._operators[-1] = replace(made, clamp=clamp)
+        made = ending.name
+        self._emit(Kind.MATMUL, node, ending.activations, names, (made,), matrices.attributes, clamp=clamp)
         return True
 
     def _read_sum(self, node: Node, ending: Ending) -> bool:
@@ -242,8 +248,7 @@ class _Reader:
             names.reverse()  # as ONNX Runtime does
         clamp = self._fusion.clamp(ending)
         self._end(ending)
-        made = self._emit(SUMS[node.computes], node, ending.activations, names, (ending.name,))
-        self._operators[-1] = replace(made, clamp=clamp)
+        self._emit(SUMS[node.computes], node, ending.activations, names, (ending.name,), clamp=clamp)
         return True
 
     def _read_other(self, node: Node) -> None:
@@ -394,6 +399,7 @@ class _Reader:
         outputs: Iterable[str],
         attributes: Mapping[str, Any] | None = None,
         layers: tuple[str, ...] | None = None,
+        clamp: tuple[int, int] | None = None,
     ) -> Operator:
         """Add an operator, called like its nodes if `layers` does not say otherwise."""
         # Names of nodes need not be distinct; those of values are.
@@ -401,7 +407,7 @@ class _Reader:
             each.name if each.name not in self._layer_names else each.outputs[0] for each in (node, *activations)
         )
         self._layer_names.update(called)
-        made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", None, attributes or {})
+        made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", clamp, attributes or {})
         self._operators.append(made)
         self._nodes_by_layers[called] = node
         return made

@@ -10,7 +10,7 @@ import numpy as np
 from int8tune.compiler.graph import Quantization
 from int8tune.compiler.onnx_reader.blocked import dequantized_blocks
 from int8tune.compiler.onnx_reader.file import OnnxFile
-from int8tune.compiler.onnx_reader.nodes import Node, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
 INTEGERS = ("u8", "s8", "u16", "s16", "s32")
@@ -130,6 +130,8 @@ def sum_bias(
     axis = 0 if len(scale) > 1 else None
     if bias.array.size not in (1, channels) or bias.array.shape[-1:] not in ((), (1,), (channels,)):
         raise node_fault(file.name, node, f"a bias must have {channels} values: {list(bias.array.shape)}")
+    if not is_of_channels(bias, channels):
+        raise UnsupportedNodeError(f"its bias is one of rows, not of channels: {list(bias.array.shape)}")
     if bias.quantization is not None and bias.array.dtype == np.int32:
         found = bias.quantization.scale.astype(np.float64)
         if len(found) not in (1, len(scale)) or not np.allclose(found, scale, rtol=BIAS_TOLERANCE, atol=0):
@@ -144,6 +146,11 @@ def sum_bias(
             raise node_fault(file.name, node, f"bias {quoted(bias.name)} does not fit 32 bits at the scale of the sums")
         stored = wide.astype(np.int32)
     return Constant(bias.name, stored, Quantization(scale, np.zeros(len(scale), np.int64), axis))
+
+
+def is_of_channels(bias: Constant, channels: int) -> bool:
+    """Whether a bias has a value for each output channel, on its last axis, or one for all."""
+    return bias.array.size == 1 or (bias.array.size, bias.array.shape[-1]) == (channels, channels)
 
 
 def is_sum_bias(bias: Constant, data: Quantization, weight: Quantization) -> bool:

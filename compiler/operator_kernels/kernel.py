@@ -110,6 +110,6 @@ def nearest_away(value: Any) -> Any:
     return whole.astype("int32") + step
 
 
-def rounded_alone(value: Any) -> Any:
-    """A float32 that is rounded before anything is added to it: LLVM may fuse a product and a sum otherwise."""
-    return tirx.call_llvm_pure_intrin("float32", "llvm.arithmetic.fence", value)
+def rounded_alone(value: Any, dtype: str = "float32") -> Any:
+    """A number that is rounded before anything is added to it: LLVM may fuse a product and a sum otherwise."""
+    return tirx.call_llvm_pure_intrin(dtype, "llvm.arithmetic.fence", value)

@@ -23,6 +23,7 @@ from int8tune.compiler.operator_kernels.reduction import arguments, extreme, tot
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
 from int8tune.compiler.operator_kernels.svdf import svdf
+from int8tune.compiler.operator_kernels.words import word_byte, word_sums
 
 KERNELS: dict[Kind, Writer] = {
     Kind.ADD: add,
@@ -53,6 +54,8 @@ KERNELS: dict[Kind, Writer] = {
     Kind.SUBTRACT: subtract,
     Kind.SUM: total,
     Kind.TRANSPOSE: transpose,
+    Kind.WORD_BYTE: word_byte,
+    Kind.WORD_SUMS: word_sums,
 }
 # Of operators with several outputs.
 WIDE_KERNELS: dict[Kind, Writer] = {Kind.DETECTION: detection, Kind.LSTM: lstm, Kind.SVDF: svdf}

@@ -32,6 +32,8 @@ from int8tune.compiler.operators import (
     resize,
     softmax,
     svdf,
+    word_bytes,
+    word_sums,
 )
 from int8tune.compiler.operators.base import Array, Family, WideFamily
 
@@ -63,6 +65,8 @@ FAMILIES: dict[Kind, Family] = {
     Kind.RESIZE: resize,
     Kind.SOFTMAX: softmax,
     Kind.LOOKUP: lookup,
+    Kind.WORD_BYTE: word_bytes,
+    Kind.WORD_SUMS: word_sums,
     Kind.QUANTIZE: quantize,
     Kind.DEQUANTIZE: quantize,
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operators.base import (
+    WORDS,
     Array,
     byte_fault,
     every_stored,
@@ -19,6 +20,7 @@ from int8tune.compiler.operators.base import (
     scale_of,
     shape_fault,
     stored,
+    stored_fault,
     zero_point_of,
 )
 from int8tune.compiler.operators.float_tables import requantized
@@ -39,7 +41,7 @@ class ConcatConstants:
 
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
-    wrong = byte_fault(*inputs, output)
+    wrong = (_words_fault if output.type in WORDS else byte_fault)(*inputs, output)
     axis, rank = operator.attributes["axis"], len(output.shape)
     if wrong or not inputs or not 0 <= axis < rank:
         return wrong or f"its axis must be within {rank}: {axis}"
@@ -52,6 +54,14 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
             return f"{data.shape} is no part of {output.shape} on axis {axis}"
     total = sum(data.shape[axis] for data in inputs)
     return shape_fault(output, (*output.shape[:axis], total, *output.shape[axis + 1 :]))
+
+
+def _words_fault(*values: Value) -> str | None:
+    """Why values of 16 bits can't be copied as they are."""
+    wrong = next(filter(None, map(stored_fault, values)), None)
+    if wrong is None and not all(is_same_quantization(each, values[-1]) for each in values):
+        return "its inputs and output must have one scale, where they have 16 bits"
+    return wrong
 
 
 def concat_constants(operator: Operator, inputs: Sequence[Value], output: Value) -> ConcatConstants:

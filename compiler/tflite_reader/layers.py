@@ -14,10 +14,12 @@ from typing import Any
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.operators import checked
 from int8tune.compiler.operators.base import BYTES
+from int8tune.compiler.operators.word_sums import SUMS
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.operators import SAME, VALID, activation_bounds, window_padding
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.weights import filters_first
+from int8tune.compiler.tflite_reader.wide import is_wide, wide_sums
 
 Values = MutableMapping[str, Value]
 
@@ -42,6 +44,8 @@ class Layers:
 
     def read(self, step: Step) -> Operator | Reason:
         """The operator, or why it is none on 8-bit integers."""
+        if is_wide(step):
+            return self._wide(step)
         if step.output.type == "s16":
             return "its activations are int16 (int16x8 quantization)"
         if step.output.type not in BYTES and any(value.type in BYTES for value in step.inputs[1:2]):
@@ -52,8 +56,17 @@ class Layers:
             return self._readers[step.plain.operator](step)
         if len(step.inputs) not in (2, 3):
             return f"it must have data, weights and perhaps a bias: {len(step.inputs)} inputs"
-        axes = (None, 2) if step.plain.operator == "FULLY_CONNECTED" else (4, 4)
-        return _operands_fault(step, *axes) or self._readers[step.plain.operator](step)
+        return _operands_fault(step) or self._readers[step.plain.operator](step)
+
+    def _wide(self, step: Step) -> Operator | Reason:
+        """A layer of 16-bit data, as operators of bytes take the place of later."""
+        sums = wide_sums(step)
+        if isinstance(sums, str):
+            return sums
+        made = _axes_fault(step) or self._readers[step.plain.operator](step)
+        if isinstance(made, str):
+            return made
+        return replace(made, inputs=made.inputs[:2], attributes={**made.attributes, SUMS: sums})
 
     def _conv(self, step: Step) -> Operator | Reason:
         data, weight = step.inputs[:2]
@@ -79,6 +92,9 @@ class Layers:
             return "shuffled weights are not supported"
         if math.prod(data.shape) % weight.shape[1]:
             return f"data {data.shape} are no rows of {weight.shape[1]} values"
+        rows = math.prod(data.shape) // weight.shape[1]
+        if (math.prod(step.output.shape), step.output.shape[-1:]) != (rows * weight.shape[0], weight.shape[:1]):
+            return f"its output must have {rows} rows of {weight.shape[0]} values: {step.output.shape}"
         return _made(Kind.DENSE, step, options.FusedActivationFunction(), {})
 
     def _matmul(self, step: Step) -> Operator | Reason:
@@ -102,8 +118,13 @@ def _convolution(kind: Kind, step: Step, weight: Value, options_of: str, groups:
         return f"stride {stride}, dilation {dilation} or padding {options.Padding()} is out of range"
     kernel = weight.shape[1], weight.shape[2]
     padding = window_padding(options.Padding(), data.shape, kernel, stride, dilation)
-    if len(step.output.shape) != 4:
-        return f"its output must have four axes: {step.output.shape}"
+    reach = [steps * (taps - 1) + 1 for steps, taps in zip(dilation, kernel, strict=True)]
+    sizes = [
+        (data.shape[1 + axis] + padding[axis] + padding[2 + axis] - reach[axis]) // stride[axis] + 1 for axis in (0, 1)
+    ]
+    expected = (data.shape[0], *sizes, weight.shape[0])
+    if step.output.shape != expected:
+        return f"its output must have shape {expected}: {step.output.shape}"
     attributes = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _made(kind, step, options.FusedActivationFunction(), attributes)
 
@@ -115,15 +136,24 @@ def _made(kind: Kind, step: Step, activation: int, attributes: dict[str, Any]) -
     return replace(step.plain, kind=kind, clamp=clamp, attributes=attributes)
 
 
-def _operands_fault(step: Step, data_axes: int | None, weight_axes: int) -> Reason | None:
+def _axes_fault(step: Step) -> Reason | None:
+    """Why data and weights have not the axes that a kernel needs."""
+    data_axes, weight_axes = (None, 2) if step.plain.operator == "FULLY_CONNECTED" else (4, 4)
+    for role, value, axes in zip(("data", "weights"), step.inputs, (data_axes, weight_axes), strict=False):
+        if axes is not None and len(value.shape) != axes:
+            return f"its {role} must have {axes} axes: {value.shape}"
+    return None
+
+
+def _operands_fault(step: Step) -> Reason | None:
     """Why data and weights are not what a kernel needs."""
     data, weight, *bias = step.inputs
-    for role, value, axes in (("data", data, data_axes), ("weights", weight, weight_axes)):
+    for role, value in (("data", data), ("weights", weight)):
         if value.type not in BYTES or value.quantization is None:
             what = f"`{clipped(value.name)}` is {value.type}" + " without a scale" * (value.quantization is None)
             return f"its {role} must be 8-bit and quantized, {what}"
-        if axes is not None and len(value.shape) != axes:
-            return f"its {role} must have {axes} axes: {value.shape}"
+    if wrong := _axes_fault(step):
+        return wrong
     if data.quantization is not None and data.quantization.per_channel:
         return "its data must have one scale"
     if weight.constant is None:

@@ -30,7 +30,9 @@ from int8tune.compiler.tflite_reader.recurrent import VARIABLES, Recurrent
 from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.transposed import transposed_operators
+from int8tune.compiler.tflite_reader.wide import is_wide
 from int8tune.compiler.unused import without_unused
+from int8tune.compiler.word_layers import with_byte_layers
 from int8tune.results.text import printable
 
 IDENTIFIER = b"TFL3"
@@ -92,7 +94,7 @@ class _Reader:
         read.update(state.made for state in states)
         values = {name: value for name, value in self._values.items() if name in read or name not in self._known}
         whole = Graph(self._file.name, values, made, graph.inputs, graph.outputs, states=states)
-        return without_unused(whole)
+        return without_unused(with_byte_layers(whole))
 
     def _check_order(self, operators: Iterable[Operator], inputs: Iterable[str], outputs: Iterable[str]) -> None:
         """Raise where something is read before it is made, or never made, or made twice."""
@@ -157,7 +159,7 @@ class _Reader:
         if reason is None:
             assert not isinstance(made, str)
             return made
-        found = self._floats.read(step, reason)
+        found = reason if is_wide(step) else self._floats.read(step, reason)
         if not isinstance(found, str):
             return found
         is_stored = step.output.type in BYTES

@@ -13,9 +13,11 @@ from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import checked, other
 from int8tune.compiler.operators.base import BYTES, Array, byte_fault
+from int8tune.compiler.operators.word_sums import SUMS, WordSums
 from int8tune.compiler.padding import same_padding
 from int8tune.compiler.tflite_reader.operators import SAME, VALID, activation_bounds
 from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
+from int8tune.compiler.tflite_reader.wide import is_wide, wide_sums
 from int8tune.compiler.transposed import Part, Plan, Transposed, part_attributes, part_kind, part_quantization, plan_of
 
 Values = MutableMapping[str, Value]
@@ -25,27 +27,30 @@ def transposed_operators(step: Step, values: Values) -> tuple[Operator, ...]:
     """The operators of a TRANSPOSE_CONV, or one of kind OTHER."""
     clamp = activation_bounds(step.output, step.options("TransposeConvOptions").FusedActivationFunction())
     plan = clamp if isinstance(clamp, str) else _plan(step)
-    if isinstance(plan, str):
-        return (other(step.plain, plan),)
+    sums = wide_sums(step) if is_wide(step) else None
+    for found in (plan, sums):
+        if isinstance(found, str):
+            return (other(step.plain, found),)
+    assert isinstance(plan, Plan)
     assert not isinstance(clamp, str)
-    return _Writer(step, values, clamp).operators(plan)
+    assert not isinstance(sums, str)
+    return _Writer(step, values, clamp, sums).operators(plan)
 
 
 def _plan(step: Step) -> Plan | Reason:
     if len(step.inputs) not in (3, 4) or len(step.plain.outputs) != 1:
         return f"it must have a shape, weights, data and perhaps a bias: {len(step.inputs)} inputs"
     sizes, weight, data, *bias = step.inputs
-    wrong = byte_fault(data, step.output)
-    if wrong:
+    if not is_wide(step) and (wrong := _bytes_fault(data, step.output, bias, weight.shape[0])):
         return wrong
     if weight.type not in BYTES or weight.quantization is None or weight.constant is None or integers(sizes) is None:
         return "its weights must be constant, of 8 bits and quantized, and its shape constant"
-    if bias and (bias[0].type != "s32" or bias[0].constant is None or bias[0].constant.size != weight.shape[0]):
-        return "its bias must be a constant of 32 bits for each channel"
     if any(len(value.shape) != 4 for value in (data, weight, step.output)) or weight.quantization.axis not in (None, 0):
         return (
             f"its image and weights must have four axes, and scales for output channels: {data.shape}, {weight.shape}"
         )
+    if integers(sizes) != list(step.output.shape):
+        return f"its output must have the shape that it says, {integers(sizes)}: {list(step.output.shape)}"
     options = step.options("TransposeConvOptions")
     stride, made, kernel = (options.StrideH(), options.StrideW()), step.output.shape[1:3], weight.shape[1:3]
     if min(stride) < 1 or options.Padding() not in (SAME, VALID) or data.shape[3] != weight.shape[3]:
@@ -61,11 +66,20 @@ def _plan(step: Step) -> Plan | Reason:
     return plan_of(layer, weight.constant, int(weight.quantization.zero_point[0]))
 
 
+def _bytes_fault(data: Value, output: Value, bias: list[Value], channels: int) -> Reason | None:
+    """Why data, bias and output are none of a layer of bytes."""
+    if wrong := byte_fault(data, output):
+        return wrong
+    if bias and (bias[0].type != "s32" or bias[0].constant is None or bias[0].constant.size != channels):
+        return "its bias must be a constant of 32 bits for each channel"
+    return None
+
+
 class _Writer:
     """Operators of one plan; values grow by what is between them."""
 
-    def __init__(self, step: Step, values: Values, clamp: tuple[int, int]) -> None:
-        self._plain, self._values, self._clamp = step.plain, values, clamp
+    def __init__(self, step: Step, values: Values, clamp: tuple[int, int], sums: WordSums | None) -> None:
+        self._plain, self._values, self._clamp, self._sums = step.plain, values, clamp, sums
         self._output, (_, self._weight, self._data, *self._bias) = step.output, step.inputs
 
     def operators(self, plan: Plan) -> tuple[Operator, ...]:
@@ -94,10 +108,12 @@ class _Writer:
 
     def _part(self, part: Part, made: str, index: int) -> Operator:
         inputs = [self._data.name, self._constant(self._weight, part, part.weight, index)]
-        for bias in self._bias:
+        kind, attributes = part_kind(part, 1, self._data.shape[3]), part_attributes(part, 1)
+        if self._sums is not None:
+            attributes = {**attributes, SUMS: self._sums.of_channels(part.channels)}
+        for bias in self._bias if self._sums is None else []:
             assert bias.constant is not None
             inputs.append(self._constant(bias, part, bias.constant.reshape(-1)[part.channels], index))
-        kind, attributes = part_kind(part, 1, self._data.shape[3]), part_attributes(part, 1)
         operator = replace(self._plain, kind=kind, inputs=tuple(inputs), outputs=(made,), clamp=self._clamp)
         return replace(operator, attributes=attributes)
 

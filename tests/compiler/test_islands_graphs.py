@@ -326,3 +326,14 @@ def test_whole_models(name: str, tmp_path: Path) -> None:
         largest = float(np.abs(expected).max())
         assert np.mean(np.abs(ours - expected) > OF_LARGEST * largest) <= 0.01
         np.testing.assert_allclose(ours, expected, atol=0.02 * largest)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_bias_of_rows_is_none_of_channels(is_stored: bool, tmp_path: Path) -> None:
+    """Of as many values as there are channels, but one for each row."""
+    w = IslandWriter((6, 12))
+    w.constant("w", w.rng.integers(-127, 128, (12, 6)), np.int8)
+    w.node("DequantizeLinear", ["w", w.constant("w.s", 0.01)], "w.d")
+    made = w.apply("Gemm", w.data, "w.d", np.arange(6).reshape(6, 1) * 0.5)
+    file = w.file(w.quantized(made) if is_stored else made)
+    assert_close(*outputs_of(file, tmp_path, {"x": feed_of((6, 12))}))

@@ -31,6 +31,8 @@ ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
     Kind.DIVIDE: ("fixed",),
     Kind.PRELU: ("fixed",),
     Kind.SUBTRACT: ("fixed",),
+    Kind.WORD_BYTE: ("float",),
+    Kind.WORD_SUMS: ("float",),
 }
 TYPES = ("u8", "s8")
 # What hardly any drawn operator would be without fault: each one drawn in vain takes time.

@@ -207,7 +207,7 @@ def with_second_subgraph(model: Any) -> None:
         (set_types(None, INT4, None, None), "tensor `tensor1`: type INT4 is not supported, known: f32, u8"),
         (
             set_types(INT16, None, None, None),
-            "(CONV_2D): its data must be 8-bit and quantized, `tensor0` is s16",
+            "(CONV_2D): its output must have 16 bits as its data has: s8",
         ),
         (with_field("tensors.0.quantization", None), "`tensor0` is s8 without a scale"),
         (with_field("tensors.1.quantization", None), "`tensor1` is s8 without a scale"),
@@ -225,6 +225,7 @@ def with_second_subgraph(model: Any) -> None:
         (with_field("tensors.0.shape", [1] * 9), "tensor `tensor0`: it must have at most 8 axes: 9"),
         (with_field("outputs", [1]), "its output `tensor1` is a constant"),
         (with_field("tensors.0.shape", [8, 8, 4]), "its data must have 4 axes: (8, 8, 4)"),
+        (with_field("tensors.3.shape", [1, 2, 2, 6]), "its output must have shape (1, 8, 8, 6): (1, 2, 2, 6)"),
         (with_field("tensors.0.shape", [1, 8, 8, 5]), "5 channels can't be shared by filters of 4"),
         (with_field("tensors.1.buffer", 0), "its weights must be constant"),
         (with_field("tensors.2.buffer", 0), "its bias must be a constant of 32 bits"),

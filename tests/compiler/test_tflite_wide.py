@@ -9,41 +9,34 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.compiler.islands.island import float_operators
-from int8tune.compiler.obstacles import obstacles
+from int8tune.compiler.islands.island import exact_operators, float_operators
+from int8tune.compiler.obstacles import obstacle_lines, obstacles
+from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import Writer, values_of
-from tests.support.run.thinned import one_in
+from tests.support.models.tflite_words import (
+    BITS,
+    CONV,
+    DENSE,
+    DEPTHWISE,
+    OPTIONS,
+    SCALE,
+    SHAPE,
+    TRANSPOSED,
+    VERSIONS,
+    layer,
+    network,
+)
+from tests.support.run.thinned import one_in, representatives
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(6)
-SHAPE = (1, 6, 8, 12)
-SCALE = float(np.float32(0.000237))
 ENDS = [-(1 << 15), (1 << 15) - 1]
-OPTIONS = {"FULLY_CONNECTED": "FullyConnected", "CONV_2D": "Conv2D", "DEPTHWISE_CONV_2D": "DepthwiseConv2D"}
-SHAPES = {"FULLY_CONNECTED": (9, 576), "CONV_2D": (9, 3, 3, 12), "DEPTHWISE_CONV_2D": (1, 3, 3, 12)}
-
-
-def layer(w: Writer, word: str, data: int, name: str, activation: int = 0, *, largest: bool = False) -> int:
-    """A layer with scales of channels, but for dense ones; `largest` has weights whose sums are as far as they go."""
-    shape = SHAPES[word]
-    axis = 3 if word.startswith("DEPTHWISE") else 0
-    channels, is_dense = shape[axis], word == "FULLY_CONNECTED"
-    values = np.full(shape, 127) if largest else RNG.integers(-127, 128, shape)
-    weight = w.constant(f"{name}.w", "s8", values, 0.004)
-    scales = np.full(1, 0.004) if is_dense else RNG.uniform(0.002, 0.006, channels)
-    quantization = w.tensors[weight].quantization
-    quantization.scale, quantization.zeroPoint = list(scales.astype(np.float32)), [0] * len(scales)
-    quantization.quantizedDimension = axis
-    bias = w.constant(f"{name}.b", "s64", RNG.integers(-(1 << 22), 1 << 22, channels), SCALE * 0.004)
-    made = w.tensor(name, "s16", (1, 9) if is_dense else (*SHAPE[:3], channels), 3.1 * SCALE * (40 if largest else 1))
-    fields: dict[str, Any] = {} if is_dense else {"strideH": 1, "strideW": 1}
-    version = {"FULLY_CONNECTED": 7, "CONV_2D": 4, "DEPTHWISE_CONV_2D": 5}[word]
-    w.operator(word, [data, weight, bias], [made], OPTIONS[word], version, fusedActivationFunction=activation, **fields)
-    return made
+# Scales of the data, the weights and the output; sums of the first ones are ties.
+SCALES = [(2.0**-12, 2.0**-8, 2.0**-13), (0.000237, 0.0071, 0.00031), (0.00091, 0.0013, 0.00017)]
 
 
 def feeds() -> list[Array]:
@@ -63,30 +56,86 @@ def compared(file: bytes, folder: Path, inputs: list[Array]) -> list[tuple[str, 
     return found
 
 
-@pytest.mark.parametrize("word", one_in(3, ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"]))
-def test_layers_are_exact(word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("word", "bits", "bias"),
+    representatives(
+        [
+            *((word, 64, "s64") for word in OPTIONS),
+            *((word, 64, "") for word in OPTIONS if word != CONV),
+            *((word, 32, bias) for word in (DENSE, TRANSPOSED) for bias in ("s32", "")),
+            (CONV, 32, "s32"),
+        ]
+    ),
+)
+def test_layers_are_exact(word: str, bits: int, bias: str, tmp_path: Path) -> None:
     w = Writer()
     data = w.input("x", "s16", SHAPE, SCALE)
-    made = [layer(w, word, data, f"{activation}", activation) for activation in (0, 1, 3)]
-    file = w.model(*made, layer(w, word, data, "largest", largest=True))
-    assert float_operators(read_tflite(file, "wide")) == {word: 4}
+    made = [layer(w, word, data, f"{activation}", activation, bias=bias, bits=bits) for activation in (0, 1, 3)]
+    file = w.model(*made, layer(w, word, data, "largest", bias=bias, bits=bits, largest=True))
+    graph = read_tflite(file, "wide")
+    assert float_operators(graph) == {}
+    assert exact_operators(graph) == 4
     for name, ours, theirs in compared(file, tmp_path, feeds()):
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
 
 
+@pytest.mark.parametrize(("kernel", "stride"), one_in(3, [(3, 2), (4, 2), (1, 2)]))
+def test_transposed_layers_of_all_plans_are_exact(kernel: int, stride: int, tmp_path: Path) -> None:
+    """One convolution for all phases, or one for each."""
+    w = Writer()
+    data = w.input("x", "s16", SHAPE, SCALE)
+    shape = (5, kernel, kernel, 12)
+    made = [
+        layer(w, TRANSPOSED, data, name, bias=f"s{bits}", bits=bits, shape=shape, stride=stride)
+        for name, bits in (("long", 64), ("short", 32))
+    ]
+    for name, ours, theirs in compared(w.model(*made), tmp_path, feeds()):
+        np.testing.assert_array_equal(ours, theirs, name, strict=True)
+
+
+@pytest.mark.parametrize("word", one_in(2, [DENSE, CONV]))
+def test_sums_of_32_bits_wrap_around(word: str, tmp_path: Path) -> None:
+    """576 products of 127 with the largest data are more than 2^31."""
+    w = Writer()
+    data = w.input("x", "s16", (1, 1, 1, 576), SCALE)
+    weight = w.constant("w", "s8", np.full((16, *([] if word == DENSE else [1, 1]), 576), 127), 0.004)
+    bias = w.constant("b", "s32", RNG.integers(-(1 << 31), 1 << 31, 16), SCALE * 0.004)
+    made = w.tensor("y", "s16", (1, 16) if word == DENSE else (1, 1, 1, 16), 400 * SCALE)
+    fields = {} if word == DENSE else {"strideH": 1, "strideW": 1}
+    w.operator(word, [data, weight, bias], [made], OPTIONS[word], VERSIONS[word], quantizedBiasType=2, **fields)
+    inputs = [np.full((1, 1, 1, 576), end, np.int16) for end in (*ENDS, 29000, -31000)]
+    for name, ours, theirs in compared(w.model(made), tmp_path, inputs):
+        np.testing.assert_array_equal(ours, theirs, name, strict=True)
+
+
 @pytest.mark.parametrize(
-    "scales", [(2.0**-12, 2.0**-8, 2.0**-13), (0.000237, 0.0071, 0.00031), (0.00091, 0.0013, 0.00017)]
+    ("scales", "bits"), representatives([(scales, bits) for scales in SCALES for bits in (32, 64)])
 )
-def test_dense_layers_round_as_a_product_in_binary64(scales: tuple[float, float, float], tmp_path: Path) -> None:
-    """Ties, which the first scales have, are rounded away from zero."""
+def test_dense_layers_round_as_a_product_in_binary64(
+    scales: tuple[float, float, float], bits: int, tmp_path: Path
+) -> None:
+    """Ties are rounded away from zero."""
     w, (data_scale, weight_scale, made_scale) = Writer(), scales
     weight = w.constant("w", "s8", RNG.integers(-127, 128, (30, 40)), weight_scale)
-    bias = w.constant("b", "s64", RNG.integers(-(1 << 20), 1 << 20, 30), data_scale * weight_scale)
+    bias = w.constant("b", f"s{bits}", RNG.integers(-(1 << 20), 1 << 20, 30), data_scale * weight_scale)
     inputs, made = [w.input("x", "s16", (64, 40), data_scale), weight, bias], w.tensor("y", "s16", (64, 30), made_scale)
-    w.operator("FULLY_CONNECTED", inputs, [made], "FullyConnected", 7)
+    w.operator(DENSE, inputs, [made], "FullyConnected", VERSIONS[DENSE], quantizedBiasType=BITS[bits])
     data = [RNG.integers(-most, most, (64, 40)).astype(np.int16) for most in (3000, 32767)]
     for name, ours, theirs in compared(w.model(made), tmp_path, data):
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
+
+
+def test_layers_one_after_the_other_are_exact(tmp_path: Path) -> None:
+    for name, ours, theirs in compared(network(), tmp_path, feeds()):
+        np.testing.assert_array_equal(ours, theirs, name, strict=True)
+
+
+def test_layers_of_16_bits_are_int8_layers() -> None:
+    w = Writer()
+    made = layer(w, CONV, w.input("x", "s16", SHAPE, SCALE), "conv")
+    found = quantized_layers(read_tflite(w.model(made), "wide"))
+    assert [each.names for each in found] == [("conv (high bytes)",), ("conv (low bytes)",)]
+    assert {each.workload.key for each in found} == {"conv2d-u8s8-1x6x8x12-k3x3x9-s1-p1-s32"}
 
 
 def test_the_rest_is_near(tmp_path: Path) -> None:
@@ -122,19 +171,46 @@ def test_the_rest_is_near(tmp_path: Path) -> None:
         assert distance <= limits[name], (name, distance)
 
 
+def test_of_operators_those_of_the_file_count() -> None:
+    w = Writer()
+    data = layer(w, CONV, w.input("x", "s16", SHAPE, SCALE), "conv", shape=(12, 3, 3, 12))
+    first, *_ = obstacle_lines(read_tflite(w.model(layer(w, DEPTHWISE, data, "deep", bias="s32")), "wide"))
+    assert first.startswith("wide: 1 of 2 operators can't be compiled")
+
+
+def _with_scale(tensor: int, scale: float, zero_point: int = 0) -> Any:
+    def change(w: Writer) -> None:
+        w.tensors[tensor].quantization.scale = [scale]
+        w.tensors[tensor].quantization.zeroPoint = [zero_point]
+
+    return change
+
+
+def _with_shape(tensor: int, *shape: int) -> Any:
+    return lambda w: setattr(w.tensors[tensor], "shape", list(shape))
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("word", "bias", "bits", "change", "message"),
     [
-        (lambda w: setattr(w.tensors[0].quantization, "zeroPoint", [3]), "0 as zero point"),
-        (lambda w: setattr(w.tensors[2], "type", 2), "its bias must have 64 bits: s32"),
-        (lambda w: setattr(w.tensors[3].quantization, "scale", [1e-12]), "too far apart"),
+        (CONV, "s64", 64, _with_scale(0, SCALE, 3), "0 as zero point"),
+        (CONV, "s32", 64, None, "the type that LiteRT reads by its quantized_bias_type, s64: s32"),
+        (DENSE, "s64", 32, None, "the type that LiteRT reads by its quantized_bias_type, s32: s64"),
+        (DEPTHWISE, "s32", 64, None, "the type that LiteRT always has for such data, s64: s32"),
+        (TRANSPOSED, "s32", 64, None, "the type that LiteRT reads by its quantized_bias_type, s64: s32"),
+        (CONV, "s64", 64, _with_shape(3, 1, 6, 7, 9), "its output must have shape (1, 6, 8, 9): (1, 6, 7, 9)"),
+        (DENSE, "s64", 64, _with_shape(3, 2, 9), "its output must have 1 rows of 9 values: (2, 9)"),
+        (TRANSPOSED, "s64", 64, _with_shape(4, 1, 8, 6, 9), "the shape that it says, [1, 6, 8, 9]: [1, 8, 6, 9]"),
+        (CONV, "s64", 64, _with_scale(3, 1e-12), "too far apart"),
+        (DENSE, "s64", 64, _with_scale(3, 1e-12), "too far apart"),
+        (CONV, "s32", 32, _with_scale(3, 1e-30), "a multiplier must be below 2^30"),
+        (TRANSPOSED, "s64", 64, _with_scale(4, 1e-12), "too far apart"),
     ],
 )
-def test_what_is_refused_says_why(change: Any, message: str) -> None:
+def test_what_is_refused_says_why(word: str, bias: str, bits: int, change: Any, message: str) -> None:
     w = Writer()
-    made = layer(w, "CONV_2D", w.input("x", "s16", SHAPE, SCALE), "conv")
-    if "64" in message:
-        w.buffers[w.tensors[2].buffer].data = w.buffers[w.tensors[2].buffer].data[:36]
-    change(w)
+    made = layer(w, word, w.input("x", "s16", SHAPE, SCALE), "conv", bias=bias, bits=bits)
+    if change:
+        change(w)
     (found,) = obstacles(read_tflite(w.model(made), "wide"))
     assert message in found.reason

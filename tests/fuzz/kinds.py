@@ -192,6 +192,10 @@ KINDS: Mapping[str, Kind] = {
     "found": Kind(samples.found, {"found.json": _JSON}, _found, (*DOCUMENTED, ValueError)),
     "tflite": Kind(samples.tflite, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")),
     "onnx": Kind(samples.onnx, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
+    "tflite-words": Kind(
+        samples.tflite_words, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
+    ),
+    "onnx-words": Kind(samples.onnx_words, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
     "samples": Kind(samples.samples, _ARRAYS, _samples),
     "case": Kind(samples.samples, {"[sf].npy": _ARRAYS["*.np?"]}, _case, (*DOCUMENTED, CaseError)),
 }

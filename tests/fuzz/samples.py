@@ -204,10 +204,22 @@ def tflite(folder: Path) -> None:
     (folder / "m.tflite").write_bytes(network())
 
 
+def tflite_words(folder: Path) -> None:
+    from tests.support.models.tflite_words import network
+
+    (folder / "m.tflite").write_bytes(network())
+
+
 def onnx(folder: Path) -> None:
     from tests.support.models.onnx_models import quantized_layer
 
     (folder / "m.onnx").write_bytes(quantized_layer(activation="Clip").SerializeToString())
+
+
+def onnx_words(folder: Path) -> None:
+    from tests.support.models.onnx_words import FORMS, U16, Layer
+
+    (folder / "m.onnx").write_bytes(Layer(FORMS["transposed"], U16, U16, np.int32).file())
 
 
 def samples(folder: Path) -> None:

@@ -22,7 +22,6 @@ from int8tune.compiler.tflite_reader.floats.hybrid import (
     weight_scale,
 )
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
-from int8tune.compiler.tflite_reader.floats.wide import is_wide, wide_layer
 from int8tune.compiler.tflite_reader.operators import SAME, VALID, window_padding
 
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -36,7 +35,7 @@ def _convolution(at: Nodes) -> str:
     at.require(channels % taken == 0, f"{channels} channels can't be shared by filters of {taken}")
     name = _windowed(at, options, (kernel[0], kernel[1]), (0, 3, 1, 2), channels // taken)
     at.require(made % (channels // taken) == 0, f"{made} filters can't be shared by {channels // taken} groups")
-    return name if at.is_finished else at.activated(name, options.FusedActivationFunction())
+    return at.activated(name, options.FusedActivationFunction())
 
 
 def _depthwise(at: Nodes) -> str:
@@ -45,7 +44,7 @@ def _depthwise(at: Nodes) -> str:
     options, channels, (first, *kernel, made) = at.options("DepthwiseConv2D"), at.shape(0)[3], at.shape(1)
     at.require(first == 1 and made % channels == 0, f"weights {at.shape(1)} don't fit {channels} channels")
     name = _windowed(at, options, (kernel[0], kernel[1]), (3, 0, 1, 2), channels)
-    return name if at.is_finished else at.activated(name, options.FusedActivationFunction())
+    return at.activated(name, options.FusedActivationFunction())
 
 
 def _windowed(at: Nodes, options: Any, kernel: Pair, order: tuple[int, ...], groups: int) -> str:
@@ -60,12 +59,6 @@ def _windowed(at: Nodes, options: Any, kernel: Pair, order: tuple[int, ...], gro
         made = at.apply("Conv", image, *weights, outputs=1, group=groups, **steps)
         return at.transposed(made, TO_CHANNELS_LAST)
 
-    if is_wide(at):
-
-        def product(data: str, weight: np.ndarray) -> str:
-            return convolved(data, at.constant(np.ascontiguousarray(weight.transpose(order))))
-
-        return wide_layer(at, product, order[0], options.FusedActivationFunction())
     if not is_hybrid(at):
         return convolved(at.input(0), _turned(at, 1, order), *at.bias(2))
     return _hybrid(at, convolved, order)

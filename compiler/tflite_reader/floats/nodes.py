@@ -33,7 +33,6 @@ class Nodes:
         nodes: in an order in which they can run.
         constants: what they read besides inputs, by their names for it.
         taken: places of the operator's inputs that they read, by their names for them.
-        is_finished: what they make is stored already.
     """
 
     def __init__(self, step: Step, outputs: Sequence[Value], is_raw: bool) -> None:
@@ -41,7 +40,6 @@ class Nodes:
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.taken: dict[str, int] = {}
-        self.is_finished = False
         self._count = 0
 
     # What the operator has.

@@ -58,8 +58,7 @@ class FloatOperators:
             made = read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
-            if not at.is_finished:
-                names = [at.as_stored(name, value) for name, value in zip(names, outputs, strict=True)]
+            names = [at.as_stored(name, value) for name, value in zip(names, outputs, strict=True)]
             forms = self._forms(at, names)
             return self._operators(at, names, reason, _macs(at, forms))
         except (UnsupportedOperatorError, OperandError) as fault:
@@ -91,7 +90,6 @@ class FloatOperators:
             opset=OPSET,
             parts=(FloatNode(plain.operator, plain.layers[0] if plain.layers else plain.outputs[0], reason),),
             macs=macs,
-            is_alone=at.is_finished,
         )
         attributes = {ISLAND: island}
         operator = replace(plain, kind=Kind.FLOAT, inputs=tuple(taken), outputs=tuple(made), attributes=attributes)

@@ -18,7 +18,6 @@ from int8tune.compiler.tflite_reader.floats.hybrid import (
     weight_scale,
 )
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
-from int8tune.compiler.tflite_reader.floats.wide import is_wide, wide_layer
 
 # Of the length of a row in an L2_NORMALIZATION.
 LEAST_LENGTH = 1e-6
@@ -31,8 +30,6 @@ def _dense(at: Nodes) -> str:
     at.require(not options.WeightsFormat(), "shuffled weights are not supported")
     features, size = at.shape(1)[1], math.prod(at.shape(0))
     at.require(size % features == 0, f"data {at.shape(0)} are no rows of {features} values")
-    if is_wide(at):
-        return _wide_dense(at, options.FusedActivationFunction())
     rows = at.shaped(at.input(0), (size // features, features))
     if is_hybrid(at):
         name = _hybrid_dense(at, rows, bool(options.AsymmetricQuantizeInputs()))
@@ -43,17 +40,6 @@ def _dense(at: Nodes) -> str:
         weight = at.constant(np.ascontiguousarray(at.numbers(1).T))
     name = at.biased(at.apply("MatMul", rows, weight))
     return at.shaped(at.activated(name, options.FusedActivationFunction()), at.outputs[0].shape)
-
-
-def _wide_dense(at: Nodes, activation: int) -> str:
-    """Rows of 16 bits."""
-    features = at.shape(1)[1]
-
-    def product(data: str, weight: np.ndarray) -> str:
-        rows = at.shaped(data, (math.prod(at.shape(0)) // features, features))
-        return at.apply("MatMul", rows, at.constant(np.ascontiguousarray(weight.T)))
-
-    return at.shaped(wide_layer(at, product, 0, activation), at.outputs[0].shape)
 
 
 def _hybrid_dense(at: Nodes, rows: str, is_asymmetric: bool) -> str:

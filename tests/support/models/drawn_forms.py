@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.operators.elementwise import BINARY, TABLE, UNARY, Operation
+from int8tune.compiler.operators.word_sums import SUMS, Rounding, WordSums
 
 Shape = tuple[int, ...]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -247,6 +248,30 @@ def matrix_products(draw: Draw) -> Form:
     return Form((first, stored), output, {"order": order})
 
 
+@st.composite
+def word_bytes(draw: Draw) -> Form:
+    shape = draw(any_rank())
+    return Form((shape,), shape, {"is_high": draw(st.booleans())})
+
+
+@st.composite
+def word_sums(draw: Draw) -> Form:
+    """Any sums of 32 bits; factors by which those of 64 have exact products, and steps of 32 bits."""
+    shape, rounding = draw(any_rank()), draw(st.sampled_from(Rounding))
+    wraps = rounding is Rounding.FIXED or (rounding is Rounding.AWAY and draw(st.booleans()))
+    rng, channels = np.random.default_rng(draw(SEEDS)), shape[-1] if draw(st.booleans()) else 1
+    factor = rng.uniform(0.5, 1, channels) * 2.0 ** rng.integers(-45, 3, channels)
+    shift = np.zeros(channels, np.int64)
+    if rounding is Rounding.SHIFT:
+        factor, shift = rng.integers(0, 1 << 12, channels).astype(np.float64), rng.integers(21, 47, channels)
+    if rounding is Rounding.FIXED:
+        factor, shift = rng.integers(0, 1 << 31, channels).astype(np.float64), rng.integers(-31, 31, channels)
+    bias = rng.integers(-(1 << 31), 1 << 31, channels)
+    offset = rng.choice([0, 0.5, 1.3e6, -7.7], channels) * rng.choice([0, 1])
+    spread = [np.broadcast_to(each, shape[-1:]) for each in (bias, factor, shift, offset)]
+    return Form((shape,) * 2, shape, {SUMS: WordSums(rounding, wraps, *spread)})
+
+
 FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.ADD: products,
     Kind.ARG_MAX: arguments,
@@ -278,5 +303,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.SUBTRACT: products,
     Kind.SUM: means,
     Kind.TRANSPOSE: transpositions,
+    Kind.WORD_BYTE: word_bytes,
+    Kind.WORD_SUMS: word_sums,
 }
 """What draws the shapes and attributes of each kind that has a kernel; a new kind needs a line here."""

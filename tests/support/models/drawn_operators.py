@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from int8tune.compiler.graph import DTYPES, Graph, Kind, Operator, Quantization, Value
 from int8tune.compiler.operators import FAMILIES
+from int8tune.compiler.operators.base import STORED_RANGES
+from int8tune.compiler.operators.word_sums import SUMS, Rounding
 from int8tune.schedules.numerics import RANGES, RoundingRule
 from tests.support.models.drawn_forms import FORMS, SEEDS, Draw, Form, Shape
 
@@ -194,6 +196,12 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
         output = _plain(output, draw(st.sampled_from(["s32", "s64"])))
     if kind is Kind.DEQUANTIZE:
         output = _plain(output, "f32")
+    if kind is Kind.WORD_BYTE:
+        inputs, output = (_word(draw, inputs[0]),), _plain(output, "u8")
+    if kind is Kind.WORD_SUMS:
+        inputs = tuple(_plain(each, "s32") for each in inputs)
+        is_number = form.attributes[SUMS].rounding is Rounding.NUMBER
+        output = _plain(output, "f32") if is_number else draw(st.sampled_from([output, _word(draw, output)]))
     if kind in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE, Kind.GATHER) and draw(st.booleans()):
         other = draw(st.sampled_from(sorted(DTYPES)))
         inputs, output = tuple(_plain(each, other) for each in inputs), _plain(output, other)
@@ -214,6 +222,14 @@ def _divisor(draw: Draw, value: Value) -> Value:
     near = np.clip(array, max(low, zero_point - most), min(high, zero_point + most))
     other = zero_point + 1 if zero_point < high else zero_point - 1
     return replace(value, constant=np.where(near == zero_point, other, near).astype(DTYPES[value.type]))
+
+
+def _word(draw: Draw, value: Value) -> Value:
+    """The value in 16 bits, with any zero point."""
+    element: Any = draw(st.sampled_from(["u16", "s16"]))
+    point = draw(st.integers(*STORED_RANGES[element]))
+    assert value.quantization is not None
+    return replace(value, type=element, quantization=replace(value.quantization, zero_point=np.array([point])))
 
 
 def _scaled(value: Value, scale: float) -> Value:
