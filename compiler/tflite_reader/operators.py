@@ -20,6 +20,7 @@ from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 
+NO_KERNEL = "no kernel computes it"
 SAME, VALID = 0, 1
 WIDE_RANGE = -(1 << 15), (1 << 15) - 1
 ACTIVATIONS: dict[int, tuple[float, float]] = {
@@ -48,7 +49,7 @@ def typed_operators(step: Step, values: MutableMapping[str, Value]) -> tuple[Ope
 def _typed(step: Step, values: Mapping[str, Value]) -> Operator:
     read = _READERS.get(step.plain.operator)
     if read is None:
-        return other(step.plain, "no kernel computes it")
+        return other(step.plain, NO_KERNEL)
     if len(step.inputs) < _LEAST_INPUTS.get(step.plain.operator, 1) or len(step.plain.outputs) != 1:
         return other(step.plain, f"it has {len(step.inputs)} inputs and {len(step.plain.outputs)} outputs")
     try:

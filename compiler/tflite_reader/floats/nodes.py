@@ -176,7 +176,7 @@ class Nodes:
         return self.apply("Clip", name, self.number(low), self.number(high))
 
     def activated(self, name: str, activation: int) -> str:
-        """A value behind a fused activation."""
+        """A value behind a fused activation; LiteRT leaves out TANH, but for recurrent operators."""
         match activation:
             case 0:
                 return name
@@ -186,8 +186,6 @@ class Nodes:
                 return self.clipped(name, -1.0, 1.0)
             case 3:
                 return self.clipped(name, 0.0, 6.0)
-            case 4:
-                return self.apply("Tanh", name)
         raise UnsupportedOperatorError(f"fused activation {activation} is not supported")
 
     def element(self, value: Value) -> str:

@@ -15,6 +15,7 @@ from int8tune.compiler.operators.base import byte_fault, is_same_quantization
 from int8tune.compiler.strict_json import reason_of
 from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products, recurrent
 from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
+from int8tune.compiler.tflite_reader.floats.stored import stored_fault
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
 
@@ -53,6 +54,8 @@ class FloatOperators:
         if read is None or not step.inputs:
             return reason
         outputs = [self._values[name] for name in step.plain.outputs]
+        if (fault := stored_fault(step, outputs)) is not None:
+            return fault
         at = Nodes(step, outputs, _is_raw(step, outputs))
         try:
             made = read(at)

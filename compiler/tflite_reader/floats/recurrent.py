@@ -20,7 +20,7 @@ from int8tune.compiler.tflite_reader.slots import Lstm, Svdf
 
 Numbers = npt.NDArray[np.float32]
 
-MOST_STEPS = 512
+MOST_STEPS, TANH = 512, 4
 # What is added to variances of normalized rows.
 LEAST_VARIANCE = 1e-8
 # Of the gates: input, forget, cell, output.
@@ -141,10 +141,10 @@ class _LstmWriter:
             share = at.apply("Sub", at.number(1.0), forget)
         else:
             share = at.apply("Sigmoid", self._gate(parts, INPUT, cell))
-        new = at.apply("Mul", at.activated(self._normalized(parts[CELL], CELL), form.activation), share)
+        new = at.apply("Mul", _activated(at, self._normalized(parts[CELL], CELL), form.activation), share)
         cell = self._clipped(at.apply("Add", at.apply("Mul", forget, cell), new), form.cell_clip)
         output = at.apply("Sigmoid", self._gate(parts, OUTPUT, cell))
-        state = at.apply("Mul", output, at.activated(cell, form.activation))
+        state = at.apply("Mul", output, _activated(at, cell, form.activation))
         if form.projection:
             state = self._weights.applied(self._projection, state)
             if (bias := form.projection_bias(at.step)) is not None:
@@ -206,8 +206,12 @@ def _svdf(at: Nodes) -> Sequence[str]:
     total = at.apply("ReduceSum", ranks, at.places([2]), keepdims=0)
     if form.bias is not None:
         total = at.apply("Add", total, at.constant(_number(form.bias)))
-    whole = at.shaped(at.activated(total, form.activation), at.outputs[0].shape)
+    whole = at.shaped(_activated(at, total, form.activation), at.outputs[0].shape)
     return [whole, at.shaped(memory, form.state.shape)]
+
+
+def _activated(at: Nodes, name: str, activation: int) -> str:
+    return at.apply("Tanh", name) if activation == TANH else at.activated(name, activation)
 
 
 def _number(value: Value) -> npt.NDArray[Any]:
