@@ -16,6 +16,7 @@ from int8tune.compiler.strict_json import reason_of
 from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products, recurrent
 from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
 from int8tune.compiler.tflite_reader.floats.stored import stored_fault
+from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
 
@@ -58,7 +59,7 @@ class FloatOperators:
             return fault
         at = Nodes(step, outputs, _is_raw(step, outputs))
         try:
-            made = read(at)
+            made = wide_function(at) if is_wide_function(at) else read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
             if not at.is_finished:
