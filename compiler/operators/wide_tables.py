@@ -67,11 +67,12 @@ def _in_units(data: Value, shifts: tuple[int, ...]) -> LongArray:
     """Every stored value in the units of sigmoids; `shifts` are those of scales that are powers of two."""
     values, scale = every_stored(data), float(scale_of(data))
     power = round(math.log2(scale))
-    if abs(math.log2(scale) - power) < 1e-3 and UNIT_BITS + power in shifts:
-        return values * (3 << (UNIT_BITS + power))
     multiplier, shift = scale * UNIT, 0
-    while multiplier <= MOST_MULTIPLIER / 2 and shift <= MOST_SHIFT:
-        multiplier, shift = multiplier * 2, shift + 1
+    if abs(math.log2(scale) - power) < 1e-3 and UNIT_BITS + power in shifts:
+        multiplier = float(3 << (UNIT_BITS + power))
+    else:
+        while multiplier <= MOST_MULTIPLIER / 2 and shift <= MOST_SHIFT:
+            multiplier, shift = multiplier * 2, shift + 1
     made: LongArray = (values * int(multiplier) + ((1 << shift) >> 1)) >> shift
     return made
 
@@ -81,7 +82,8 @@ def _between(places: LongArray, rest: LongArray, bits: int) -> LongArray:
     table = _sigmoids()
     low = table[np.minimum(places, SIGMOID_STEPS - 2)]
     high = table[np.minimum(places, SIGMOID_STEPS - 2) + 1]
-    return (low << bits) + rest * (high - low)
+    made: LongArray = (low << bits) + rest * (high - low)
+    return made
 
 
 def _sigmoids() -> LongArray:
