@@ -7,12 +7,16 @@ Lite. Stored values have no zero point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from int8tune.compiler.graph import Value
 from int8tune.compiler.operators.base import STORED_RANGES, Array, FloatArray, LongArray, every_stored, scale_of
+from int8tune.compiler.operators.fixed_gates import rescaled
+from int8tune.schedules.operands import quantize_multiplier
 
 LOW, HIGH = STORED_RANGES["s16"]
 # Pieces of a function that are straight, and bits of the place in one.
@@ -21,23 +25,53 @@ PIECES, PIECE_BITS = 512, 7
 SIGMOID_STEPS, UNIT = 256, 4096.0 * 3.0
 MOST_SHIFT, MOST_MULTIPLIER = 30, 32767.0
 UNIT_BITS = 12
+# Of numbers from -1 to 1.
+SIGNED_WIDTH = np.float64(2 / 65535) * HIGH - np.float64(2 / 65535) * LOW
 
 
 def interpolated(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
     """What is computed by straight pieces of a function of binary32, such as EXP."""
-    single = np.float32
-    ends = [scale_of(data) * single(end) for end in (LOW, HIGH)]
-    step = (ends[1] - ends[0]) / single(PIECES)
-    inverse = single(HIGH - LOW + 1) / (scale_of(output) * single(HIGH) - scale_of(output) * single(LOW))
-    places = np.arange(PIECES, dtype=np.float32)
-    begin, middle = ends[0] + places * step, ends[0] + places * step + step / single(2)
-    after = ends[0] + (places + single(1)) * step
+    ends = [scale_of(data) * np.float32(end) for end in (LOW, HIGH)]
+    width = scale_of(output) * np.float32(HIGH) - scale_of(output) * np.float32(LOW)
+    return _looked_up(every_stored(data), _knots(ends, width, function))
+
+
+@cache
+def softmax_reciprocals() -> Array:
+    """1 / (1 + x) as Q0 for numbers x of 16 bits from 0 to 1, ascending."""
+    ends = [np.float64(1 / 65535) * end for end in (0, HIGH - LOW)]
+    return _looked_up(np.arange(LOW, HIGH + 1), _knots(ends, SIGNED_WIDTH, lambda values: 1 / (1 + values)))
+
+
+def softmax_exponentials(scale: np.float32, beta: np.float32) -> Array:
+    """exp as Q0 of a stored value less the largest one of its row, from -65535 to 0.
+
+    Raises:
+        OperandError: the scale or the factor `beta` is out of range.
+    """
+    ends = [np.float64(10 / 65535) * end for end in (LOW - HIGH, 0)]
+    rescale = quantize_multiplier(float(scale * beta) / (10.0 / 65535.0))
+    places = np.clip(rescaled(np.arange(LOW - HIGH, 1), rescale) + HIGH, LOW, HIGH)
+    return _looked_up(places, _knots(ends, SIGNED_WIDTH, np.exp))
+
+
+def _knots(ends: Sequence[Any], width: Any, function: Callable[[Any], Any]) -> LongArray:
+    """The ends of straight pieces, in steps of an output whose range is `width`; in the precision of `ends`."""
+    dtype = ends[0].dtype.type
+    step, inverse = (ends[1] - ends[0]) / dtype(PIECES), dtype(HIGH - LOW + 1) / width
+    places = np.arange(PIECES).astype(dtype)
+    begin, after = ends[0] + places * step, ends[0] + (places + dtype(1)) * step
     first = _rounded(function(begin) * inverse)
-    between = _rounded((function(after) * inverse + first) / single(2))
-    bias = _rounded((between - _rounded(function(middle) * inverse)) / single(2))
-    last = _rounded(function(np.array([ends[1]], np.float32)) * inverse)
-    knots = np.clip(np.concatenate([first - bias, last]), LOW, HIGH).astype(np.int64)
-    values = every_stored(data)
+    between = _rounded((function(after) * inverse + first) / dtype(2))
+    # Half of how far the middle of a piece is off.
+    bias = _rounded((between - _rounded(function(begin + step / dtype(2)) * inverse)) / dtype(2))
+    last = _rounded(function(np.array([ends[1]], dtype)) * inverse)
+    made: LongArray = np.clip(np.concatenate([first - bias, last]), LOW, HIGH).astype(np.int64)
+    return made
+
+
+def _looked_up(values: LongArray, knots: LongArray) -> Array:
+    """What straight pieces have at numbers of 16 bits."""
     index = (values >> PIECE_BITS) + PIECES // 2
     slope = (knots[index + 1] - knots[index]).astype(np.int16).astype(np.int64)
     rise = (slope * (values & ((1 << PIECE_BITS) - 1)) + (1 << (PIECE_BITS - 1))) >> PIECE_BITS
@@ -95,8 +129,7 @@ def _sigmoids() -> LongArray:
     return made
 
 
-def _rounded(values: FloatArray) -> FloatArray:
-    """Halves away from zero, in binary32."""
+def _rounded(values: Any) -> Any:
+    """Halves away from zero, in the precision of the values."""
     wide = values.astype(np.float64)
-    made: FloatArray = (np.sign(wide) * np.floor(np.abs(wide) + 0.5)).astype(np.float32)
-    return made
+    return (np.sign(wide) * np.floor(np.abs(wide) + 0.5)).astype(values.dtype)

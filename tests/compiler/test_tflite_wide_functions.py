@@ -1,4 +1,4 @@
-"""Functions of one value of 16 bits: all 65,536 are LiteRT's, bit for bit, in the compiled model, too."""
+"""Functions of one value of 16 bits, and softmax: bit for bit LiteRT's, in the compiled model, too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from int8tune.compiler.interpreter import run_reference
@@ -66,6 +67,36 @@ def test_compiled_functions_are_litert_s(tmp_path: Path) -> None:
     made = model.run([EVERY["x"]] * len(names))
     for form, array in zip(model.about.outputs, made, strict=True):
         np.testing.assert_array_equal(array, theirs[form["name"]], form["name"], strict=True)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 1000])
+@pytest.mark.parametrize(("scale", "beta"), [(0.0003, 1.0), (0.00002, 1.0), (0.001, 0.5)])
+def test_softmax_of_rows_is_litert_s(depth: int, scale: float, beta: float) -> None:
+    file, feed = softmax((7, depth), scale, beta), {"x": rows((7, depth))}
+    ours, theirs = run_reference(read_tflite(file, "wide"), feed)["y"], values_of(file, feed)["y"]
+    np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_compiled_softmax_is_litert_s(tmp_path: Path) -> None:
+    file, feed = softmax((2, 9, 40), 0.0002, 1.0), rows((2, 9, 40))
+    (made,) = compiled(file, tmp_path).run([feed])
+    np.testing.assert_array_equal(made, values_of(file, {"x": feed})["y"], strict=True)
+
+
+def softmax(shape: tuple[int, ...], scale: float, beta: float) -> bytes:
+    w = Writer()
+    data, made = w.input("x", "s16", shape, scale), w.tensor("y", "s16", shape, FRACTION)
+    w.operator("SOFTMAX", [data], [made], "Softmax", 3, beta=beta)
+    return w.model(made)
+
+
+def rows(shape: tuple[int, ...]) -> npt.NDArray[np.int16]:
+    """Noise of several sizes, and rows of both ends of the type."""
+    rng = np.random.default_rng(6)
+    sizes = np.resize([1.0, 0.1, 0.003], shape[-2])[:, None]
+    made = (rng.uniform(-32768, 32768, shape) * sizes).astype(np.int16)
+    made[..., 0, :], made[..., -1, :] = -32768, 32767
+    return made
 
 
 def test_what_litert_refuses_says_why() -> None:

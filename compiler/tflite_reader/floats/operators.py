@@ -17,6 +17,7 @@ from int8tune.compiler.tflite_reader.floats import elementwise, images, movement
 from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
 from int8tune.compiler.tflite_reader.floats.stored import stored_fault
 from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
+from int8tune.compiler.tflite_reader.floats.wide_softmax import is_wide_softmax, wide_softmax
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
 
@@ -59,7 +60,7 @@ class FloatOperators:
             return fault
         at = Nodes(step, outputs, _is_raw(step, outputs))
         try:
-            made = wide_function(at) if is_wide_function(at) else read(at)
+            made = _exact(at) or read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
             if not at.is_finished:
@@ -129,6 +130,13 @@ class FloatOperators:
         name = free_name(f"{value.name}/number", self._values)
         self._values[name] = Value(name, value.shape, "f32")
         return name
+
+
+def _exact(at: Nodes) -> str | None:
+    """The value of an operator on 16 bits that is exact, where nodes on numbers would not be."""
+    if is_wide_function(at):
+        return wide_function(at)
+    return wide_softmax(at) if is_wide_softmax(at) else None
 
 
 def _stored_fault(value: Value) -> str | None:
