@@ -45,6 +45,7 @@ class Island:
         opset: the version of ONNX's operators.
         parts: one for each node.
         macs: multiply-adds of its products and convolutions.
+        is_alone: it is no part of a larger one: what it makes would be computed again by each that reads it.
     """
 
     nodes: tuple[bytes, ...]
@@ -54,6 +55,7 @@ class Island:
     opset: int
     parts: tuple[FloatNode, ...]
     macs: int = 0
+    is_alone: bool = False
 
 
 def island_of(operator: Operator) -> Island:

@@ -40,7 +40,7 @@ def _groups(operators: Sequence[Operator]) -> list[list[Operator]]:
 
 
 def _joins(operator: Operator) -> bool:
-    return operator.kind is Kind.FLOAT
+    return operator.kind is Kind.FLOAT and not island_of(operator).is_alone
 
 
 def _root(parents: list[int], index: int) -> int:

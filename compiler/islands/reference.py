@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.islands.island import Array, onnx_model
@@ -37,7 +39,9 @@ def run_island(operator: Operator, values: Mapping[str, Value], arrays: Sequence
     names = [info.name for info in model.graph.input]
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        made: list[Array] = session.run(None, dict(zip(names, arrays, strict=True)))
+        # Without axes, what operators make may be a scalar of numpy, which is no array.
+        feeds = {name: np.asarray(array) for name, array in zip(names, arrays, strict=True)}
+        made = [np.asarray(array) for array in session.run(None, feeds)]
     except Exception as error:  # of C++, which has several kinds of it
         reason = clipped((str(error).splitlines() or [type(error).__name__])[0])
         raise ModelError(f"ONNX Runtime can't compute `{clipped(operator.layers[0])}`: {reason}") from None

@@ -80,8 +80,8 @@ def dequantized(array: Array, value: Value) -> FloatArray:
 
 
 def every_stored(value: Value) -> LongArray:
-    """The 256 stored values of an 8-bit type, ascending: what the entries of a lookup table belong to."""
-    low, high = RANGES[value.type]
+    """All stored values of a type, ascending: what the entries of a lookup table belong to."""
+    low, high = STORED_RANGES[value.type]
     return np.arange(low, high + 1)
 
 

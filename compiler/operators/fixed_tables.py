@@ -1,4 +1,4 @@
-"""Tables of TFLite's element-wise operators on 8-bit values, as its reference kernels compute each of the 256.
+"""Tables of TFLite's element-wise operators on stored values, as its reference kernels compute each of the 256.
 
 Sources: kernels/activations.cc, kernels/elementwise.cc, reference/integer_ops/lut.h, reference/hard_swish.h,
 reference/leaky_relu.h and reference/requantize.h of TensorFlow Lite.
@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from int8tune.compiler.graph import Value
+from int8tune.compiler.graph import DTYPES, Value
 from int8tune.compiler.operators.base import (
+    STORED_RANGES,
     Array,
     FloatArray,
     LongArray,
@@ -22,8 +23,7 @@ from int8tune.compiler.operators.base import (
     zero_point_of,
 )
 from int8tune.compiler.operators.quantize import half_away
-from int8tune.schedules.numerics import RANGES
-from int8tune.schedules.operands import DTYPES, quantize_multiplier
+from int8tune.schedules.operands import quantize_multiplier
 from int8tune.schedules.oracle.reference import scale_fixed_point
 
 INT16 = np.iinfo(np.int16)
@@ -47,12 +47,31 @@ def leaky(data: Value, output: Value, alpha: float) -> Array:
     """LEAKY_RELU: values below zero times `alpha`.
 
     Raises:
-        OperandError: `alpha` is negative, or the scales are too far from each other.
+        OperandError: the scales are too far from each other.
     """
     centred = _centred(data)
     above = _scaled(centred, float(scale_of(data) / scale_of(output)))
-    below = _scaled(centred, float(scale_of(data) * np.float32(alpha) / scale_of(output)))
+    slope = float(scale_of(data) * np.float32(alpha) / scale_of(output))
+    below = _scaled(centred, slope) if slope >= 0 else -_scaled(centred, -slope)
     return _as_bytes(np.where(centred >= 0, above, below) + zero_point_of(output), output)
+
+
+def absolute(data: Value, output: Value) -> Array:
+    """ABS; of one scale without any rounding."""
+    magnitude, scale = np.abs(_centred(data)), float(scale_of(data) / scale_of(output))
+    return _as_bytes((magnitude if scale == 1 else _scaled(magnitude, scale)) + zero_point_of(output), output)
+
+
+def logarithm(data: Value, output: Value) -> Callable[[FloatArray], FloatArray]:
+    """LOG for stored values of one type; what has none is the least number of the output."""
+    least = np.float32(STORED_RANGES[output.type][0] - zero_point_of(output)) * scale_of(output)
+    assert data.type == output.type
+
+    def function(values: FloatArray) -> FloatArray:
+        known = np.log(np.where(values > 0, values, 1).astype(np.float64)).astype(np.float32)
+        return np.where(values > 0, known, least)
+
+    return function
 
 
 def mapped(data: Value, output: Value, function: Callable[[FloatArray], FloatArray]) -> Array:
@@ -129,7 +148,7 @@ def _scaled(values: LongArray, real: float) -> LongArray:
 
 
 def _as_bytes(values: LongArray, output: Value) -> Array:
-    return np.clip(values, *RANGES[output.type]).astype(DTYPES[output.type])
+    return np.clip(values, *STORED_RANGES[output.type]).astype(DTYPES[output.type])
 
 
 def _short_multiplier(real: float) -> tuple[int, int]:

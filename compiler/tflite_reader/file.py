@@ -133,15 +133,15 @@ class Subgraph:
         operators = file.count("operators", self._subgraph.OperatorsLength(), MOST_OPERATORS)
         self.names = self._unique_names(tensors)
         self._indexes = {name: at for at, name in enumerate(self.names)}
-        self.values = {
-            self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
-        }
         self.inputs: tuple[str, ...]
         self.outputs: tuple[str, ...]
         self.inputs, self.outputs = (
             tuple(self.names[file.tensor(at, tensors)] for at in file.indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
         )
+        self.values = {
+            self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
+        }
         self.plains = [self._plain(at) for at in range(operators)]
 
     def operator(self, index: int) -> Any:
@@ -201,6 +201,9 @@ class Subgraph:
         shape = tuple(int(extent) for extent in self._file.indices(tensor.ShapeAsNumpy()))
         if len(shape) > MOST_AXES:
             raise self._file.error(f"tensor `{clipped(name)}`: it must have at most {MOST_AXES} axes: {len(shape)}")
+        element = TYPES.get(tensor.Type(), "")
+        if shape == (0,) and element in ("s32", "s64") and name not in self.inputs:  # the shape of a single number
+            return Value(name, shape, TYPES[tensor.Type()], None, np.zeros(shape, DTYPES[element]))
         if any(extent < 1 for extent in shape) or math.prod(shape) > MOST_ELEMENTS:
             raise self._file.error(
                 f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}"

@@ -25,7 +25,7 @@ from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
-from int8tune.compiler.tflite_reader.operators import VALID, typed_operators
+from int8tune.compiler.tflite_reader.operators import NO_KERNEL, VALID, typed_operators
 from int8tune.compiler.tflite_reader.recurrent import VARIABLES, Recurrent
 from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
@@ -165,7 +165,7 @@ class _Reader:
         is_stored = step.output.type in BYTES
         if is_stored and isinstance(made, str):
             raise self._file.place(plain, reason)
-        return (other(plain, reason if is_stored else found),)
+        return (other(plain, reason if is_stored and reason != NO_KERNEL else found),)
 
     def _step(self, index: int, plain: Operator) -> Step:
         taken, output = tuple(self._values[name] for name in plain.inputs), self._values[plain.outputs[0]]

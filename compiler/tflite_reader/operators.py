@@ -20,6 +20,7 @@ from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
 
+NO_KERNEL = "no kernel computes it"
 SAME, VALID = 0, 1
 WIDE_RANGE = -(1 << 15), (1 << 15) - 1
 ACTIVATIONS: dict[int, tuple[float, float]] = {
@@ -28,7 +29,7 @@ ACTIVATIONS: dict[int, tuple[float, float]] = {
     2: (-1.0, 1.0),
     3: (0.0, 6.0),
 }
-_RECTIFIERS = {"RELU": (0.0, math.inf), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0), "RELU_0_TO_1": (0.0, 1.0)}
+RECTIFIERS = {"RELU": (0.0, math.inf), "RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0), "RELU_0_TO_1": (0.0, 1.0)}
 _FUNCTIONS = {
     "LOGISTIC": fixed_tables.sigmoid,
     "TANH": fixed_tables.tanh,
@@ -48,7 +49,7 @@ def typed_operators(step: Step, values: MutableMapping[str, Value]) -> tuple[Ope
 def _typed(step: Step, values: Mapping[str, Value]) -> Operator:
     read = _READERS.get(step.plain.operator)
     if read is None:
-        return other(step.plain, "no kernel computes it")
+        return other(step.plain, NO_KERNEL)
     if len(step.inputs) < _LEAST_INPUTS.get(step.plain.operator, 1) or len(step.plain.outputs) != 1:
         return other(step.plain, f"it has {len(step.inputs)} inputs and {len(step.plain.outputs)} outputs")
     try:
@@ -64,7 +65,7 @@ def activation_bounds(output: Value, activation: int) -> tuple[int, int] | Reaso
         return f"fused activation {activation} is not supported"
     if output.quantization is None or output.quantization.per_channel:
         return "its output must have one scale"
-    return _bounds(output, ACTIVATIONS[activation])
+    return stored_bounds(output, ACTIVATIONS[activation])
 
 
 def window_padding(
@@ -197,8 +198,8 @@ def _dequantize(step: Step) -> Operator | Reason:
 
 
 def _rectifier(step: Step) -> Operator | Reason:
-    limits = _RECTIFIERS[step.plain.operator]
-    return _looked_up(step, lambda data, output: fixed_tables.rectified(data, output, _bounds(output, limits)))
+    limits = RECTIFIERS[step.plain.operator]
+    return _looked_up(step, lambda data, output: fixed_tables.rectified(data, output, stored_bounds(output, limits)))
 
 
 def _leaky(step: Step) -> Operator | Reason:
@@ -217,6 +218,22 @@ def _function(step: Step) -> Operator | Reason:
     return _looked_up(step, lambda data, output: fixed_tables.mapped(data, output, function))
 
 
+def _absolute(step: Step) -> Operator | Reason:
+    if step.inputs[0].type != "s8":
+        return f"its values must be s8: {step.inputs[0].type}"
+    return _looked_up(step, fixed_tables.absolute)
+
+
+def _logarithm(step: Step) -> Operator | Reason:
+    if step.inputs[0].type != "s8":
+        return f"its values must be s8: {step.inputs[0].type}"
+
+    def table(data: Value, output: Value) -> Array:
+        return fixed_tables.mapped(data, output, fixed_tables.logarithm(data, output))
+
+    return _looked_up(step, table)
+
+
 def _gelu(step: Step) -> Operator | Reason:
     is_approximate = step.options("GeluOptions").Approximate()
     function = fixed_tables.gelu_tanh if is_approximate else fixed_tables.gelu
@@ -229,7 +246,8 @@ def _looked_up(step: Step, table: Callable[[Value, Value], Array]) -> Operator |
     return wrong or step.made(Kind.LOOKUP, {"table": table(data, step.output)})
 
 
-def _bounds(output: Value, limits: tuple[float, float]) -> tuple[int, int]:
+def stored_bounds(output: Value, limits: tuple[float, float]) -> tuple[int, int]:
+    """Bounds in stored values of an output with one scale."""
     assert output.quantization is not None
     scale, zero_point = output.quantization.scale[0], int(output.quantization.zero_point[0])
     low, high = WIDE_RANGE if output.type == "s16" else RANGES[output.type]
@@ -271,7 +289,9 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "LEAKY_RELU": _leaky,
     "HARD_SWISH": _hard_swish,
     "GELU": _gelu,
-    **dict.fromkeys(_RECTIFIERS, _rectifier),
+    "ABS": _absolute,
+    "LOG": _logarithm,
+    **dict.fromkeys(RECTIFIERS, _rectifier),
     **dict.fromkeys(_FUNCTIONS, _function),
 }
 _LEAST_INPUTS = {**dict.fromkeys((*_REDUCTIONS, "ARG_MAX", "ARG_MIN"), 2), "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}

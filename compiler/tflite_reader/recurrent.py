@@ -18,7 +18,8 @@ from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators import other
 from int8tune.compiler.operators.base import zero_point_of
 from int8tune.compiler.tflite_reader.file import Operators, TfliteFile
-from int8tune.compiler.tflite_reader.fixed_recurrent import fixed_lstm, fixed_svdf, is_fixed
+from int8tune.compiler.tflite_reader.fixed_lstm import fixed_lstm
+from int8tune.compiler.tflite_reader.fixed_svdf import fixed_svdf
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.slots import CELL_STATE, STATE
 from int8tune.compiler.tflite_reader.steps import Reason, Step
@@ -53,9 +54,10 @@ class Recurrent:
 
     def _made(self, index: int, step: Step) -> tuple[Operator, ...]:
         """What computes an operator and what becomes of its variables; else one of kind OTHER."""
-        if is_fixed(step) and step.plain.operator == "SVDF":
+        is_fixed = step.inputs[0].type == "s8" and step.inputs[0].quantization is not None
+        if is_fixed and step.plain.operator == "SVDF":
             return (fixed_svdf(step, self._graph.values),)
-        if is_fixed(step):
+        if is_fixed:
             return (fixed_lstm(step, self._graph.intermediates(index), self._graph.values),)
         found = self._floats.read(step, "no integer kernel computes it")
         return (other(step.plain, found),) if isinstance(found, str) else found

@@ -44,6 +44,7 @@ class Lstm:
     is_time_major: bool
     is_coupled: bool
     has_peepholes: bool
+    has_norms: bool
     projection: int
     activation: int
     cell_clip: float
@@ -61,8 +62,6 @@ class Lstm:
             )
         if not is_sequence and options.KernelType() != FULL_KERNEL:
             return "its kernel must be the full one"
-        if any(step.slot(slot) is not None for slot in NORMS):
-            return "layer normalization is not supported"
         forget, recurrent = step.slot(DATA + 1), step.slot(RECURRENT + 1)
         if forget is None or recurrent is None or not len(forget.shape) == len(recurrent.shape) == 2:
             return "its weights must be matrices; diagonal ones are not supported"
@@ -77,6 +76,7 @@ class Lstm:
             is_time_major=is_time_major,
             is_coupled=step.slot(DATA) is None,
             has_peepholes=step.slot(PEEPHOLES[3]) is not None,
+            has_norms=step.slot(NORMS[3]) is not None,
             projection=PROJECTION if step.slot(PROJECTION) is not None else 0,
             activation=int(options.FusedActivationFunction()),
             cell_clip=float(options.CellClip()),
@@ -116,6 +116,8 @@ class Lstm:
         shapes |= {BIAS + gate: (self.cells,) for gate in gates}
         if self.has_peepholes:
             shapes |= {slot: (self.cells,) for gate, slot in PEEPHOLES.items() if gate in gates}
+        if self.has_norms:
+            shapes |= {NORMS[gate]: (self.cells,) for gate in gates}
         if self.projection:
             shapes |= {PROJECTION: (self.outputs, self.cells), PROJECTION_BIAS: (self.outputs,)}
         return shapes | {STATE: (self.batch, self.outputs), CELL_STATE: (self.batch, self.cells)}
@@ -143,6 +145,9 @@ class Lstm:
 
     def peephole(self, step: Step, gate: int) -> npt.NDArray[np.float32] | None:
         return _numbers(step.slot(PEEPHOLES[gate]))
+
+    def norm(self, step: Step, gate: int) -> npt.NDArray[np.float32] | None:
+        return _numbers(step.slot(NORMS[gate])) if self.has_norms else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,101 @@ def test_hybrid_layers_are_litert_s(tmp_path: Path) -> None:
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
 
 
+# Shapes of data and weights; which of them are turned; whether rows have zero points, and columns scales of their own.
+PRODUCTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool], bool, bool]] = {
+    "one matrix of weights": ((3, 5, 16), (16, 9), (False, False), False, False),
+    "one of several, turned": ((3, 5, 16), (9, 16), (False, True), True, True),
+    "pairs of matrices": ((3, 5, 16), (3, 16, 9), (False, False), True, False),
+    "pairs, all turned": ((3, 16, 5), (3, 9, 16), (True, True), False, True),
+    "turned, of one matrix": ((3, 16, 5), (1, 16, 9), (True, False), True, False),
+    "rows of several matrices": ((2, 3, 5, 8), (1, 1, 9, 8), (False, True), True, False),
+    "weights along two axes": ((1, 1, 15, 16), (2, 3, 16, 9), (False, False), False, True),
+    "weights along one of two axes": ((15, 16), (1, 3, 16, 9), (False, False), True, True),
+    "data of two axes": ((16, 15), (16, 9), (True, False), True, False),
+}
+
+
+def product(w: IslandWriter, name: str, data: int) -> int:
+    """A BATCH_MATMUL of numbers."""
+    shape, weights, turns, is_asymmetric, has_scales = PRODUCTS[name]
+    rows = w.apply("RESHAPE", [data, np.array(shape, np.int32)], shape, "Reshape")
+    columns = weights[-2 if turns[1] else -1]
+    weight = w.constant(f"{name}.w", "s8", RNG.integers(-127, 128, weights), 0.01)
+    if has_scales:
+        quantization = w.tensors[weight].quantization
+        quantization.scale, quantization.zeroPoint = list(RNG.uniform(0.001, 0.02, columns)), [0] * columns
+        quantization.quantizedDimension = len(weights) - (2 if turns[1] else 1)
+    batches = np.broadcast_shapes(shape[:-2], weights[:-2])
+    made = (*batches, shape[-1 if turns[0] else -2], columns)
+    fields = {"adjX": turns[0], "adjY": turns[1], "asymmetricQuantizeInputs": is_asymmetric}
+    return w.apply("BATCH_MATMUL", [rows, weight], made, "BatchMatMul", version=4, **fields)
+
+
+def test_hybrid_products_of_matrices_are_litert_s(tmp_path: Path) -> None:
+    w = IslandWriter((240,))
+    data = w.apply("ADD", [w.data, RNG.normal(size=240)], (240,), "Add")
+    zeros = w.apply("MUL", [data, (np.arange(240) > 33).astype(float)], (240,), "Mul")
+    file = w.model(*(product(w, name, zeros) for name in PRODUCTS))
+    assert float_operators(read_tflite(file, "hybrid"))["BATCH_MATMUL"] == len(PRODUCTS)
+    assert_close(*outputs_of(file, tmp_path, {"x": stored_feed((240,))}))
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights", "is_asymmetric", "message"),
+    [
+        ((2, 3, 5, 8), (8, 9), False, "its data must have matrices along one axis, as LiteRT counts them: [2, 3]"),
+        ((5, 8), (2, 3, 8, 9), True, "its weights must have matrices along one axis, as LiteRT counts them: [2, 3]"),
+        ((5, 8), (2, 1, 1, 8, 9), True, "its weights must have at most 4 axes: [2, 1, 1, 8, 9]"),
+    ],
+)
+def test_products_whose_scales_litert_takes_from_other_rows_are_refused(
+    shape: tuple[int, ...], weights: tuple[int, ...], is_asymmetric: bool, message: str
+) -> None:
+    w = IslandWriter(shape)
+    weight = w.constant("w", "s8", RNG.integers(-127, 128, weights), 0.01)
+    made = (*np.broadcast_shapes(shape[:-2], weights[:-2]), shape[-2], weights[-1])
+    fields = {"asymmetricQuantizeInputs": is_asymmetric}
+    name = w.apply("BATCH_MATMUL", [w.data, weight], made, "BatchMatMul", version=4, **fields)
+    (found,) = obstacles(read_tflite(w.model(name), "hybrid"))
+    assert found.reason == message
+
+
+# Padding, scales for each channel, and whether there is a bias.
+TRANSPOSED = {"same": (0, True, True), "valid": (1, False, True), "without a bias": (0, False, False)}
+
+
+def transposed(w: IslandWriter, name: str, data: int) -> int:
+    """A TRANSPOSE_CONV of numbers, with stride 2 in rows and 3 in columns."""
+    padding, has_scales, has_bias = TRANSPOSED[name]
+    weight = w.constant(f"{name}.w", "s8", RNG.integers(-127, 128, (CHANNELS, 3, 4, 6)), 0.01)
+    if has_scales:
+        quantization = w.tensors[weight].quantization
+        quantization.scale, quantization.zeroPoint = list(RNG.uniform(0.001, 0.02, CHANNELS)), [0] * CHANNELS
+    made = (SHAPE[0], 10, 24, CHANNELS) if padding == 0 else (SHAPE[0], 11, 25, CHANNELS)
+    inputs = [np.array(made, np.int32), weight, data, *([RNG.normal(size=CHANNELS)] * has_bias)]
+    fields = {"strideH": 2, "strideW": 3, "padding": padding, "fusedActivationFunction": 1}
+    return w.apply("TRANSPOSE_CONV", inputs, made, "TransposeConv", version=4, **fields)
+
+
+def test_hybrid_transposed_convolutions_are_litert_s(tmp_path: Path) -> None:
+    w = IslandWriter()
+    data = numbers(w)
+    file = w.model(*(transposed(w, name, data) for name in TRANSPOSED))
+    assert float_operators(read_tflite(file, "hybrid"))["TRANSPOSE_CONV"] == len(TRANSPOSED)
+    assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
+
+
+def test_a_single_scale_of_a_single_depthwise_channel_is_litert_s(tmp_path: Path) -> None:
+    w = IslandWriter((*SHAPE[:3], 1))
+    data = w.apply("ADD", [w.data, RNG.normal(size=w.tensors[w.data].shape)], (*SHAPE[:3], 1), "Add")
+    weight = w.constant("w", "s8", RNG.integers(-127, 128, (1, 3, 3, 1)), 0.01)
+    fields = {"strideH": 1, "strideW": 1}
+    made = w.apply("DEPTHWISE_CONV_2D", [data, weight], (*SHAPE[:3], 1), "DepthwiseConv2D", version=6, **fields)
+    file = w.model(made)
+    assert float_operators(read_tflite(file, "hybrid"))["DEPTHWISE_CONV_2D"] == 1
+    assert_close(*outputs_of(file, tmp_path, {"x": stored_feed((*SHAPE[:3], 1))}))
+
+
 def test_a_model_whose_weights_alone_are_quantized_is_compiled(tmp_path: Path) -> None:
     w = IslandWriter()
     data = w.input("numbers", "f32", SHAPE)

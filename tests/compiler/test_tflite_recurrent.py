@@ -40,6 +40,8 @@ FORMS = {
     "time first": LstmForm(is_time_major=True),
     "one sequence": LstmForm(batch=1),
     "one step of a sequence": LstmForm(steps=1),
+    "normalized": LstmForm(has_norms=True),
+    "normalized, everything": replace(PROJECTED, has_norms=True, has_peepholes=True, is_coupled=True, cell_clip=0.8),
     "one step": LstmForm(steps=0),
     "one step, everything": replace(PROJECTED, steps=0, has_peepholes=True, activation=1, cell_clip=0.9),
 }
@@ -53,7 +55,15 @@ FILTERS = {
 
 
 # Those that the others say nothing of.
-FEW = ("asymmetric", "coupled peepholes", "projected", "one step, everything", "filters", "asymmetric filters")
+FEW = (
+    "asymmetric",
+    "coupled peepholes",
+    "normalized, everything",
+    "projected",
+    "one step, everything",
+    "filters",
+    "asymmetric filters",
+)
 
 
 def model_of(element: str, names: Sequence[str]) -> tuple[bytes, dict[str, tuple[int, ...]]]:
@@ -154,7 +164,8 @@ def obstacle(file: bytes) -> str:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"slot": (20, 12)}, "layer normalization is not supported"),
+        ({"slot": (20, 12)}, "its input 20 must be left out: (6,)"),
+        ({"slot": (23, 12)}, "its input 20 must be (6,): left out"),
         ({"slot": (2, 12)}, "diagonal ones are not supported"),
         ({"slot": (14, -1)}, "its input 14 must be (6,): left out"),
         ({"slot": (9, 12)}, "its input 9 must be left out: (6,)"),

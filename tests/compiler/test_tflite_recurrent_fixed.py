@@ -17,7 +17,14 @@ from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import Writer, litert
-from tests.support.models.tflite_recurrent import LstmForm, SvdfForm, all_gates, fixed_lstm, fixed_svdf
+from tests.support.models.tflite_recurrent import (
+    LstmForm,
+    SvdfForm,
+    all_gates,
+    fixed_lstm,
+    fixed_svdf,
+    lost_deviations,
+)
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
@@ -31,6 +38,26 @@ FORMS: dict[str, tuple[LstmForm, dict[str, Any]]] = {
     "clipped": (LstmForm(cell_clip=1.5), {"cell_power": -10}),
     "clipped beyond 16 bits": (LstmForm(cell_clip=100.0), {"cell_power": -9}),
     "cells below 1": (LstmForm(steps=9, batch=1), {"cell_power": -15}),
+    "coupled": (LstmForm(is_coupled=True), {}),
+    "peepholes": (LstmForm(has_peepholes=True), {}),
+    "coupled peepholes, time first": (LstmForm(has_peepholes=True, is_coupled=True, is_time_major=True, batch=3), {}),
+    "projected": (LstmForm(has_projection=True, cells=17, outputs=5), {"hidden": (0.0078125, -17)}),
+    "projected to more": (LstmForm(has_projection=True, cells=5, outputs=9, has_projection_bias=False), {}),
+    "projected and clipped": (LstmForm(has_projection=True, cells=8, outputs=4, projection_clip=0.3), {}),
+    "projected with peepholes": (LstmForm(has_projection=True, has_peepholes=True, cells=9, outputs=5), {}),
+    "projected with peepholes, time first": (
+        LstmForm(has_projection=True, has_peepholes=True, cells=9, outputs=4, batch=3, is_time_major=True),
+        {},
+    ),
+    "normalized": (LstmForm(has_norms=True, cells=32, outputs=32), {}),
+    "one step, everything": (
+        LstmForm(0, 3, 7, 20, 6, is_coupled=True, has_peepholes=True, has_projection=True, has_norms=True),
+        {"cell_power": -12},
+    ),
+    "everything": (
+        LstmForm(5, 2, 7, 21, 6, has_peepholes=True, has_projection=True, has_norms=True, cell_clip=3.0),
+        {"hidden": (0.0078125, -17)},
+    ),
 }
 # With the scale of weights of time: sums of the last one wrap around 32 bits.
 FILTERS = {
@@ -116,6 +143,11 @@ def test_gates_of_every_number_are_litert_s(gate: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.bind([data])._kept[1].numpy(), theirs)
 
 
+def test_normalization_of_lost_deviations_is_litert_s(tmp_path: Path) -> None:
+    file, shape = lost_deviations()
+    assert_calls_are_litert_s(compiled(file, tmp_path), file, inputs_of(shape), is_reference=True)
+
+
 def reason_of(w: Writer, made: int) -> str:
     return obstacles(read_tflite(w.model(made), "one"))[0].reason
 
@@ -125,10 +157,13 @@ def reason_of(w: Writer, made: int) -> str:
     [
         ({"activation": 1}, "it must have tanh and 5 intermediates: activation 1, 5"),
         ({"intermediates": 4}, "it must have tanh and 5 intermediates: activation 4, 4"),
-        ({"slots": {1: -1, 5: -1, 12: -1}}, "coupled gates of an integer LSTM are not supported"),
-        ({"slots": {9: 12, 10: 12, 11: 12}}, "peepholes of an integer LSTM are not supported"),
-        ({"slots": {16: 5}}, "projections of an integer LSTM are not supported"),
-        ({"slots": {20: 12}}, "layer normalization is not supported"),
+        ({"slots": {1: -1, 5: -1}}, "its input 12 must be left out: (6,)"),
+        ({"slots": {9: 12, 10: 12, 11: 12}}, "its peepholes must be s16, with one scale and no zero point: s32"),
+        ({"slots": {20: 12}}, "its input 20 must be left out: (6,)"),
+        (
+            {"slots": {at: at - 8 for at in range(20, 24)}},
+            "its normalization must be s16, with one scale and no zero point: s32",
+        ),
         ({"cell_scale": 0.0006}, "its cells must be s16, their scale a power of two: s16, 0.0006"),
         ({"bias": "f32"}, "its bias must be s32: f32"),
         ({"weight": 3}, "its weights must be s8, with one scale and no zero point: s8"),

@@ -30,9 +30,9 @@ class Quantized:
     scale: str
 
 
-def is_hybrid(at: Nodes) -> bool:
+def is_hybrid(at: Nodes, data_index: int = 0) -> bool:
     """Whether an operator has numbers as data and weights in 8 bits."""
-    data, weight = at.value(0), at.value(1)
+    data, weight = at.value(data_index), at.value(1)
     return data.type == "f32" and weight.type == "s8" and weight.quantization is not None
 
 

@@ -25,6 +25,8 @@ from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
 from int8tune.compiler.tflite_reader.operators import SAME, VALID, window_padding
 
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+# The place of a TRANSPOSE_CONV's data, behind its shape and its weights.
+TRANSPOSED_DATA = 2
 Pair = tuple[int, int]
 
 
@@ -61,23 +63,23 @@ def _windowed(at: Nodes, options: Any, kernel: Pair, order: tuple[int, ...], gro
 
     if not is_hybrid(at):
         return convolved(at.input(0), _turned(at, 1, order), *at.bias(2))
-    return _hybrid(at, convolved, order)
+    return _hybrid(at, convolved, order, order[0])
 
 
-def _hybrid(at: Nodes, convolved: Callable[..., str], order: tuple[int, ...]) -> str:
-    """A convolution of images that are quantized at run time."""
+def _hybrid(at: Nodes, convolved: Callable[..., str], order: tuple[int, ...], axis: int, data: int = 0) -> str:
+    """A convolution of images that are quantized at run time; `axis` is that of output channels in the weights."""
     require_symmetric(at)
-    (batch, *rest), axis = at.shape(0), order[0]
-    rows = at.shaped(at.input(0), (batch, math.prod(rest)))
-    scales = weight_scale(at, at.shape(1)[axis])
-    is_one = at.value(1).quantization.scale.size == 1  # type: ignore[union-attr]
-    # Of such ones LiteRT reads a scale for each channel.
-    at.require(not is_one or at.step.plain.operator == "CONV_2D", "its weights must have a scale for each channel")
-    found = symmetric(at, rows) if is_one else asymmetric(at, rows)
+    channels, is_one = at.shape(1)[axis], at.value(1).quantization.scale.size == 1  # type: ignore[union-attr]
+    # LiteRT reads scales behind the only one.
+    is_read = is_one and channels > 1 and at.step.plain.operator == "DEPTHWISE_CONV_2D"
+    at.require(not is_read, "its weights must have a scale for each channel")
+    batch, *rest = at.shape(data)
+    rows = at.shaped(at.input(data), (batch, math.prod(rest)))
+    found = symmetric(at, rows) if is_one and at.step.plain.operator == "CONV_2D" else asymmetric(at, rows)
     weight = np.ascontiguousarray(stored_weight(at).transpose(order))
-    sums = convolved(at.shaped(found.steps, at.shape(0)), at.constant(weight))
-    name = at.apply("Mul", sums, at.constant(scales))
-    return at.biased(at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1))))
+    sums = convolved(at.shaped(found.steps, at.shape(data)), at.constant(weight))
+    name = at.apply("Mul", sums, at.constant(weight_scale(at, channels)))
+    return at.biased(at.apply("Mul", name, at.shaped(found.scale, (batch, 1, 1, 1))), max(data, 1) + 1)
 
 
 def _turned(at: Nodes, index: int, order: tuple[int, ...]) -> str:
@@ -106,11 +108,19 @@ def _transposed_convolution(at: Nodes) -> str:
             begin[axis] = same_padding(made, kernel[axis], stride[axis], 1)[0]
         rest = whole - made - begin[axis]
         end[axis], more[axis] = max(rest, 0), max(-rest, 0)
-    taken = [at.transposed(at.input(2), TO_CHANNELS_FIRST), _turned(at, 1, (3, 0, 1, 2))]
-    taken += at.bias(3)
     at.require(all(each < step for each, step in zip(more, stride, strict=True)), f"its output is too large: {shape}")
-    name = at.apply("ConvTranspose", *taken, strides=list(stride), pads=[*begin, *end], output_padding=more)
-    return at.activated(at.transposed(name, TO_CHANNELS_LAST), options.FusedActivationFunction())
+
+    def convolved(data: str, *weights: str) -> str:
+        steps = {"strides": list(stride), "pads": [*begin, *end], "output_padding": more}
+        made = at.apply("ConvTranspose", at.transposed(data, TO_CHANNELS_FIRST), *weights, outputs=1, **steps)
+        return at.transposed(made, TO_CHANNELS_LAST)
+
+    order = 3, 0, 1, 2
+    if is_hybrid(at, TRANSPOSED_DATA):
+        name = _hybrid(at, convolved, order, 0, TRANSPOSED_DATA)
+    else:
+        name = convolved(at.input(TRANSPOSED_DATA), _turned(at, 1, order), *at.bias(TRANSPOSED_DATA + 1))
+    return at.activated(name, options.FusedActivationFunction())
 
 
 def _pool(operator: str) -> Reader:

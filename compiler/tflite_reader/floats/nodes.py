@@ -33,6 +33,7 @@ class Nodes:
         nodes: in an order in which they can run.
         constants: what they read besides inputs, by their names for it.
         taken: places of the operator's inputs that they read, by their names for them.
+        is_finished: what they make is stored already.
     """
 
     def __init__(self, step: Step, outputs: Sequence[Value], is_raw: bool) -> None:
@@ -40,6 +41,7 @@ class Nodes:
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         self.taken: dict[str, int] = {}
+        self.is_finished = False
         self._count = 0
 
     # What the operator has.
@@ -174,7 +176,7 @@ class Nodes:
         return self.apply("Clip", name, self.number(low), self.number(high))
 
     def activated(self, name: str, activation: int) -> str:
-        """A value behind a fused activation."""
+        """A value behind a fused activation; LiteRT leaves out TANH, but for recurrent operators."""
         match activation:
             case 0:
                 return name
@@ -184,8 +186,6 @@ class Nodes:
                 return self.clipped(name, -1.0, 1.0)
             case 3:
                 return self.clipped(name, 0.0, 6.0)
-            case 4:
-                return self.apply("Tanh", name)
         raise UnsupportedOperatorError(f"fused activation {activation} is not supported")
 
     def element(self, value: Value) -> str:

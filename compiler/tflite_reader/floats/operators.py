@@ -15,6 +15,9 @@ from int8tune.compiler.operators.base import byte_fault, is_same_quantization
 from int8tune.compiler.strict_json import reason_of
 from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products, recurrent
 from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
+from int8tune.compiler.tflite_reader.floats.stored import stored_fault
+from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
+from int8tune.compiler.tflite_reader.floats.wide_softmax import is_wide_softmax, wide_softmax
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
 
@@ -53,12 +56,15 @@ class FloatOperators:
         if read is None or not step.inputs:
             return reason
         outputs = [self._values[name] for name in step.plain.outputs]
+        if (fault := stored_fault(step, outputs)) is not None:
+            return fault
         at = Nodes(step, outputs, _is_raw(step, outputs))
         try:
-            made = read(at)
+            made = _exact(at) or read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
-            names = [at.as_stored(name, value) for name, value in zip(names, outputs, strict=True)]
+            if not at.is_finished:
+                names = [at.as_stored(name, value) for name, value in zip(names, outputs, strict=True)]
             forms = self._forms(at, names)
             return self._operators(at, names, reason, _macs(at, forms))
         except (UnsupportedOperatorError, OperandError) as fault:
@@ -90,6 +96,7 @@ class FloatOperators:
             opset=OPSET,
             parts=(FloatNode(plain.operator, plain.layers[0] if plain.layers else plain.outputs[0], reason),),
             macs=macs,
+            is_alone=at.is_finished,
         )
         attributes = {ISLAND: island}
         operator = replace(plain, kind=Kind.FLOAT, inputs=tuple(taken), outputs=tuple(made), attributes=attributes)
@@ -123,6 +130,13 @@ class FloatOperators:
         name = free_name(f"{value.name}/number", self._values)
         self._values[name] = Value(name, value.shape, "f32")
         return name
+
+
+def _exact(at: Nodes) -> str | None:
+    """The value of an operator on 16 bits that is exact, where nodes on numbers would not be."""
+    if is_wide_function(at):
+        return wide_function(at)
+    return wide_softmax(at) if is_wide_softmax(at) else None
 
 
 def _stored_fault(value: Value) -> str | None:

@@ -17,6 +17,7 @@ from int8tune.compiler.tflite_reader.floats.hybrid import (
     symmetric,
     weight_scale,
 )
+from int8tune.compiler.tflite_reader.floats.hybrid_products import hybrid_product
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
 
 # Of the length of a row in an L2_NORMALIZATION.
@@ -56,13 +57,16 @@ def _batch_product(at: Nodes) -> str:
     at.require_types("f32")
     options = at.options("BatchMatMul")
     at.require(len(at) == 2 and min(len(at.shape(0)), len(at.shape(1))) >= 2, "it must have two matrices")
-    at.require(not is_hybrid(at), "its data is quantized at run time, which is computed of layers only")
-    names = []
-    for index, is_turned in enumerate((options.AdjX(), options.AdjY())):
-        *batches, row, column = range(len(at.shape(index)))
-        name = at.input(index)
-        names.append(at.transposed(name, (*batches, column, row)) if is_turned else name)
-    return at.apply("MatMul", *names)
+    turns = bool(options.AdjX()), bool(options.AdjY())
+    if is_hybrid(at):
+        return hybrid_product(at, _turned(at, 0, turns[0]), *turns, bool(options.AsymmetricQuantizeInputs()))
+    return at.apply("MatMul", *(_turned(at, index, is_turned) for index, is_turned in enumerate(turns)))
+
+
+def _turned(at: Nodes, index: int, is_turned: bool) -> str:
+    """An input with its last two axes exchanged, or as it is."""
+    *batches, row, column = range(len(at.shape(index)))
+    return at.transposed(at.input(index), (*batches, column, row)) if is_turned else at.input(index)
 
 
 def _softmax(at: Nodes) -> str:

@@ -20,7 +20,9 @@ from int8tune.compiler.tflite_reader.slots import Lstm, Svdf
 
 Numbers = npt.NDArray[np.float32]
 
-MOST_STEPS = 512
+MOST_STEPS, TANH = 512, 4
+# What is added to variances of normalized rows.
+LEAST_VARIANCE = 1e-8
 # Of the gates: input, forget, cell, output.
 INPUT, FORGET, CELL, OUTPUT = range(4)
 
@@ -105,6 +107,8 @@ class _LstmWriter:
             data = at.transposed(at.shaped(data, (form.batch, form.steps, form.values)), (1, 0, 2))
         rows = at.shaped(data, (form.steps * form.batch, form.values))
         product = self._weights.applied(self._weights.joined([form.data_slot(gate) for gate in self._gates]), rows)
+        if form.has_norms:  # which have the bias behind them
+            return product
         bias = np.concatenate([form.bias(at.step, gate) for gate in self._gates])
         return at.apply("Add", product, at.constant(bias))
 
@@ -132,15 +136,15 @@ class _LstmWriter:
         parts = {
             gate: self._slice(sums, index * width, (index + 1) * width, 1) for index, gate in enumerate(self._gates)
         }
-        forget = at.apply("Sigmoid", self._peeped(parts[FORGET], FORGET, cell))
+        forget = at.apply("Sigmoid", self._gate(parts, FORGET, cell))
         if form.is_coupled:
             share = at.apply("Sub", at.number(1.0), forget)
         else:
-            share = at.apply("Sigmoid", self._peeped(parts[INPUT], INPUT, cell))
-        new = at.apply("Mul", at.activated(parts[CELL], form.activation), share)
+            share = at.apply("Sigmoid", self._gate(parts, INPUT, cell))
+        new = at.apply("Mul", _activated(at, self._normalized(parts[CELL], CELL), form.activation), share)
         cell = self._clipped(at.apply("Add", at.apply("Mul", forget, cell), new), form.cell_clip)
-        output = at.apply("Sigmoid", self._peeped(parts[OUTPUT], OUTPUT, cell))
-        state = at.apply("Mul", output, at.activated(cell, form.activation))
+        output = at.apply("Sigmoid", self._gate(parts, OUTPUT, cell))
+        state = at.apply("Mul", output, _activated(at, cell, form.activation))
         if form.projection:
             state = self._weights.applied(self._projection, state)
             if (bias := form.projection_bias(at.step)) is not None:
@@ -148,11 +152,23 @@ class _LstmWriter:
             state = self._clipped(state, form.projection_clip)
         return state, cell
 
-    def _peeped(self, gate: str, index: int, cell: str) -> str:
-        weight = self._form.peephole(self._at.step, index)
+    def _gate(self, parts: dict[int, str], gate: int, cell: str) -> str:
+        """What a sigmoid is taken of."""
+        weight, name = self._form.peephole(self._at.step, gate), parts[gate]
+        if weight is not None:
+            name = self._at.apply("Add", name, self._at.apply("Mul", cell, self._at.constant(weight)))
+        return self._normalized(name, gate)
+
+    def _normalized(self, name: str, gate: int) -> str:
+        """Each row with a mean of 0 and a deviation of 1, weighted, and its bias; as it is without normalization."""
+        at, weight = self._at, self._form.norm(self._at.step, gate)
         if weight is None:
-            return gate
-        return self._at.apply("Add", gate, self._at.apply("Mul", cell, self._at.constant(weight)))
+            return name
+        centred = at.apply("Sub", name, at.apply("ReduceMean", name, at.places([1]), keepdims=1))
+        variance = at.apply("ReduceMean", at.apply("Mul", centred, centred), at.places([1]), keepdims=1)
+        deviation = at.apply("Sqrt", at.apply("Add", variance, at.number(LEAST_VARIANCE)))
+        weighted = at.apply("Mul", at.apply("Div", centred, deviation), at.constant(weight))
+        return at.apply("Add", weighted, at.constant(self._form.bias(at.step, gate)))
 
     def _clipped(self, name: str, most: float) -> str:
         return self._at.clipped(name, -most, most) if most > 0 else name
@@ -190,8 +206,12 @@ def _svdf(at: Nodes) -> Sequence[str]:
     total = at.apply("ReduceSum", ranks, at.places([2]), keepdims=0)
     if form.bias is not None:
         total = at.apply("Add", total, at.constant(_number(form.bias)))
-    whole = at.shaped(at.activated(total, form.activation), at.outputs[0].shape)
+    whole = at.shaped(_activated(at, total, form.activation), at.outputs[0].shape)
     return [whole, at.shaped(memory, form.state.shape)]
+
+
+def _activated(at: Nodes, name: str, activation: int) -> str:
+    return at.apply("Tanh", name) if activation == TANH else at.activated(name, activation)
 
 
 def _number(value: Value) -> npt.NDArray[Any]:

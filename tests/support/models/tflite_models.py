@@ -138,7 +138,8 @@ def values_of(data: bytes, feeds: dict[str, Array], is_reference: bool = True) -
     for detail in interpreter.get_input_details():
         interpreter.set_tensor(detail["index"], feeds[detail["name"]])
     interpreter.invoke()
-    return {detail["name"]: interpreter.get_tensor(detail["index"]) for detail in interpreter.get_tensor_details()}
+    details = [detail for detail in interpreter.get_tensor_details() if 0 not in detail["shape"]]
+    return {detail["name"]: interpreter.get_tensor(detail["index"]) for detail in details}
 
 
 def network() -> bytes:

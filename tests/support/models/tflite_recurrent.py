@@ -11,6 +11,8 @@ import numpy.typing as npt
 from tests.support.models.tflite_models import Writer
 
 Array = npt.NDArray[Any]
+# The places of the weights that gates look at cells by.
+PEEPHOLES = {0: 9, 1: 10, 3: 11}
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class LstmForm:
     has_peepholes: bool = False
     has_projection: bool = False
     has_projection_bias: bool = True
+    has_norms: bool = False
     activation: int = 4
     cell_clip: float = 0.0
     projection_clip: float = 0.0
@@ -63,15 +66,17 @@ def matrix(w: Writer, rng: np.random.Generator, name: str, shape: tuple[int, ...
 
 def lstm(w: Writer, data: int, form: LstmForm, name: str = "lstm", seed: int = 0) -> int:
     """The output of an LSTM on numbers."""
-    rng, slots = np.random.default_rng(seed), [-1] * 20
+    rng, slots = np.random.default_rng(seed), [-1] * (24 if form.has_norms else 20)
     gates = range(1 if form.is_coupled else 0, 4)
     slots[0] = data
     for gate in gates:
         slots[1 + gate] = matrix(w, rng, f"{name}.x{gate}", (form.cells, form.values), form.element)
         slots[5 + gate] = matrix(w, rng, f"{name}.h{gate}", (form.cells, form.outputs), form.element)
         slots[12 + gate] = w.constant(f"{name}.b{gate}", "f32", rng.normal(0, 0.5, form.cells))
+        if form.has_norms:
+            slots[20 + gate] = w.constant(f"{name}.n{gate}", "f32", rng.normal(0, 1, form.cells))
     if form.has_peepholes:
-        for gate, slot in ((0, 9), (1, 10), (3, 11)):
+        for gate, slot in PEEPHOLES.items():
             if gate in gates:
                 slots[slot] = matrix(w, rng, f"{name}.c{gate}", (form.cells,), form.element)
     if form.has_projection:
@@ -152,22 +157,41 @@ def fixed_lstm(
 ) -> int:
     """The output of an LSTM of 8-bit values with cells of 16 bits; `hidden` is what it rounds outputs to."""
     rng, slots = np.random.default_rng(seed), [-1] * 24
-    scale, state = w.tensors[data].quantization.scale[0], (0.0081, 3)
+    scale, state, gates = w.tensors[data].quantization.scale[0], (0.0081, 3), range(1 if form.is_coupled else 0, 4)
     slots[0] = data
-    for gate in range(4):
+    for gate in gates:
         for first, width in ((1, form.values), (5, form.outputs)):
             shape, most = (form.cells, width), float(rng.uniform(0.004, 0.03))
             made = w.constant(f"{name}.{first + gate}", "s8", rng.integers(-127, 128, shape), most)
             slots[first + gate] = made
         bias_scale = scale * w.tensors[slots[1 + gate]].quantization.scale[0]
         slots[12 + gate] = w.constant(f"{name}.b{gate}", "s32", rng.integers(-4000, 4000, form.cells), bias_scale)
+    _fixed_extras(w, form, name, rng, slots)
     slots[18] = variable(w, f"{name}.state", "s8", (form.batch, form.outputs), *state)
     slots[19] = variable(w, f"{name}.cell", "s16", (form.batch, form.cells), 2.0**cell_power)
     made = w.tensor(name, "s8", form.made, *state)
     write(w, slots, made, form)
-    w.operators[-1].intermediates = [w.tensor(f"{name}.i{at}", "s16", (0,), 2.0**-12) for at in range(4)]
+    steps = [0.0011, 0.0007, 0.0013, 0.002] if form.has_norms else [2.0**-12] * 4
+    w.operators[-1].intermediates = [w.tensor(f"{name}.i{at}", "s16", (0,), each) for at, each in enumerate(steps)]
     w.operators[-1].intermediates.append(w.tensor(f"{name}.hidden", "s8", (0,), *hidden))
     return made
+
+
+def _fixed_extras(w: Writer, form: LstmForm, name: str, rng: np.random.Generator, slots: list[int]) -> None:
+    """What not every LSTM has: peepholes and normalization of 16 bits, and a projection of 8."""
+    for gate in range(1 if form.is_coupled else 0, 4):
+        if form.has_peepholes and gate in PEEPHOLES:
+            weights = rng.integers(-32767, 32768, form.cells)
+            slots[PEEPHOLES[gate]] = w.constant(f"{name}.c{gate}", "s16", weights, 4e-5)
+        if form.has_norms:
+            slots[20 + gate] = w.constant(f"{name}.n{gate}", "s16", rng.integers(-32767, 32768, form.cells), 6e-5)
+            w.buffers[w.tensors[slots[12 + gate]].buffer].data = (
+                rng.integers(-(1 << 25), 1 << 25, form.cells).astype(np.int32).view(np.uint8)
+            )
+    if form.has_projection:
+        slots[16] = w.constant(f"{name}.p", "s8", rng.integers(-127, 128, (form.outputs, form.cells)), 0.011)
+        if form.has_projection_bias:
+            slots[17] = w.constant(f"{name}.pb", "s32", rng.integers(-3000, 3000, form.outputs), 0.011 * 0.0081)
 
 
 def all_gates(swept: int) -> bytes:
@@ -189,6 +213,28 @@ def all_gates(swept: int) -> bytes:
         bias = np.arange(256) * 256 - (1 << 15) + 128 if gate == swept else np.full(256, (1 << 15) - 1)
         w.buffers[w.tensors[w.operators[-1].inputs[12 + gate]].buffer].data = bias.astype(np.int32).view(np.uint8)
     return w.model(made)
+
+
+def lost_deviations() -> tuple[bytes, tuple[int, ...]]:
+    """An LSTM whose gates are nearly equal in all cells, and far from 0: LiteRT's integers lose what they differ by.
+
+    Variances are below 0 then, and normalized numbers need more than 32 bits.
+    """
+    w, form, rng = (
+        Writer(),
+        LstmForm(steps=4, values=1, cells=100, outputs=100, has_norms=True),
+        np.random.default_rng(3),
+    )
+    made = fixed_lstm(w, w.input("x", "s8", form.shape, 0.02, 0), form)
+    (operator,) = w.operators
+    for gate in range(4):
+        weight, recurrent = (w.tensors[operator.inputs[first + gate]] for first in (1, 5))
+        w.buffers[weight.buffer].data = rng.integers(122, 124, form.cells).astype(np.uint8)
+        w.buffers[recurrent.buffer].data = np.zeros(form.cells * form.outputs, np.uint8)
+        weight.quantization.scale = [0.0965]
+        w.tensors[operator.intermediates[gate]].quantization.scale = [0.001]
+        w.tensors[operator.inputs[20 + gate]].quantization.scale = [3e-6 if gate % 2 else 9e-5]
+    return w.model(made), form.shape
 
 
 def fixed_svdf(w: Writer, data: int, form: SvdfForm, name: str = "memory", seed: int = 0, time: float = 3e-5) -> int:

@@ -1,0 +1,107 @@
+"""Functions of one value of 16 bits, and softmax: bit for bit LiteRT's, in the compiled model, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from int8tune.compiler.interpreter import run_reference
+from int8tune.compiler.obstacles import obstacles
+from int8tune.compiler.tflite_reader.model import read_tflite
+from tests.support.models.tflite_islands import compiled
+from tests.support.models.tflite_models import Writer, values_of
+
+pytest.importorskip("tflite", reason="needs the extra `models`")
+
+EVERY = {"x": np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(256, 256)}
+FRACTION = 2.0**-15
+# With the scales of data and output, the class of options and what these are set to.
+FUNCTIONS: dict[str, tuple[str, float, float, str, dict[str, Any]]] = {
+    "sigmoid": ("LOGISTIC", 0.00021, FRACTION, "", {}),
+    "sigmoid of a power of two": ("LOGISTIC", 2.0**-12, FRACTION, "", {}),
+    "tanh": ("TANH", 0.00017, FRACTION, "", {}),
+    "tanh of a power of two": ("TANH", 2.0**-11, FRACTION, "", {}),
+    "exponential": ("EXP", 0.00006, 0.0003, "", {}),
+    "gelu": ("GELU", 0.0001, 0.00009, "Gelu", {"approximate": False}),
+    "gelu by tanh": ("GELU", 0.0003, 0.0001, "Gelu", {"approximate": True}),
+    "logarithm": ("LOG", 0.0002, 0.0002, "", {}),
+    "absolute": ("ABS", 0.0002, 0.0002, "", {}),
+    "absolute, rescaled": ("ABS", 0.0002, 0.00013, "", {}),
+    "leaky": ("LEAKY_RELU", 0.0002, 0.00013, "LeakyRelu", {"alpha": 0.1}),
+    "leaky downwards": ("LEAKY_RELU", 0.0002, 0.00013, "LeakyRelu", {"alpha": -0.7}),
+    "rescaled": ("QUANTIZE", 0.0002, 0.00013, "Quantize", {}),
+    "relu": ("RELU", 0.0002, 0.00013, "", {}),
+    "relu6": ("RELU6", 0.0004, 0.0003, "", {}),
+}
+VERSIONS = {"GELU": 2, "LEAKY_RELU": 2, "QUANTIZE": 2, "LOG": 2, "EXP": 2}
+
+
+def written(*names: str) -> bytes:
+    w, made = Writer(), []
+    inputs: dict[float, int] = {}
+    for name in names:
+        word, scale, output, options, fields = FUNCTIONS[name]
+        if scale not in inputs:
+            inputs[scale] = w.input("x" if not inputs else f"x{len(inputs)}", "s16", (256, 256), scale)
+        made.append(w.tensor(name, "s16", (256, 256), output))
+        w.operator(word, [inputs[scale]], made[-1:], options, VERSIONS.get(word, 3), **fields)
+    return w.model(*made)
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_every_value_is_litert_s(name: str) -> None:
+    file = written(name)
+    ours, theirs = run_reference(read_tflite(file, "wide"), EVERY)[name], values_of(file, EVERY)[name]
+    assert len(np.unique(theirs)) > 1000
+    np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_compiled_functions_are_litert_s(tmp_path: Path) -> None:
+    file = written(*FUNCTIONS)
+    names = read_tflite(file, "wide").inputs
+    model, theirs = compiled(file, tmp_path), values_of(file, dict.fromkeys(names, EVERY["x"]))
+    made = model.run([EVERY["x"]] * len(names))
+    for form, array in zip(model.about.outputs, made, strict=True):
+        np.testing.assert_array_equal(array, theirs[form["name"]], form["name"], strict=True)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 1000])
+@pytest.mark.parametrize(("scale", "beta"), [(0.0003, 1.0), (0.00002, 1.0), (0.001, 0.5)])
+def test_softmax_of_rows_is_litert_s(depth: int, scale: float, beta: float) -> None:
+    file, feed = softmax((7, depth), scale, beta), {"x": rows((7, depth))}
+    ours, theirs = run_reference(read_tflite(file, "wide"), feed)["y"], values_of(file, feed)["y"]
+    np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_compiled_softmax_is_litert_s(tmp_path: Path) -> None:
+    file, feed = softmax((2, 9, 40), 0.0002, 1.0), rows((2, 9, 40))
+    (made,) = compiled(file, tmp_path).run([feed])
+    np.testing.assert_array_equal(made, values_of(file, {"x": feed})["y"], strict=True)
+
+
+def softmax(shape: tuple[int, ...], scale: float, beta: float) -> bytes:
+    w = Writer()
+    data, made = w.input("x", "s16", shape, scale), w.tensor("y", "s16", shape, FRACTION)
+    w.operator("SOFTMAX", [data], [made], "Softmax", 3, beta=beta)
+    return w.model(made)
+
+
+def rows(shape: tuple[int, ...]) -> npt.NDArray[np.int16]:
+    """Noise of several sizes, and rows of both ends of the type."""
+    rng = np.random.default_rng(6)
+    sizes = np.resize([1.0, 0.1, 0.003], shape[-2])[:, None]
+    made = (rng.uniform(-32768, 32768, shape) * sizes).astype(np.int16)
+    made[..., 0, :], made[..., -1, :] = -32768, 32767
+    return made
+
+
+def test_what_litert_refuses_says_why() -> None:
+    w = Writer()
+    data, made = w.input("x", "s16", (4,), 0.001), w.tensor("y", "s16", (4,), 0.001)
+    w.operator("LOGISTIC", [data], [made], version=3)
+    (found,) = obstacles(read_tflite(w.model(made), "wide"))
+    assert found.reason == "the scale of its output must be 1/32768"
