@@ -110,6 +110,12 @@ def nearest_away(value: Any) -> Any:
     return whole.astype("int32") + step
 
 
+def with_sign_of(total: Any, magnitude: Any) -> Any:
+    """An int32 from 0 on with the sign of another one: products with 1 or -1 got the other one in vectors of SSE2."""
+    sign = tirx.shift_right(total, 31)
+    return tirx.bitwise_xor(magnitude, sign) - sign
+
+
 def rounded_alone(value: Any, dtype: str = "float32") -> Any:
     """A number that is rounded before anything is added to it: LLVM may fuse a product and a sum otherwise."""
     return tirx.call_llvm_pure_intrin(dtype, "llvm.arithmetic.fence", value)

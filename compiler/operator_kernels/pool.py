@@ -22,6 +22,7 @@ from int8tune.compiler.operator_kernels.kernel import (
     rounded_alone,
     stored,
     values_of,
+    with_sign_of,
 )
 from int8tune.compiler.operator_kernels.windows import Sums, Windows, write_window_sums
 from int8tune.compiler.operators.base import scale_of, zero_point_of
@@ -52,7 +53,7 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
             half = tirx.trunc(divisor * 0.5)
             # Integers of binary32, whose quotient is below the next integer wherever the true one is.
             magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
-            return stored(tirx.Select(total < 0, -1, 1) * magnitude, operator, output)
+            return stored(with_sign_of(total, magnitude), operator, output)
     else:
         real, zero_point = tirx.const(float(scale_of(data)), "float32"), zero_point_of(data)
         numbers = _with_border(

@@ -18,6 +18,7 @@ from int8tune.compiler.operator_kernels.kernel import (
     rounded_alone,
     stored,
     values_of,
+    with_sign_of,
 )
 from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.operators.resize import UNIT_BITS, resize_constants
@@ -45,7 +46,7 @@ def resize(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
         sides = [corner[0][side] * (unit - down[y]) + corner[1][side] * down[y] for side in (0, 1)]
         total = sides[0] * (unit - across[x]) + sides[1] * across[x]
         magnitude = tirx.shift_right(tirx.abs(total) + (1 << 2 * UNIT_BITS - 1), 2 * UNIT_BITS)
-        return stored(tirx.Select(total < 0, -1, 1) * magnitude, operator, output)
+        return stored(with_sign_of(total, magnitude), operator, output)
 
     def numbers_blended(n: Any, y: Any, x: Any, c: Any) -> Any:
         corner = _corners(image, (n, c), (top[y], bottom[y]), (left[x], right[x]), "int32")

@@ -92,6 +92,7 @@ def test_models_with_16_bits(name: str, data: str, tmp_path: Path) -> None:
     file = quantized(model, tmp_path, data, "s8", per_channel=False, UseQDQContribOps=True)
     feed = input_data(model, 7)
     graph = read_onnx(file, name)
+    assert quantized_layers(graph)
     assert_close_but_exact_integers(graph, host_target(), {"x": feed}, tmp_path, RELATIVE, OF_LARGEST)
     assert_few_steps(*outputs_of(file, tmp_path, {"x": feed}, optimized=False))
 

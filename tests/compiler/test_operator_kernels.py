@@ -109,6 +109,17 @@ def assert_large_mean_exact(scale: float, target: Target) -> None:
         assert_exact(graph, target, {"0.in0": np.full(image.shape, 255, np.uint8)}, Path(folder))
 
 
+def test_averages_keep_their_sign_on_any_target() -> None:
+    """In vectors of SSE2, one of these had the other sign."""
+    image, output = (
+        Value(name, shape, "s8", Quantization(np.ones(1, np.float32), np.zeros(1, np.int64)))
+        for name, shape in (("in0", (1, 7, 33, 3)), ("out", (1, 5, 17, 3)))
+    )
+    window = {"kernel": (5, 1), "stride": (2, 2), "padding": (4, 0, 3, 0), "include_pad": False}
+    pool = Operator(Kind.AVERAGE_POOL, ("made",), "average_pool", ("in0",), ("out",), "fixed", (-128, 101), window)
+    assert_kernels_exact([Drawn(pool, (image,), output)] * 4, host_target("generic"), 402)
+
+
 def test_a_product_is_rounded_before_something_is_added(native: Target) -> None:
     assert_products_rounded(native)
 
