@@ -103,7 +103,8 @@ def _require_steps(at: Nodes, steps: tuple[int, ...], padding: int) -> None:
 
 def _transposed_convolution(at: Nodes) -> str:
     at.require(len(at) in (3, 4) and len(at.shape(1)) == len(at.shape(2)) == 4, "it must have weights and an image")
-    at.require(at.value(2).type == "f32", f"its values must be f32: {at.value(2).type}")
+    found, is_exact = at.value(TRANSPOSED_DATA), is_wide(at, TRANSPOSED_DATA)
+    at.require(found.type == "f32" or is_exact, f"its values must be f32: {found.type}")
     options, kernel, image = at.options("TransposeConv"), at.shape(1)[1:3], at.shape(2)[1:3]
     stride, shape = (options.StrideH(), options.StrideW()), at.outputs[0].shape
     at.require(len(shape) == 4, f"its output must have four axes: {shape}")
@@ -122,12 +123,18 @@ def _transposed_convolution(at: Nodes) -> str:
         made = at.apply("ConvTranspose", at.transposed(data, TO_CHANNELS_FIRST), *weights, outputs=1, **steps)
         return at.transposed(made, TO_CHANNELS_LAST)
 
-    order = 3, 0, 1, 2
+    order, activation = (3, 0, 1, 2), options.FusedActivationFunction()
+    if is_exact:
+
+        def product(data: str, weight: np.ndarray) -> str:
+            return convolved(data, at.constant(np.ascontiguousarray(weight.transpose(order))))
+
+        return wide_layer(at, product, 0, activation, TRANSPOSED_DATA)
     if is_hybrid(at, TRANSPOSED_DATA):
         name = _hybrid(at, convolved, order, 0, TRANSPOSED_DATA)
     else:
         name = convolved(at.input(TRANSPOSED_DATA), _turned(at, 1, order), *at.bias(TRANSPOSED_DATA + 1))
-    return at.activated(name, options.FusedActivationFunction())
+    return at.activated(name, activation)
 
 
 def _pool(operator: str) -> Reader:
