@@ -1,8 +1,8 @@
 """Layers of 16-bit data and 8-bit weights, exact: sums of products of bytes, which binary32 has no rounding for.
 
 Data is 256 high + low, each a byte; their sums are put together, rounded and shifted in binary64, where all of it is
-below 2^53. Sources: reference/integer_ops/conv.h, transpose_conv.h and fully_connected.h of TensorFlow Lite with 64-bit biases, and
-MultiplyByQuantizedMultiplier of 64 bits in kernels/internal/common.cc.
+below 2^53. Sources: conv.h, transpose_conv.h and fully_connected.h in reference/integer_ops of TensorFlow Lite, with
+64-bit biases, and MultiplyByQuantizedMultiplier of 64 bits in kernels/internal/common.cc.
 """
 
 from __future__ import annotations
