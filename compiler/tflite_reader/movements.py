@@ -101,7 +101,10 @@ def _strided_slice(step: Step) -> list[Link] | Reason:
         elif options.NewAxisMask() >> index & 1:
             continue
         elif options.ShrinkAxisMask() >> index & 1:
-            at = first + shape[len(places)] * (first < 0)
+            extent = shape[len(places)]
+            at = 0 if options.BeginMask() >> index & 1 else max(first + extent * (first < 0), 0)
+            if at >= extent or stride < 0:  # LiteRT takes nothing then, and makes what is in memory
+                return f"it must take a place within {extent} in ascending steps: {first}, {stride}"
             places.append(slice(at, at + 1, 1))
         else:
             start = None if options.BeginMask() >> index & 1 else first

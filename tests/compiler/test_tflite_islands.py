@@ -305,6 +305,9 @@ BUILDS: dict[str, list[Build]] = {
             "FILL", [integers(3, 4), w.apply("SUM", [w.data, integers(0, 1, 2, 3)], (), "Reducer")], (3, 4)
         )
     ],
+    "DYNAMIC_UPDATE_SLICE": [
+        lambda w: w.apply("DYNAMIC_UPDATE_SLICE", [w.data, RNG.normal(size=(1, 2, 8, 3)), places(w, (4,), 7)], SHAPE)
+    ],
 }
 
 

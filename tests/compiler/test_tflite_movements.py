@@ -12,7 +12,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.tflite_reader.model import read_tflite
-from tests.compiler.test_tflite_operators import BYTES, LOWEST, Form, exact, exact_one, values, written
+from tests.compiler.test_tflite_operators import BYTES, LOWEST, Form, exact, exact_one, reason, values, written
 from tests.support.models.tflite_models import DTYPES, Writer, values_of
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
@@ -87,6 +87,8 @@ STRIDED: list[tuple[Form, list[list[int]], dict[str, int]]] = [
     (form(2, 9, 6, 3), [[0, -1], [0, -4], [1, -1]], {"ellipsisMask": 1}),
     (form(2, 9, 6), [[0, -1], [0, 0], [1, 1]], {"ellipsisMask": 1, "shrinkAxisMask": 2}),
     (form(5, 6, 8), [[1, 8], [2, 0], [1, -2]], {"shrinkAxisMask": 1, "endMask": 2, "beginMask": 2}),
+    (form(2, 6, 8), [[0, -3], [2, 9], [1, 1]], {"shrinkAxisMask": 2, "beginMask": 2}),
+    (form(2, 6, 8), [[0, -30], [2, 9], [1, 3]], {"shrinkAxisMask": 2}),
 ]
 
 
@@ -101,6 +103,13 @@ def test_slices_that_add_and_drop_axes_or_go_backwards(case: Any) -> None:
     made, places, masks = case
     masks, data = {"version": 2, **masks}, form(2, 9, 6, 8)
     exact_one("STRIDED_SLICE", data, made, "StridedSlice", [("s32", each) for each in places], **masks)
+
+
+@pytest.mark.parametrize("places", [[[0, 9], [2, 9], [1, 1]], [[0, 3], [2, 9], [1, -1]]])
+def test_a_place_of_a_slice_that_litert_does_not_take_is_refused(places: list[list[int]]) -> None:
+    constants = [("s32", each) for each in places]
+    data = written("STRIDED_SLICE", [form(2, 9)], form(2), "StridedSlice", constants, version=2, shrinkAxisMask=2)
+    assert "it must take a place within 9 in ascending steps" in reason(data)
 
 
 @BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.tflite_reader.model import read_tflite
+from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import DTYPES, Writer, values_of
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
@@ -137,3 +139,33 @@ def test_single_numbers_are_litert_s(word: str) -> None:
 def test_a_shape_of_no_axes_is_read() -> None:
     """A single number, whose shape is a list of nothing."""
     assert_litert_s(written("RESHAPE", "s8", (0.1, 0.1), "", ("s8", ()), [("s32", [])], shape=(1, 1)))
+
+
+def updates() -> bytes:
+    """Parts of data replaced at a place that is not known before, and at one that is."""
+    w = Writer()
+    place, made = w.input("place", "s32", (3,)), list[int]()
+    for kind, form in (("s8", (0.1, 3)), ("s16", (0.001, 0)), ("f32", ())):
+        data = w.input(f"x {kind}", kind, (2, 5, 8), *form)
+        part = w.input(f"part {kind}", kind, (1, 2, 8), *form)
+        known = [w.constant("known", "s32", [1, 0, 2])] if kind == "f32" else []
+        for each in (place, *known):
+            made.append(w.tensor(f"y{len(made)}", kind, (2, 5, 8), *form))
+            w.operator("DYNAMIC_UPDATE_SLICE", [data, part, each], made[-1:], "DynamicUpdateSlice", 1)
+    return w.model(*made)
+
+
+def test_parts_of_data_are_replaced_as_litert_does(tmp_path: Path) -> None:
+    """Outside of the data, too: a place is moved to the next one within it."""
+    file, feeds = updates(), dict[str, Array]()
+    graph, model = read_tflite(file, "updates"), compiled(file, tmp_path)
+    for at, name in enumerate(graph.inputs[1:]):
+        value = graph.values[name]
+        made = values("s16" if value.type == "f32" else value.type, value.shape, at)
+        feeds[name] = made.astype(DTYPES[value.type])
+    for place in ((0, 1, 0), (-3, 9, 1), (1, 3, 0)):
+        feeds["place"] = np.array(place, np.int32)
+        theirs, ours = values_of(file, feeds), run_reference(graph, feeds)
+        for form, array in zip(model.about.outputs, model.run([feeds[name] for name in graph.inputs]), strict=True):
+            np.testing.assert_array_equal(array, theirs[form["name"]], form["name"], strict=True)
+            np.testing.assert_array_equal(ours[form["name"]], array, form["name"], strict=True)

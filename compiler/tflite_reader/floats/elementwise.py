@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from int8tune.compiler.islands.island import ELEMENTS
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
 
 
@@ -161,11 +160,7 @@ def _select(at: Nodes) -> str:
     rank = len(at.shape(1))
     if at.step.plain.operator == "SELECT" and len(at.shape(0)) == 1 < rank:
         condition = at.shaped(condition, (at.shape(0)[0], *(1,) * (rank - 1)))
-    if not at.is_raw or at.value(1).type != "s16":
-        return at.apply("Where", condition, one, other)
-    # ONNX Runtime chooses among values of 32 bits, not of 16.
-    wide = (at.apply("Cast", name, to=ELEMENTS["s32"]) for name in (one, other))
-    return at.like(at.apply("Where", condition, *wide))
+    return at.chosen(condition, one, other)
 
 
 NUMBERS = ("f32", "s32", "s64")

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from int8tune.compiler.islands.island import ELEMENTS
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
 
 
@@ -108,6 +109,24 @@ def _filled(at: Nodes) -> str:
     return at.apply("Expand", at.input(1), at.places(at.outputs[0].shape))
 
 
+def _updated(at: Nodes) -> str:
+    """Data with a part of it replaced; where it begins is moved so that all of it is within the data."""
+    at.require(len(at) == 3 and at.value(2).type in ("s32", "s64"), "it must have data, a part of it and its place")
+    shape, part = at.shape(0), at.shape(1)
+    fits = len(shape) == len(part) and all(each <= extent for each, extent in zip(part, shape, strict=True))
+    at.require(fits and at.shape(2) == (len(shape),), f"its part {part} must be within {shape}")
+    starts, placed, is_within = at.apply("Cast", at.input(2), to=ELEMENTS["s64"]), at.input(1), ""
+    for axis, (extent, each) in enumerate(zip(shape, part, strict=True)):
+        start = at.apply("Gather", starts, at.places([axis]), axis=0)
+        start = at.apply("Min", at.apply("Max", start, at.places([0])), at.places([extent - each]))
+        place = at.apply("Sub", at.places(range(extent)), start)
+        inside = at.apply("Min", at.apply("Max", place, at.places([0])), at.places([each - 1]))
+        placed = at.apply("Gather", placed, inside, axis=axis)
+        is_here = at.shaped(at.apply("Equal", place, inside), (extent, *(1,) * (len(shape) - axis - 1)))
+        is_within = at.apply("And", is_within, is_here) if is_within else is_here
+    return at.chosen(is_within, placed, at.input(0))
+
+
 def _same(at: Nodes) -> str:
     """Numbers in another type: both ends of the nodes do that."""
     at.require_types("f32")
@@ -128,5 +147,6 @@ READERS: dict[str, Reader] = {
     "EMBEDDING_LOOKUP": _looked_up,
     "ONE_HOT": _one_hot,
     "FILL": _filled,
+    "DYNAMIC_UPDATE_SLICE": _updated,
 }
-RAW = ("CONCATENATION", "PACK", "GATHER", "GATHER_ND", "FILL")
+RAW = ("CONCATENATION", "PACK", "GATHER", "GATHER_ND", "FILL", "DYNAMIC_UPDATE_SLICE")

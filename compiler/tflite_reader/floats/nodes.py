@@ -175,6 +175,14 @@ class Nodes:
     def clipped(self, name: str, low: float, high: float) -> str:
         return self.apply("Clip", name, self.number(low), self.number(high))
 
+    def chosen(self, condition: str, one: str, other: str) -> str:
+        """One of two values of the output's type."""
+        if not self.is_raw or self.outputs[0].type != "s16":
+            return self.apply("Where", condition, one, other)
+        # ONNX Runtime chooses among values of 32 bits, not of 16.
+        wide = (self.apply("Cast", name, to=ELEMENTS["s32"]) for name in (one, other))
+        return self.like(self.apply("Where", condition, *wide))
+
     def activated(self, name: str, activation: int) -> str:
         """A value behind a fused activation; LiteRT leaves out TANH, but for recurrent operators."""
         match activation:

@@ -40,10 +40,7 @@ def wide_softmax(at: Nodes) -> str:
         at.require(False, str(error))
     shares = _exponentials(at, table)
     total = at.apply("ReduceSum", shares, at.places([-1]), keepdims=1)
-    bits = _bits(at, total)
-    product = at.apply("Mul", shares, _reciprocal(at, total, bits))
-    units = 2.0 ** -np.arange(LEAST_BITS, MOST_BITS + 1)
-    steps = _half_up(at, at.apply("Mul", product, at.apply("Gather", at.constant(units), bits, axis=0)))
+    steps = _half_up(at, at.apply("Mul", shares, _factor(at, total, _bits(at, total))))
     at.is_finished = True
     ends = at.constant(0.0, np.float64), at.constant(float(HIGH), np.float64)
     return at.in_16_bits(at.apply("Clip", steps, *ends))
@@ -65,14 +62,17 @@ def _bits(at: Nodes, total: str) -> str:
     return at.apply("ReduceSum", is_above, at.places([-1]), keepdims=1)
 
 
-def _reciprocal(at: Nodes, total: str, bits: str) -> str:
-    """Of sums, as if they were from 1 to 2."""
-    factors = 2.0 ** (SUM_BITS - np.arange(LEAST_BITS, MOST_BITS + 1))
-    sums = _half_up(at, at.apply("Mul", total, at.apply("Gather", at.constant(factors), bits, axis=0)))
+def _factor(at: Nodes, total: str, bits: str) -> str:
+    """What exponentials are multiplied by: a reciprocal of their sum, as if it were from 1 to 2, and a power of two."""
+    spread = np.arange(LEAST_BITS, MOST_BITS + 1)
+    raises, units = (at.apply("Gather", at.constant(2.0**each), bits, axis=0) for each in (SUM_BITS - spread, -spread))
+    sums = _half_up(at, at.apply("Mul", total, raises))
     above = at.apply("Sub", sums, at.constant(float(1 << SUM_BITS), np.float64))
     ends = at.constant(0.0, np.float64), at.constant(float(HIGH - LOW), np.float64)
-    place = at.apply("Cast", at.apply("Clip", above, *ends), to=ELEMENTS["s32"])
-    return at.apply("Gather", at.constant(softmax_reciprocals().astype(np.float64)), place, axis=0)
+    place = at.apply("Cast", at.apply("Clip", above, *ends), to=ELEMENTS["s64"])
+    reciprocal = at.apply("Gather", at.constant(softmax_reciprocals().astype(np.float64)), place, axis=0)
+    # The sum of one value is a kernel of its own: others would look it up for each value of a row.
+    return at.apply("ReduceSum", at.apply("Mul", reciprocal, units), at.places([-1]), keepdims=1)
 
 
 def _half_up(at: Nodes, name: str) -> str:
