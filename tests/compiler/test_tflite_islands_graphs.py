@@ -39,9 +39,7 @@ def quantized_operators(w: IslandWriter) -> list[int]:
     same: Form = ("s8", SHAPE, *FORM)
     small: Form = ("s8", SHAPE, 1 / 128, 0)
     x = w.stored
-    above = stored(w, "ABS", [x], ("s8", SHAPE, FORM[0], FORM[1]), version=2)
     return [
-        above,
         stored(w, "SQUARED_DIFFERENCE", [x, row], ("s8", SHAPE, 0.2, -100), "SquaredDifference"),
         stored(w, "MAXIMUM", [x, w.constant("other", "s8", RNG.integers(-128, 128, SHAPE[-1]), *FORM)], same),
         stored(w, "L2_NORMALIZATION", [x], small, "L2Norm"),
