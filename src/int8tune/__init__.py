@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.lab import RaceResult, lab
     from int8tune.tuner.api.layers import Layers, layers
     from int8tune.tuner.api.plan import Plan, plan
+    from int8tune.tuner.api.profiling import ModelRanges, profile
     from int8tune.tuner.api.records import Records, records
     from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, report, suggest
     from int8tune.tuner.api.templates import Templates, space, templates
@@ -48,6 +49,7 @@ _HOMES = {
     "Listener": "tuner.campaign.events",
     "MergeResult": "tuner.api.bundles",
     "ModelBenches": "tuner.api.bench",
+    "ModelRanges": "tuner.api.profiling",
     "Network": "compiler.network",
     "Plan": "tuner.api.plan",
     "Progress": "tuner.campaign.events",
@@ -70,6 +72,7 @@ _HOMES = {
     "make_bundle": "tuner.api.bundles",
     "merge_bundles": "tuner.api.bundles",
     "plan": "tuner.api.plan",
+    "profile": "tuner.api.profiling",
     "records": "tuner.api.records",
     "report": "tuner.api.schedules",
     "simulate": "tuner.api.boards",
@@ -94,6 +97,7 @@ __all__ = [
     "Listener",
     "MergeResult",
     "ModelBenches",
+    "ModelRanges",
     "Network",
     "Plan",
     "Progress",
@@ -116,6 +120,7 @@ __all__ = [
     "make_bundle",
     "merge_bundles",
     "plan",
+    "profile",
     "records",
     "report",
     "simulate",

@@ -70,6 +70,7 @@ class TestTheImport:
             "compile",
             "load",
             "accuracy",
+            "profile",
             "bench",
             "records",
             "best",

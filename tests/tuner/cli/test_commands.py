@@ -22,6 +22,7 @@ COMMANDS = (
     "layers",
     "compile",
     "accuracy",
+    "profile",
     "report",
     "bench",
     "templates list",
