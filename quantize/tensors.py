@@ -48,8 +48,8 @@ def _has_graph(node: Any) -> bool:
     return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
 
 
-def initializer_arrays(proto: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """The constants of a graph."""
+def initializer_arrays(graph: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """The constants of a graph by their names."""
     from onnx import numpy_helper
 
-    return {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}

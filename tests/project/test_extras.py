@@ -25,6 +25,7 @@ EXTRAS = [
 MODULES = [
     "int8tune.compiler.compile",
     "int8tune.tuner.api.profiling",
+    "int8tune.tuner.api.quantizing",
     "int8tune.tuner.builder.server",
     "int8tune.tuner.campaign.run",
     "int8tune.tuner.cli.main",

@@ -131,7 +131,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     CalibrationError: Failure(FAILED, "see what samples may be: int8tune profile --help; docs/quantization.md"),
     ForeignRangesError: Failure(FAILED, "make those of this model: int8tune profile MODEL --data FILE -o OUT"),
     RangesError: Failure(FAILED, "make them anew: int8tune profile MODEL --data FILE -o OUT.ranges.json"),
-    QuantizeSpecError: Failure(USAGE, "see the options: int8tune profile --help"),
+    QuantizeSpecError: Failure(USAGE, "see the options: int8tune quantize --help; int8tune profile --help"),
     QuantizeError: Failure(FAILED, "see what can be quantized: docs/quantization.md"),
     WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
     ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),

@@ -71,6 +71,7 @@ class TestTheImport:
             "load",
             "accuracy",
             "profile",
+            "quantize",
             "bench",
             "records",
             "best",

@@ -23,6 +23,7 @@ COMMANDS = (
     "compile",
     "accuracy",
     "profile",
+    "quantize",
     "report",
     "bench",
     "templates list",
