@@ -44,6 +44,9 @@ class Options:
         symmetric: the zero point of data is the middle of its type.
         weight_zero_points: weights have zero points, too; for weights with one scale alone.
         skip: operators that stay in float, by their names or those of a tensor that they make.
+        equalize: channels are made alike before. This and what follows needs samples, not only ranges.
+        round_weights: weights are rounded so that outputs stay where they were.
+        bias_correction: biases take up the mean errors of outputs.
     """
 
     calibration: Calibration = Calibration()
@@ -52,6 +55,9 @@ class Options:
     symmetric: bool = False
     weight_zero_points: bool = False
     skip: tuple[str, ...] = ()
+    equalize: bool = True
+    round_weights: bool = True
+    bias_correction: bool = True
 
     def __post_init__(self) -> None:
         if self.weight_zero_points and not self.per_tensor:

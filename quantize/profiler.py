@@ -24,8 +24,10 @@ BATCH_LIMIT_S = 600.0
 _Kept = Extremes | Histogram
 
 
-def profile(model: FloatModel, samples: Samples, report: Report = lambda *_: None) -> Ranges:
-    """Run all samples through a model, twice.
+def profile(
+    model: FloatModel, samples: Samples, report: Report = lambda *_: None, with_histograms: bool = True
+) -> Ranges:
+    """Run all samples through a model, twice; once where histograms may be empty.
 
     Raises:
         FloatModelError: ONNX Runtime can't run the model, or it has no float tensor.
@@ -44,7 +46,7 @@ def profile(model: FloatModel, samples: Samples, report: Report = lambda *_: Non
         report("extremes of sample", total, 0)
     histograms = {name: Histogram(each) for name, each in extremes.items()}
     done = 0
-    for batch in _each_batch(model, session, samples, histograms):
+    for batch in _each_batch(model, session, samples, histograms) if with_histograms else ():
         done += len(batch[model.inputs[0].name])
         report("histograms of sample", done, total)
     tensors = {

@@ -46,6 +46,8 @@ def run_session(path: Path, session: Any, names: Sequence[str], values: Mapping[
     Raises:
         FloatModelError: the run fails.
     """
+    if not names:
+        return []
     try:
         return [np.asarray(each) for each in session.run(list(names), dict(values))]
     except Exception as error:  # its classes are not public

@@ -132,7 +132,9 @@ def test_ranges_that_were_made_before_give_the_same_model(path: Path, tmp_path: 
     it.profile(path, pictures(8), tmp_path / "r.json")
     made = it.quantize(path, ranges=tmp_path / "r.json")
     assert made.distance is None
-    assert made.proto == it.quantize(path, pictures(8)).proto
+    plain = {"equalize": False, "round_weights": False, "bias_correction": False}
+    again = it.quantize(path, pictures(8), **plain).proto
+    assert made.proto.graph == again.graph
     other = saved(with_batch_normalization(True), tmp_path)
     with pytest.raises(ForeignRangesError, match="the ranges are of"):
         it.quantize(other, ranges=tmp_path / "r.json")

@@ -79,6 +79,9 @@ def quantize(
     symmetric: bool = False,
     weight_zero_points: bool = False,
     skip: Sequence[str] = (),
+    equalize: bool = True,
+    round_weights: bool = True,
+    bias_correction: bool = True,
     ranges: str | Path | None = None,
     count: int | None = None,
     divide: float = 1.0,
@@ -98,6 +101,9 @@ def quantize(
         symmetric: the zero point of data is the middle of its type.
         weight_zero_points: weights have zero points, too; with `per_tensor` alone.
         skip: operators that stay in float, by their names or those of the tensors that they make.
+        equalize: make channels of data alike before (cross-layer equalization); needs samples.
+        round_weights: round weights so that each layer's outputs stay where they were (GPTQ); needs samples.
+        bias_correction: let biases take up the mean errors of outputs; needs samples.
         ranges: a file that `profile` wrote for this model.
         count: how many samples are used, the first ones; all if None.
         divide: values of samples are divided by it.
@@ -117,7 +123,15 @@ def quantize(
     if activations not in ("u8", "s8"):
         raise QuantizeSpecError(f"data is u8 or s8: {activations}")
     options = Options(
-        calibration_named(calibration), per_tensor, activations == "s8", symmetric, weight_zero_points, tuple(skip)
+        calibration_named(calibration),
+        per_tensor,
+        activations == "s8",
+        symmetric,
+        weight_zero_points,
+        tuple(skip),
+        equalize,
+        round_weights,
+        bias_correction,
     )
     samples = None if data is None else samples_of(data, count, Normalization(divide, tuple(mean), tuple(std)))
     given = None if ranges is None else read_ranges(Path(ranges))

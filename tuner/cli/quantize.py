@@ -36,6 +36,11 @@ ZeroPointsOption = Annotated[
 SkipOption = Annotated[
     list[str] | None, typer.Option("--skip", metavar="NAME", help="Leave this operator in float; several times.")
 ]
+EqualizeOption = Annotated[bool, typer.Option("--equalize/--no-equalize", help="Make channels of data alike before.")]
+RoundOption = Annotated[
+    bool, typer.Option("--round-weights/--no-round-weights", help="Round weights by what outputs become.")
+]
+BiasOption = Annotated[bool, typer.Option("--bias-correction/--no-bias-correction", help="Biases take up mean errors.")]
 RangesOption = Annotated[
     Path | None, typer.Option("--ranges", metavar="FILE", help="What `profile` wrote, in place of --data.")
 ]
@@ -51,6 +56,9 @@ def quantize(
     symmetric: SymmetricOption = False,
     weight_zero_points: ZeroPointsOption = False,
     skip: SkipOption = None,
+    equalize: EqualizeOption = True,
+    round_weights: RoundOption = True,
+    bias_correction: BiasOption = True,
     ranges: RangesOption = None,
     count: CountOption = None,
     divide: DivideOption = 1.0,
@@ -77,6 +85,9 @@ def quantize(
             symmetric=symmetric,
             weight_zero_points=weight_zero_points,
             skip=skip or (),
+            equalize=equalize,
+            round_weights=round_weights,
+            bias_correction=bias_correction,
             ranges=ranges,
             count=count,
             divide=divide,
