@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ Array = npt.NDArray[Any]
 CALIBRATION = 200
 BATCH = 50
 PLAIN = {"equalize": False, "round_weights": False, "bias_correction": False}
+DEFAULT = "default: mse, equalize, round, bias"
 OURS: Mapping[str, Mapping[str, Any]] = {
     "max": PLAIN | {"calibration": "max"},
     "percentile:99.999": PLAIN | {"calibration": "percentile"},
@@ -38,57 +40,65 @@ OURS: Mapping[str, Mapping[str, Any]] = {
     "mse, bias": PLAIN | {"bias_correction": True},
     "mse, round, bias": {"equalize": False},
     "mse, equalize, bias": {"round_weights": False},
-    "default: mse, equalize, round, bias": {},
+    DEFAULT: {},
     "default, --activations s8 --symmetric": {"activations": "s8", "symmetric": True},
 }
 
 
 class Figures(NamedTuple):
-    """Of one model on the test inputs: top-1 and agreement are shares, signal to noise is in decibels."""
+    """Of one model on the test inputs: shares, signal to noise in decibels, and the seconds of cores of its making.
+
+    `p_value` is that of the paired test of its top-1 and the float model's (McNemar's, exact).
+    """
 
     top1: float | None
+    p_value: float | None
     agreement: float
+    half_interval: float
     sqnr_db: float
     core_s: float
 
+    def __str__(self) -> str:
+        top1 = "-" if self.top1 is None else f"{self.top1:.2%}"
+        return f"{top1} / {self.agreement:.1%} ± {self.half_interval:.1%} / {self.sqnr_db:.1f}"
+
 
 def main() -> None:
-    """Print a table for each network, and what all of them gain."""
+    """Print a table of all networks, and what the default gains."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--networks", nargs="+", default=shared_quant.NETWORKS)
     arguments = parser.parse_args()
     shared_quant.FOLDER = arguments.folder
+    found = {network: _each(network) for network in arguments.networks}
+    print(f"| top-1 / same answer / SQNR, dB | {' | '.join(found)} |\n|-|{'-|' * len(found)}")
+    for name in next(iter(found.values())):
+        print(f"| {name} | {' | '.join(str(each[name]) for each in found.values())} |")
     gains = []
-    for network in arguments.networks:
-        found = dict(_each(network))
-        best = max(each.sqnr_db for name, each in found.items() if name.startswith("ONNX Runtime"))
-        gains.append(found["default: mse, equalize, round, bias"].sqnr_db - best)
-    print(f"default above the best of ONNX Runtime's, dB: {', '.join(f'{gain:.1f}' for gain in gains)}")
+    for network, each in found.items():
+        best = max(figures.sqnr_db for name, figures in each.items() if name.startswith("ONNX Runtime"))
+        gains.append(each[DEFAULT].sqnr_db - best)
+        p_value = each[DEFAULT].p_value
+        test = "" if p_value is None else f", p of its top-1 {p_value:.2f}"
+        print(f"{network}: {gains[-1]:.1f} dB above the best of ONNX Runtime's, {each[DEFAULT].core_s:.1f} s{test}")
     print(f"mean: {np.mean(gains):.1f} dB")
 
 
-def _each(network: str) -> Iterator[tuple[str, Figures]]:
-    """Quantize a network by each of the ways, and print a row for each."""
+def _each(network: str) -> dict[str, Figures]:
+    """Quantize a network by each of the ways."""
     path = shared_quant.float_model(network)
     calibration = shared_quant.inputs_of(network, "calibration")[:CALIBRATION]
     test, labels = shared_quant.inputs_of(network, "test"), shared_quant.labels_of(network)
     right = _logits(path, None, test)
-    top1 = "-" if labels is None else f"{(right.argmax(axis=1) == labels).mean():.2%}"
-    print(f"{network}: {len(test):,} test inputs, top-1 of the float model {top1}")
-    print("\n| | top-1 | same answer [95 %] | SQNR, dB | core s |\n|-|-|-|-|-|")
+    top1 = None if labels is None else float((right.argmax(axis=1) == labels).mean())
+    found = {"float": Figures(top1, 1.0 if top1 else None, 1.0, 0.0, math.inf, 0.0)}
     for name, make in (_others(path, calibration) | _ours(path, calibration)).items():
         started_s = time.process_time()
         proto = make()
         core_s = time.process_time() - started_s
-        seen = _logits(path, proto, test)
-        found = _figures(right, seen, labels, core_s)
-        low, high = _interval(found.agreement, len(test))
-        answer = f"{found.agreement:.2%} [{low:.1%}, {high:.1%}]"
-        share = "-" if found.top1 is None else f"{found.top1:.2%}"
-        print(f"| {name} | {share} | {answer} | {found.sqnr_db:.1f} | {found.core_s:.1f} |", flush=True)
-        yield name, found
-    print()
+        found[name] = _figures(right, _logits(path, proto, test), labels, core_s)
+        print(f"{network}, {name}: {found[name]}", file=sys.stderr, flush=True)
+    return found
 
 
 def _ours(path: Path, calibration: Array) -> dict[str, Callable[[], Any]]:
@@ -143,18 +153,28 @@ def _logits(path: Path, proto: Any, inputs: Array) -> Array:
 
 
 def _figures(right: Array, seen: Array, labels: Array | None, core_s: float) -> Figures:
-    answers = seen.argmax(axis=1)
-    top1 = None if labels is None else float((answers == labels).mean())
-    agreement = float((answers == right.argmax(axis=1)).mean())
+    answers, exact = seen.argmax(axis=1), right.argmax(axis=1)
+    agreement = float((answers == exact).mean())
     noise = ((right - seen).astype(np.float64) ** 2).sum()
-    return Figures(top1, agreement, float(10 * np.log10((right.astype(np.float64) ** 2).sum() / noise)), core_s)
+    sqnr_db = float(10 * np.log10((right.astype(np.float64) ** 2).sum() / noise))
+    top1 = p_value = None
+    if labels is not None:
+        top1 = float((answers == labels).mean())
+        p_value = _mcnemar(exact == labels, answers == labels)
+    return Figures(top1, p_value, agreement, _half_interval(agreement, len(right)), sqnr_db, core_s)
 
 
-def _interval(share: float, count: int, deviations: float = 1.96) -> tuple[float, float]:
-    """Wilson's interval of a share."""
-    middle = share + deviations**2 / (2 * count)
+def _half_interval(share: float, count: int, deviations: float = 1.96) -> float:
+    """Half of Wilson's interval of a share."""
     half = deviations * math.sqrt(share * (1 - share) / count + deviations**2 / (4 * count**2))
-    return (middle - half) / (1 + deviations**2 / count), (middle + half) / (1 + deviations**2 / count)
+    return half / (1 + deviations**2 / count)
+
+
+def _mcnemar(one: Array, other: Array) -> float:
+    """How likely at least so uneven a split of the samples is that only one of two gets right."""
+    fewer, more = sorted((int((one & ~other).sum()), int((other & ~one).sum())))
+    count = fewer + more
+    return min(1.0, float(2 * sum(math.comb(count, k) for k in range(fewer + 1)) / 2**count))
 
 
 if __name__ == "__main__":
