@@ -68,7 +68,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix
 
 api-docs: $(VENV)/installed-dev
-	$(BIN)/pdoc --docformat google --output-directory build/api int8tune '!int8tune[.]'
+	$(BIN)/pdoc --docformat google --output-directory build/api int8tune '!int8tune[.]' int8tune.tuner.api.quantizing
 
 soak: $(VENV)/installed-test
 	$(BIN)/python -m tests.soak --trials 2000

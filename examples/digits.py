@@ -2,7 +2,7 @@
 
     python examples/digits.py
 
-Trains a small network on scikit-learn's digits, has ONNX Runtime quantize it, compiles that, and prints which share of
+Trains a small network on scikit-learn's digits, quantizes it, compiles that, and prints which share of
 the test images each form gets right, and how many of their outputs differ between ONNX Runtime and here.
 
 Needs `pip install 'int8tune[peers]' scikit-learn`.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,11 @@ import numpy.typing as npt
 try:
     import onnx
     import onnxruntime
-    from onnxruntime import quantization
-    from onnxruntime.quantization.shape_inference import quant_pre_process
     from sklearn.datasets import load_digits
 except ImportError as missing:
     sys.exit(f"error: {missing}\nhint: pip install 'int8tune[peers]' scikit-learn")
 
+import int8tune as it
 from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.model import read_model
@@ -39,11 +37,7 @@ from int8tune.tuner.models.schedules import device_target
 Array = npt.NDArray[Any]
 TEST_IMAGES, CALIBRATION_IMAGES, CLASSES = 500, 200, 10
 EPOCHS, BATCH, RATE, MOMENTUM = 12, 32, 0.02, 0.9
-METHODS = {
-    "MinMax": quantization.CalibrationMethod.MinMax,
-    "Entropy": quantization.CalibrationMethod.Entropy,
-    "Percentile": quantization.CalibrationMethod.Percentile,
-}
+METHODS = ("max", "percentile", "mse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,30 +182,9 @@ def _of_file_order(weights: Array) -> Array:
     return weights.reshape(4, 4, 32, CLASSES).transpose(2, 0, 1, 3).reshape(weights.shape)
 
 
-class Images(quantization.CalibrationDataReader):  # type: ignore[misc]
-    """Images one by one, for ONNX Runtime to see how large activations become."""
-
-    def __init__(self, images: Array) -> None:
-        self._feeds = iter([{"images": image[None]} for image in images])
-
-    def get_next(self) -> dict[str, Array] | None:
-        return next(self._feeds, None)
-
-
-def quantize(model: Path, quantized: Path, method: str, images: Array) -> None:
+def quantize(model: Path, quantized: Path, calibration: str, images: Array) -> None:
     """Write the 8-bit form of a model: u8 activations, s8 weights with a scale for each channel."""
-    prepared = quantized.with_suffix(".prepared")
-    quant_pre_process(model, prepared, skip_symbolic_shape=True)
-    with redirect_stdout(sys.stderr):  # calibrations print what they do
-        quantization.quantize_static(
-            prepared,
-            quantized,
-            Images(images),
-            per_channel=True,
-            activation_type=quantization.QuantType.QUInt8,
-            weight_type=quantization.QuantType.QInt8,
-            calibrate_method=METHODS[method],
-        )
+    it.quantize(model, images, quantized, calibration=calibration)
 
 
 def run_onnxruntime(model: Path, images: Array) -> Array:

@@ -10,6 +10,8 @@
 Nothing else is imported before it is used: devices that have Python's standard library alone import this module, too.
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.lab import RaceResult, lab
     from int8tune.tuner.api.layers import Layers, layers
     from int8tune.tuner.api.plan import Plan, plan
+    from int8tune.tuner.api.profiling import ModelRanges, profile
+    from int8tune.tuner.api.quantizing import QuantizedModel, quantize
     from int8tune.tuner.api.records import Records, records
     from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, report, suggest
     from int8tune.tuner.api.templates import Templates, space, templates
@@ -48,9 +52,11 @@ _HOMES = {
     "Listener": "tuner.campaign.events",
     "MergeResult": "tuner.api.bundles",
     "ModelBenches": "tuner.api.bench",
+    "ModelRanges": "tuner.api.profiling",
     "Network": "compiler.network",
     "Plan": "tuner.api.plan",
     "Progress": "tuner.campaign.events",
+    "QuantizedModel": "tuner.api.quantizing",
     "RaceResult": "tuner.api.lab",
     "Records": "tuner.api.records",
     "Simulation": "tuner.api.boards",
@@ -70,6 +76,8 @@ _HOMES = {
     "make_bundle": "tuner.api.bundles",
     "merge_bundles": "tuner.api.bundles",
     "plan": "tuner.api.plan",
+    "profile": "tuner.api.profiling",
+    "quantize": "tuner.api.quantizing",
     "records": "tuner.api.records",
     "report": "tuner.api.schedules",
     "simulate": "tuner.api.boards",
@@ -94,9 +102,11 @@ __all__ = [
     "Listener",
     "MergeResult",
     "ModelBenches",
+    "ModelRanges",
     "Network",
     "Plan",
     "Progress",
+    "QuantizedModel",
     "RaceResult",
     "Records",
     "Simulation",
@@ -116,6 +126,8 @@ __all__ = [
     "make_bundle",
     "merge_bundles",
     "plan",
+    "profile",
+    "quantize",
     "records",
     "report",
     "simulate",
@@ -124,6 +136,17 @@ __all__ = [
     "templates",
     "tune",
 ]
+
+
+class _Package(ModuleType):
+    """This package, in which `quantize` stays the function, whichever module below `int8tune.quantize` is imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOMES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,7 @@ def test_eight_bits_keep_the_accuracy_and_are_those_of_onnx_runtime(tmp_path: Pa
     import digits  # ends without the packages
 
     rows = digits.measure(tmp_path)
-    assert [row.calibration for row in rows] == ["MinMax", "Entropy", "Percentile"]
+    assert [row.calibration for row in rows] == ["max", "percentile", "mse"]
     for row in rows:
         assert row.unquantized > 0.95
         assert row.ours == row.theirs

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from int8tune.compiler.errors import CompilerError
 from int8tune.compiler.graph import Value
+from int8tune.quantize.errors import QuantizeError
 from int8tune.results.errors import ResultsError
 from int8tune.rpc.errors import RpcError
 from int8tune.rpc.wire.npy import CaseError
@@ -20,7 +21,7 @@ from tests.fuzz import files, samples, texts
 from tests.fuzz.texts import Mutation, changed_bytes, many_lines
 from tests.support.program.results_samples import campaign
 
-DOCUMENTED = (CompilerError, ResultsError, RpcError, ScheduleError, TunerError, OSError)
+DOCUMENTED = (CompilerError, QuantizeError, ResultsError, RpcError, ScheduleError, TunerError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,33 @@ def _samples(folder: Path) -> None:
             continue
 
 
+def _ranges(folder: Path) -> None:
+    from int8tune.quantize.ranges_file import read_ranges
+
+    read_ranges(folder / "m.ranges.json")
+
+
+def _calibration(folder: Path) -> None:
+    import numpy as np
+
+    from int8tune.quantize.float_model import FloatInput
+    from int8tune.quantize.samples.given import samples_of
+
+    inputs = [FloatInput(name, np.dtype(np.float32), (None, 4)) for name in "xy"]
+    for name in ("s.npz", "s.npy", "f.npy"):
+        try:
+            for _ in samples_of(folder / name).batches(inputs[: 2 if name == "s.npz" else 1]):
+                continue
+        except QuantizeError:
+            continue
+
+
+def _float_model(folder: Path) -> None:
+    from int8tune.quantize.float_model import read_float_model
+
+    read_float_model(folder / "m.onnx")
+
+
 def _case(folder: Path) -> None:
     from int8tune.rpc.wire.npy import read_npy
 
@@ -196,6 +224,11 @@ KINDS: Mapping[str, Kind] = {
         samples.tflite_words, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
     ),
     "onnx-words": Kind(samples.onnx_words, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
+    "ranges": Kind(samples.ranges, {"m.ranges.json": _JSON}, _ranges),
+    "calibration": Kind(samples.samples, _ARRAYS, _calibration),
+    "float-model": Kind(
+        samples.float_onnx, {"m.onnx": (files.changed_onnx, changed_bytes)}, _float_model, needs=("onnx", "onnxruntime")
+    ),
     "samples": Kind(samples.samples, _ARRAYS, _samples),
     "case": Kind(samples.samples, {"[sf].npy": _ARRAYS["*.np?"]}, _case, (*DOCUMENTED, CaseError)),
 }

@@ -222,6 +222,21 @@ def onnx_words(folder: Path) -> None:
     (folder / "m.onnx").write_bytes(Layer(FORMS["transposed"], U16, U16, np.int32).file())
 
 
+def float_onnx(folder: Path) -> None:
+    from tests.support.models.float_models import saved, small
+
+    saved(small(), folder)
+
+
+def ranges(folder: Path) -> None:
+    from int8tune.quantize.ranges import BINS, Ranges, TensorRange
+    from int8tune.quantize.ranges_file import write_ranges
+
+    counts = (5, *[0] * (BINS - 2), 3)
+    each = TensorRange("x", "input", "", (1, 2, 4), -1.0, 2.0, 0.5, 1.0, (-1.0, 0.0), (1.0, 2.0), counts, 8, 1, 0, 0)
+    write_ranges(folder / "m.ranges.json", Ranges("m.onnx", "0" * 64, "s.npz", "1" * 64, 1, {"x": each}))
+
+
 def samples(folder: Path) -> None:
     array = np.zeros((5, 4), np.uint8)
     np.savez_compressed(folder / "s.npz", allow_pickle=False, x=array, y=array.astype(np.float32))

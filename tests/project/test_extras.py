@@ -18,11 +18,14 @@ EXTRAS = [
     "dask",
     "pyarrow",
     "torch",
+    "PIL",
 ]
 
 
 MODULES = [
     "int8tune.compiler.compile",
+    "int8tune.tuner.api.profiling",
+    "int8tune.tuner.api.quantizing",
     "int8tune.tuner.builder.server",
     "int8tune.tuner.campaign.run",
     "int8tune.tuner.cli.main",

@@ -17,7 +17,7 @@ import pytest
 from tests.support.places import ROOT
 from tests.support.program.cli_program import LIMIT_S, count_trials, write_table
 
-FOLDERS = ("compiler", "results", "rpc", "schedules", "tuner")
+FOLDERS = ("compiler", "quantize", "results", "rpc", "schedules", "tuner")
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 PROJECT = """
 [build-system]

@@ -12,7 +12,7 @@ from tests.support.places import ROOT
 
 pytestmark = pytest.mark.promise(22)
 
-PACKAGES = ("compiler", "results", "rpc", "schedules", "tuner")
+PACKAGES = ("compiler", "quantize", "results", "rpc", "schedules", "tuner")
 
 # Where a wait ends though its call does not say when: file, function, what is called; and why it does.
 ALLOWED = {

@@ -20,6 +20,15 @@ from int8tune.compiler.errors import (
     OpenShapeError,
     UnknownNetworkError,
 )
+from int8tune.quantize.errors import (
+    CalibrationError,
+    FloatModelError,
+    ForeignRangesError,
+    NoOnnxError,
+    QuantizeError,
+    QuantizeSpecError,
+    RangesError,
+)
 from int8tune.results.errors import (
     BestLogError,
     ExportError,
@@ -117,6 +126,13 @@ FAILURES: dict[type[BaseException], Failure] = {
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),
     CompilerDiedError: Failure(FAILED, "report it with the model; until then: int8tune compile --target generic"),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
+    NoOnnxError: Failure(FAILED, "install what runs and writes models: pip install 'int8tune[quantize]'"),
+    FloatModelError: Failure(FAILED, "see what a float model must be: int8tune profile --help; docs/quantization.md"),
+    CalibrationError: Failure(FAILED, "see what samples may be: int8tune profile --help; docs/quantization.md"),
+    ForeignRangesError: Failure(FAILED, "make those of this model: int8tune profile MODEL --data FILE -o OUT"),
+    RangesError: Failure(FAILED, "make them anew: int8tune profile MODEL --data FILE -o OUT.ranges.json"),
+    QuantizeSpecError: Failure(USAGE, "see the options: int8tune quantize --help; int8tune profile --help"),
+    QuantizeError: Failure(FAILED, "see what can be quantized: docs/quantization.md"),
     WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
     ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),
     UnknownTemplateError: Failure(USAGE, "see the templates: int8tune templates list"),

@@ -20,6 +20,8 @@ from int8tune.tuner.cli.layers import layers
 from int8tune.tuner.cli.options import Invocation
 from int8tune.tuner.cli.output import emit
 from int8tune.tuner.cli.plan import plan
+from int8tune.tuner.cli.profile import profile
+from int8tune.tuner.cli.quantize import quantize
 from int8tune.tuner.cli.report import report
 from int8tune.tuner.cli.simulate import simulate
 from int8tune.tuner.cli.suggest import suggest
@@ -48,7 +50,7 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report, accuracy, bench, lab, simulate):
+    for command in (tune, plan, layers, report, accuracy, bench, profile, quantize, lab, simulate):
         program.command()(command)
     program.command("compile")(compile_)
     templates = _group("The ways to compute a layer, and what they leave open.")

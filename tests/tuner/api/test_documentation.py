@@ -79,7 +79,8 @@ def test_pages_are_made_of_docstrings_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    page = (tmp_path / "int8tune.html").read_text()
+    # `quantize` has a page of its own: there is a package of this name, too, which the pages' maker takes it for.
+    page = "".join(path.read_text() for path in tmp_path.rglob("*.html"))
     for name in it.__all__:
         assert f'id="{name}"' in page, name
 

@@ -70,6 +70,8 @@ class TestTheImport:
             "compile",
             "load",
             "accuracy",
+            "profile",
+            "quantize",
             "bench",
             "records",
             "best",

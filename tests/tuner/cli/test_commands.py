@@ -22,6 +22,8 @@ COMMANDS = (
     "layers",
     "compile",
     "accuracy",
+    "profile",
+    "quantize",
     "report",
     "bench",
     "templates list",

@@ -7,13 +7,14 @@ import errno
 import pytest
 
 from int8tune.compiler.errors import CompilerError, LayerTableError
+from int8tune.quantize.errors import QuantizeError
 from int8tune.results.errors import ResultsError
 from int8tune.rpc.errors import DeviceLostError, RpcError
 from int8tune.schedules.errors import ScheduleError
 from int8tune.tuner.cli.failures import FAILURES, explain, failure_of
 from int8tune.tuner.errors import DeviceGoneError, SpecError, TunerError
 
-TREES = (TunerError, ResultsError, RpcError, ScheduleError, CompilerError)
+TREES = (TunerError, ResultsError, RpcError, ScheduleError, CompilerError, QuantizeError)
 
 
 def heirs(kind: type[Exception]) -> set[type[Exception]]:

@@ -1,0 +1,82 @@
+"""How a model is quantized: what a user may choose."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from int8tune.quantize.errors import QuantizeSpecError
+
+DEFAULT_PERCENTILE = 99.999
+LEAST_PERCENTILE = 90.0
+_SHOWN = 60
+
+
+class Method(StrEnum):
+    """How the range of a tensor's quantized values is chosen."""
+
+    MAX = "max"
+    PERCENTILE = "percentile"
+    MSE = "mse"
+    KL = "kl"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A method, and how many percent of the values its range has; that counts for `percentile` alone."""
+
+    method: Method = Method.MSE
+    percentile: float = DEFAULT_PERCENTILE
+
+    def __str__(self) -> str:
+        return f"{self.method}:{self.percentile:g}" if self.method is Method.PERCENTILE else str(self.method)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is chosen.
+
+    Attributes:
+        per_tensor: one scale for all weights of an operator, not one for each channel.
+        is_signed: data is s8, not u8.
+        symmetric: the zero point of data is the middle of its type.
+        weight_zero_points: weights have zero points, too; for weights with one scale alone.
+        skip: operators that stay in float, by their names or those of a tensor that they make.
+        equalize: channels are made alike before. This and what follows needs samples, not only ranges.
+        round_weights: weights are rounded so that outputs stay where they were.
+        bias_correction: biases take up the mean errors of outputs.
+    """
+
+    calibration: Calibration = Calibration()
+    per_tensor: bool = False
+    is_signed: bool = False
+    symmetric: bool = False
+    weight_zero_points: bool = False
+    skip: tuple[str, ...] = ()
+    equalize: bool = True
+    round_weights: bool = True
+    bias_correction: bool = True
+
+    def __post_init__(self) -> None:
+        if self.weight_zero_points and not self.per_tensor:
+            # ONNX Runtime's convolutions take one zero point for all channels.
+            raise QuantizeSpecError("zero points of weights need one scale for all channels: add --per-tensor")
+
+
+def calibration_named(text: str) -> Calibration:
+    """A method, such as `mse` or `percentile:99.99`.
+
+    Raises:
+        QuantizeSpecError: there is no such method, or no such percentile.
+    """
+    name, separator, percent = text.partition(":")
+    if name not in tuple(Method) or (separator and name != Method.PERCENTILE):
+        raise QuantizeSpecError(f"unknown calibration `{text[:_SHOWN]}`, known: max, percentile[:p], mse, kl")
+    if not separator:
+        return Calibration(Method(name))
+    value = float(percent) if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", percent) else math.nan
+    if not LEAST_PERCENTILE <= value <= 100:
+        raise QuantizeSpecError(f"a percentile must be {LEAST_PERCENTILE:g} to 100: {percent[:_SHOWN]}")
+    return Calibration(Method(name), value)

@@ -1,0 +1,137 @@
+"""Quantized models as QuantizeLinear and DequantizeLinear around float operators.
+
+ONNX Runtime's QDQQuantizer rewrites the graph; ranges of data and scales of weights are this package's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8tune.quantize.errors import QuantizeError, QuantizeSpecError
+from int8tune.quantize.float_model import one_line
+from int8tune.quantize.options import Method, Options
+from int8tune.quantize.tensors import initializer_arrays
+from int8tune.quantize.thresholds import Threshold
+from int8tune.quantize.weights import channel_scales, layers_of
+from int8tune.results.text import printable
+
+Array = npt.NDArray[Any]
+
+
+def quantized(proto: Any, thresholds: Mapping[str, Threshold], options: Options) -> Any:
+    """A model in the form QDQ.
+
+    Args:
+        proto: a prepared float model.
+        thresholds: of its float tensors.
+
+    Raises:
+        QuantizeSpecError: an operator that is to be skipped is not there.
+        QuantizeError: the model can't be rewritten.
+    """
+    import onnx
+    from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
+    from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+    from onnxruntime.quantization.quant_utils import QuantType
+
+    copied = onnx.ModelProto()
+    copied.CopyFrom(proto)
+    ranges = {name: (np.float32(each.low), np.float32(each.high)) for name, each in thresholds.items()}
+    with _quiet():
+        try:
+            writer = QDQQuantizer(
+                copied,
+                not options.per_tensor,
+                False,
+                QuantType.QInt8,
+                QuantType.QInt8 if options.is_signed else QuantType.QUInt8,
+                TensorsData(CalibrationMethod.MinMax, ranges),
+                [],
+                skipped_nodes(proto, options.skip),
+                _operators(),
+                _extra(proto, options),
+            )
+            writer.quantize_model()
+        except QuantizeError:
+            raise
+        except Exception as error:  # whatever a graph that it does not know leads to
+            raise QuantizeError(f"ONNX Runtime can't rewrite the model: {one_line(error)}") from None
+    return writer.model.model
+
+
+def skipped_nodes(proto: Any, names: Sequence[str]) -> list[str]:
+    """The operators of these names, or which make tensors of these names.
+
+    Raises:
+        QuantizeSpecError: there is none.
+    """
+    known = {node.name: node.name for node in proto.graph.node}
+    known |= {output: node.name for node in proto.graph.node for output in node.output}
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f", did you mean `{printable(near[0])}`?" if near else ""
+            raise QuantizeSpecError(f"no operator or tensor `{printable(name)}`{meant}")
+    return [known[name] for name in names]
+
+
+def _extra(proto: Any, options: Options) -> dict[str, Any]:
+    return {
+        "ActivationSymmetric": options.symmetric,
+        "WeightSymmetric": not options.weight_zero_points,
+        "QDQKeepRemovableActivations": _has_clip_without_zero(proto),
+        "TensorQuantOverrides": {} if options.weight_zero_points else _weight_scales(proto, options),
+    }
+
+
+def _weight_scales(proto: Any, options: Options) -> dict[str, list[dict[str, Any]]]:
+    """Of convolutions and dense layers; the writer's own for other operators."""
+    arrays = initializer_arrays(proto.graph)
+    searched = options.calibration.method is Method.MSE
+    found: dict[str, list[dict[str, Any]]] = {}
+    for layer in layers_of(proto.graph):
+        weight = arrays[layer.weight]
+        if options.per_tensor:
+            (scale,) = channel_scales(weight.reshape(1, -1), 0, searched)
+            found[layer.weight] = [{"scale": scale, "zero_point": np.int8(0)}]
+        else:
+            scales = channel_scales(weight, layer.axis, searched)
+            found[layer.weight] = [{"axis": layer.axis, "scale": each, "zero_point": np.int8(0)} for each in scales]
+    return found
+
+
+def _operators() -> list[str]:
+    """All that ONNX Runtime quantizes, as its `quantize_static` takes them."""
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return sorted({*QDQRegistry, *QLinearOpsRegistry})
+
+
+def _has_clip_without_zero(proto: Any) -> bool:
+    """Whether a Clip's range lacks zero: the range of quantized values has it, so that such a Clip must stay."""
+    arrays = initializer_arrays(proto.graph)
+    for node in proto.graph.node:
+        if node.op_type != "Clip":
+            continue
+        low, high = (arrays.get(name) for name in (*node.input[1:3], "", "")[:2])
+        if (low is not None and (low > 0).any()) or (high is not None and (high < 0).any()):
+            return True
+    return False
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """ONNX Runtime's quantizer writes advice to the log of whoever calls it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

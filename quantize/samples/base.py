@@ -1,0 +1,135 @@
+"""What samples have in common: batches for a model's inputs, checked one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from int8tune.quantize.errors import CalibrationError
+from int8tune.quantize.float_model import FloatInput
+from int8tune.results.text import printable
+
+Array = npt.NDArray[Any]
+Batch = Mapping[str, Array]
+
+# Bytes of inputs that are run at once where the model takes any number of samples.
+BATCH_BYTES = 1 << 20
+MOST_AT_ONCE = 4
+
+
+class Samples(Protocol):
+    """Samples that can be gone through several times; each time they are the same."""
+
+    @property
+    def title(self) -> str:
+        """Where they come from."""
+
+    def batches(self, inputs: Sequence[FloatInput]) -> Iterator[Batch]:
+        """An array for each input, its first axis the samples of this batch.
+
+        Raises:
+            CalibrationError: they can't be read, or don't fit the inputs.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization:
+    """How pixels become a model's inputs: (value / divide - mean) / std, of each channel or the same for all."""
+
+    divide: float = 1.0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether values stay as they are."""
+        return self == Normalization()
+
+    def apply(self, values: Array) -> Array:
+        """Values [samples, channels, ...] as float32.
+
+        Raises:
+            CalibrationError: there are more or fewer channels than means.
+        """
+        found = values.astype(np.float32) / np.float32(self.divide)
+        for factors, operation in ((self.mean, np.subtract), (self.std, np.divide)):
+            if factors:
+                if len(factors) not in (1, found.shape[1]):
+                    raise CalibrationError(f"a mean and a std need {found.shape[1]} values, or one: {len(factors)}")
+                shape = (1, len(factors), *[1] * (found.ndim - 2))
+                found = operation(found, np.asarray(factors, np.float32).reshape(shape))
+        return found
+
+
+AS_THEY_ARE = Normalization()
+
+
+def samples_at_once(inputs: Sequence[FloatInput], bytes_each: int) -> int:
+    """How many samples go through a model in one run."""
+    if fixed := {each.batch for each in inputs if each.batch is not None}:
+        return max(fixed)
+    return max(1, min(MOST_AT_ONCE, BATCH_BYTES // max(1, bytes_each)))
+
+
+def fitted(value: FloatInput, array: Array, first: int, normalization: Normalization, title: str) -> Array:
+    """Samples as an input takes them; pictures as bytes [samples, height, width, channels] get their channels first.
+
+    Args:
+        first: the number of the first of them.
+
+    Raises:
+        CalibrationError: the shape or the type is another one, or a value is no number.
+    """
+    array = _with_channels_first(value, array)
+    if array.dtype.kind not in "fiub" or (value.dtype.kind in "iub" and array.dtype.kind == "f"):
+        raise CalibrationError(f"{title}: input {value} can't take samples of {array.dtype}")
+    if not _fits(value, array.shape):
+        raise CalibrationError(f"{title}: input {value} can't take samples of shape {list(array.shape[1:])}")
+    if value.dtype.kind == "f":
+        array = array if normalization.is_identity else normalization.apply(array)
+        _refuse_nan(value, array, first, title)
+    return np.ascontiguousarray(array, value.dtype)
+
+
+def digest(batches: Iterator[Batch], inputs: Sequence[FloatInput]) -> str:
+    """The sha256 of all samples, whichever form their file has."""
+    found = hashlib.sha256()
+    for batch in batches:
+        update_digest(found, batch, inputs)
+    return found.hexdigest()
+
+
+def update_digest(found: Any, batch: Batch, inputs: Sequence[FloatInput]) -> None:
+    """Add a batch to a hash, sample by sample, so that it does not depend on how many are in a batch."""
+    for number in range(len(batch[inputs[0].name])):
+        for each in inputs:
+            sample = batch[each.name][number]
+            found.update(f"{each.name}:{sample.dtype}:{sample.shape};".encode())
+            found.update(sample.tobytes())
+
+
+def _with_channels_first(value: FloatInput, array: Array) -> Array:
+    shape = (array.shape[0], array.shape[-1], *array.shape[1:-1])
+    is_picture = array.dtype == np.uint8 and array.ndim == 4 and value.dtype.kind == "f"
+    if is_picture and not _fits(value, array.shape) and _fits(value, shape):
+        return np.moveaxis(array, -1, 1)
+    return array
+
+
+def _fits(value: FloatInput, shape: Sequence[int]) -> bool:
+    if len(shape) != len(value.shape):
+        return False
+    return all(want in (None, have) for want, have in zip(value.shape[1:], shape[1:], strict=True))
+
+
+def _refuse_nan(value: FloatInput, array: Array, first: int, title: str) -> None:
+    sums = array.reshape(len(array), -1).sum(axis=1, dtype=np.float64)
+    if np.isfinite(sums).all():
+        return
+    number = first + int(np.argmax(~np.isfinite(sums)))
+    raise CalibrationError(f"{title}: sample {number} has NaN or infinity for input `{printable(value.name)}`")

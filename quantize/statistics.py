@@ -1,0 +1,137 @@
+"""What is known of one tensor's values after some batches: first its extremes and moments, then its histogram."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8tune.quantize.ranges import BINS, TensorRange
+from int8tune.quantize.tensors import Producer
+
+Array = npt.NDArray[Any]
+# Values whose bins are found at once: they and their numbers stay in a core's cache.
+_PIECE = 1 << 14
+# The largest value falls into the last bin.
+_BELOW_ONE = 1 - 2**-20
+# Of ranges so narrow that a float32 can't number their bins, all values are in the first one.
+_LARGEST_SCALE = 1e30
+
+
+class Extremes:
+    """Of the values of a tensor, batch by batch: minimum and maximum of each channel, sums, what is not finite."""
+
+    def __init__(self) -> None:
+        self.shape: tuple[int, ...] = ()
+        self.values = self.nan = self.infinite = 0
+        self._sum = self._squares = 0.0
+        self._minimum: Array = np.empty(0)
+        self._maximum: Array = np.empty(0)
+
+    def add(self, array: Array) -> None:
+        """Take a batch [samples, channels, ...] into account."""
+        self.shape = array.shape
+        flat = array.reshape(-1)
+        total = float(flat.sum(dtype=np.float32)) if flat.size else 0.0
+        if not np.isfinite(total):
+            array, flat = self._finite(array)
+            total = float(flat.sum(dtype=np.float32))
+        by_channel = array.reshape(*array.shape[:2], -1) if array.ndim > 1 else array.reshape(1, -1, 1)
+        if not by_channel.size:
+            return
+        lows, highs = by_channel.min(axis=(0, 2)), by_channel.max(axis=(0, 2))
+        is_first = not self.values
+        self._minimum = lows if is_first else np.minimum(self._minimum, lows)
+        self._maximum = highs if is_first else np.maximum(self._maximum, highs)
+        self.values += flat.size
+        self._sum += total
+        self._squares += float(np.dot(flat, flat))
+
+    @property
+    def minimum(self) -> float:
+        """The smallest finite value; 0 where there is none."""
+        return float(self._minimum.min()) if self._minimum.size else 0.0
+
+    @property
+    def maximum(self) -> float:
+        """The largest finite value; 0 where there is none."""
+        return float(self._maximum.max()) if self._maximum.size else 0.0
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of the finite values."""
+        finite = self.values - self.nan - self.infinite
+        if not finite:
+            return 0.0, 0.0
+        mean = self._sum / finite
+        return mean, float(np.sqrt(max(0.0, self._squares / finite - mean * mean)))
+
+    @property
+    def channels(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Minimum and maximum of each channel; nothing where the tensor has fewer than two axes."""
+        if len(self.shape) < 2:
+            return (), ()
+        return tuple(map(float, self._minimum)), tuple(map(float, self._maximum))
+
+    def _finite(self, array: Array) -> tuple[Array, Array]:
+        """The values with a finite one in place of each that is none, which are counted."""
+        is_nan, is_infinite = np.isnan(array), np.isinf(array)
+        self.nan += int(is_nan.sum())
+        self.infinite += int(is_infinite.sum())
+        is_finite = ~(is_nan | is_infinite)
+        filling = array[is_finite][0] if is_finite.any() else np.float32(0)
+        array = np.where(is_finite, array, filling)
+        return array, array.reshape(-1)
+
+
+class Histogram:
+    """Counts of `BINS` equal parts of a tensor's range, batch by batch, and how many values are 0."""
+
+    def __init__(self, extremes: Extremes) -> None:
+        self.counts = np.zeros(BINS, np.int64)
+        self.zeros = 0
+        self._is_finite = not (extremes.nan or extremes.infinite)
+        self._minimum = np.float32(extremes.minimum)
+        span = np.float32(extremes.maximum - extremes.minimum)
+        scale = BINS * _BELOW_ONE / span if span > 0 else 0.0
+        self._scale = np.float32(scale if scale < _LARGEST_SCALE else 0)
+        self._scaled = np.empty(_PIECE, np.float32)
+        self._bins = np.empty(_PIECE, np.intp)
+
+    def add(self, array: Array) -> None:
+        """Take a batch into account; values that are not finite are left out."""
+        flat = array.reshape(-1)
+        if not self._is_finite:
+            flat = flat[np.isfinite(flat)]
+        for first in range(0, flat.size, _PIECE):
+            piece = flat[first : first + _PIECE]
+            scaled, bins = self._scaled[: piece.size], self._bins[: piece.size]
+            self.zeros += int(np.count_nonzero(piece == 0))
+            np.subtract(piece, self._minimum, out=scaled)
+            np.multiply(scaled, self._scale, out=scaled)
+            np.copyto(bins, scaled, casting="unsafe")
+            self.counts += np.bincount(bins, minlength=BINS)
+
+
+def tensor_range(name: str, producer: Producer, extremes: Extremes, histogram: Histogram) -> TensorRange:
+    """Both together."""
+    mean, deviation = extremes.moments
+    lows, highs = extremes.channels
+    return TensorRange(
+        name,
+        producer.operator,
+        producer.node,
+        extremes.shape,
+        extremes.minimum,
+        extremes.maximum,
+        mean,
+        deviation,
+        lows,
+        highs,
+        tuple(map(int, histogram.counts)),
+        extremes.values,
+        histogram.zeros,
+        extremes.nan,
+        extremes.infinite,
+    )

@@ -1,0 +1,118 @@
+"""`int8tune quantize`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from int8tune.tuner.cli.calibration import (
+    CountOption,
+    DataOption,
+    DivideOption,
+    FloatModelArgument,
+    MeanOption,
+    StdOption,
+    numbers,
+)
+from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
+from int8tune.tuner.cli.output import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from int8tune.quantize.comparison import Distance
+    from int8tune.tuner.api.quantizing import QuantizedModel
+
+OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The quantized model to write.")]
+CalibrationOption = Annotated[
+    str, typer.Option("--calibration", metavar="HOW", help="Ranges by: max, percentile[:p], mse, kl.")
+]
+PerTensorOption = Annotated[bool, typer.Option("--per-tensor", help="One scale for all weights of an operator.")]
+ActivationsOption = Annotated[str, typer.Option("--activations", metavar="TYPE", help="Type of data: u8 or s8.")]
+SymmetricOption = Annotated[bool, typer.Option("--symmetric", help="Data has its zero point in the middle.")]
+ZeroPointsOption = Annotated[
+    bool, typer.Option("--weight-zero-points", help="Weights have zero points; with --per-tensor.")
+]
+SkipOption = Annotated[
+    list[str] | None, typer.Option("--skip", metavar="NAME", help="Leave this operator in float; several times.")
+]
+EqualizeOption = Annotated[bool, typer.Option("--equalize/--no-equalize", help="Make channels of data alike before.")]
+RoundOption = Annotated[
+    bool, typer.Option("--round-weights/--no-round-weights", help="Round weights by what outputs become.")
+]
+BiasOption = Annotated[bool, typer.Option("--bias-correction/--no-bias-correction", help="Biases take up mean errors.")]
+RangesOption = Annotated[
+    Path | None, typer.Option("--ranges", metavar="FILE", help="What `profile` wrote, in place of --data.")
+]
+
+
+def quantize(
+    model: FloatModelArgument,
+    output: OutputOption,
+    data: DataOption = None,
+    calibration: CalibrationOption = "mse",
+    per_tensor: PerTensorOption = False,
+    activations: ActivationsOption = "u8",
+    symmetric: SymmetricOption = False,
+    weight_zero_points: ZeroPointsOption = False,
+    skip: SkipOption = None,
+    equalize: EqualizeOption = True,
+    round_weights: RoundOption = True,
+    bias_correction: BiasOption = True,
+    ranges: RangesOption = None,
+    count: CountOption = None,
+    divide: DivideOption = 1.0,
+    mean: MeanOption = "",
+    std: StdOption = "",
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Quantize a float model to 8 bits: QDQ ONNX for any runtime.
+
+    Example: int8tune quantize model.onnx --data samples.npz -o model.int8.onnx
+    """
+    from int8tune.tuner.api.quantizing import quantize as quantized
+    from int8tune.tuner.cli.waiting import waiting
+
+    with waiting("quantize") as report:
+        made = quantized(
+            model,
+            data,
+            output,
+            calibration=calibration,
+            per_tensor=per_tensor,
+            activations=activations,
+            symmetric=symmetric,
+            weight_zero_points=weight_zero_points,
+            skip=skip or (),
+            equalize=equalize,
+            round_weights=round_weights,
+            bias_correction=bias_correction,
+            ranges=ranges,
+            count=count,
+            divide=divide,
+            mean=numbers(mean),
+            std=numbers(std),
+            report=report,
+        )
+    if form is Format.JSON:
+        emit_json(_as_json(made))
+        return
+    emit(f"{output}: {len(made.thresholds):,} tensors by {calibration}, {made.ranges.samples:,} samples")
+    if made.distance is not None:
+        say(in_words(made.distance))
+
+
+def _as_json(made: QuantizedModel) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    about = {"file": str(made.file), "model_sha256": made.ranges.model_sha256, "samples": made.ranges.samples}
+    thresholds = {name: {"low": each.low, "high": each.high} for name, each in made.thresholds.items()}
+    apart = None if made.distance is None else asdict(made.distance)
+    return about | {"thresholds": thresholds, "folded": dict(made.gone), "calibration": apart}
+
+
+def in_words(distance: Distance) -> str:
+    """How far a quantized model is from its float model, in a line."""
+    decibels = "equal" if distance.sqnr_db is None else f"SQNR {distance.sqnr_db:.1f} dB"
+    return f"on the samples, beside the float model: {decibels}, the same answer for {distance.agreement:.1%}"
