@@ -12,7 +12,7 @@ from typing import Any
 from int8tune.quantize.errors import RangesError
 from int8tune.quantize.float_model import one_line, shown
 from int8tune.quantize.ranges import BINS, Ranges, TensorRange
-from int8tune.results.atomic import replacement
+from int8tune.results.atomic import write_atomic
 from int8tune.results.bounded_json import parse_json
 
 FORMAT = 1
@@ -33,15 +33,12 @@ def write_ranges(path: Path, ranges: Ranges) -> None:
     """Write a profile whole or not at all.
 
     Raises:
-        OSError: it can't be written.
+        ExportError: it can't be written.
     """
     about = {FORMAT_FIELD: FORMAT, **{name: getattr(ranges, name) for name in (*_TOP, "samples")}}
-    with replacement(path) as file:
-        head = json.dumps(about, indent=1).removesuffix("\n}")
-        file.write(f'{head},\n "tensors": [\n'.encode())
-        for number, each in enumerate(ranges.tensors.values()):
-            file.write((",\n" if number else "").encode() + json.dumps(asdict(each)).encode())
-        file.write(b"\n ]\n}\n")
+    head = json.dumps(about, indent=1).removesuffix("\n}")
+    rows = ",\n".join(json.dumps(asdict(each)) for each in ranges.tensors.values())
+    write_atomic(path, f'{head},\n "tensors": [\n{rows}\n ]\n}}\n')
 
 
 def read_ranges(path: Path) -> Ranges:

@@ -45,7 +45,27 @@ def write_atomic(path: Path, text: str) -> None:
     Raises:
         ExportError: the file can't be written; the old one is as it was.
     """
-    _replace(Path(os.path.realpath(path)), path, text)
+    write_bytes_atomic(path, text.encode())
+
+
+def write_bytes_atomic(path: Path, content: bytes) -> None:
+    """The same with bytes.
+
+    Raises:
+        ExportError: the file can't be written; the old one is as it was.
+    """
+    _replace(Path(os.path.realpath(path)), path, content)
+
+
+def require_folder(path: Path) -> None:
+    """See before the work whether there is a folder for the file that is to come of it.
+
+    Raises:
+        ExportError: there is none.
+    """
+    if not path.parent.is_dir() or path.is_dir():
+        what = "a folder has its name" if path.is_dir() else "no such folder"
+        raise ExportError(f"the file can't be written ({what}): {path}")
 
 
 def write_own(path: Path, text: str) -> None:
@@ -56,7 +76,7 @@ def write_own(path: Path, text: str) -> None:
         NotOwnFileError: a link, or what is no file, is there.
     """
     require_own(path)
-    _replace(path, path, text)
+    _replace(path, path, text.encode())
 
 
 def sync_folder(folder: Path) -> None:
@@ -68,9 +88,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _replace(target: Path, named: Path, text: str) -> None:
+def _replace(target: Path, named: Path, content: bytes) -> None:
     try:
         with replacement(target) as file:
-            file.write(text.encode())
+            file.write(content)
     except OSError as error:
         raise ExportError(f"the file can't be written ({error.strerror}): {named}") from error

@@ -178,6 +178,14 @@ def test_the_command(path: Path, tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["q.onnx", "s.npy"]
 
 
+@pytest.mark.parametrize("command", ["profile", "quantize"])
+def test_a_place_that_is_none_is_said_before_the_work(command: str, path: Path, tmp_path: Path) -> None:
+    for place in (tmp_path / "none" / "q", tmp_path):
+        refused = in_process(command, path, "--data", tmp_path / "not read", "-o", place)
+        assert refused.code == 1
+        assert refused.errors == [line for line in refused.errors if "can't be written" in line and str(place) in line]
+
+
 def openvino_output(file: Path, values: Array) -> Array:
     openvino = pytest.importorskip("openvino", reason="needs the extra `peers`")
     core = openvino.Core()

@@ -14,6 +14,7 @@ from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.ranges_file import read_ranges, write_ranges
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
+from int8tune.results.atomic import require_folder
 from int8tune.tuner.api.frames import frame_of, listed
 
 if TYPE_CHECKING:
@@ -72,8 +73,10 @@ def profile(
         FloatModelError: the model can't be read or run, or is no float model.
         CalibrationError: the samples can't be read, or don't fit the model.
         QuantizeSpecError: a number of samples, or how they are normalized, can't be used.
-        OSError: the file can't be written.
+        ExportError: the file can't be written.
     """
+    if output is not None:
+        require_folder(Path(output))
     samples = samples_of(data, count, Normalization(divide, tuple(mean), tuple(std)))
     ranges = profiled(read_float_model(Path(model)), samples, report)
     if output is not None:

@@ -18,7 +18,7 @@ from int8tune.quantize.ranges_file import read_ranges
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.quantize.thresholds import Threshold
-from int8tune.results.atomic import replacement
+from int8tune.results.atomic import require_folder, write_bytes_atomic
 from int8tune.tuner.api.frames import frame_of, listed
 
 if TYPE_CHECKING:
@@ -118,10 +118,12 @@ def quantize(
         RangesError: the ranges can't be read, or are of another model.
         QuantizeSpecError: what is chosen can't be used, or contradicts itself.
         QuantizeError: ONNX Runtime can't rewrite the model.
-        OSError: the file can't be written.
+        ExportError: the file can't be written.
     """
     if activations not in ("u8", "s8"):
         raise QuantizeSpecError(f"data is u8 or s8: {activations}")
+    if output is not None:
+        require_folder(Path(output))
     options = Options(
         calibration_named(calibration),
         per_tensor,
@@ -137,7 +139,6 @@ def quantize(
     given = None if ranges is None else read_ranges(Path(ranges))
     made = quantized(read_float_model(Path(model)), samples, options, given, report)
     if output is not None:
-        with replacement(Path(output)) as file:
-            file.write(made.proto.SerializeToString(deterministic=True))
+        write_bytes_atomic(Path(output), made.proto.SerializeToString(deterministic=True))
     file_written = None if output is None else Path(output)
     return QuantizedModel(made.proto, file_written, made.ranges, made.thresholds, made.gone, made.distance)

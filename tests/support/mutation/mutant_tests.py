@@ -25,6 +25,7 @@ BY_AREA = {
     "compiler/onnx_reader": ("compiler/test_onnx",),
     "compiler/operator_kernels": ("compiler/test_operator",),
     "compiler": ("compiler/",),
+    "quantize": ("quantize/",),
     "results": ("results/",),
     "rpc/farm": ("rpc/farm/",),
     "rpc/bundle": ("rpc/test_bundle", "tuner/bundles/", "tuner/cli/test_bundle"),
