@@ -38,7 +38,7 @@ def outputs(found: FusedRounding, channel: int, sums: np.ndarray) -> np.ndarray:
     return scale_fused(sums, found.scale[at], np.where(is_exception, found.exception_offset[at], found.offset[at]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(scales=st.lists(SCALES, min_size=1, max_size=3), bounds=BOUNDS)
 def test_every_sum_has_the_fixed_rules_output(scales: list[float], bounds: tuple[int, int]) -> None:
     stairs = staircase(scales, *bounds)
