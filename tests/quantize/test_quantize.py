@@ -198,8 +198,34 @@ def test_openvino_and_this_library_run_it(path: Path, tmp_path: Path) -> None:
     found = it.accuracy(tmp_path / "q.onnx", count=5, results=tmp_path / "none", target="generic")
     assert found.is_exact
     assert found.int8_share == 1
+    names = " ".join(name for layer in it.layers(tmp_path / "q.onnx", target="generic").layers for name in layer.names)
+    assert all(name in names for name in ("stem", "body", "dense"))
     right = run(tmp_path / "q.onnx", pictures(4))
     assert sqnr_db(right, openvino_output(tmp_path / "q.onnx", pictures(4))) > 25
+
+
+def attention() -> Any:
+    """A block of a transformer on [n, 10, 16], and a dense layer without a bias."""
+    writer = Writer(["n", 10, 16])
+    query, key, value = (
+        writer.node("MatMul", ["x", writer.weight(f"{name}.w", 16, 16)], name) for name in ("query", "key", "value")
+    )
+    scores = writer.node("MatMul", [query, writer.node("Transpose", [key], "turned", perm=[0, 2, 1])], "scores")
+    mixed = writer.node("MatMul", [writer.node("Softmax", [scores], "shares", axis=-1), value], "mixed")
+    data = writer.node("Add", [mixed, "x"], "residual")
+    factors = writer.constant("one", np.ones(16)), writer.constant("none", np.zeros(16))
+    data = writer.node("LayerNormalization", [data, *factors], "normal", axis=-1)
+    hidden = writer.node("Relu", [writer.node("MatMul", [data, writer.weight("up", 16, 32)], "wide")], "hidden")
+    return writer.model(writer.node("MatMul", [hidden, writer.weight("down", 32, 16)], "y"))
+
+
+def test_a_block_of_a_transformer_is_quantized_by_all_steps(tmp_path: Path) -> None:
+    file = saved(attention(), tmp_path)
+    samples = np.random.default_rng(0).standard_normal((40, 10, 16)).astype(np.float32)
+    plain = it.quantize(file, samples, equalize=False, round_weights=False, bias_correction=False)
+    made = it.quantize(file, samples)
+    right = run(file, samples)
+    assert sqnr_db(right, run(made.proto, samples)) > sqnr_db(right, run(plain.proto, samples)) > 30
 
 
 @pytest.mark.thorough
