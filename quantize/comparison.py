@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.samples.base import Batch
 from int8tune.quantize.session import run_session, start_session
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,32 @@ class Distance:
     agreement: float
 
 
+def decibels(signal: float, noise: float) -> float | None:
+    """Signal to noise; None where there is no noise, or no signal."""
+    return 10 * float(np.log10(signal / noise)) if noise and signal else None
+
+
+class Apart:
+    """Outputs of a float model and those of a quantized one, counted batch by batch."""
+
+    def __init__(self) -> None:
+        self._signal = self._noise = 0.0
+        self._samples = self._same = 0
+
+    def add(self, right: Array, seen: Array) -> None:
+        """Take the outputs of the same samples: [samples, ...]."""
+        right, seen = (each.reshape(len(each), -1).astype(np.float64) for each in (right, seen))
+        self._signal += float((right**2).sum())
+        self._noise += float(((right - seen) ** 2).sum())
+        self._samples += len(right)
+        self._same += int((right.argmax(axis=1) == seen.argmax(axis=1)).sum())
+
+    @property
+    def distance(self) -> Distance:
+        sqnr_db = decibels(self._signal, self._noise)
+        return Distance(self._samples, sqnr_db, self._same / max(1, self._samples))
+
+
 def distance(model: FloatModel, quantized: Any, batches: Iterable[Batch]) -> Distance:
     """Run both on the same samples.
 
@@ -36,14 +65,7 @@ def distance(model: FloatModel, quantized: Any, batches: Iterable[Batch]) -> Dis
     """
     sessions = [start_session(model.path, proto) for proto in (model.proto, quantized)]
     name = sessions[0].get_outputs()[0].name
-    signal = noise = 0.0
-    samples = same = 0
+    apart = Apart()
     for batch in batches:
-        right, seen = (run_session(model.path, session, [name], batch)[0] for session in sessions)
-        right, seen = (each.reshape(len(each), -1).astype(np.float64) for each in (right, seen))
-        signal += float((right**2).sum())
-        noise += float(((right - seen) ** 2).sum())
-        samples += len(right)
-        same += int((right.argmax(axis=1) == seen.argmax(axis=1)).sum())
-    sqnr_db = 10 * float(np.log10(signal / noise)) if noise and signal else None
-    return Distance(samples, sqnr_db, same / max(1, samples))
+        apart.add(*(run_session(model.path, session, [name], batch)[0] for session in sessions))
+    return apart.distance

@@ -23,14 +23,19 @@ from int8tune.quantize.weights import channel_scales, layers_of
 from int8tune.results.text import printable
 
 Array = npt.NDArray[Any]
+WeightScales = Mapping[str, list[dict[str, Any]]]
+"""Scales and zero points by the names of weights, as ONNX Runtime's quantizer takes them."""
 
 
-def quantized(proto: Any, thresholds: Mapping[str, Threshold], options: Options) -> Any:
+def quantized(
+    proto: Any, thresholds: Mapping[str, Threshold], options: Options, scales: WeightScales | None = None
+) -> Any:
     """A model in the form QDQ.
 
     Args:
         proto: a prepared float model.
         thresholds: of its float tensors.
+        scales: what `weight_scales` gives, where that is known already.
 
     Raises:
         QuantizeSpecError: an operator that is to be skipped is not there.
@@ -56,7 +61,7 @@ def quantized(proto: Any, thresholds: Mapping[str, Threshold], options: Options)
                 [],
                 skipped_nodes(proto, options.skip),
                 _operators(),
-                _extra(proto, options),
+                _extra(proto, options, weight_scales(proto, options) if scales is None else scales),
             )
             writer.quantize_model()
         except QuantizeError:
@@ -82,16 +87,16 @@ def skipped_nodes(proto: Any, names: Sequence[str]) -> list[str]:
     return [known[name] for name in names]
 
 
-def _extra(proto: Any, options: Options) -> dict[str, Any]:
+def _extra(proto: Any, options: Options, scales: WeightScales) -> dict[str, Any]:
     return {
         "ActivationSymmetric": options.symmetric,
         "WeightSymmetric": not options.weight_zero_points,
         "QDQKeepRemovableActivations": _has_clip_without_zero(proto),
-        "TensorQuantOverrides": {} if options.weight_zero_points else _weight_scales(proto, options),
+        "TensorQuantOverrides": {} if options.weight_zero_points else dict(scales),
     }
 
 
-def _weight_scales(proto: Any, options: Options) -> dict[str, list[dict[str, Any]]]:
+def weight_scales(proto: Any, options: Options) -> WeightScales:
     """Of convolutions and dense layers; the writer's own for other operators."""
     arrays = initializer_arrays(proto.graph)
     searched = options.calibration.method is Method.MSE

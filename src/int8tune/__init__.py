@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.quantizing import QuantizedModel, quantize
     from int8tune.tuner.api.records import Records, records
     from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, report, suggest
+    from int8tune.tuner.api.sensitivity import SensitivityResult, sensitivity
     from int8tune.tuner.api.templates import Templates, space, templates
     from int8tune.tuner.api.tune import CampaignResult, TuneResult, tune
     from int8tune.tuner.board_check import BoardCheck
@@ -59,6 +60,7 @@ _HOMES = {
     "QuantizedModel": "tuner.api.quantizing",
     "RaceResult": "tuner.api.lab",
     "Records": "tuner.api.records",
+    "SensitivityResult": "tuner.api.sensitivity",
     "Simulation": "tuner.api.boards",
     "Suggestions": "tuner.api.schedules",
     "Templates": "tuner.api.templates",
@@ -80,6 +82,7 @@ _HOMES = {
     "quantize": "tuner.api.quantizing",
     "records": "tuner.api.records",
     "report": "tuner.api.schedules",
+    "sensitivity": "tuner.api.sensitivity",
     "simulate": "tuner.api.boards",
     "space": "tuner.api.templates",
     "suggest": "tuner.api.schedules",
@@ -109,6 +112,7 @@ __all__ = [
     "QuantizedModel",
     "RaceResult",
     "Records",
+    "SensitivityResult",
     "Simulation",
     "Suggestions",
     "Templates",
@@ -130,6 +134,7 @@ __all__ = [
     "quantize",
     "records",
     "report",
+    "sensitivity",
     "simulate",
     "space",
     "suggest",

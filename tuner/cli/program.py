@@ -23,6 +23,7 @@ from int8tune.tuner.cli.plan import plan
 from int8tune.tuner.cli.profile import profile
 from int8tune.tuner.cli.quantize import quantize
 from int8tune.tuner.cli.report import report
+from int8tune.tuner.cli.sensitivity import sensitivity
 from int8tune.tuner.cli.simulate import simulate
 from int8tune.tuner.cli.suggest import suggest
 from int8tune.tuner.cli.templates import list_templates, show_template
@@ -50,7 +51,7 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report, accuracy, bench, profile, quantize, lab, simulate):
+    for command in (tune, plan, layers, report, accuracy, bench, profile, quantize, sensitivity, lab, simulate):
         program.command()(command)
     program.command("compile")(compile_)
     templates = _group("The ways to compute a layer, and what they leave open.")

@@ -72,6 +72,7 @@ class TestTheImport:
             "accuracy",
             "profile",
             "quantize",
+            "sensitivity",
             "bench",
             "records",
             "best",

@@ -24,6 +24,7 @@ COMMANDS = (
     "accuracy",
     "profile",
     "quantize",
+    "sensitivity",
     "report",
     "bench",
     "templates list",

@@ -1,0 +1,106 @@
+"""`int8tune sensitivity`"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from int8tune.tuner.cli.calibration import (
+    CountOption,
+    DataOption,
+    DivideOption,
+    FloatModelArgument,
+    MeanOption,
+    StdOption,
+    numbers,
+)
+from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say
+from int8tune.tuner.cli.quantize import (
+    ActivationsOption,
+    CalibrationOption,
+    EqualizeOption,
+    PerTensorOption,
+    SkipOption,
+    in_words,
+)
+
+if TYPE_CHECKING:
+    from int8tune.quantize.sensitivity import LayerSensitivity
+    from int8tune.tuner.api.sensitivity import SensitivityResult
+
+TestOption = Annotated[
+    str | None, typer.Option("--test", metavar="FILE", help="Compare on these samples; those of --data if left out.")
+]
+
+
+def sensitivity(
+    model: FloatModelArgument,
+    data: DataOption = None,
+    test: TestOption = None,
+    calibration: CalibrationOption = "mse",
+    per_tensor: PerTensorOption = False,
+    activations: ActivationsOption = "u8",
+    equalize: EqualizeOption = True,
+    skip: SkipOption = None,
+    count: CountOption = None,
+    divide: DivideOption = 1.0,
+    mean: MeanOption = "",
+    std: StdOption = "",
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Show which layers of a float model 8 bits hurt.
+
+    Each is quantized alone, and everything but it; models are compared with the float one.
+
+    Example: int8tune sensitivity model.onnx --data samples.npz
+    """
+    from int8tune.tuner.api.sensitivity import sensitivity as found_by
+    from int8tune.tuner.cli.waiting import waiting
+
+    if data is None:
+        raise typer.BadParameter("samples are needed: --data FILE")
+    with waiting("sensitivity") as report:
+        found = found_by(
+            model,
+            data,
+            test=test,
+            calibration=calibration,
+            per_tensor=per_tensor,
+            activations=activations,
+            equalize=equalize,
+            skip=skip or (),
+            count=count,
+            divide=divide,
+            mean=numbers(mean),
+            std=numbers(std),
+            report=report,
+        )
+    if form is Format.JSON:
+        _emit_json(found)
+        return
+    head = ("alone, dB", "same answer", "all but it, dB", "same answer", "along, dB", "operator", "layer")
+    emit(aligned([head, *map(_cells, found.layers)], numbers=range(5)))
+    say(f"all of it quantized, {in_words(found.whole)}")
+    say(f"`{found.worst.name}` costs most alone; to leave it in float: int8tune quantize ... --skip {found.worst.name}")
+
+
+def _cells(each: LayerSensitivity) -> tuple[str, ...]:
+    apart = [
+        text
+        for distance in (each.alone, each.all_but_it)
+        for text in (_in_db(distance.sqnr_db), f"{distance.agreement:.1%}")
+    ]
+    return (*apart, _in_db(each.along_db), each.operator, each.name)
+
+
+def _in_db(sqnr_db: float | None) -> str:
+    return "-" if sqnr_db is None else f"{sqnr_db:.1f}"
+
+
+def _emit_json(found: SensitivityResult) -> None:
+    from dataclasses import asdict
+
+    emit_json({"whole": asdict(found.whole), "layers": [asdict(each) for each in found.layers]})
