@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from int8tune.quantize.equalization import equalized
@@ -10,15 +10,13 @@ from int8tune.quantize.errors import FloatModelError, ForeignRangesError, Quanti
 from int8tune.quantize.float_model import FloatModel, shown
 from int8tune.quantize.options import Calibration, Method, Options
 from int8tune.quantize.prepared import prepared
-from int8tune.quantize.profiler import profile
+from int8tune.quantize.profiler import Report, profile
 from int8tune.quantize.qdq import skipped_nodes
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.samples.base import Samples
 from int8tune.quantize.tensors import INPUT
 from int8tune.quantize.thresholds import Threshold, threshold
 from int8tune.results.text import printable
-
-Report = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,6 @@ def _calibration(producer: str, options: Options) -> Calibration:
 
 def _refuse_nan(model: FloatModel, ranges: Ranges, options: Options) -> None:
     for each in ranges.tensors.values():
-        if (each.nan or each.infinite) and not {each.name, each.node} & set(options.skip):
-            what = f"tensor `{printable(each.name)}`, made by {printable(each.producer)}, has {each.nan:,} NaN"
+        if each.fault and not {each.name, each.node} & set(options.skip):
             where = f"leave it in float: --skip {printable(each.name)}"
-            raise FloatModelError(f"{shown(model.path)}: {what} and {each.infinite:,} infinities; {where}")
+            raise FloatModelError(f"{shown(model.path)}: {printable(each.fault)}; {where}")

@@ -31,11 +31,6 @@ class Distance:
     agreement: float
 
 
-def decibels(signal: float, noise: float) -> float | None:
-    """Signal to noise; None where there is no noise, or no signal."""
-    return 10 * float(np.log10(signal / noise)) if noise and signal else None
-
-
 class Apart:
     """Outputs of a float model and those of a quantized one, counted batch by batch."""
 
@@ -53,7 +48,8 @@ class Apart:
 
     @property
     def distance(self) -> Distance:
-        sqnr_db = decibels(self._signal, self._noise)
+        is_apart = self._noise and self._signal
+        sqnr_db = 10 * float(np.log10(self._signal / self._noise)) if is_apart else None
         return Distance(self._samples, sqnr_db, self._same / max(1, self._samples))
 
 

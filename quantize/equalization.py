@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from int8tune.quantize.layer_samples import groups_of
 from int8tune.quantize.prepared import set_initializer
 from int8tune.quantize.ranges import TensorRange
-from int8tune.quantize.tensors import initializer_arrays
+from int8tune.quantize.tensors import initializer_arrays, int_attribute
 from int8tune.quantize.weights import HIGHEST, Layer, layers_of
 
 Array = npt.NDArray[Any]
@@ -146,9 +147,9 @@ def _is_usable(layer: Layer, graph: Any) -> bool:
     """Whether nobody else reads a layer's weights, and its channels can be scaled: no MatMul of more than two axes."""
     constants = list(layer.node.input[1:])
     read = sum(name in constants for node in graph.node for name in node.input)
-    groups = _attribute(layer.node, "group", 1)
+    groups = groups_of(layer)
     is_plain = layer.node.op_type == "Conv" or (
-        layer.node.op_type == "Gemm" and not _attribute(layer.node, "transA", 0)
+        layer.node.op_type == "Gemm" and not int_attribute(layer.node, "transA", 0)
     )
     return is_plain and read == len(constants) and (groups == 1 or _is_depthwise(layer, graph))
 
@@ -156,17 +157,13 @@ def _is_usable(layer: Layer, graph: Any) -> bool:
 def _is_depthwise(layer: Layer, graph: Any) -> bool:
     """Whether each output channel reads the input channel of its own number alone."""
     shape = next(tensor.dims for tensor in graph.initializer if tensor.name == layer.weight)
-    return bool(layer.node.op_type == "Conv" and shape[1] == 1 and _attribute(layer.node, "group", 1) == shape[0])
-
-
-def _attribute(node: Any, name: str, default: int) -> int:
-    return next((int(attribute.i) for attribute in node.attribute if attribute.name == name), default)
+    return bool(layer.node.op_type == "Conv" and shape[1] == 1 and groups_of(layer) == shape[0])
 
 
 def _keeps_channels(graph: Any, node: Any) -> bool:
     """Whether a Flatten joins the channels with axes of one value alone."""
     info = next((value for value in graph.value_info if value.name == node.input[0]), None)
-    if info is None or _attribute(node, "axis", 1) != 1:
+    if info is None or int_attribute(node, "axis", 1) != 1:
         return False
     return all(dim.dim_value == 1 for dim in info.type.tensor_type.shape.dim[2:])
 
@@ -180,7 +177,7 @@ def _agree(group: Group, arrays: Mapping[str, Array]) -> bool:
 def _by_input(layer: Layer, weight: Array) -> Array:
     """Weights as [output channels, input channels, taps]; of a depthwise layer [1, channels, taps]."""
     rows = np.moveaxis(weight, layer.axis, 0)
-    if layer.node.op_type == "Conv" and _attribute(layer.node, "group", 1) > 1:
+    if layer.node.op_type == "Conv" and groups_of(layer) > 1:
         return rows.reshape(1, len(rows), -1)
     return rows.reshape(*rows.shape[:2], -1)
 
@@ -269,7 +266,7 @@ def _apply(group: Group, factors: Array, arrays: dict[str, Array]) -> None:
             arrays[name] = arrays[name] * factors
     for _, layer in group.readers:
         weight = arrays[layer.weight]
-        is_depthwise = layer.node.op_type == "Conv" and _attribute(layer.node, "group", 1) > 1
+        is_depthwise = layer.node.op_type == "Conv" and groups_of(layer) > 1
         axis = 0 if is_depthwise else 1 - layer.axis
         shape = [1] * weight.ndim
         shape[axis] = -1

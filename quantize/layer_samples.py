@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from int8tune.quantize.tensors import int_attribute
 from int8tune.quantize.weights import Layer
 
 Array = npt.NDArray[Any]
@@ -39,7 +40,7 @@ def window_of(layer: Layer, weight: Array) -> Window | None:
 
 def groups_of(layer: Layer) -> int:
     """How many groups of channels a layer has that do not see each other."""
-    return next((int(attribute.i) for attribute in layer.node.attribute if attribute.name == "group"), 1)
+    return int_attribute(layer.node, "group", 1)
 
 
 def views_of(layer: Layer, weight: Array, data: Array) -> Array | None:

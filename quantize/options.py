@@ -65,6 +65,17 @@ class Options:
             raise QuantizeSpecError("zero points of weights need one scale for all channels: add --per-tensor")
 
 
+def is_signed(activations: str) -> bool:
+    """Whether a type of data, `u8` or `s8`, has a sign.
+
+    Raises:
+        QuantizeSpecError: it is neither.
+    """
+    if activations not in ("u8", "s8"):
+        raise QuantizeSpecError(f"data is u8 or s8: {activations}")
+    return activations == "s8"
+
+
 def calibration_named(text: str) -> Calibration:
     """A method, such as `mse` or `percentile:99.99`.
 

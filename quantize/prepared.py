@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from int8tune.quantize.errors import FloatModelError
 from int8tune.quantize.float_model import FloatModel, one_line, shown
-from int8tune.quantize.tensors import initializer_arrays
+from int8tune.quantize.tensors import initializer_arrays, int_attribute
 
 Array = npt.NDArray[Any]
 
@@ -130,7 +130,7 @@ def _fold(graph: Any, layer: Any, norm: Any, arrays: dict[str, Array]) -> None:
     epsilon = next((attribute.f for attribute in norm.attribute if attribute.name == "epsilon"), 1e-5)
     factor = gamma / np.sqrt(variance + epsilon)
     weight = arrays[layer.input[1]].astype(np.float64)
-    axis = 0 if layer.op_type == "Conv" or _is_transposed(layer) else 1
+    axis = 0 if layer.op_type == "Conv" or int_attribute(layer, "transB", 0) else 1
     bias = arrays[layer.input[2]].astype(np.float64) if len(layer.input) > 2 else np.zeros_like(mean)
     shape = [1] * weight.ndim
     shape[axis] = -1
@@ -138,10 +138,6 @@ def _fold(graph: Any, layer: Any, norm: Any, arrays: dict[str, Array]) -> None:
     if len(layer.input) == 2:
         layer.input.append(norm.input[2])
     set_initializer(graph, layer.input[2], beta + (bias - mean) * factor)
-
-
-def _is_transposed(layer: Any) -> bool:
-    return any(attribute.name == "transB" and attribute.i for attribute in layer.attribute)
 
 
 def set_initializer(graph: Any, name: str, values: Array) -> None:

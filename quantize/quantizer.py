@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from int8tune.quantize.calibrated import Report, calibrated
+from int8tune.quantize.calibrated import calibrated
 from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Options
+from int8tune.quantize.profiler import Report
 from int8tune.quantize.qdq import quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined

@@ -49,6 +49,13 @@ class TensorRange:
         return self.minimum == self.maximum
 
     @property
+    def fault(self) -> str:
+        """How many values are not finite, in words; nothing if all are."""
+        if not (self.nan or self.infinite):
+            return ""
+        return f"tensor `{self.name}`, made by {self.producer}, has {self.nan:,} NaN and {self.infinite:,} infinities"
+
+    @property
     def counts(self) -> npt.NDArray[np.int64]:
         """The histogram [BINS]."""
         return np.asarray(self.histogram, np.int64)
@@ -79,11 +86,7 @@ class Ranges:
 
     def faults(self) -> list[str]:
         """A line for each tensor that has NaN or infinity."""
-        return [
-            f"tensor `{each.name}`, made by {each.producer}, has {each.nan:,} NaN and {each.infinite:,} infinities"
-            for each in self.tensors.values()
-            if each.nan or each.infinite
-        ]
+        return [each.fault for each in self.tensors.values() if each.fault]
 
 
 def text_of(value: Any) -> str:

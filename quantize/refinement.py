@@ -14,13 +14,13 @@ from int8tune.quantize.layer_samples import drawn_rows, groups_of, mean_row, vie
 from int8tune.quantize.least_squares import moments_of, rounded
 from int8tune.quantize.options import Options
 from int8tune.quantize.prepared import set_initializer
+from int8tune.quantize.profiler import Report
 from int8tune.quantize.samples.base import Batch
 from int8tune.quantize.session import run_session, start_session
-from int8tune.quantize.tensors import initializer_arrays
+from int8tune.quantize.tensors import initializer_array, initializer_arrays
 from int8tune.quantize.weights import Layer, layers_of
 
 Array = npt.NDArray[Any]
-Report = Callable[[str, int, int], None]
 
 MOST_ROWS = 2048
 _INT32 = np.iinfo(np.int32)
@@ -107,7 +107,8 @@ def _refine(
     groups = groups_of(layer)
     matrix = np.moveaxis(weight, layer.axis, 0)
     flat = matrix.reshape(groups, len(matrix) // groups, -1).astype(np.float64)
-    stored = initializer_arrays(graph)[place.weight]
+    stored = initializer_array(graph, place.weight)
+    assert stored is not None
     zero_points = place.zero_points.reshape(*flat.shape[:2], 1)
     numbers = (np.moveaxis(stored, layer.axis, 0).reshape(flat.shape) - zero_points).astype(np.float64)
     scales = place.scales.reshape(flat.shape[:2]).astype(np.float64)
@@ -138,19 +139,22 @@ def _place(layer: Layer, graph: Any) -> _Quantized | None:
     makers = {output: node for node in graph.node for output in node.output}
     if node is None or any(_kind(makers, name) != "DequantizeLinear" for name in node.input[:2]):
         return None
-    arrays = initializer_arrays(graph)
     weight = makers[node.input[1]].input
-    if weight[0] not in arrays or weight[1] not in arrays:
+    stored, scales = (initializer_array(graph, name) for name in weight[:2])
+    if stored is None or scales is None:
         return None
-    outputs = arrays[weight[0]].shape[layer.axis]
+    zero_points = initializer_array(graph, weight[2])
+    assert zero_points is not None
+    outputs = stored.shape[layer.axis]
     bias = makers[node.input[2]].input if len(node.input) > 2 and node.input[2] in makers else ["", ""]
+    bias_scales = initializer_array(graph, bias[1])
     return _Quantized(
         node.input[0],
         weight[0],
-        np.broadcast_to(arrays[weight[1]], (outputs,)),
-        np.broadcast_to(arrays[weight[2]].astype(np.int64), (outputs,)),
+        np.broadcast_to(scales, (outputs,)),
+        np.broadcast_to(zero_points.astype(np.int64), (outputs,)),
         bias[0],
-        np.broadcast_to(arrays.get(bias[1], np.ones(1)).astype(np.float64), (outputs,)),
+        np.broadcast_to((np.ones(1) if bias_scales is None else bias_scales).astype(np.float64), (outputs,)),
     )
 
 

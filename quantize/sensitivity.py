@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from int8tune.quantize.calibrated import Calibrated, Report, calibrated
-from int8tune.quantize.comparison import Apart, Distance, decibels
+from int8tune.quantize.calibrated import Calibrated, calibrated
+from int8tune.quantize.comparison import Apart, Distance
 from int8tune.quantize.errors import QuantizeSpecError
 from int8tune.quantize.float_model import FloatModel, shown
 from int8tune.quantize.options import Options
+from int8tune.quantize.profiler import Report
 from int8tune.quantize.qdq import quantized, weight_scales
 from int8tune.quantize.samples.base import Batch, Samples
 from int8tune.quantize.session import run_session, start_session
@@ -155,15 +155,12 @@ class _Trial:
         there = [name for name in dict.fromkeys(tensors) if name in read]
         sides = ((self._model.proto, there), (proto, [read[name] for name in there]))
         sessions = [(start_session(self._model.path, each, names), names) for each, names in sides]
-        signal, noise = np.zeros(len(there)), np.zeros(len(there))
+        apart = {name: Apart() for name in there}
         for batch in self._batches():
             rights, seens = (run_session(self._model.path, session, names, batch) for session, names in sessions)
-            signal += [float((right.astype(np.float64) ** 2).sum()) for right in rights]
-            noise += [
-                float(((right.astype(np.float64) - seen) ** 2).sum()) for right, seen in zip(rights, seens, strict=True)
-            ]
-        found = {name: decibels(*each) for name, *each in zip(there, signal, noise, strict=True)}
-        return {name: found.get(name) for name in tensors}
+            for each, right, seen in zip(apart.values(), rights, seens, strict=True):
+                each.add(right, seen)
+        return {name: apart[name].distance.sqnr_db if name in apart else None for name in tensors}
 
     def _batches(self) -> Iterator[Batch]:
         return self._samples.batches(self._model.inputs)

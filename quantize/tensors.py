@@ -48,6 +48,19 @@ def _has_graph(node: Any) -> bool:
     return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
 
 
+def int_attribute(node: Any, name: str, default: int) -> int:
+    """A whole number that a node has as an attribute."""
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == name), default)
+
+
+def initializer_array(graph: Any, name: str) -> np.ndarray[Any, Any] | None:
+    """A constant of a graph, if it is there; the others are not looked at."""
+    from onnx import numpy_helper
+
+    found = next((tensor for tensor in graph.initializer if tensor.name == name), None)
+    return None if found is None else numpy_helper.to_array(found)
+
+
 def initializer_arrays(graph: Any) -> dict[str, np.ndarray[Any, Any]]:
     """The constants of a graph by their names."""
     from onnx import numpy_helper

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.quantize.tensors import initializer_arrays
+from int8tune.quantize.tensors import initializer_arrays, int_attribute
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +43,7 @@ def layers_of(graph: Any) -> list[Layer]:
         weight = arrays.get(node.input[1])
         if weight is None or weight.dtype != np.float32 or (node.op_type != "Conv" and weight.ndim != 2):
             continue
-        is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+        is_transposed = bool(int_attribute(node, "transB", 0))
         found.append(Layer(node, 0 if node.op_type == "Conv" or is_transposed else 1))
     return found
 

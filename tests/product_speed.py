@@ -6,8 +6,6 @@ What is timed here are the call that packs the second matrices and the one that 
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from int8tune.compiler.compile import compile_model
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.schedule_choice import Schedules
+from tests.support.kernels.medians import median_s
 from tests.support.models.onnx_products import Shape, product
 from tests.support.run.probes import host_target
 
@@ -59,15 +58,6 @@ def compiled(shapes: tuple[Shape, Shape], profile: str, folder: Path) -> Compile
     return CompiledModel(library)
 
 
-def median_s(run: Callable[[], Any]) -> float:
-    taken = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return float(np.median(taken))
-
-
 def line(shapes: tuple[Shape, Shape], profile: str, folder: Path) -> str:
     """The least of medians, in microseconds: a neighbour takes the core from either side."""
     rng, model, session = np.random.default_rng(0), compiled(shapes, profile, folder), session_of(shapes)
@@ -79,7 +69,7 @@ def line(shapes: tuple[Shape, Shape], profile: str, folder: Path) -> str:
         times = [float(np.median(each.times_s)) for each in model.profile(numbers, RUNS)]
         packing.append(sum(t for t, call in zip(times, calls, strict=True) if call["kernel"].startswith("pack")))
         multiplying.append(sum(t for t, call in zip(times, calls, strict=True) if call["kernel"].startswith("matmul")))
-        theirs.append(median_s(lambda: session.run(None, stored)))
+        theirs.append(median_s(lambda: session.run(None, stored), RUNS))
     pack, multiply, other = (min(each) * 1e6 for each in (packing, multiplying, theirs))
     name = " times ".join("x".join(map(str, shape)) for shape in shapes)
     return f"| {name} | {profile} | {pack:,.1f} | {multiply:,.1f} | {other:,.1f} | {other / (pack + multiply):.2f} |"

@@ -7,8 +7,6 @@ values, in steps of their 16-bit output.
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.compiled_model import CompiledModel
+from tests.support.kernels.medians import median_s
 from tests.support.models import onnx_islands, onnx_words, tflite_models, tflite_words
 from tests.support.models.onnx_models import values_of
 from tests.support.models.onnx_words import U16, Layer
@@ -52,15 +51,6 @@ def layer_file(name: str, bits: int) -> bytes:
     return w.model(output)
 
 
-def median_s(run: Callable[[], Any]) -> float:
-    taken = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return float(np.median(taken))
-
-
 def ours_s(model: CompiledModel, data: Array) -> float:
     """What all kernels of a run take."""
     return sum(float(np.median(call.times_s)) for call in model.profile([data], RUNS))
@@ -77,7 +67,7 @@ def speed(name: str, folder: Path) -> str:
     for _ in range(ROUNDS):
         for bits, model in models.items():
             times[str(bits)].append(ours_s(model, feeds[bits]))
-        times["LiteRT"].append(median_s(theirs.invoke))
+        times["LiteRT"].append(median_s(theirs.invoke, RUNS))
     eight, sixteen, other = (min(each) * 1e6 for each in times.values())
     return f"| {name} | {eight:,.1f} | {sixteen:,.1f} | {other:,.1f} | {other / sixteen:.1f} |"
 

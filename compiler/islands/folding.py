@@ -69,8 +69,10 @@ class _Folding(PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         made = super().visit_call_(call)
         fold = FOLDS.get(getattr(made.op, "name", ""))
+        if fold is None:
+            return made
         values = [self._constant(each) for each in made.args if not isinstance(each, relax.ShapeExpr)]
-        if fold is None or any(value is None for value in values):
+        if any(value is None for value in values):
             return made
         array = fold(call, [value.value.numpy() for value in values])
         element = str(call.ty.dtype)

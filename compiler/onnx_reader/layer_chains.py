@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from int8tune.compiler.graph import Kind, Value
+from int8tune.compiler.onnx_reader.floats import Emit
+from int8tune.compiler.onnx_reader.fused import Ending
 from int8tune.compiler.onnx_reader.layers import KernelForm
+from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.word_sums import SUMS, WordSums
@@ -52,6 +55,15 @@ def layer_links(
         yield from _transposed(form, form.plan, source, (bias, sums), end, values)
     if end != made:
         yield Link(Kind.RESHAPE, (end,), made)
+
+
+def emit_links(links: Iterable[Link], node: Node, ending: Ending, clamp: tuple[int, int] | None, emit: Emit) -> None:
+    """Emit the operators of a layer whose output is quantized: what ends the layer is a part of it alone."""
+    for link in links:
+        names = None if link.is_layer else (link.made,)
+        activations = ending.activations if link.is_layer else ()
+        bounds = clamp if link.is_layer else None
+        emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names, bounds)
 
 
 def _layer(

@@ -23,7 +23,7 @@ from int8tune.compiler.onnx_reader.float_sums import FloatSums
 from int8tune.compiler.onnx_reader.floats import FloatNodes, refuse_unquantized
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
 from int8tune.compiler.onnx_reader.integer_products import PRODUCTS, IntegerProducts
-from int8tune.compiler.onnx_reader.layer_chains import layer_links
+from int8tune.compiler.onnx_reader.layer_chains import emit_links, layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form, kernel_reason
 from int8tune.compiler.onnx_reader.layout import with_images_moved
 from int8tune.compiler.onnx_reader.matrix_products import matrices_of
@@ -208,11 +208,8 @@ class _Reader:
         bias = self._bias(node, form, data.quantization) if node.input(2) else None
         clamp = self._fusion.clamp(ending)
         self._end(ending)
-        for link in layer_links(form, data, bias, ending.name, self._values):
-            names = None if link.is_layer else (link.made,)
-            activations = ending.activations if link.is_layer else ()
-            bounds = clamp if link.is_layer else None
-            self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names, bounds)
+        links = layer_links(form, data, bias, ending.name, self._values)
+        emit_links(links, node, ending, clamp, self._emit)
         return True
 
     def _bias(self, node: Node, form: KernelForm, data: Quantization) -> Constant:

@@ -15,7 +15,7 @@ from int8tune.compiler.graph import Kind, Quantization, Value
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.floats import Emit
 from int8tune.compiler.onnx_reader.fused import Ending, Fusion
-from int8tune.compiler.onnx_reader.layer_chains import layer_links
+from int8tune.compiler.onnx_reader.layer_chains import emit_links, layer_links
 from int8tune.compiler.onnx_reader.layers import KERNELS, KernelForm, kernel_form
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, quoted
 from int8tune.compiler.onnx_reader.quantization import Quantizations, is_of_channels
@@ -83,11 +83,8 @@ class WordLayers:
         sums = self._sums(node, form, data, output)
         clamp = self._fusion.clamp(ending)
         self._end(ending)
-        for link in layer_links(form, data, None, ending.name, self._values, sums):
-            names = None if link.is_layer else (link.made,)
-            activations = ending.activations if link.is_layer else ()
-            bounds = clamp if link.is_layer else None
-            self._emit(link.kind, node, activations, link.inputs, (link.made,), link.attributes, names, bounds)
+        links = layer_links(form, data, None, ending.name, self._values, sums)
+        emit_links(links, node, ending, clamp, self._emit)
 
     def _read_number(self, node: Node, form: KernelForm, data: Value) -> None:
         """A layer whose output is a number: behind it, a value has the file's order of axes, whatever it has."""

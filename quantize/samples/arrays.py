@@ -14,7 +14,15 @@ import numpy as np
 
 from int8tune.quantize.errors import CalibrationError
 from int8tune.quantize.float_model import FloatInput, one_line, shown
-from int8tune.quantize.samples.base import AS_THEY_ARE, Array, Batch, Normalization, fitted, samples_at_once
+from int8tune.quantize.samples.base import (
+    AS_THEY_ARE,
+    Array,
+    Batch,
+    Normalization,
+    fitted,
+    require_whole_runs,
+    samples_at_once,
+)
 from int8tune.results.text import printable
 
 # Names of the one array that is meant for calibration, where a file has others, too; the first that is there.
@@ -84,10 +92,7 @@ class ArraySamples:
             raise CalibrationError(f"{self.title}: no samples")
         total = counts[0] if self.count is None else min(counts[0], self.count)
         step = samples_at_once(inputs, sum(header.sample_bytes for _, header in readers))
-        if any(each.batch is not None for each in inputs) and total % step:
-            raise CalibrationError(
-                f"{self.title}: the model takes {step} samples at once, {total} leave {total % step}"
-            )
+        require_whole_runs(inputs, total, step, self.title)
         for first in range(0, total, step):
             many = min(step, total - first)
             yield {

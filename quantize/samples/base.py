@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -76,6 +75,16 @@ def samples_at_once(inputs: Sequence[FloatInput], bytes_each: int) -> int:
     return max(1, min(MOST_AT_ONCE, BATCH_BYTES // max(1, bytes_each)))
 
 
+def require_whole_runs(inputs: Sequence[FloatInput], total: int, step: int, title: str) -> None:
+    """Refuse samples of which some are left behind the last run of a model that takes so many at once.
+
+    Raises:
+        CalibrationError: some are.
+    """
+    if total % step and any(each.batch is not None for each in inputs):
+        raise CalibrationError(f"{title}: the model takes {step} samples at once, {total} leave {total % step}")
+
+
 def fitted(value: FloatInput, array: Array, first: int, normalization: Normalization, title: str) -> Array:
     """Samples as an input takes them; pictures as bytes [samples, height, width, channels] get their channels first.
 
@@ -94,14 +103,6 @@ def fitted(value: FloatInput, array: Array, first: int, normalization: Normaliza
         array = array if normalization.is_identity else normalization.apply(array)
         _refuse_nan(value, array, first, title)
     return np.ascontiguousarray(array, value.dtype)
-
-
-def digest(batches: Iterator[Batch], inputs: Sequence[FloatInput]) -> str:
-    """The sha256 of all samples, whichever form their file has."""
-    found = hashlib.sha256()
-    for batch in batches:
-        update_digest(found, batch, inputs)
-    return found.hexdigest()
 
 
 def update_digest(found: Any, batch: Batch, inputs: Sequence[FloatInput]) -> None:

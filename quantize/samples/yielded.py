@@ -15,7 +15,15 @@ import numpy as np
 
 from int8tune.quantize.errors import CalibrationError
 from int8tune.quantize.float_model import FloatInput, one_line, shown
-from int8tune.quantize.samples.base import AS_THEY_ARE, Array, Batch, Normalization, fitted, samples_at_once
+from int8tune.quantize.samples.base import (
+    AS_THEY_ARE,
+    Array,
+    Batch,
+    Normalization,
+    fitted,
+    require_whole_runs,
+    samples_at_once,
+)
 from int8tune.results.text import printable
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".webp")
@@ -161,11 +169,8 @@ def _batched(
             yield _stacked(held, inputs, first, normalization, title)
             first += len(held)
             held = []
-    if held and any(each.batch is not None for each in inputs):
-        raise CalibrationError(
-            f"{title}: the model takes {step} samples at once, {first + len(held)} leave {len(held)}"
-        )
-    if held:
+    if held and step:
+        require_whole_runs(inputs, first + len(held), step, title)
         yield _stacked(held, inputs, first, normalization, title)
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.comparison import Distance
-from int8tune.quantize.errors import QuantizeSpecError
 from int8tune.quantize.float_model import read_float_model
-from int8tune.quantize.options import Calibration, Options, calibration_named
+from int8tune.quantize.options import Calibration, Options, calibration_named, is_signed
 from int8tune.quantize.quantizer import quantize as quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.ranges_file import read_ranges
@@ -120,14 +119,13 @@ def quantize(
         QuantizeError: ONNX Runtime can't rewrite the model.
         ExportError: the file can't be written.
     """
-    if activations not in ("u8", "s8"):
-        raise QuantizeSpecError(f"data is u8 or s8: {activations}")
+    has_sign = is_signed(activations)
     if output is not None:
         require_folder(Path(output))
     options = Options(
         calibration_named(calibration),
         per_tensor,
-        activations == "s8",
+        has_sign,
         symmetric,
         weight_zero_points,
         tuple(skip),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.comparison import Distance
-from int8tune.quantize.errors import QuantizeSpecError
 from int8tune.quantize.float_model import read_float_model
-from int8tune.quantize.options import Options, calibration_named
+from int8tune.quantize.options import Options, calibration_named, is_signed
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.quantize.sensitivity import LayerSensitivity
@@ -103,11 +102,8 @@ def sensitivity(
         QuantizeSpecError: what is chosen can't be used, or the model has no layers.
         QuantizeError: ONNX Runtime can't rewrite the model.
     """
-    if activations not in ("u8", "s8"):
-        raise QuantizeSpecError(f"data is u8 or s8: {activations}")
-    options = Options(
-        calibration_named(calibration), per_tensor, activations == "s8", skip=tuple(skip), equalize=equalize
-    )
+    has_sign = is_signed(activations)
+    options = Options(calibration_named(calibration), per_tensor, has_sign, skip=tuple(skip), equalize=equalize)
     normalization = Normalization(divide, tuple(mean), tuple(std))
     samples = samples_of(data, count, normalization)
     tests = None if test is None else samples_of(test, count, normalization)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from tests.support.models.onnx_models import Writer, onnx
 
@@ -34,7 +33,3 @@ def saved(model: Any, folder: Path, name: str = "m.onnx") -> Path:
 def pictures(count: int, seed: int = 0) -> Array:
     """Samples [count, 3, 8, 8] for `small`."""
     return np.random.default_rng(seed).standard_normal((count, 3, 8, 8)).astype(np.float32)
-
-
-def require_runtime() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
