@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from int8tune.quantize.calibrated import calibrated
+from int8tune.quantize.calibrated import calibrated, first_batches
 from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
-from int8tune.quantize.options import Options
+from int8tune.quantize.options import Calibration, Options, chosen_by
 from int8tune.quantize.profiler import Report
 from int8tune.quantize.qdq import quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined
-from int8tune.quantize.samples.base import Batch, Samples
+from int8tune.quantize.samples.base import Samples
 from int8tune.quantize.thresholds import Threshold
-
-# Samples by which weights and biases are chosen: more bring little.
-REFINED_WITH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +26,7 @@ class Quantized:
         proto: an `onnx.ModelProto` in the form QDQ.
         ranges: of the tensors as they are quantized: after their channels were made alike.
         thresholds: which part of its range each of them has in the quantized model.
+        rule: by which these were chosen; with `global`, the one that was found best.
         gone: the tensor that has taken the place of each one that no longer exists.
         distance: from the float model, over the samples; None where there were none.
     """
@@ -36,6 +34,7 @@ class Quantized:
     proto: Any
     ranges: Ranges
     thresholds: Mapping[str, Threshold]
+    rule: Calibration
     gone: Mapping[str, str]
     distance: Distance | None
 
@@ -61,21 +60,11 @@ def quantize(
     apart = None
     if samples is not None:
         if options.round_weights or options.bias_correction:
-            made = refined(ready.model, made, lambda: _first(samples, ready.model), options, report)
+            made = refined(ready.model, made, lambda: first_batches(samples, model), options, report)
         apart = distance(model, made, samples.batches(model.inputs))
     gone = {**ready.gone, **_removed(ready.model.proto, made)}
-    _describe(made, ready.ranges, options)
-    return Quantized(made, ready.ranges, ready.thresholds, gone, apart)
-
-
-def _first(samples: Samples, model: FloatModel) -> Iterator[Batch]:
-    """Batches that have `REFINED_WITH` samples, or all that there are."""
-    count = 0
-    for batch in samples.batches(model.inputs):
-        yield batch
-        count += len(batch[model.inputs[0].name])
-        if count >= REFINED_WITH:
-            return
+    _describe(made, ready.ranges, ready.rule, options)
+    return Quantized(made, ready.ranges, ready.thresholds, ready.rule, gone, apart)
 
 
 def _removed(proto: Any, made: Any) -> dict[str, str]:
@@ -89,12 +78,15 @@ def _removed(proto: Any, made: Any) -> dict[str, str]:
     }
 
 
-def _describe(made: Any, ranges: Ranges, options: Options) -> None:
+def _describe(made: Any, ranges: Ranges, rule: Calibration, options: Options) -> None:
+    taken = ("equalize", "round_weights", "bias_correction", "share_scales")
+    steps = [] if options.smooth is None else [f"smooth {options.smooth:g}"]
+    steps += [name for name in taken if getattr(options, name)]
     about = {
         "float_model_sha256": ranges.model_sha256,
         "calibration_sha256": ranges.data_sha256,
-        "calibration": f"{options.calibration}, {ranges.samples} samples",
-        "steps": ", ".join(name for name in ("equalize", "round_weights", "bias_correction") if getattr(options, name)),
+        "calibration": f"{chosen_by(options.calibration, rule)}, {ranges.samples} samples",
+        "steps": ", ".join(steps),
     }
     made.producer_name = "int8tune"
     for name, value in about.items():

@@ -10,11 +10,9 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
 
-import onnxruntime
-
 import int8tune as it
 from int8tune.quantize.errors import FloatModelError, ForeignRangesError, QuantizeSpecError
-from tests.support.models.float_models import pictures, saved, small
+from tests.support.models.float_models import pictures, run, saved, small, sqnr_db
 from tests.support.models.onnx_models import Writer, onnx
 from tests.support.models.shared_quant import NETWORKS, float_model, inputs_of
 from tests.support.program.cli_program import in_process
@@ -25,16 +23,6 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(small(), tmp_path_factory.mktemp("model"))
-
-
-def run(model: Path | Any, values: Array) -> Array:
-    content = model if isinstance(model, Path) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {session.get_inputs()[0].name: values})[0])
-
-
-def sqnr_db(right: Array, seen: Array) -> float:
-    return float(10 * np.log10((right**2).sum() / max(((right - seen) ** 2).sum(), 1e-30)))
 
 
 def with_batch_normalization(bias: bool) -> Any:
@@ -249,6 +237,7 @@ def test_trained_networks_run_everywhere_bit_for_bit(network: str, tmp_path: Pat
         {"per_tensor": True, "weight_zero_points": True},
         {"activations": "s8"},
         {"activations": "s8", "symmetric": True},
+        {"share_scales": True},
     ],
     ids=str,
 )

@@ -35,6 +35,7 @@ class QuantizedModel:
         file: where it was written; None if nowhere.
         ranges: of the float model's tensors.
         thresholds: which part of its range each of them has.
+        rule: by which these were chosen; with `global`, the one that was found best.
         gone: the tensor that has taken the place of each one that no longer exists, by the names of the float model.
         distance: from the float model, over the calibration samples; None where only ranges were given.
     """
@@ -43,6 +44,7 @@ class QuantizedModel:
     file: Path | None
     ranges: Ranges
     thresholds: Mapping[str, Threshold]
+    rule: str
     gone: Mapping[str, str]
     distance: Distance | None
 
@@ -81,6 +83,8 @@ def quantize(
     equalize: bool = True,
     round_weights: bool = True,
     bias_correction: bool = True,
+    smooth: float | None = None,
+    share_scales: bool = False,
     ranges: str | Path | None = None,
     count: int | None = None,
     divide: float = 1.0,
@@ -94,7 +98,7 @@ def quantize(
         model: a float model (.onnx).
         data: samples, as `profile` takes them; may be left out where `ranges` are given.
         output: a file for the model; none if None.
-        calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse` or `kl`.
+        calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse`, `kl` or `global`.
         per_tensor: one scale for all weights of an operator, not one for each output channel.
         activations: the type of data, `u8` or `s8`.
         symmetric: the zero point of data is the middle of its type.
@@ -103,6 +107,8 @@ def quantize(
         equalize: make channels of data alike before (cross-layer equalization); needs samples.
         round_weights: round weights so that each layer's outputs stay where they were (GPTQ); needs samples.
         bias_correction: let biases take up the mean errors of outputs; needs samples.
+        smooth: make channels of what dense layers read alike before (SmoothQuant), 0 to 1; not at all if None.
+        share_scales: one scale for the operands and the result of each Add and Concat.
         ranges: a file that `profile` wrote for this model.
         count: how many samples are used, the first ones; all if None.
         divide: values of samples are divided by it.
@@ -132,6 +138,8 @@ def quantize(
         equalize,
         round_weights,
         bias_correction,
+        smooth,
+        share_scales,
     )
     samples = None if data is None else samples_of(data, count, Normalization(divide, tuple(mean), tuple(std)))
     given = None if ranges is None else read_ranges(Path(ranges))
@@ -139,4 +147,6 @@ def quantize(
     if output is not None:
         write_bytes_atomic(Path(output), made.proto.SerializeToString(deterministic=True))
     file_written = None if output is None else Path(output)
-    return QuantizedModel(made.proto, file_written, made.ranges, made.thresholds, made.gone, made.distance)
+    return QuantizedModel(
+        made.proto, file_written, made.ranges, made.thresholds, str(made.rule), made.gone, made.distance
+    )

@@ -84,7 +84,7 @@ def sensitivity(
         model: a float model (.onnx).
         data: samples by which ranges are chosen, as `profile` takes them.
         test: samples on which models are compared; `data` if None.
-        calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse` or `kl`.
+        calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse`, `kl` or `global`.
         per_tensor: one scale for all weights of an operator, not one for each output channel.
         activations: the type of data, `u8` or `s8`.
         equalize: make channels of data alike before (cross-layer equalization).
