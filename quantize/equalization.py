@@ -162,7 +162,7 @@ def _by_input(layer: Layer, weight: Array) -> Array:
 
 def _factors(group: Group, ranges: Mapping[str, TensorRange], arrays: Mapping[str, Array]) -> Array | None:
     """The factors of the least estimated error among some families of them; None where they bring little."""
-    if any(name not in ranges for name in group.stored):
+    if any(name not in ranges or not ranges[name].channel_minimum for name in group.stored):
         return None
     spans = {name: _spans(ranges[name]) for name in group.stored}
     largest = np.max(list(spans.values()), axis=0)

@@ -6,16 +6,14 @@ ONNX Runtime's QDQQuantizer rewrites the graph; ranges of data and scales of wei
 from __future__ import annotations
 
 import difflib
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from int8tune.quantize.errors import QuantizeError, QuantizeSpecError
-from int8tune.quantize.float_model import one_line
+from int8tune.quantize.float_model import one_line, quiet
 from int8tune.quantize.options import Method, Options
 from int8tune.quantize.tensors import initializer_arrays
 from int8tune.quantize.thresholds import Threshold
@@ -51,7 +49,7 @@ def quantized(
     copied = onnx.ModelProto()
     copied.CopyFrom(proto)
     ranges = {name: (np.float32(each.low), np.float32(each.high)) for name, each in thresholds.items()}
-    with _quiet():
+    with quiet():
         try:
             writer = QDQQuantizer(
                 copied,
@@ -137,14 +135,3 @@ def _needs_clips(proto: Any, thresholds: Mapping[str, Threshold]) -> bool:
         if high is not None and (max(0.0, kept.high) > high + _NEARLY * np.abs(high)).any():
             return True
     return False
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """ONNX Runtime's quantizer writes advice to the log of whoever calls it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)

@@ -24,6 +24,7 @@ class Extremes:
 
     def __init__(self) -> None:
         self.shape: tuple[int, ...] = ()
+        self._has_channels = True
         self.values = self.nan = self.infinite = 0
         self._sum = self._squares = 0.0
         self._minimum: Array = np.empty(0)
@@ -42,6 +43,11 @@ class Extremes:
             return
         lows, highs = by_channel.min(axis=(0, 2)), by_channel.max(axis=(0, 2))
         is_first = not self.values
+        if not is_first and lows.shape != self._minimum.shape:
+            # Axis 1 counts samples here: a last batch that is smaller has fewer.
+            lows, highs = lows.min(keepdims=True), highs.max(keepdims=True)
+            self._minimum, self._maximum = self._minimum.min(keepdims=True), self._maximum.max(keepdims=True)
+            self._has_channels = False
         self._minimum = lows if is_first else np.minimum(self._minimum, lows)
         self._maximum = highs if is_first else np.maximum(self._maximum, highs)
         self.values += flat.size
@@ -69,8 +75,8 @@ class Extremes:
 
     @property
     def channels(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Minimum and maximum of each channel; nothing where the tensor has fewer than two axes."""
-        if len(self.shape) < 2:
+        """Minimum and maximum of each channel; nothing where the tensor has fewer than two axes, or axis 1 varies."""
+        if len(self.shape) < 2 or not self._has_channels:
             return (), ()
         return tuple(map(float, self._minimum)), tuple(map(float, self._maximum))
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.comparison import Distance
-from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.options import Calibration, Options, calibration_named, is_signed
 from int8tune.quantize.quantizer import quantize as quantized
 from int8tune.quantize.ranges import Ranges
@@ -18,6 +17,7 @@ from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.quantize.thresholds import Threshold
 from int8tune.results.atomic import require_folder, write_bytes_atomic
+from int8tune.tuner.api.float_models import float_model_of
 from int8tune.tuner.api.frames import frame_of, listed
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class QuantizedModel:
 
 
 def quantize(
-    model: str | Path,
+    model: str | Path | Any,
     data: DataLike | None = None,
     output: str | Path | None = None,
     *,
@@ -90,12 +90,13 @@ def quantize(
     divide: float = 1.0,
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
+    trust: bool = False,
     report: Report = ignore,
 ) -> QuantizedModel:
     """Quantize a float model to 8 bits by what its tensors are on samples.
 
     Args:
-        model: a float model (.onnx).
+        model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
         data: samples, as `profile` takes them; may be left out where `ranges` are given.
         output: a file for the model; none if None.
         calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse`, `kl` or `global`.
@@ -114,10 +115,13 @@ def quantize(
         divide: values of samples are divided by it.
         mean: what is then taken from each channel; one number is for all.
         std: what each channel is then divided by.
+        trust: load a .pt2 file, which may run code that is in it.
         report: is told how far it is.
 
     Raises:
         NoOnnxError: onnx or onnxruntime is not installed.
+        NoTorchError: torch or onnxscript is not installed, and needed.
+        UntrustedProgramError: a .pt2 file is not trusted.
         FloatModelError: the model can't be read or run, is quantized already, or a tensor has NaN.
         CalibrationError: the samples can't be read, or don't fit the model.
         RangesError: the ranges can't be read, or are of another model.
@@ -141,9 +145,10 @@ def quantize(
         smooth,
         share_scales,
     )
+    read, data = float_model_of(model, data, trust)
     samples = None if data is None else samples_of(data, count, Normalization(divide, tuple(mean), tuple(std)))
     given = None if ranges is None else read_ranges(Path(ranges))
-    made = quantized(read_float_model(Path(model)), samples, options, given, report)
+    made = quantized(read, samples, options, given, report)
     if output is not None:
         write_bytes_atomic(Path(output), made.proto.SerializeToString(deterministic=True))
     file_written = None if output is None else Path(output)

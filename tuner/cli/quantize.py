@@ -14,6 +14,7 @@ from int8tune.tuner.cli.calibration import (
     FloatModelArgument,
     MeanOption,
     StdOption,
+    TrustOption,
     number,
     numbers,
 )
@@ -71,6 +72,7 @@ def quantize(
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
     std: StdOption = "",
+    trust: TrustOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -102,6 +104,7 @@ def quantize(
             divide=divide,
             mean=numbers(mean),
             std=numbers(std),
+            trust=trust,
             report=report,
         )
     if form is Format.JSON:
