@@ -147,3 +147,22 @@ def test_a_program_that_does_harm_is_not_run(torch: Any, tmp_path: Path) -> None
     with pytest.raises(FloatModelError):
         it.quantize(tmp_path / "bad.pt2", pictures(2), trust=True)
     assert (tmp_path / "harm").exists()
+
+
+# PyTorch warns of itself.
+@pytest.mark.filterwarnings("ignore")
+def test_what_pt2e_quantized_compiles(torch: Any, tmp_path: Path) -> None:
+    reason = "needs torchao, which no extra has: pip install torchao"
+    steps = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e", reason=reason)
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer
+
+    quantizer = x86_inductor_quantizer.X86InductorQuantizer()
+    quantizer.set_global(x86_inductor_quantizer.get_default_x86_inductor_quantization_config())
+    samples = torch.from_numpy(pictures(2))
+    prepared = steps.prepare_pt2e(torch.export.export(network(torch).eval(), (samples,)).module(), quantizer)
+    prepared(samples)
+    program = torch.export.export(steps.convert_pt2e(prepared), (samples,))
+    torch.onnx.export(program, dynamo=True, verbose=False).save(tmp_path / "q.onnx")
+    found = it.accuracy(tmp_path / "q.onnx", count=10, results=tmp_path / "none", target="generic")
+    assert found.int8_share == 1
+    assert [output.sqnr_db is None or output.sqnr_db > 100 for output in found.outputs] == [True]
