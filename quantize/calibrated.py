@@ -35,6 +35,7 @@ class Calibrated:
         thresholds: which part of its range each of them has in a quantized model.
         rule: by which they were chosen.
         gone: the tensor that has taken the place of each one of the user's file that no longer exists.
+        folded: the operator that each one of the user's file has become a part of.
     """
 
     model: FloatModel
@@ -42,6 +43,7 @@ class Calibrated:
     thresholds: Mapping[str, Threshold]
     rule: Calibration
     gone: Mapping[str, str]
+    folded: Mapping[str, str]
 
 
 def calibrated(
@@ -81,7 +83,7 @@ def calibrated(
     rule = options.calibration
     if samples is not None and rule.method is Method.GLOBAL:
         rule = best_rule(runnable, thresholds, lambda: first_batches(samples, model), options, report)
-    return Calibrated(runnable, found, thresholds(rule), rule, ready.gone)
+    return Calibrated(runnable, found, thresholds(rule), rule, ready.gone, ready.folded)
 
 
 def first_batches(samples: Samples, model: FloatModel) -> Iterator[Batch]:

@@ -37,6 +37,7 @@ class QuantizedModel:
         thresholds: which part of its range each of them has.
         rule: by which these were chosen; with `global`, the one that was found best.
         gone: the tensor that has taken the place of each one that no longer exists, by the names of the float model.
+        folded: the operator that each one has become a part of, by the names of the float model.
         distance: from the float model, over the calibration samples; None where only ranges were given.
     """
 
@@ -46,6 +47,7 @@ class QuantizedModel:
     thresholds: Mapping[str, Threshold]
     rule: str
     gone: Mapping[str, str]
+    folded: Mapping[str, str]
     distance: Distance | None
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -153,5 +155,5 @@ def quantize(
         write_bytes_atomic(Path(output), made.proto.SerializeToString(deterministic=True))
     file_written = None if output is None else Path(output)
     return QuantizedModel(
-        made.proto, file_written, made.ranges, made.thresholds, str(made.rule), made.gone, made.distance
+        made.proto, file_written, made.ranges, made.thresholds, str(made.rule), made.gone, made.folded, made.distance
     )

@@ -123,7 +123,12 @@ def _as_json(made: QuantizedModel) -> dict[str, Any]:
     about |= {"calibrated_by": made.rule}
     thresholds = {name: {"low": each.low, "high": each.high} for name, each in made.thresholds.items()}
     apart = None if made.distance is None else asdict(made.distance)
-    return about | {"thresholds": thresholds, "folded": dict(made.gone), "calibration": apart}
+    return about | {
+        "thresholds": thresholds,
+        "folded": dict(made.gone),
+        "folded_operators": dict(made.folded),
+        "calibration": apart,
+    }
 
 
 def in_words(distance: Distance) -> str:
