@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from int8tune.quantize.blas_threads import one_blas_thread
 from int8tune.quantize.calibrated import Calibrated, calibrated, first_batches
 from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
@@ -63,7 +64,8 @@ def quantize(
     apart = None
     if samples is not None:
         if options.round_weights or options.bias_correction:
-            made = refined(ready.model, made, lambda: first_batches(samples, model), options, report)
+            with one_blas_thread():
+                made = refined(ready.model, made, lambda: first_batches(samples, model), options, report)
         apart = distance(model, made, samples.batches(model.inputs))
     removed = _removed(ready.model.proto, made)
     gone = {**ready.gone, **{node.input[0]: node.output[0] for node in removed}}

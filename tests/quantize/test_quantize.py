@@ -130,6 +130,13 @@ def test_ranges_that_were_made_before_give_the_same_model(path: Path, tmp_path: 
         it.quantize(other)
 
 
+def test_samples_are_read_twice_where_no_channel_is_scaled(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    file = saved(with_batch_normalization(bias=True), tmp_path)
+    it.quantize(file, pictures(8), round_weights=False, bias_correction=False, report=lambda *words: told.append(words))
+    assert [what for what, done, _ in told if done == 8] == ["extremes of sample", "histograms of sample"]
+
+
 def test_a_tensor_with_infinity_is_refused_by_name(tmp_path: Path) -> None:
     writer = Writer(["n", 2])
     file = saved(writer.model(writer.node("Log", ["x"], "logarithm", "log")), tmp_path)
