@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,11 +124,13 @@ def shown(path: Path | str) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what other packages write to the log of whoever calls them."""
+    """Without the advice that other packages log and warn of."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logging.disable(before)
 

@@ -60,6 +60,22 @@ def first_pass(model: FloatModel, samples: Samples, report: Report = lambda *_: 
     producers = float_tensors(model.proto, session)
     if not producers:
         raise FloatModelError(f"{shown(model.path)} has no float tensor")
+    return first_pass_of(model, session, producers, samples, report)
+
+
+def first_pass_of(
+    model: FloatModel,
+    session: Any,
+    producers: Mapping[str, Producer],
+    samples: Samples,
+    report: Report = lambda *_: None,
+) -> FirstPass:
+    """Run all samples through a session that is there, for the tensors of these names.
+
+    Raises:
+        FloatModelError: a run fails.
+        CalibrationError: the samples can't be read, or don't fit the model.
+    """
     extremes = {name: Extremes() for name in producers}
     found = hashlib.sha256()
     total = 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +36,7 @@ def read_program(path: Path, trust: bool) -> FloatModel:
     if not trust:
         raise UntrustedProgramError(f"to load a {SUFFIX} file is to run what is in it, whoever wrote it: {shown(path)}")
     torch = require_torch()
-    with _silent():
+    with quiet():
         try:
             program = torch.export.load(path)
         except Exception as error:  # whatever a file that it does not know leads to
@@ -121,7 +119,7 @@ def _exported(torch: Any, module: Any, examples: Any, count: int, extent: Any) -
     modes = [(each, each.training) for each in module.modules()]
     module.eval()
     try:
-        with _silent():
+        with quiet():
             if isinstance(examples, Mapping):
                 given = {name: each[:count] for name, each in examples.items()}
                 by_name = None if extent is None else {name: {0: extent} for name in given}
@@ -138,7 +136,7 @@ def _exported(torch: Any, module: Any, examples: Any, count: int, extent: Any) -
 def _model_of(program: Any, path: Path, sha256: str | None = None) -> FloatModel:
     import torch
 
-    with _silent():
+    with quiet():
         try:
             proto = torch.onnx.export(program, dynamo=True, verbose=False).model_proto
             _remove_traces(proto)
@@ -152,11 +150,3 @@ def _remove_traces(proto: Any) -> None:
     """Leave out where in whose files each operator was written."""
     for part in (proto, proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.functions):
         del part.metadata_props[:]
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without the advice that PyTorch prints, logs and warns of."""
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

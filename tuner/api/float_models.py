@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.quantize.float_model import FloatModel, read_float_model
+from int8tune.quantize.tflite_models import SUFFIX as TFLITE
 from int8tune.quantize.torch_programs import SUFFIX, as_arrays, model_of_torch, read_program
+
+
+def is_tflite(model: str | Path | Any) -> bool:
+    """Whether a model is a TFLite file, by its name."""
+    return isinstance(model, str | Path) and Path(model).suffix == TFLITE
 
 
 def float_model_of(model: str | Path | Any, data: Any, trust: bool) -> tuple[FloatModel, Any]:

@@ -13,8 +13,10 @@ from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.ranges_file import read_ranges, write_ranges
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
+from int8tune.quantize.tflite_models import read_float_tflite
+from int8tune.quantize.tflite_writer import profile_tflite
 from int8tune.results.atomic import require_folder
-from int8tune.tuner.api.float_models import float_model_of
+from int8tune.tuner.api.float_models import float_model_of, is_tflite
 from int8tune.tuner.api.frames import frame_of, listed
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ def profile(
     """Run samples through a float model, and keep the range of each of its tensors.
 
     Args:
-        model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
+        model: a float model: a file (.onnx, .tflite), a program of torch.export (.pt2, or as it is), or a
+            module of PyTorch's.
         data: samples, whose first axis counts them: a file (.npy, .npz), a folder of pictures, `module:function`, an
             array, a dict with one for each input, or a function that yields samples.
         output: a file for the result, JSON; none if None.
@@ -81,9 +84,12 @@ def profile(
     """
     if output is not None:
         require_folder(Path(output))
-    read, data = float_model_of(model, data, trust)
-    samples = samples_of(data, count, Normalization(divide, tuple(mean), tuple(std)))
-    ranges = profiled(read, samples, report)
+    normalization = Normalization(divide, tuple(mean), tuple(std))
+    if is_tflite(model):
+        ranges = profile_tflite(read_float_tflite(Path(model)), samples_of(data, count, normalization), report)
+    else:
+        read, data = float_model_of(model, data, trust)
+        ranges = profiled(read, samples_of(data, count, normalization), report)
     if output is not None:
         write_ranges(Path(output), ranges)
     return ModelRanges(ranges, None if output is None else Path(output))

@@ -15,9 +15,11 @@ from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.ranges_file import read_ranges
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
+from int8tune.quantize.tflite_models import read_float_tflite
+from int8tune.quantize.tflite_writer import quantize_tflite
 from int8tune.quantize.thresholds import Threshold
 from int8tune.results.atomic import require_folder, write_bytes_atomic
-from int8tune.tuner.api.float_models import float_model_of
+from int8tune.tuner.api.float_models import float_model_of, is_tflite
 from int8tune.tuner.api.frames import frame_of, listed
 
 if TYPE_CHECKING:
@@ -28,10 +30,10 @@ DEFAULT_CALIBRATION = str(Calibration())
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QuantizedModel:
-    """A quantized model, in the form QDQ.
+    """A quantized model, ONNX in the form QDQ, or TFLite.
 
     Attributes:
-        proto: an `onnx.ModelProto`.
+        proto: an `onnx.ModelProto`; of a TFLite model, its bytes.
         file: where it was written; None if nowhere.
         ranges: of the float model's tensors.
         thresholds: which part of its range each of them has.
@@ -98,7 +100,8 @@ def quantize(
     """Quantize a float model to 8 bits by what its tensors are on samples.
 
     Args:
-        model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
+        model: a float model: a file (.onnx, .tflite), a program of torch.export (.pt2, or as it is), or a
+            module of PyTorch's. A TFLite model becomes one of s8 data and weights, by ranges alone.
         data: samples, as `profile` takes them; may be left out where `ranges` are given.
         output: a file for the model; none if None.
         calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse`, `kl` or `global`.
@@ -122,6 +125,7 @@ def quantize(
 
     Raises:
         NoOnnxError: onnx or onnxruntime is not installed.
+        NoTfliteError: LiteRT or ai-edge-quantizer is not installed, and needed.
         NoTorchError: torch or onnxscript is not installed, and needed.
         UntrustedProgramError: a .pt2 file is not trusted.
         FloatModelError: the model can't be read or run, is quantized already, or a tensor has NaN.
@@ -147,13 +151,24 @@ def quantize(
         smooth,
         share_scales,
     )
-    read, data = float_model_of(model, data, trust)
-    samples = None if data is None else samples_of(data, count, Normalization(divide, tuple(mean), tuple(std)))
+    normalization = Normalization(divide, tuple(mean), tuple(std))
     given = None if ranges is None else read_ranges(Path(ranges))
+    file = None if output is None else Path(output)
+    if is_tflite(model):
+        samples = None if data is None else samples_of(data, count, normalization)
+        tflite = quantize_tflite(read_float_tflite(Path(model)), samples, options, given, report)
+        _write(file, tflite.content)
+        rule = str(options.calibration)
+        return QuantizedModel(tflite.content, file, tflite.ranges, tflite.thresholds, rule, {}, {}, tflite.distance)
+    read, data = float_model_of(model, data, trust)
+    samples = None if data is None else samples_of(data, count, normalization)
     made = quantized(read, samples, options, given, report)
-    if output is not None:
-        write_bytes_atomic(Path(output), made.proto.SerializeToString(deterministic=True))
-    file_written = None if output is None else Path(output)
+    _write(file, made.proto.SerializeToString(deterministic=True))
     return QuantizedModel(
-        made.proto, file_written, made.ranges, made.thresholds, str(made.rule), made.gone, made.folded, made.distance
+        made.proto, file, made.ranges, made.thresholds, str(made.rule), made.gone, made.folded, made.distance
     )
+
+
+def _write(file: Path | None, content: bytes) -> None:
+    if file is not None:
+        write_bytes_atomic(file, content)

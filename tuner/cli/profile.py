@@ -28,7 +28,7 @@ BARS = 32
 WIDTH = 50
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .pt2); or `show`, to print.")
+    Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2); or `show`, to print.")
 ]
 RangesArgument = Annotated[
     Path | None, typer.Argument(metavar="RANGES", help="Of `show`: what this command wrote.", show_default=False)
