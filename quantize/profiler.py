@@ -16,8 +16,9 @@ from int8tune.quantize.float_model import FloatModel, shown
 from int8tune.quantize.ranges import Ranges, TensorRange
 from int8tune.quantize.samples.base import Array, Batch, Samples, update_digest
 from int8tune.quantize.session import run_session, start_session
-from int8tune.quantize.statistics import Extremes, Histogram, tensor_range
+from int8tune.quantize.statistics import Extremes, Histogram, UnsteadyError, tensor_range
 from int8tune.quantize.tensors import Producer, float_tensors, varying_tensors
+from int8tune.results.text import printable
 
 Report = Callable[[str, int, int], None]
 # Of the statistics of one batch, which take less than a second.
@@ -135,4 +136,7 @@ def _each_batch(model: FloatModel, session: Any, samples: Samples, kept: Mapping
 
 def _add(kept: Mapping[str, _Kept], values: Mapping[str, Array]) -> None:
     for name, statistics in kept.items():
-        statistics.add(values[name])
+        try:
+            statistics.add(values[name])
+        except UnsteadyError:
+            raise FloatModelError(f"tensor `{printable(name)}` has other values each time the model runs") from None

@@ -19,6 +19,10 @@ _BELOW_ONE = 1 - 2**-20
 _LARGEST_SCALE = 1e30
 
 
+class UnsteadyError(Exception):
+    """Values are not what they were in the pass before: a model that draws numbers, or has state."""
+
+
 class Extremes:
     """Of the values of a tensor, batch by batch: minimum and maximum of each channel, sums, what is not finite."""
 
@@ -108,7 +112,11 @@ class Histogram:
         self._bins = np.empty(_PIECE, np.intp)
 
     def add(self, array: Array) -> None:
-        """Take a batch into account; values that are not finite are left out."""
+        """Take a batch into account; values that are not finite are left out.
+
+        Raises:
+            UnsteadyError: a value is outside of the extremes.
+        """
         flat = array.reshape(-1)
         if not self._is_finite:
             flat = flat[np.isfinite(flat)]
@@ -118,7 +126,10 @@ class Histogram:
             self.zeros += int(np.count_nonzero(piece == 0))
             np.subtract(piece, self._minimum, out=scaled)
             np.multiply(scaled, self._scale, out=scaled)
-            np.copyto(short, scaled, casting="unsafe")
+            with np.errstate(invalid="ignore"):
+                np.copyto(short, scaled, casting="unsafe")
+            if short.min() < 0 or short.max() >= BINS:
+                raise UnsteadyError("other values than before")
             np.copyto(bins, short)
             self.counts += np.bincount(bins, minlength=BINS)
 

@@ -226,6 +226,13 @@ def test_open_extents_are_those_of_the_samples(tmp_path: Path) -> None:
         it.profile(model, lambda: (np.ones((2, 5, width), np.float32) for width in (6, 7)))
 
 
+def test_a_model_that_draws_numbers_is_refused(tmp_path: Path) -> None:
+    writer = Writer(["n", 4])
+    model = saved(writer.model(writer.node("RandomNormalLike", ["x"], "y", "random")), tmp_path)
+    with pytest.raises(FloatModelError, match="tensor `y` has other values each time the model runs"):
+        it.profile(model, np.zeros((1, 4), np.float32))
+
+
 def test_an_axis_of_channels_that_counts_samples(tmp_path: Path) -> None:
     writer = Writer(["n", 4])
     model = saved(writer.model(writer.node("Transpose", ["x"], "y", perm=[1, 0])), tmp_path)

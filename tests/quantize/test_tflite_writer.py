@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,45 +14,13 @@ pytest.importorskip("ai_edge_litert", reason="needs the extra `oracle`")
 
 import int8tune as it
 from int8tune.quantize.errors import FloatModelError, ForeignRangesError, NoTfliteError, QuantizeSpecError
-from tests.support.models.tflite_models import Writer, values_of
+from tests.support.models.tflite_models import float_network as network
 from tests.support.models.tflite_models import network as quantized_network
+from tests.support.models.tflite_models import values_of
 from tests.support.program.cli_program import in_process
 
 Array = np.ndarray[Any, Any]
 SAMPLES = 12
-
-
-def network() -> bytes:
-    """Two convolutions, one of them depthwise, an addition, a mean and a dense layer: [1, 8, 8, 3] to [1, 5]."""
-    rng, writer = np.random.default_rng(0), Writer()
-    once = {"strideH": 1, "strideW": 1}
-
-    def layer(
-        word: str, data: int, name: str, shape: Sequence[int], weights: Sequence[int], *options: Any, **fields: Any
-    ) -> int:
-        channels = weights[3] if word.startswith("DEPTHWISE") else weights[0]
-        weight = writer.constant(f"{name}.w", "f32", rng.normal(size=weights) / np.sqrt(np.prod(weights[1:3])))
-        bias = writer.constant(f"{name}.b", "f32", rng.normal(size=channels))
-        made = writer.tensor(name, "f32", shape)
-        writer.operator(word, [data, weight, bias], [made], *options, version=1, **fields)
-        return made
-
-    image = (1, 8, 8, 8)
-    data = layer(
-        "CONV_2D",
-        writer.input("x", "f32", (1, 8, 8, 3)),
-        "stem",
-        image,
-        (8, 3, 3, 3),
-        "Conv2D",
-        fusedActivationFunction=1,
-        **once,
-    )
-    deep = layer("DEPTHWISE_CONV_2D", data, "deep", image, (1, 3, 3, 8), "DepthwiseConv2D", depthMultiplier=1, **once)
-    total, mean = writer.tensor("sum", "f32", image), writer.tensor("mean", "f32", (1, 8))
-    writer.operator("ADD", [deep, data], [total], "Add", version=1)
-    writer.operator("MEAN", [total, writer.constant("axes", "s32", [1, 2])], [mean], "Reducer", version=1)
-    return writer.model(layer("FULLY_CONNECTED", mean, "fc", (1, 5), (5, 8), "FullyConnected"))
 
 
 @pytest.fixture
