@@ -94,9 +94,11 @@ def read_float_tflite(path: Path) -> FloatTflite:
         raise FloatModelError(f"{shown(path)}: no TFLite file")
     try:
         session = LiteRtSession(path, content)
+        producers = _producers(path, session)
+    except FloatModelError:
+        raise
     except Exception as error:  # its classes are not public
         raise FloatModelError(f"{shown(path)}: LiteRT can't read it: {one_line(error)}") from None
-    producers = _producers(path, session)
     inputs = tuple(
         FloatInput(name, np.dtype(each["dtype"]), tuple(int(extent) for extent in each["shape"]))
         for name, each in session.inputs.items()

@@ -30,7 +30,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 FloatModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2).")]
-TrustOption = Annotated[bool, typer.Option("--trust", help="Load a .pt2, which may run code that is in it.")]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Load a .pt2, which may run code in it.")]
 DataOption = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Samples: .npz, .npy, a folder of pictures, or MODULE:FUNCTION."),
