@@ -65,6 +65,7 @@ def test_networks_of_layers(name: str, native: Target, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [V1_SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in (V1, V2, V2_INT8))]
 )
+@pytest.mark.thorough
 def test_real_models(name: str, native: Target, tmp_path: Path) -> None:
     """The cat is a cat, and every output is that of LiteRT's reference kernels."""
     path = model_path(name)

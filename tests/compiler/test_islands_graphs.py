@@ -260,6 +260,7 @@ def test_indices_that_point_outside_are_clipped(places: list[int], tmp_path: Pat
     np.testing.assert_array_equal(parts, data[extents[1], extents[0]])
 
 
+@pytest.mark.thorough
 def test_numbers_that_are_none_harm_nothing(tmp_path: Path) -> None:
     w = IslandWriter()
     curves = [w.apply(each, "x") for each in ("Exp", "Erf", "Tanh", "Sigmoid", "Gelu")]

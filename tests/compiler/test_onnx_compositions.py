@@ -91,6 +91,7 @@ def test_places_outside_write_nothing_elsewhere(operator: str, tmp_path: Path) -
     np.testing.assert_array_equal(ours[w.data], values_of(alone.file(alone.data), [alone.data], feed)[alone.data])
 
 
+@pytest.mark.thorough
 def test_grids_that_are_no_numbers_harm_nothing(tmp_path: Path) -> None:
     w = IslandWriter()
     grid = w.apply(

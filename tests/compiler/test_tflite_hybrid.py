@@ -151,6 +151,7 @@ def test_a_single_scale_of_a_single_depthwise_channel_is_litert_s(tmp_path: Path
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed((*SHAPE[:3], 1))}))
 
 
+@pytest.mark.thorough
 def test_a_model_whose_weights_alone_are_quantized_is_compiled(tmp_path: Path) -> None:
     w = IslandWriter()
     data = w.input("numbers", "f32", SHAPE)

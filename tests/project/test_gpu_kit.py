@@ -148,6 +148,7 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
     assert day.out["records.json"] == "[1]"
 
 
+@pytest.mark.thorough
 def test_archives_with_the_same_folders_are_unpacked_at_once(tmp_path: Path) -> None:
     archives = []
     for name in "ab":

@@ -255,6 +255,7 @@ def test_candidates_keep_their_ids_when_a_knob_comes(before: Before, monkeypatch
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_nothing_is_measured_twice_when_a_knob_comes(
     before: Before, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_gpu_that_can_not_be_used_is_one_line(tmp_path: Path, settings: dict[s
 
 
 @pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has a driver of NVIDIA's")
+@pytest.mark.thorough
 def test_this_machine_without_a_driver(tmp_path: Path) -> None:
     """With CUDA's own library, which finds no driver here."""
     launcher = install(tmp_path / "agent")

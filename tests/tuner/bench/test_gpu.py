@@ -173,6 +173,7 @@ def test_attributes_are_those_of_the_real_library() -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_the_fastest_algorithm_is_taken(
     contestants: Contestants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_gpu_that_can_not_be_used_is_one_line(
     assert (seat.outcome, seat.error) == (Outcome.RUN_FAILED, f"CudaError: {fault}")
 
 
+@pytest.mark.thorough
 def test_memory_that_is_not_there_is_said_and_what_was_there_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
