@@ -144,6 +144,7 @@ def test_long_sequences_are_refused() -> None:
     assert found.reason == "it must have at most 512 steps, of both directions together: 513"
 
 
+@pytest.mark.thorough
 def test_a_whole_model_with_an_lstm(tmp_path: Path) -> None:
     file = more_model("lstm.u8s8.onnx").read_bytes()
     graph = read_onnx(file, "lstm")

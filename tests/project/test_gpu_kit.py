@@ -34,7 +34,7 @@ from tests.support.places import ROOT, TESTS
 
 THERE = TESTS / "gpu_kit" / "there"
 LIMIT_S = 100.0
-needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+needs_emulated = pytest.mark.usefixtures("emulated_gpu")
 needs_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 WRITES = "open('records/records.json', 'w').write('[1]')"

@@ -195,6 +195,7 @@ class TestKeptByAChangedTemplate:
             for place, upgrade in RENAMING.items():
                 monkeypatch.setitem(UPGRADES, place, upgrade)  # type: ignore[arg-type]
 
+    @pytest.mark.thorough
     def test_best_logs(self, before: Before) -> None:
         schedules = read_best_log(before.log, schedule_faults)
         assert len(schedules) == len(KEYS)

@@ -112,7 +112,7 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(("name", "fault"), EVERY_FAULT)
+@pytest.mark.parametrize(("name", "fault"), one_in(2, EVERY_FAULT))
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
     pattern, other = (FAULTS | GROUP_FAULTS)[fault]
@@ -276,7 +276,7 @@ class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
     @pytest.mark.matrix
-    @pytest.mark.parametrize("profile", GPU_PROFILES)
+    @pytest.mark.parametrize("profile", one_in(3, GPU_PROFILES))
     @pytest.mark.parametrize("name", TILES)
     def test_the_loop_has_the_instructions_that_it_is_for(self, name: str, profile: str, tmp_path: Path) -> None:
         code = gpu_binaries.code_of(BIG, profile, tmp_path, TILES[name], template_named(name))
