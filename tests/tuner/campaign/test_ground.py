@@ -9,7 +9,7 @@ import pytest
 
 from int8tune.results.record import ESTIMATED_BY, CacheMode, Candidate, Estimate, Outcome, Trial
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.request import Program, Reply
+from int8tune.rpc.request import Cold, Program, Reply
 from int8tune.rpc.transports.fake import FAKE_CAPABILITIES, FakeTransport
 from int8tune.schedules.target import Target
 from int8tune.tuner.campaign.events import Silence
@@ -25,7 +25,7 @@ from tests.support.program.results_samples import MODEL
 
 
 def ground(target: Target) -> Ground:
-    def measuring(_probe: Program, _cold_bytes: int) -> Measuring[Purpose]:
+    def measuring(_probe: Program, _cold: Cold | None) -> Measuring[Purpose]:
         raise AssertionError("this comes later")
 
     transport = FakeTransport(lambda _: Reply(Outcome.DEVICE_LOST))
