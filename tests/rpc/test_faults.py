@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.request import Case, Cold, Program, Timing
+from int8tune.rpc.request import Case, Program, Timing
 from int8tune.rpc.transports.local import LocalTransport
 from tests.support.kernels.rpc_kernels import BRIEF, Kernels, build_kernels, build_with_tvm
 from tests.support.program.rpc_processes import MARK, marked, server_of
@@ -166,25 +166,6 @@ def test_a_busy_core_does_not_show_in_times(kernels: Kernels) -> None:
 
     # What the host of a virtual machine does on this core can't be seen from inside, and is over some time.
     assert any(is_even() for _ in range(3))
-
-
-@pytest.mark.parametrize(
-    ("cold", "is_cold"),
-    [
-        (None, False),
-        (Cold(512), False),
-        (Cold(8 * 512), True),
-        (Cold(8 * 256, (0,)), True),
-        (Cold(8 * 256, (1,)), False),
-    ],
-)
-def test_a_cold_call_finds_arguments_that_were_not_used_for_long(
-    transport: LocalTransport, kernels: Kernels, cold: Cold | None, is_cold: bool
-) -> None:
-    """The kernel takes longer where it saw its input within 8 calls; input and output have 512 bytes."""
-    reply = transport.run(kernels.request("remembers", timing=replace(BRIEF, cold=cold)))
-    assert reply.outcome is Outcome.OK, reply.error
-    assert (max(reply.times_s[0]) < 0.001) == is_cold
 
 
 def test_times_are_those_of_the_kernel(transport: LocalTransport, kernels: Kernels) -> None:

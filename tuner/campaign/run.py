@@ -161,7 +161,7 @@ def run_on(
             environment[ESTIMATED_BY] = ground.estimated_by
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
-        mode = _cache_mode(spec, ground, store)
+        mode = cache_mode_of(spec, ground, store)
         spec, environment["cache"] = replace(spec, cache=mode), mode.value
         _enter(store, spec, ground.device, target, environment)
         away = ground.transport is None
@@ -196,7 +196,7 @@ def run_on(
         return Outlet(ending, tasks, target, nothing_left=False)
 
 
-def _cache_mode(spec: CampaignSpec, ground: Ground, store: Store) -> CacheMode:
+def cache_mode_of(spec: CampaignSpec, ground: Ground, store: Store) -> CacheMode:
     """The mode that was asked for; without that the one in which the campaign was begun, or the device's usual one."""
     if spec.cache is not None:
         return spec.cache
