@@ -152,5 +152,9 @@ def _input(path: Path, value: Any) -> FloatInput:
     if not kind.elem_type or not extents or any(extent is not None and extent < 1 for extent in extents):
         what = f"input `{printable(value.name)}` must be a tensor whose first axis counts samples"
         raise FloatModelError(f"{shown(path)}: {what}: {extents}")
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except KeyError:
+        what = f"input `{printable(value.name)}` must be of a type that ONNX has"
+        raise FloatModelError(f"{shown(path)}: {what}: {kind.elem_type}") from None
     return FloatInput(value.name, dtype, tuple(extents))

@@ -177,6 +177,7 @@ def kept_elsewhere(model: Any) -> None:
         (lambda m: setattr(m.graph.node[1], "op_type", "Nothing"), "ONNX Runtime can't run it: .*Nothing"),
         (lambda m: m.graph.ClearField("input"), "a model needs an input"),
         (lambda m: m.graph.ClearField("node"), "one without operators"),
+        (lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", -1), "`x` must be of a type that ONNX has"),
     ],
 )
 def test_models_that_are_refused(change: Callable[[Any], object], words: str, tmp_path: Path) -> None:
