@@ -113,6 +113,18 @@ def write_swish(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     writer.apply("Mul", node.input(0), writer.apply("Sigmoid", inner), output=node.outputs[0])
 
 
+def write_is_infinite(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
+    """What is infinite, of one sign or both."""
+    data, zero = node.input(0), np.array(0, DTYPES[file.forms[node.input(0)][0]])
+    signs = [bool(node.attributes.get(f"detect_{sign}", 1)) for sign in ("positive", "negative")]
+    if all(signs):
+        writer.apply("IsInf", data, output=node.outputs[0])
+        return
+    # Of no number both comparisons are false.
+    is_of_sign = writer.apply("Greater" if signs[0] else "Less", data, zero if any(signs) else data)
+    writer.apply("And", writer.apply("IsInf", data), is_of_sign, output=node.outputs[0])
+
+
 def write_cast_like(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     numbers = {element: number for number, element in ELEMENTS.items()}
     writer.apply("Cast", node.input(0), output=node.outputs[0], to=numbers[file.forms[node.outputs[0]][0]])

@@ -12,7 +12,7 @@ from int8tune.compiler.onnx_reader.tensors import Array
 
 # By operator: what it computes; where each quantized input begins, its scale and zero point behind it; where the
 # scale and zero point of the output are; where the bias is, whose scale is that of the sums.
-_FORMS: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {
+FORMS: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {
     "QLinearConv": ("Conv", (0, 3), 6, 8),
     "QLinearMatMul": ("MatMul", (0, 3), 6, None),
     "QGemm": ("Gemm", (0, 3), 7, 6),
@@ -37,11 +37,11 @@ def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Nod
     if node.operator == "QLinearConcat":
         starts = tuple(range(2, len(node.inputs), 3))
         return _between("Concat", node, starts, 0, None, constants)
-    if node.operator not in _FORMS:
+    if node.operator not in FORMS:
         return [node]
     if node.attributes.get("channels_last"):
         raise node_fault(model, node, "images must be [N, C, H, W]: channels_last is 1")
-    computes, starts, output, bias = _FORMS[node.operator]
+    computes, starts, output, bias = FORMS[node.operator]
     return _between(computes, node, starts, output, bias, constants)
 
 
