@@ -123,6 +123,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "DynamicQuantizeLinear": _dynamic_quantize,
     "ConvInteger": _convolve_integers,
     **dict.fromkeys(GATES, write_recurrent),
+    "BitShift": compositions.write_bit_shift,
     "CastLike": compositions.write_cast_like,
     "Celu": compositions.write_celu,
     "GroupNormalization": compositions.write_group_normalization,
