@@ -1,7 +1,7 @@
 """A softmax of rows, as one kernel that is written for vectors. This module imports TVM.
 
-The largest value of a row and its sum are those of 16 lanes, which are combined at last. Where vectors don't fill a row,
-the last one begins before the end of its neighbour.
+The largest value of a row and its sum are those of 16 lanes, which are combined at last. Where vectors don't fill a
+row, the last one begins before the end of its neighbour.
 """
 
 from __future__ import annotations
