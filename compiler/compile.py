@@ -74,7 +74,7 @@ def compile_models(
 
     Args:
         cache: kernels of earlier compilations, which may be taken; the library is the same without it.
-        is_last_use: the graphs are no good afterwards: their constants are let go before those of the library are copied.
+        is_last_use: the graphs are no good afterwards: their constants are let go before the library is linked.
 
     Raises:
         ModelError: operators that nothing computes; the message names all. Or two graphs have the same inputs.

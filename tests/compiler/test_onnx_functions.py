@@ -11,50 +11,21 @@ import pytest
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
+from tests.support.models.onnx_functions import called, function, model_of, with_attention, with_layer
 from tests.support.models.onnx_islands import IslandWriter, assert_close, feed_of, outputs_of
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
-
-OPSET = 24
-IMPORTS = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("mine", 1)]
-
-
-def function(name: str, *nodes: Any, attributes: tuple[str, ...] = ()) -> Any:
-    """A function of one value that makes another one, `out`."""
-    return onnx.helper.make_function("mine", name, ["in"], ["out"], list(nodes), IMPORTS, list(attributes))
-
-
-def called(name: str, taken: str, made: str, **attributes: Any) -> Any:
-    return onnx.helper.make_node(name, [taken], [made], domain="mine", **attributes)
-
-
-def model_of(w: IslandWriter, output: str, *functions: Any) -> bytes:
-    model = onnx.ModelProto.FromString(w.file(output, opset=OPSET))
-    model.functions.extend(functions)
-    model.opset_import.append(IMPORTS[1])
-    data: bytes = model.SerializeToString()
-    return data
-
-
-def with_layer() -> bytes:
-    """A function that calls another one, with an attribute, on both sides of a quantized layer."""
-    w = IslandWriter()
-    steep = onnx.helper.make_node("Elu", ["in"], ["out"])
-    steep.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=1))
-    twice = [called("steep", "in", "half", slope=0.3), onnx.helper.make_node("Neg", ["half"], ["out"])]
-    w.nodes.append(called("twice", w.data, "made"))
-    weight = w.constant("w", np.random.default_rng(0).integers(-127, 128, (6, 6, 1, 1)), np.int8)
-    taken = w.node("DequantizeLinear", [weight, w.constant("w.s", 0.01)], "w.d")
-    layer = w.node("Conv", [w.quantized("made"), taken], "layer")
-    w.nodes.append(called("steep", w.quantized(layer), "end", slope=2.0))
-    return model_of(w, "end", function("steep", steep, attributes=("slope",)), function("twice", *twice))
 
 
 def test_functions_stand_in_the_place_of_their_calls(tmp_path: Path) -> None:
     file = with_layer()
     assert len(quantized_layers(read_onnx(file, "functions"))) == 1
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
+
+
+def test_attention_of_what_functions_make(tmp_path: Path) -> None:
+    assert_close(*outputs_of(with_attention(), tmp_path, {"x": feed_of()}))
 
 
 def test_attention_is_what_onnx_says_that_it_is_made_of(tmp_path: Path) -> None:
