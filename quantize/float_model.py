@@ -74,6 +74,7 @@ def read_float_model(path: Path) -> FloatModel:
         raise FloatModelError(f"{shown(path)}: no ONNX file: {one_line(error)}") from None
     if not proto.graph.node:
         raise FloatModelError(f"{shown(path)}: no ONNX file, or one without operators")
+    _refuse_bytes(path, proto)
     _refuse_quantized(path, proto)
     _refuse_external(path, proto)
     return FloatModel(path, proto, hashlib.sha256(data).hexdigest(), _inputs(path, proto))
@@ -121,10 +122,21 @@ def _content(path: Path) -> bytes:
         raise FloatModelError(f"{shown(path)}: {error.strerror}") from None
 
 
+def _refuse_bytes(path: Path, proto: Any) -> None:
+    """Raise where a name is no text: protobuf gives what is not UTF-8 as bytes."""
+    graph = proto.graph
+    named = (*graph.node, *graph.initializer, *graph.input, *graph.output)
+    names = [entry.name for entry in named]
+    names += [name for node in graph.node for name in (node.op_type, node.domain, *node.input, *node.output)]
+    for name in names:
+        if not isinstance(name, str):
+            raise FloatModelError(f"{shown(path)}: a name is no text: {printable(repr(name))}")
+
+
 def _refuse_quantized(path: Path, proto: Any) -> None:
     for node in proto.graph.node:
         if is_quantized_node(node):
-            place = printable(node.name or node.output[0])
+            place = printable(node.name or next(iter(node.output), ""))
             raise FloatModelError(f"{shown(path)} is quantized already: {printable(node.op_type)} `{place}`")
 
 

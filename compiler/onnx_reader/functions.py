@@ -32,7 +32,7 @@ def with_functions_inlined(model: Any, opset: int, name: str) -> None:
     if model.functions:
         _refuse_endless(model, {(each.domain, each.name): each for each in model.functions}, name)
         _inline_own(model, name)
-    found = [node for node in model.graph.node if node.op_type in WRITTEN_BY_ONNX and node.domain in _STANDARD_DOMAINS]
+    found = [node for node in model.graph.node if _is_written(node)]
     if 0 < len(found) <= _MOST_WRITTEN:
         types = _types(model)
         nodes = [
@@ -76,6 +76,13 @@ def _inline_own(model: Any, name: str) -> None:
     model.graph.node.extend(made.graph.node)
 
 
+def _is_written(node: Any) -> bool:
+    """Whether a node is one that stands for others: of LayerNormalization, which has kernels, one that says more."""
+    if node.domain not in _STANDARD_DOMAINS:
+        return False
+    return node.op_type in WRITTEN_BY_ONNX or (node.op_type == "LayerNormalization" and len(node.output) > 1)
+
+
 def _types(model: Any) -> dict[str, Any]:
     """The types of values, as far as onnx infers them."""
     import onnx
@@ -96,7 +103,7 @@ def _written(node: Any, types: Mapping[str, Any], opset: int, place: int) -> lis
     """What ONNX says that a node is made of; nothing if it says nothing, or has graphs within."""
     import onnx
 
-    if node.op_type not in WRITTEN_BY_ONNX or node.domain not in _STANDARD_DOMAINS:
+    if not _is_written(node):
         return []
     taken = [types.get(name) if name else onnx.TypeProto() for name in node.input]
     try:

@@ -37,6 +37,8 @@ def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Nod
     if node.operator == "QLinearConcat":
         starts = tuple(range(2, len(node.inputs), 3))
         return _between("Concat", node, starts, 0, None, constants)
+    if node.operator == "QLinearWhere":
+        return _between("Where", node, (1, 4), 7, None, constants, plain=(0,))
     if node.operator not in FORMS:
         return [node]
     if node.attributes.get("channels_last"):
@@ -46,10 +48,17 @@ def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Nod
 
 
 def _between(
-    computes: str, node: Node, starts: tuple[int, ...], output: int, bias: int | None, constants: dict[str, Array]
+    computes: str,
+    node: Node,
+    starts: tuple[int, ...],
+    output: int,
+    bias: int | None,
+    constants: dict[str, Array],
+    plain: tuple[int, ...] = (),
 ) -> list[Node]:
+    """The nodes; inputs in `plain`, which come first, are not quantized."""
     made = node.outputs[0]
-    inputs, nodes = [], []
+    inputs, nodes = [node.input(index) for index in plain], []
     for start in starts:
         name = f"{made}/dequantized input {start}"
         taken = (node.input(start), node.input(start + 1), node.input(start + 2))

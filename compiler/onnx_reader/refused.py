@@ -49,7 +49,7 @@ OF_MICROSOFT: Mapping[str, str] = {
     **dict.fromkeys(("GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"), _NO_KERNEL),
     **dict.fromkeys(("GatherBlockQuantized", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16"), _NO_KERNEL),
     **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MulInteger"), _NO_KERNEL),
-    **dict.fromkeys(("QEmbedLayerNormalization", "QLinearReduceMean", "QLinearWhere", "QMoE"), _NO_KERNEL),
+    **dict.fromkeys(("QEmbedLayerNormalization", "QLinearReduceMean", "QMoE"), _NO_KERNEL),
     "ReduceSumInteger": _NO_KERNEL,
     **dict.fromkeys(("FusedConv", "FusedGemm", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool"), _OPTIMIZED),
 }

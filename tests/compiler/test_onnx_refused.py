@@ -35,7 +35,15 @@ def test_every_operator_of_onnx_is_computed_or_refused() -> None:
 def test_every_quantized_operator_of_onnx_runtime_is_computed_or_refused() -> None:
     state = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state", reason="needs onnxruntime")
     words = {schema.name for schema in state.get_all_operator_schema() if schema.domain == "com.microsoft"}
-    computed = {*MICROSOFT, *TRANSFORMERS, *qlinear.FORMS, *dynamic.FUSED, *blocked.PRODUCTS, "QLinearConcat"}
+    computed = {
+        *MICROSOFT,
+        *TRANSFORMERS,
+        *qlinear.FORMS,
+        *dynamic.FUSED,
+        *blocked.PRODUCTS,
+        "QLinearConcat",
+        "QLinearWhere",
+    }
     words = {word for word in words if QUANTIZED.search(word)} - {"QuantizeLinear", "DequantizeLinear"}
     assert len(words) > 30
     assert sorted(words - computed - OF_MICROSOFT.keys()) == []

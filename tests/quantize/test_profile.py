@@ -219,6 +219,15 @@ def test_files_of_something_else(content: bytes, path: Path, tmp_path: Path) -> 
         it.profile(tmp_path / "m.onnx", pictures(1))
 
 
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = saved(small(), tmp_path)
+    data = path.read_bytes()
+    assert data.count(b"GlobalAveragePool") > 0
+    path.write_bytes(data.replace(b"GlobalAveragePool", b"Glo\xefalAveragePool"))
+    with pytest.raises(FloatModelError, match="a name is no text: b'Glo"):
+        it.profile(path, pictures(1))
+
+
 def test_open_extents_are_those_of_the_samples(tmp_path: Path) -> None:
     writer = Writer(["n", 2, "height", "width"])
     model = saved(writer.model(writer.node("Relu", ["x"], "y", "relu")), tmp_path)
