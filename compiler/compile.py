@@ -12,7 +12,7 @@ import numpy as np
 from int8tune.compiler.about import about_text
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.file_layout import with_file_layouts
-from int8tune.compiler.free_memory import constant_bytes, give_back
+from int8tune.compiler.free_memory import constant_bytes, forget_constants, give_back
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.layer_call import layer_arguments, schedule_of
@@ -68,11 +68,13 @@ def compile_models(
     library: Path,
     report: Report = ignore,
     cache: KernelCache | None = None,
+    is_last_use: bool = False,
 ) -> Compilation:
     """Write one model that was read for inputs of several shapes; it runs what was read for those that it is given.
 
     Args:
         cache: kernels of earlier compilations, which may be taken; the library is the same without it.
+        is_last_use: the graphs are no good afterwards: their constants are let go before the library is linked.
 
     Raises:
         ModelError: operators that nothing computes; the message names all. Or two graphs have the same inputs.
@@ -91,7 +93,12 @@ def compile_models(
         )
         executable = build_executable(programs, wholes, target, about, kernels)
         report("linking", 0, 1)
-        give_back(sum(constant_bytes(graph.values) for graph in graphs))
+        size_bytes = sum(constant_bytes(graph.values) for graph in graphs)
+        if is_last_use:
+            del programs, wholes, kernels
+            for graph in graphs:
+                forget_constants(graph)
+        give_back(size_bytes)
         export(executable, made, target)
     return Compilation(about, counts)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Mapping
+from dataclasses import replace
 
-from int8tune.compiler.graph import Value
+from int8tune.compiler.graph import Graph, Value
 
 # Of smaller models it is not worth the time, up to a tenth of a second in a process that has much.
 LEAST_BYTES = 8 << 20
@@ -24,6 +25,12 @@ def give_back(model_bytes: int) -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def forget_constants(graph: Graph) -> None:
+    """Let go of a graph's constants, whoever has the graph."""
+    if isinstance(graph.values, dict):
+        graph.values.update({name: replace(value, constant=None) for name, value in graph.values.items()})
 
 
 def constant_bytes(values: Mapping[str, Value]) -> int:

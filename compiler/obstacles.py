@@ -111,7 +111,7 @@ def int8_share(graph: Graph) -> float | None:
 
     Counted besides are products and convolutions in float, or that nothing computes; of recurrent ones, one step.
     """
-    layers = sum(layer.macs for layer in quantized_layers(graph))
+    layers = sum(layer.file_macs for layer in quantized_layers(graph))
     others = sum(_macs(graph.values, operator) for operator in graph.operators if operator.kind is Kind.OTHER)
     others += sum(island.macs for island in islands_of(graph))
     return layers / (layers + others) if layers + others else None

@@ -19,6 +19,9 @@ from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, Window, 
 WEIGHTED = (Kind.CONV2D, Kind.DEPTHWISE, Kind.DENSE)
 """The layers whose weights are constants."""
 
+AGAIN = "again"
+"""The attribute of an operator that says that it meets the weights of a layer of the file once more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelLayer:
@@ -41,6 +44,11 @@ class ModelLayer:
     def macs(self) -> int:
         """Multiply-adds of one run of the model."""
         return self.times * self.workload.macs
+
+    @property
+    def file_macs(self) -> int:
+        """Those that the file asks for: a layer of 16-bit data, which is computed as two of bytes, has its own once."""
+        return 0 if self.operator.attributes.get(AGAIN) else self.macs
 
     @property
     def residual(self) -> str | None:

@@ -9,7 +9,8 @@ each. Their pixels are moved to their places by a depth to space.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from int8tune.compiler.graph import Kind, Quantization
 from int8tune.compiler.operators.base import Array, LongArray
 
 Pair = tuple[int, int]
+# Each place of a block of outputs has a convolution of its own.
+MOST_STRIDE, MOST_SPREAD = 64, 1 << 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +82,15 @@ class _Axis:
     first: int
     last: int
     taps: tuple[tuple[int, ...], ...]
+
+
+def spread_fault(layer: Transposed, shape: Sequence[int]) -> str | None:
+    """Why weights [OC, KH, KW, channels of a group] are too many where they are spread over strides and dilations."""
+    if max(layer.stride) > MOST_STRIDE:
+        return f"its strides must be at most {MOST_STRIDE}: {list(layer.stride)}"
+    steps = zip(layer.stride, layer.dilation, shape[1:3], strict=True)
+    spread = math.prod(shape[::3]) * math.prod(step + reach * (taps - 1) for step, reach, taps in steps)
+    return f"its weights must have at most {MOST_SPREAD:,} places: {spread:,}" if spread > MOST_SPREAD else None
 
 
 def plan_of(layer: Transposed, weight: Array, zero_point: int) -> Plan:

@@ -16,7 +16,7 @@ from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import WORDS
 from int8tune.compiler.operators.word_bytes import byte_point
 from int8tune.compiler.operators.word_sums import SUMS
-from int8tune.compiler.quantized_layers import WEIGHTED
+from int8tune.compiler.quantized_layers import AGAIN, WEIGHTED
 
 PARTS = {"high": True, "low": False}
 
@@ -48,7 +48,8 @@ class _Writer:
         sums = {part: self._sums(operator.outputs[0], part) for part in PARTS}
         attributes = {name: value for name, value in operator.attributes.items() if name != SUMS}
         for part, made in sums.items():
-            layer = _unnamed(operator, operator.kind, (self._bytes[data][part], weight), made, attributes=attributes)
+            own = attributes if PARTS[part] else attributes | {AGAIN: True}
+            layer = _unnamed(operator, operator.kind, (self._bytes[data][part], weight), made, attributes=own)
             yield replace(layer, layers=tuple(f"{name} ({part} bytes)" for name in operator.layers))
         attributes = {SUMS: operator.attributes[SUMS]}
         yield replace(operator, kind=Kind.WORD_SUMS, inputs=tuple(sums.values()), attributes=attributes)

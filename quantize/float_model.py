@@ -92,6 +92,7 @@ def checked_model(path: Path, content: bytes, sha256: str | None = None) -> Floa
         raise FloatModelError(f"{shown(path)}: no ONNX file: {one_line(error)}") from None
     if not proto.graph.node:
         raise FloatModelError(f"{shown(path)}: no ONNX file, or one without operators")
+    _refuse_bytes(path, proto)
     _refuse_quantized(path, proto)
     _refuse_external(path, proto)
     return FloatModel(path, proto, sha256 or hashlib.sha256(content).hexdigest(), _inputs(path, proto))
@@ -157,10 +158,21 @@ def file_content(path: Path) -> bytes:
         raise FloatModelError(f"{shown(path)}: {error.strerror}") from None
 
 
+def _refuse_bytes(path: Path, proto: Any) -> None:
+    """Raise where a name is no text: protobuf gives what is not UTF-8 as bytes."""
+    graph = proto.graph
+    named = (*graph.node, *graph.initializer, *graph.input, *graph.output)
+    names = [entry.name for entry in named]
+    names += [name for node in graph.node for name in (node.op_type, node.domain, *node.input, *node.output)]
+    for name in names:
+        if not isinstance(name, str):
+            raise FloatModelError(f"{shown(path)}: a name is no text: {printable(repr(name))}")
+
+
 def _refuse_quantized(path: Path, proto: Any) -> None:
     for node in proto.graph.node:
         if is_quantized_node(node):
-            place = printable(node.name or node.output[0])
+            place = printable(node.name or next(iter(node.output), ""))
             raise FloatModelError(f"{shown(path)} is quantized already: {printable(node.op_type)} `{place}`")
 
 
@@ -188,5 +200,9 @@ def _input(path: Path, value: Any) -> FloatInput:
     if not kind.elem_type or not extents or any(extent is not None and extent < 1 for extent in extents):
         what = f"input `{printable(value.name)}` must be a tensor whose first axis counts samples"
         raise FloatModelError(f"{shown(path)}: {what}: {extents}")
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except KeyError:
+        what = f"input `{printable(value.name)}` must be of a type that ONNX has"
+        raise FloatModelError(f"{shown(path)}: {what}: {kind.elem_type}") from None
     return FloatInput(value.name, dtype, tuple(extents))

@@ -16,11 +16,21 @@ Float = Callable[[Any], Any]
 
 # Where 2^n is a normal number; a little beyond, results are 0 and infinity.
 _LEAST_EXPONENT, _MOST_EXPONENT = -104.0, 89.0
-# Of the powers that are normal numbers.
-_LEAST_NORMAL = -87.0
+# Its power of two has an exponent of 0, as zero has.
+_LEAST_ONE_FACTOR = -88.0
+# 1.5 * 2^23: numbers around it are whole.
+_SHIFT = 12582912.0
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 _ERF_NEAR = (-5.99104969e-4, 4.99339588e-3, -2.67667342e-2, 1.12818025e-1, -3.76124859e-1, 1.28379151e-1)
-_ERF_FAR = (1.72948930e-5, -3.83208680e-4, 3.88393435e-3, -2.42545605e-2, 1.06777847e-1, 6.34846687e-1, 1.28717512e-1)
+_ERF_FAR = (
+    -1.72948930e-5,
+    3.83208680e-4,
+    -3.88393435e-3,
+    2.42545605e-2,
+    -1.06777847e-1,
+    -6.34846687e-1,
+    -1.28717512e-1,
+)
 _TANH_ABOVE = (
     *(-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-8),
     *(1.48572235717979e-5, 6.37261928875436e-4, 4.89352455891786e-3),
@@ -44,19 +54,12 @@ def exponential(value: Any) -> Any:
 
 
 def power_of_most_one(value: Any) -> Any:
-    """e^x of a value that is not above 0, in fewer steps; what is below the normal numbers is 0."""
+    """e^x of a value that is not above 0, in fewer steps; from -87.7 on it is 0."""
+    return bound(tirx.max(number(_LEAST_ONE_FACTOR), value), lambda at: _in_steps(at, _power_of_one_factor))
 
-    def of_value(x: Any) -> Any:
-        least = number(_LEAST_NORMAL)
-        return tirx.Select(x < least, number(0.0), bound(tirx.max(least, x), of_clipped))
 
-    def of_clipped(at: Any) -> Any:
-        return bound(tirx.nearbyint(at * number(1.44269504088896341)), lambda n: of_steps(at, n))
-
-    def of_steps(at: Any, n: Any) -> Any:
-        return bound(_remainder(at, n), lambda r: _series(r) * _power_of_two(n))
-
-    return bound(value, of_value)
+def _power_of_one_factor(at: Any, shifted: Any) -> Any:
+    return _series(_remainder(at, shifted - number(_SHIFT))) * _power_of_two(shifted)
 
 
 def _exponential(x: Any) -> Any:
@@ -64,15 +67,24 @@ def _exponential(x: Any) -> Any:
     # In this order NaN, which is neither more nor less, stays.
     least, most = number(_LEAST_EXPONENT), number(_MOST_EXPONENT)
     clipped = tirx.Select(x > most, most, tirx.Select(x < least, least, x))
+    return bound(clipped, lambda at: _in_steps(at, _power_of_two_factors))
 
-    def of_clipped(at: Any) -> Any:
-        return bound(tirx.nearbyint(at * number(1.44269504088896341)), lambda n: of_steps(at, n))
 
-    def of_steps(at: Any, n: Any) -> Any:
+def _power_of_two_factors(at: Any, shifted: Any) -> Any:
+    def of_steps(n: Any) -> Any:
         half = tirx.floor(n * number(0.5))
-        return bound(_remainder(at, n), lambda r: _series(r) * _power_of_two(half) * _power_of_two(n - half))
+        factors = (_power_of_two(number(_SHIFT) + each) for each in (half, n - half))
+        return _series(_remainder(at, n)) * next(factors) * next(factors)
 
-    return bound(clipped, of_clipped)
+    return bound(shifted - number(_SHIFT), of_steps)
+
+
+def _in_steps(at: Any, body: Callable[[Any, Any], Any]) -> Any:
+    """A body that is given x, and `_SHIFT` more than x / log 2 rounded to the nearest whole number n.
+
+    The sum has no bits for a fraction, and n is in its last ones.
+    """
+    return bound(at * number(1.44269504088896341) + number(_SHIFT), lambda shifted: body(at, shifted))
 
 
 def _remainder(x: Any, n: Any) -> Any:
@@ -82,12 +94,13 @@ def _remainder(x: Any, n: Any) -> Any:
 
 def _series(r: Any) -> Any:
     """e^r within half of log 2."""
-    return _polynomial(r, _EXP) * r * r + r + number(1.0)
+    return bound(r, lambda r: _polynomial(r, (*_EXP, 1.0, 1.0)))
 
 
-def _power_of_two(exponent: Any) -> Any:
-    bits = (exponent.astype("int32") + tirx.const(127, "int32")) << tirx.const(23, "int32")
-    return tirx.reinterpret("float32", bits)
+def _power_of_two(shifted: Any) -> Any:
+    """2^n of a number that is `_SHIFT` more than n; 0 of -127."""
+    bits = tirx.reinterpret("int32", shifted) << tirx.const(23, "int32")
+    return tirx.reinterpret("float32", bits + tirx.const(127 << 23, "int32"))
 
 
 def error_function(value: Any) -> Any:
@@ -95,14 +108,15 @@ def error_function(value: Any) -> Any:
 
 
 def _error_function(x: Any) -> Any:
+    """A polynomial near 0, else 1 without a power of e."""
     magnitude, square = tirx.abs(x), x * x
     near = _polynomial(square, _ERF_NEAR) * x + x
-    far = number(1.0) - exponential(-(_polynomial(magnitude, _ERF_FAR) * magnitude + magnitude))
+    far = number(1.0) - power_of_most_one(_polynomial(magnitude, _ERF_FAR) * magnitude - magnitude)
     return tirx.Select(magnitude > number(0.921875), _signed(far, x), near)
 
 
 def _signed(magnitude: Any, sign: Any) -> Any:
-    return bound(magnitude, lambda value: tirx.Select(sign < number(0.0), -value, value))
+    return tirx.call_llvm_pure_intrin("float32", "llvm.copysign", magnitude, sign)
 
 
 def hyperbolic_tangent(value: Any) -> Any:

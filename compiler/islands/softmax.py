@@ -1,12 +1,11 @@
 """A softmax of rows, as one kernel that is written for vectors. This module imports TVM.
 
-A row is copied to a buffer of whole vectors, what is beyond its end being minus infinity, whose power is 0. Its largest
-value and its sum are those of 16 lanes, which are combined at last.
+The largest value of a row and its sum are those of 16 lanes, which are combined at last. Where vectors don't fill a
+row, the last one begins before the end of its neighbour.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,42 +35,38 @@ class _Row:
 
     def __init__(self, data: Any, out: Any, row: Any, length: int) -> None:
         self._data, self._out, self._row, self._length = data, out, row, length
-        self._vectors = -(-length // LANES)
-        self._kept = T.alloc_buffer((self._vectors * LANES,), "float32")
+        self._kept = T.alloc_buffer((length,), "float32")
 
     def write(self) -> None:
-        self._lanes(lambda lane: T.buffer_store(self._kept, number(-math.inf), [self._vectors * LANES - LANES + lane]))
         largest = self._largest()
         total = T.alloc_buffer((LANES,), "float32")
         self._lanes(lambda lane: T.buffer_store(total, number(0.0), [lane]))
 
-        def add(lane: Any, first: Any) -> None:
-            T.buffer_store(self._kept, power_of_most_one(self._kept[first + lane] - largest), [first + lane])
-            T.buffer_store(total, total[lane] + self._kept[first + lane], [lane])
+        def add(lane: Any, at: Any, is_new: Any) -> None:
+            power = power_of_most_one(self._data[self._row, at + lane] - largest)
+            T.buffer_store(self._kept, power, [at + lane])
+            new = self._kept[at + lane] if is_new is None else tirx.Select(is_new, self._kept[at + lane], number(0.0))
+            T.buffer_store(total, total[lane] + new, [lane])
 
-        repeat(self._vectors, lambda index: self._lanes(lambda lane: add(lane, index * LANES)))
+        self._over_row(add)
         factor = T.Bind(number(1.0) / _combined(total, lambda one, other: one + other))
         self._over_row(
-            lambda lane, at: T.buffer_store(self._out, self._kept[at + lane] * factor, [self._row, at + lane])
+            lambda lane, at, _: T.buffer_store(self._out, self._kept[at + lane] * factor, [self._row, at + lane])
         )
 
     def _largest(self) -> Any:
-        """The largest value; copies the row."""
         most = T.alloc_buffer((LANES,), "float32")
         self._lanes(lambda lane: T.buffer_store(most, self._data[self._row, lane], [lane]))
-
-        def take(lane: Any, at: Any) -> None:
-            T.buffer_store(self._kept, self._data[self._row, at + lane], [at + lane])
-            T.buffer_store(most, tirx.max(most[lane], self._data[self._row, at + lane]), [lane])
-
-        self._over_row(take)
+        self._over_row(
+            lambda lane, at, _: T.buffer_store(most, tirx.max(most[lane], self._data[self._row, at + lane]), [lane])
+        )
         return T.Bind(_combined(most, tirx.max))
 
-    def _over_row(self, body: Callable[[Any, Any], None]) -> None:
-        """Each vector of the row; the last one overlaps its neighbour."""
-        repeat(self._length // LANES, lambda index: self._lanes(lambda lane: body(lane, index * LANES)))
-        if self._length % LANES:
-            self._lanes(lambda lane: body(lane, self._length - LANES))
+    def _over_row(self, body: Callable[[Any, Any, Any], None]) -> None:
+        """Each vector of the row; the last one overlaps its neighbour, and `is_new` says which of its lanes do not."""
+        repeat(self._length // LANES, lambda index: self._lanes(lambda lane: body(lane, index * LANES, None)))
+        if rest := self._length % LANES:
+            self._lanes(lambda lane: body(lane, self._length - LANES, lane >= LANES - rest))
 
     def _lanes(self, body: Callable[[Any], None]) -> None:
         with T.vectorized(0, LANES) as lane:

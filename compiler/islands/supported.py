@@ -13,6 +13,7 @@ STANDARD: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"), ()),
     **dict.fromkeys(("Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "ThresholdedRelu", "Shrink", "Mish"), ()),
     **dict.fromkeys(("Sigmoid", "Tanh", "Softplus", "Softsign", "HardSigmoid", "HardSwish", "Gelu"), ()),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), ()),
     **dict.fromkeys(("IsInf", "IsNaN", "Where", "Cast", "Identity", "Dropout"), ()),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LayerNormalization", "RMSNormalization"), ()),
     **dict.fromkeys(("InstanceNormalization", "BatchNormalization", "LRN"), ()),

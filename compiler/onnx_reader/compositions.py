@@ -18,6 +18,8 @@ OPSET_OF_CHANNELS = 21
 OPSET_OF_AXES = 18
 _INT64 = 7
 _LITTLE, _FAR = 1e-9, 1e4
+_BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "s32": 32}
+_NUMBERS = {element: number for number, element in ELEMENTS.items()}
 _PADDINGS = ("zeros", "border", "reflection")
 
 
@@ -113,9 +115,39 @@ def write_swish(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     writer.apply("Mul", node.input(0), writer.apply("Sigmoid", inner), output=node.outputs[0])
 
 
+def write_is_infinite(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
+    """What is infinite, of one sign or both."""
+    data, zero = node.input(0), np.array(0, DTYPES[file.forms[node.input(0)][0]])
+    signs = [bool(node.attributes.get(f"detect_{sign}", 1)) for sign in ("positive", "negative")]
+    if all(signs):
+        writer.apply("IsInf", data, output=node.outputs[0])
+        return
+    # Of no number both comparisons are false.
+    is_of_sign = writer.apply("Greater" if signs[0] else "Less", data, zero if any(signs) else data)
+    writer.apply("And", writer.apply("IsInf", data), is_of_sign, output=node.outputs[0])
+
+
+def write_bit_shift(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
+    """A product with or a quotient by a power of two, in 64 bits; all bits are gone at or beyond their count."""
+    element, direction = file.forms[node.input(0)][0], node.attributes.get("direction")
+    if element not in _BITS or direction not in ("LEFT", "RIGHT"):
+        raise UnsupportedNodeError(f"it must shift integers of up to 32 bits: {element}, {direction}")
+    bits, fill = _BITS[element], _BITS[element] - (direction == "RIGHT" and element[0] == "s")
+    value, count = (writer.apply("Cast", node.input(index), to=_INT64) for index in (0, 1))
+    count = writer.apply("Where", writer.apply("Less", count, np.array(0)), np.array(bits), count)
+    count = writer.apply("Min", count, np.array(fill))
+    power = writer.apply("Gather", 1 << np.arange(bits + 1, dtype=np.int64), count, axis=0)
+    if direction == "LEFT":
+        made = writer.apply("Mul", value, power)
+    else:
+        # Quotients of integers are rounded toward zero; of these, which are positive, down.
+        raised = writer.apply("Div", writer.apply("Add", value, np.array(1 << 32)), power)
+        made = writer.apply("Sub", raised, writer.apply("Div", np.array(1 << 32), power))
+    writer.apply("Cast", made, output=node.outputs[0], to=_NUMBERS[element])
+
+
 def write_cast_like(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
-    numbers = {element: number for number, element in ELEMENTS.items()}
-    writer.apply("Cast", node.input(0), output=node.outputs[0], to=numbers[file.forms[node.outputs[0]][0]])
+    writer.apply("Cast", node.input(0), output=node.outputs[0], to=_NUMBERS[file.forms[node.outputs[0]][0]])
 
 
 def write_one_hot(writer: FloatWriter, file: OnnxFile, node: Node) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.onnx_reader import compositions
+from int8tune.compiler.onnx_reader import compositions, sequences
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
@@ -123,6 +123,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "DynamicQuantizeLinear": _dynamic_quantize,
     "ConvInteger": _convolve_integers,
     **dict.fromkeys(GATES, write_recurrent),
+    "BitShift": compositions.write_bit_shift,
     "CastLike": compositions.write_cast_like,
     "Celu": compositions.write_celu,
     "GroupNormalization": compositions.write_group_normalization,
@@ -133,6 +134,9 @@ EXPANSIONS: dict[str, Expansion] = {
     "ScatterElements": compositions.write_scatter_elements,
     "ScatterND": compositions.write_scatter_nd,
     "Swish": compositions.write_swish,
+    "IsInf": compositions.write_is_infinite,
+    "ReverseSequence": sequences.write_reverse_sequence,
+    "RotaryEmbedding": sequences.write_rotary_embedding,
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }

@@ -14,6 +14,7 @@ from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
 from int8tune.compiler.onnx_reader.branches import with_branches_taken
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.dynamic import FUSED, unfused
+from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
     MICROSOFT,
@@ -79,9 +80,11 @@ def load(data: bytes, name: str) -> OnnxFile:
         ModelError: the file is damaged, or has something that is not supported.
     """
     model = decoded(data, name)
-    with_branches_taken(model)
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
+    with_functions_inlined(model, opset, name)
+    with_branches_taken(model)
+    _refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
     for tensor in model.graph.initializer:
         if tensor.name in constants:
@@ -173,8 +176,6 @@ def _opset(model: Any, name: str) -> int:
         raise model_fault(name, f"a model must name one version of ONNX's operators: {versions[:5]}")
     if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
         raise model_fault(name, f"the operator set must be {OLDEST_OPSET} to {NEWEST_OPSET}: {versions[0]}")
-    if model.functions:
-        raise model_fault(name, f"functions of a model are not supported: {quoted(model.functions[0].name)}")
     if model.graph.sparse_initializer:
         raise model_fault(name, "sparse initializers are not supported")
     version: int = versions[0]

@@ -111,11 +111,6 @@ def _power(file: OnnxFile, node: Node, constants: Constants) -> str | None:
     return None
 
 
-def _is_infinite(_file: OnnxFile, node: Node, _constants: Constants) -> str | None:
-    both = all(node.attributes.get(f"detect_{sign}", 1) for sign in ("positive", "negative"))
-    return None if both else "it must detect infinities of both signs"
-
-
 def _numbers_only(file: OnnxFile, node: Node, _constants: Constants) -> str | None:
     type_ = _forms(file, node)[0][0]
     return "its values must be numbers: bool" if type_ == "bool" else None
@@ -180,7 +175,6 @@ def _resize(file: OnnxFile, node: Node, constants: Constants) -> str | None:
 _CHECKS: dict[str, Callable[[OnnxFile, Node, Constants], str | None]] = {
     "Mod": _modulo,
     "Pow": _power,
-    "IsInf": _is_infinite,
     "ReduceMax": _numbers_only,
     "ReduceMin": _numbers_only,
     "LayerNormalization": _normalization,

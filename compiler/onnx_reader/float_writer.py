@@ -15,10 +15,11 @@ from int8tune.compiler.onnx_reader.tensors import Array
 OPSET_OF_CLIP_INPUTS = 11
 
 
-def _slice(data: Array, begin: Array, end: Array, axes: Array) -> Array:
+def _slice(data: Array, begin: Array, end: Array, axes: Array, steps: Array | None = None) -> Array:
     places = [slice(None)] * data.ndim
-    for first, last, axis in zip(begin.tolist(), end.tolist(), axes.tolist(), strict=True):
-        places[axis] = slice(first, last)
+    steps = np.ones_like(begin) if steps is None else steps
+    for first, last, axis, step in zip(begin.tolist(), end.tolist(), axes.tolist(), steps.tolist(), strict=True):
+        places[axis] = slice(first, last, step)
     return np.asarray(data[tuple(places)])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from int8tune.compiler.graph import ElementType
+from int8tune.compiler.graph import DTYPES, ElementType
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array
 
@@ -38,11 +38,19 @@ def folded(
             known[made] = shape[node.attributes.get("start", 0) : node.attributes.get("end", len(shape))]
         elif node.computes == "Size" and node.input(0) in forms:
             known[made] = np.array(math.prod(forms[node.input(0)][1]), np.int64)
+        elif node.computes == "CastLike" and _is_number(node, known, forms):
+            known[made] = known[node.input(0)].astype(DTYPES[forms[made][0]])
         elif node.computes in FOLDED and _is_short(node, known, forms):
             found = _computed(node, known, opset)
             if found is not None and (TYPES.get(found.dtype), found.shape) == forms[made]:
                 known[made] = found
     return known
+
+
+def _is_number(node: Node, known: Mapping[str, Array], forms: Mapping[str, Form]) -> bool:
+    """Whether a node makes a short known value one of another type of numbers, which need not be known."""
+    source, form = known.get(node.input(0)), forms.get(node.outputs[0])
+    return source is not None and form is not None and form[0][0] == "f" and source.size <= MOST_VALUES
 
 
 def _is_short(node: Node, known: Mapping[str, Array], forms: Mapping[str, Form]) -> bool:

@@ -16,7 +16,7 @@ from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.padding import same_padding
-from int8tune.compiler.transposed import Plan, Transposed, plan_of
+from int8tune.compiler.transposed import Plan, Transposed, plan_of, spread_fault
 
 KERNELS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MAX_NUMBER = 1 << 20
@@ -121,6 +121,8 @@ def _transposed(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Const
         quantization = Quantization(quantization.scale[each], quantization.zero_point[each], 0)
     elif quantization.axis is not None:
         raise UnsupportedNodeError("scales of weights must be those of output channels")
+    if fault := spread_fault(layer, array.shape):
+        raise UnsupportedNodeError(fault)
     plan = plan_of(layer, array, int(quantization.zero_point[0]))
     form = Constant(weight.name, array, quantization)
     return KernelForm(Kind.CONV2D, form, "IOHW", {"groups": groups}, data, made, plan)

@@ -31,6 +31,7 @@ from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, mode
 from int8tune.compiler.onnx_reader.others import PLACES, READ, kind_of
 from int8tune.compiler.onnx_reader.passing import MOVES_NUMBERS, MOVING, PASSING, PASSING_STORED, have_one_scale
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Constant, quantizations_of, same, sum_bias
+from int8tune.compiler.onnx_reader.refused import refusal
 from int8tune.compiler.onnx_reader.steps import Found, Step
 from int8tune.compiler.onnx_reader.tensors import TYPES
 from int8tune.compiler.onnx_reader.values import GraphValues
@@ -312,7 +313,7 @@ class _Reader:
         if node.computes in KERNELS:
             return kernel_reason(node, self._values.activation(node.input(0)), constants.get(node.input(1)))
         if node.computes not in READ:
-            return "no kernel computes it"
+            return refusal(node, "no kernel computes it")
         numbers = self._moved_numbers(node)
         if numbers is not None:
             return kind_of(Step(self._file, node, (numbers,), output, index, constants))

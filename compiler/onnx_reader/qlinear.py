@@ -12,7 +12,7 @@ from int8tune.compiler.onnx_reader.tensors import Array
 
 # By operator: what it computes; where each quantized input begins, its scale and zero point behind it; where the
 # scale and zero point of the output are; where the bias is, whose scale is that of the sums.
-_FORMS: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {
+FORMS: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {
     "QLinearConv": ("Conv", (0, 3), 6, 8),
     "QLinearMatMul": ("MatMul", (0, 3), 6, None),
     "QGemm": ("Gemm", (0, 3), 7, 6),
@@ -37,19 +37,28 @@ def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Nod
     if node.operator == "QLinearConcat":
         starts = tuple(range(2, len(node.inputs), 3))
         return _between("Concat", node, starts, 0, None, constants)
-    if node.operator not in _FORMS:
+    if node.operator == "QLinearWhere":
+        return _between("Where", node, (1, 4), 7, None, constants, plain=(0,))
+    if node.operator not in FORMS:
         return [node]
     if node.attributes.get("channels_last"):
         raise node_fault(model, node, "images must be [N, C, H, W]: channels_last is 1")
-    computes, starts, output, bias = _FORMS[node.operator]
+    computes, starts, output, bias = FORMS[node.operator]
     return _between(computes, node, starts, output, bias, constants)
 
 
 def _between(
-    computes: str, node: Node, starts: tuple[int, ...], output: int, bias: int | None, constants: dict[str, Array]
+    computes: str,
+    node: Node,
+    starts: tuple[int, ...],
+    output: int,
+    bias: int | None,
+    constants: dict[str, Array],
+    plain: tuple[int, ...] = (),
 ) -> list[Node]:
+    """The nodes; inputs in `plain`, which come first, are not quantized."""
     made = node.outputs[0]
-    inputs, nodes = [], []
+    inputs, nodes = [node.input(index) for index in plain], []
     for start in starts:
         name = f"{made}/dequantized input {start}"
         taken = (node.input(start), node.input(start + 1), node.input(start + 2))

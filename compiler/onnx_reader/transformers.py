@@ -22,6 +22,9 @@ EPSILON = 1e-12
 _END = (1 << 31) - 1
 # ONNX Runtime has it in ONNX's domain, whatever the version.
 LAYER_NORMALIZATION, OPSET_OF_LAYER_NORMALIZATION = "LayerNormalization", 17
+SIMPLIFIED = "SimplifiedLayerNormalization"
+# From this one on, axes of means are an input.
+OPSET_OF_MEAN_AXES = 18
 
 
 class NotWrittenError(Exception):
@@ -71,9 +74,9 @@ class _Writer:
 
 
 def is_fused(node: Node, opset: int) -> bool:
-    """Whether a node is written as others: one of ONNX Runtime's, or a LayerNormalization before ONNX had it."""
+    """Whether a node is written as others: one of ONNX Runtime's, wherever it has it."""
     is_early = node.operator == LAYER_NORMALIZATION and opset < OPSET_OF_LAYER_NORMALIZATION
-    return is_early or is_of_microsoft(node, TRANSFORMERS)
+    return is_early or node.operator == SIMPLIFIED or is_of_microsoft(node, TRANSFORMERS)
 
 
 def unfused_transformer(
@@ -122,6 +125,34 @@ def _layer_normalization(w: _Writer) -> None:
     w.require_only(0, 1, 2)
     w.require(w.attribute("axis", -1) == -1)
     _normalized(w, (w.node.input(0),), w.node.input(1), w.node.input(2))
+
+
+def _skip_simplified(w: _Writer) -> None:
+    """Inputs, those that are added, scale, and a bias of the sum; the sum may be an output."""
+    w.require_only(0, 1, 2, 3, outputs=(0, 3))
+    summands = [name for name in (w.node.input(0), w.node.input(1), w.node.input(3)) if name]
+    total = w.node.outputs[3] if len(w.node.outputs) > 3 else ""
+    made = summands[0]
+    for at, other in enumerate(summands[1:], 2):
+        made = w.apply("Add", made, other, output=total if at == len(summands) else "")
+    _of_mean_square(w, made, w.node.input(2), float(w.attribute("epsilon", EPSILON)))
+
+
+def _simplified(w: _Writer) -> None:
+    """A normalization without a mean, which ONNX Runtime has in ONNX's domain."""
+    w.require_only(0, 1)
+    w.require(w.attribute("axis", -1) == -1)
+    _of_mean_square(w, w.node.input(0), w.node.input(1), float(w.attribute("epsilon", 1e-5)))
+
+
+def _of_mean_square(w: _Writer, data: str, scale: str, epsilon: float) -> None:
+    square = w.apply("Mul", data, data)
+    if w.opset < OPSET_OF_MEAN_AXES:
+        mean = w.apply("ReduceMean", square, axes=[-1])
+    else:
+        mean = w.apply("ReduceMean", square, np.array([-1]))
+    deviation = w.apply("Sqrt", w.apply("Add", mean, _number(epsilon)))
+    w.apply("Mul", w.apply("Div", data, deviation), scale, output=w.node.outputs[0])
 
 
 def _quick_gelu(w: _Writer) -> None:
@@ -251,6 +282,8 @@ def _embed_layer_normalization(w: _Writer) -> None:
 TRANSFORMERS: dict[str, Callable[[_Writer], None]] = {
     LAYER_NORMALIZATION: _layer_normalization,
     "SkipLayerNormalization": _skip_layer_normalization,
+    "SkipSimplifiedLayerNormalization": _skip_simplified,
+    SIMPLIFIED: _simplified,
     "EmbedLayerNormalization": _embed_layer_normalization,
     "Attention": _attention,
     "QAttention": _quantized_attention,

@@ -66,8 +66,10 @@ class TfliteFile:
             return word
         return clipped(printable(f"{CUSTOM} {(code.CustomCode() or b'').decode('utf-8', 'replace')}".strip()))
 
-    def options(self, operator: Any, kind: str) -> Any:
-        options, table = getattr(self.schema, kind)(), operator.BuiltinOptions()
+    def options(self, operator: Any, kind: str, is_second: bool = False) -> Any:
+        """Options of a class of the schema; operators that came late have them in another place."""
+        options = getattr(self.schema, kind)()
+        table = operator.BuiltinOptions2() if is_second else operator.BuiltinOptions()
         if table is None:
             raise self.error("an operator lacks its options")
         options.Init(table.Bytes, table.Pos)

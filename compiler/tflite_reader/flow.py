@@ -1,4 +1,4 @@
-"""IF and WHILE: the operators of the subgraphs that they run, in their place.
+"""IF, WHILE and STABLEHLO_COMPOSITE: the operators of the subgraphs that they run, in their place.
 
 A loop is unrolled where integers that are known before the model runs say how often it turns; an IF is the branch that
 such a condition takes. LiteRT has no kernel of CALL. Sources: kernels/while.cc and if.cc of TensorFlow Lite.
@@ -18,7 +18,7 @@ from int8tune.compiler.tflite_reader.integers import known_integers
 from int8tune.compiler.tflite_reader.states import is_same_form
 from int8tune.compiler.tflite_reader.steps import Reason
 
-CALLERS = ("CALL", "IF", "WHILE")
+CALLERS = ("CALL", "IF", "WHILE", "STABLEHLO_COMPOSITE")
 # What an output of the model is that a subgraph makes under a name of its own.
 COPY = "COPY"
 MOST_TURNS, MOST_DEPTH = 1024, 8
@@ -143,6 +143,10 @@ class Flow:
                 taken = self._condition(plain.inputs[0] if plain.inputs else "")
                 index = options.ThenSubgraphIndex() if taken else options.ElseSubgraphIndex()
                 return self._inlined(plain, index, plain.inputs[1:], plain.outputs[0], depth)
+            case "STABLEHLO_COMPOSITE":
+                # Whatever it is called: LiteRT runs what it was made of.
+                options = self._file.options(operator, "StableHLOCompositeOptions", is_second=True)
+                return self._inlined(plain, options.DecompositionSubgraphIndex(), plain.inputs, plain.outputs[0], depth)
         options = self._file.options(operator, "WhileOptions")
         return self._unrolled(plain, options.CondSubgraphIndex(), options.BodySubgraphIndex(), depth)
 

@@ -52,6 +52,18 @@ def _range(step: Step) -> Array | None:
     return made
 
 
+def _shape_of_both(step: Step) -> Array | None:
+    """The shape that two are spread to."""
+    shapes = [value.constant for value in step.inputs]
+    if len(shapes) != 2 or any(each is None or each.ndim != 1 or (each < 0).any() for each in shapes):
+        return None
+    try:
+        made = np.broadcast_shapes(*(tuple(int(extent) for extent in each) for each in shapes if each is not None))
+    except ValueError:  # they don't fit each other
+        return None
+    return np.array(made, DTYPES[step.output.type])
+
+
 def _numbers(step: Step) -> Array | None:
     """What stored weights stand for: those of 8 bits, and of 16 in float."""
     value = step.inputs[0]
@@ -68,5 +80,6 @@ _READERS: dict[str, Callable[[Step], Array | None]] = {
     "ZEROS_LIKE": _zeros,
     "FILL": _filled,
     "RANGE": _range,
+    "BROADCAST_ARGS": _shape_of_both,
     "DEQUANTIZE": _numbers,
 }

@@ -160,4 +160,6 @@ def _operands_fault(step: Step) -> Reason | None:
         return "its weights must be constant"
     if bias and (bias[0].type != "s32" or bias[0].constant is None):
         return "its bias must be a constant of 32 bits"
+    if bias and math.prod(bias[0].shape) != math.prod(step.output.shape[-1:]):
+        return f"its bias must have {math.prod(step.output.shape[-1:])} values: {math.prod(bias[0].shape)}"
     return None

@@ -16,6 +16,7 @@ from int8tune.compiler.operators import checked, fixed_tables, other
 from int8tune.compiler.operators.base import Array, byte_fault, zero_point_of
 from int8tune.compiler.padding import same_padding
 from int8tune.compiler.tflite_reader.movements import MOVEMENTS, moved
+from int8tune.compiler.tflite_reader.refused import refusal
 from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.numerics import RANGES
@@ -49,7 +50,7 @@ def typed_operators(step: Step, values: MutableMapping[str, Value]) -> tuple[Ope
 def _typed(step: Step, values: Mapping[str, Value]) -> Operator:
     read = _READERS.get(step.plain.operator)
     if read is None:
-        return other(step.plain, NO_KERNEL)
+        return other(step.plain, refusal(step.plain.operator, NO_KERNEL))
     if len(step.inputs) < _LEAST_INPUTS.get(step.plain.operator, 1) or len(step.plain.outputs) != 1:
         return other(step.plain, f"it has {len(step.inputs)} inputs and {len(step.plain.outputs)} outputs")
     try:

@@ -18,7 +18,16 @@ from int8tune.compiler.padding import same_padding
 from int8tune.compiler.tflite_reader.operators import SAME, VALID, activation_bounds
 from int8tune.compiler.tflite_reader.steps import Reason, Step, integers
 from int8tune.compiler.tflite_reader.wide import is_wide, wide_sums
-from int8tune.compiler.transposed import Part, Plan, Transposed, part_attributes, part_kind, part_quantization, plan_of
+from int8tune.compiler.transposed import (
+    Part,
+    Plan,
+    Transposed,
+    part_attributes,
+    part_kind,
+    part_quantization,
+    plan_of,
+    spread_fault,
+)
 
 Values = MutableMapping[str, Value]
 
@@ -63,6 +72,8 @@ def _plan(step: Step) -> Plan | Reason:
     layer = Transposed(
         (data.shape[1], data.shape[2]), (made[0], made[1]), stride, (padding[0], padding[1]), (1, 1), groups=1
     )
+    if fault := spread_fault(layer, weight.shape):
+        return fault
     return plan_of(layer, weight.constant, int(weight.quantization.zero_point[0]))
 
 

@@ -47,6 +47,14 @@ def as_number(w: IslandWriter, name: str) -> str:
     return w.apply("Cast", name, to=1)
 
 
+def as_integer(w: IslandWriter) -> str:
+    return w.apply("Cast", w.apply("Floor", w.apply("Mul", w.data, 99.0)), to=6)
+
+
+def with_bits(operator: str) -> Build:
+    return lambda w: as_number(w, w.apply(operator, as_integer(w), np.arange(8, dtype=np.int32) - 3))
+
+
 def indices(w: IslandWriter, *shape: int, most: int) -> str:
     """Indices that are computed of the data."""
     flat = w.apply("Reshape", w.apply("Floor", w.apply("Mul", w.apply("Sigmoid", w.data), most - 0.01)), np.array([-1]))
@@ -87,6 +95,8 @@ BUILDS: dict[str, list[Build]] = {
     "Shrink": [unary("Shrink", lambd=0.3, bias=0.1)],
     "HardSigmoid": [unary("HardSigmoid", alpha=0.3, beta=0.4)],
     "BiasGelu": [with_constants("BiasGelu", ROW)],
+    **{word: [with_bits(word)] for word in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")},
+    "BitwiseNot": [lambda w: as_number(w, w.apply("BitwiseNot", as_integer(w)))],
     "IsInf": [lambda w: as_number(w, w.apply("IsInf", w.apply("Div", 1.0, w.data)))],
     "IsNaN": [lambda w: as_number(w, w.apply("IsNaN", w.apply("Sqrt", w.data)))],
     "Where": [lambda w: w.apply("Where", truth(w), w.data, ROW)],

@@ -74,7 +74,7 @@ def test_nothing_is_compiled_and_every_line_says_one_kind(graph: Graph) -> None:
     assert lines == obstacle_lines(graph)
     assert lines[0].startswith("net: 2 of ")
     assert lines[0].endswith("can't be compiled; int8 layers are 94.1% of its multiply-adds")
-    assert lines[1] == "2 Bernoulli: no kernel computes it; the first is `up bernoulli`"
+    assert lines[1] == "2 Bernoulli: it draws random numbers; the first is `up bernoulli`"
     assert len(lines) == 2
 
 

@@ -27,7 +27,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 
 RIGHT = (TESTS / "data" / "onnx_backend_right.txt").read_text().split()
 QUANTIZED = ("qlinear", "quantizelinear", "convinteger", "matmulinteger")
-SHARES = 80
+SHARES = 130
 
 
 @cache

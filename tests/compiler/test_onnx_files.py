@@ -150,10 +150,6 @@ def two_inputs(model: Any) -> None:
     model.graph.input.append(model.graph.input[0])
 
 
-def with_function(model: Any) -> None:
-    model.functions.add(name="f", domain="d")
-
-
 def renamed(model: Any) -> None:
     node(model, "c").name = "red \x1b[31m"
 
@@ -240,7 +236,6 @@ def renamed(model: Any) -> None:
         (opset(9999), f"the operator set must be 10 to {NEWEST_OPSET}: 9999"),
         (lambda model: model.ClearField("opset_import"), "a model must name one version of ONNX's operators: []"),
         (lambda model: setattr(model, "ir_version", 999), "the file's IR version must be 3 to"),
-        (with_function, "functions of a model are not supported: `f`"),
         (renamed, "a name has characters that can't be printed: `red \\x1b[31m`"),
         (lambda model: model.graph.sparse_initializer.add(), "sparse initializers are not supported"),
         (lambda model: model.graph.ClearField("node"), "no ONNX file, or a truncated one: it has no graph with nodes"),

@@ -115,6 +115,23 @@ def normalized(w: TransformerWriter) -> list[str]:
     return [w.apply("LayerNormalization", w.data, RNG.normal(size=WIDTH), RNG.normal(size=WIDTH), axis=-1)]
 
 
+def simplified(w: TransformerWriter) -> list[str]:
+    """The first one is in ONNX's domain, though ONNX has none of this name."""
+    first = w.apply("SimplifiedLayerNormalization", w.data, RNG.normal(size=WIDTH), axis=-1, epsilon=1e-3)
+    rows = [w.numbers(name, WIDTH) for name in ("scale", "added")]
+    inputs = [w.data, first, *rows]
+    return [first, w.fused("SkipSimplifiedLayerNormalization", inputs, "y", "", "", "sum", epsilon=1e-5), "sum"]
+
+
+def chosen(w: TransformerWriter) -> list[str]:
+    """One of two quantized values of other scales, as ONNX Runtime's own node."""
+    condition = w.apply("Greater", w.data, 0.2)
+    other = [w.constant("o", RNG.integers(0, 256, WIDTH), np.uint8), w.constant("o.s", 0.017)]
+    inputs = [condition, "q", "s", "z", *other, w.constant("o.z", 90, np.uint8)]
+    inputs += [w.constant("y.s", 0.021), w.constant("y.z", 133, np.uint8)]
+    return [w.apply("DequantizeLinear", w.fused("QLinearWhere", inputs, "y"), "y.s", "y.z")]
+
+
 def embedded(w: TransformerWriter) -> list[str]:
     words = w.integers("words", RNG.integers(0, WORDS, SHAPE[:2]))
     segments = w.integers("segments", RNG.integers(0, 2, SHAPE[:2]))
@@ -141,6 +158,8 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
     other_lengths,
     skipped,
     normalized,
+    simplified,
+    chosen,
     embedded,
     multiplied,
     gelu,

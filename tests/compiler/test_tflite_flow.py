@@ -62,7 +62,18 @@ def branched() -> bytes:
     return w.model(joined(w, "ADD", y, data, "sum"), y, others=[more, less, inner])
 
 
-@pytest.mark.parametrize("build", [repeated, branched, file_with_loop, lambda: file_with_loop(turns=0)])
+def composed() -> bytes:
+    """An operator of another dialect, which a runtime need not know."""
+    w = Writer()
+    parts = w.other()
+    one, two = (parts.input(name, *FORM) for name in ("a", "b"))
+    parts.outputs = [joined(parts, "MUL", one, two, "product")]
+    data, made = w.input("x", *FORM), w.tensor("made", *FORM)
+    w.composite("odml.unheard_of", [data, data], [made], 1)
+    return w.model(joined(w, "ADD", made, data, "y"), others=[parts])
+
+
+@pytest.mark.parametrize("build", [repeated, branched, composed, file_with_loop, lambda: file_with_loop(turns=0)])
 def test_what_is_run_is_litert_s(build: Callable[[], bytes], tmp_path: Path) -> None:
     file, rng = build(), np.random.default_rng(5)
     model = compiled(file, tmp_path)

@@ -86,6 +86,30 @@ def places(w: IslandWriter, shape: tuple[int, ...], most: int) -> int:
     return w.apply("CAST", [w.apply("RESHAPE", [scaled, integers(*shape)], shape)], shape, "Cast", kind="s32")
 
 
+def unary_of(word: str, shape: tuple[int, ...]) -> Build:
+    return lambda w: w.apply(word, [w.data], shape)
+
+
+def some(w: IslandWriter, count: int) -> int:
+    flat = w.apply("RESHAPE", [w.data, integers(-1)], (int(np.prod(SHAPE)),))
+    return w.apply("SLICE", [flat, integers(0), integers(count)], (count,))
+
+
+def wide(w: IslandWriter, rows: int = 0) -> int:
+    """The data as matrices that are wider than high, or as rows."""
+    shape = (rows, int(np.prod(SHAPE)) // rows) if rows else (*SHAPE[:2], SHAPE[3], SHAPE[2])
+    return w.apply("RESHAPE", [w.data, integers(*shape)], shape)
+
+
+def volume(w: IslandWriter) -> int:
+    return w.apply("RESHAPE", [w.data, integers(1, 5, 4, 4, 6)], (1, 5, 4, 4, 6))
+
+
+def signed(w: IslandWriter) -> int:
+    """The data in another order, some of it beyond a half."""
+    return w.apply("REVERSE_V2", [w.data, integers(0, 1, 2, 3)], SHAPE)
+
+
 BUILDS: dict[str, list[Build]] = {
     **{
         word.upper(): [binary(word.upper(), word, fusedActivationFunction=at) for at in (0, 1, 2, 3)]
@@ -307,6 +331,97 @@ BUILDS: dict[str, list[Build]] = {
     ],
     "DYNAMIC_UPDATE_SLICE": [
         lambda w: w.apply("DYNAMIC_UPDATE_SLICE", [w.data, RNG.normal(size=(1, 2, 8, 3)), places(w, (4,), 7)], SHAPE)
+    ],
+    "MATRIX_DIAG": [unary_of("MATRIX_DIAG", (2, 5, 8, 6, 6))],
+    "MATRIX_SET_DIAG": [
+        lambda w: w.apply("MATRIX_SET_DIAG", [w.data, RNG.normal(size=(2, 5, 6))], SHAPE),
+        lambda w: w.apply("MATRIX_SET_DIAG", [wide(w), RNG.normal(size=(2, 5, 6))], (2, 5, 6, 8)),
+    ],
+    "DILATE": [lambda w: w.apply("DILATE", [w.data, integers(1, 3, 1, 2), np.array(0.5)], (2, 13, 8, 11))],
+    "REVERSE_SEQUENCE": [
+        lambda w, along=along, batch=batch: w.apply(
+            "REVERSE_SEQUENCE",
+            [w.data, places(w, (SHAPE[batch],), SHAPE[along] + 1)],
+            SHAPE,
+            "ReverseSequence",
+            seqDim=along,
+            batchDim=batch,
+        )
+        for along, batch in ((1, 0), (2, 3), (0, 2))
+    ],
+    # Places that are written.
+    "SCATTER_ND": [
+        lambda w: w.apply("SCATTER_ND", [places(w, (2, 5, 2), 4), w.data, integers(4, 5, 8, 6)], (4, 5, 8, 6)),
+        lambda w: w.apply("SCATTER_ND", [places(w, (9, 1), 7), RNG.normal(size=9), integers(7)], (7,)),
+    ],
+    "SPARSE_TO_DENSE": [
+        lambda w: w.apply(
+            "SPARSE_TO_DENSE",
+            [
+                integers([0, 1], [1, 0], [2, 4]),
+                integers(3, 5),
+                w.apply("MUL", [some(w, 3), np.array(2.0)], (3,), "Mul"),
+                np.array(-1.0),
+            ],
+            (3, 5),
+            "SparseToDense",
+        )
+    ],
+    "SEGMENT_SUM": [lambda w: w.apply("SEGMENT_SUM", [wide(w, 4), integers(0, 0, 1, 2)], (3, 120))],
+    **{
+        f"UNSORTED_SEGMENT_{word}": [
+            lambda w, word=word: w.apply(
+                f"UNSORTED_SEGMENT_{word}",
+                [wide(w, 8), w.apply("SUB", [places(w, (8,), 5), integers(1)], (8,), "Sub", kind="s32"), integers(6)],
+                (6, 60),
+                f"UnsortedSegment{word.title()}",
+            )
+        ]
+        for word in ("SUM", "PROD", "MAX", "MIN")
+    },
+    # Integers.
+    **{
+        word: [lambda w, word=word: w.apply(word, [places(w, (4, 3), 99), places(w, (3,), 9)], (4, 3), kind="s32")]
+        for word in ("BITWISE_XOR", "RIGHT_SHIFT")
+    },
+    "BUCKETIZE": [
+        lambda w: w.apply("BUCKETIZE", [w.data], SHAPE, "Bucketize", kind="s32", boundaries=[-1.0, 0.21875, 0.5, 0.5])
+    ],
+    "FAKE_QUANT": [
+        unary("FAKE_QUANT", "FakeQuant", min=low, max=high, numBits=bits)
+        for low, high, bits in ((-1.3, 2.2, 8), (0.0, 3.1, 4))
+    ],
+    "ATAN2": [lambda w: w.apply("ATAN2", [w.data, w.apply("ROUND", [signed(w)], SHAPE)], SHAPE)],
+    "CONV_3D": [
+        lambda w, padding=padding, shape=shape: w.apply(
+            "CONV_3D",
+            [
+                volume(w),
+                RNG.normal(size=(3, 2, 3, 6, 4)),
+                ROW[:4],
+            ],
+            shape,
+            "Conv3D",
+            padding=padding,
+            strideD=2,
+            strideH=1,
+            strideW=1,
+            fusedActivationFunction=1,
+        )
+        for padding, shape in ((0, (1, 3, 4, 4, 4)), (1, (1, 2, 3, 2, 4)))
+    ],
+    "CONV_3D_TRANSPOSE": [
+        lambda w, padding=padding, shape=shape: w.apply(
+            "CONV_3D_TRANSPOSE",
+            [integers(*shape), RNG.normal(size=(2, 3, 3, 3, 6)), volume(w), ROW[:3]],
+            shape,
+            "Conv3D",
+            padding=padding,
+            strideD=2,
+            strideH=1,
+            strideW=2,
+        )
+        for padding, shape in ((0, (1, 10, 4, 8, 3)), (1, (1, 10, 6, 9, 3)))
     ],
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from int8tune.compiler.graph import Kind
@@ -16,14 +18,16 @@ from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.compiled import assert_close_but_exact_integers
 from tests.support.models.onnx_islands import OF_LARGEST, RELATIVE
 from tests.support.models.tflite_islands import FORM, SHAPE, IslandWriter, outputs_of, stored_feed
-from tests.support.models.tflite_models import Writer, values_of
+from tests.support.models.tflite_models import DTYPES, Writer, values_of
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
 RNG = np.random.default_rng(2)
 STEP = 1
 Form = tuple[str, tuple[int, ...], float, int]
+Array = npt.NDArray[Any]
 
 
 def stored(w: IslandWriter, word: str, inputs: list[Any], form: Form, options: str = "", **fields: Any) -> int:
@@ -76,6 +80,70 @@ def test_stored_values_are_moved_as_they_are(tmp_path: Path) -> None:
         w.apply("CAST", [w.stored], SHAPE, "Cast"),
     ]
     ours, theirs = outputs_of(w.model(*made), tmp_path, {"x": stored_feed()})
+    for name, expected in theirs.items():
+        np.testing.assert_array_equal(ours[name], expected, name, strict=True)
+
+
+LIMITS = {"u8": (0, 255), "s8": (-128, 127), "s16": (-(1 << 15), (1 << 15) - 1), "s32": (-(1 << 31), (1 << 31) - 1)}
+PLACES = np.array([[0], [5], [2], [2], [2], [1]], np.int32)
+
+
+def moved(w: Writer, kind: str) -> tuple[list[int], Array]:
+    """Operators on a kind of integers, most of which are moved as they are, and what they are given."""
+    low, high = LIMITS[kind]
+    given = np.random.default_rng(3).integers(low, high, (6, 6), endpoint=True).astype(DTYPES[kind])
+    given.reshape(-1)[:3] = low, high, 0
+    form = () if kind == "s32" else (0.5, 0 if kind == "s16" else low + 100)
+    x = w.input(kind, kind, (6, 6), *form)
+    counts = w.constant(f"{kind} counts", kind, np.array([0, 1, 5, 7, 100, high // 2]), *form)
+
+    def apply(word: str, inputs: list[int], shape: Sequence[int] = (6, 6), options: str = "", **fields: Any) -> int:
+        made = w.tensor(f"{kind} {word}", kind, shape, *form)
+        w.operator(word, inputs, [made], options, 1, **fields)
+        return made
+
+    places, size = w.constant(f"{kind} places", "s32", PLACES), w.constant(f"{kind} size", "s32", [7, 6])
+    one, twice = w.constant(f"{kind} one", kind, 3, *form), w.constant(f"{kind} twice", "s32", [1, 2])
+    made = [
+        apply("MATRIX_DIAG", [x], (6, 6, 6)),
+        apply("MATRIX_SET_DIAG", [x, counts]),
+        apply("DILATE", [x, twice, one], (6, 11)),
+        apply("BITWISE_XOR", [x, counts]),
+        apply("RIGHT_SHIFT", [x, counts]),
+    ]
+    if kind != "s16":
+        made.append(apply("SCATTER_ND", [places, x, size], (7, 6)))
+    if kind != "s8":
+        lengths = w.constant(f"{kind} lengths", "s32", [6, 0, 1, 3, 5, 2])
+        made.append(apply("REVERSE_SEQUENCE", [x, lengths], options="ReverseSequence", seqDim=0, batchDim=1))
+    return made, given
+
+
+@pytest.mark.parametrize("kind", one_in(4, ["s8", "u8", "s16", "s32"]))
+def test_integers_are_moved_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    w = IslandWriter((4,))
+    made, given = moved(w, kind)
+    file = w.model(*made, w.data)
+    ours, theirs = outputs_of(file, tmp_path, {"x": stored_feed((4,)), kind: given})
+    for name, expected in theirs.items():
+        np.testing.assert_array_equal(ours[name], expected, name, strict=True)
+
+
+REALS = [0, 1, -1, 127.5, -128.9, 255.9, -1.5, 32767.6, -32769, 2147483520, 2147483648, -3e9, 1e20, np.inf, -np.inf]
+WHOLES = [0, 1, -1, 127, -128, 255, 256, -129, 32767, -32768, 65537]
+
+
+@pytest.mark.parametrize("kind", one_in(9, ["f32", "f16", "f64", "s32", "s64", "s16", "s8", "u8", "bool"]))
+def test_every_type_becomes_every_other_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    w = IslandWriter((4,))
+    with np.errstate(all="ignore"):
+        given = np.array([*REALS, np.nan] if kind.startswith("f") else WHOLES).astype(DTYPES[kind])
+    x = w.input("given", kind, given.shape)
+    others = [each for each in DTYPES if each != kind]
+    made = [w.tensor(other, other, given.shape) for other in others]
+    for each in made:
+        w.operator("CAST", [x], [each], "Cast", 1)
+    ours, theirs = outputs_of(w.model(*made, w.data), tmp_path, {"x": stored_feed((4,)), "given": given})
     for name, expected in theirs.items():
         np.testing.assert_array_equal(ours[name], expected, name, strict=True)
 

@@ -366,6 +366,20 @@ def test_what_has_no_kind_says_why() -> None:
         assert message in reason(written(*arguments, **fields)), arguments[0]
 
 
+def test_a_bias_has_a_value_for_each_channel() -> None:
+    file = written(
+        "CONV_2D",
+        [("s8", (1, 4, 4, 2), 0.02, 3)],
+        ("s8", (1, 4, 4, 5), 0.02, 3),
+        "Conv2D",
+        [("s8", np.ones((5, 1, 1, 2)), 0.1, 0), ("s32", np.ones(0), 0.002)],
+        strideH=1,
+        strideW=1,
+    )
+    with pytest.raises(ModelError, match="its bias must have 5 values: 0"):
+        reason(file)
+
+
 def test_names_are_unique_whatever_they_are() -> None:
     """A second `x` gets a number, but for the one that another tensor has already."""
     writer = Writer()

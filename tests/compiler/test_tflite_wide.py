@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import int8tune as it
 from int8tune.compiler.islands.island import exact_operators, float_operators
 from int8tune.compiler.obstacles import obstacle_lines, obstacles
 from int8tune.compiler.quantized_layers import quantized_layers
@@ -153,6 +154,24 @@ def test_layers_of_16_bits_are_int8_layers() -> None:
     found = quantized_layers(read_tflite(w.model(made), "wide"))
     assert [each.names for each in found] == [("conv (high bytes)",), ("conv (low bytes)",)]
     assert {each.workload.key for each in found} == {"conv2d-u8s8-1x6x8x12-k3x3x9-s1-p1-s32"}
+
+
+def test_the_multiply_adds_of_a_layer_count_once(tmp_path: Path) -> None:
+    """Beside a product in float that has as many, they are half of all."""
+    w, rng = Writer(), np.random.default_rng(0)
+    data = w.input("x", "s16", (4, 16), SCALE)
+    rows, made = w.input("rows", "f32", (4, 16)), w.tensor("made", "f32", (4, 8))
+    weight = w.constant("w", "s8", rng.integers(-127, 128, (8, 16)), 0.01)
+    bias = w.constant("b", "s64", np.zeros(8, np.int64), float(np.float32(SCALE) * np.float32(0.01)))
+    stored = w.tensor("stored", "s16", (4, 8), SCALE)
+    w.operator(DENSE, [data, weight, bias], [stored], "FullyConnected", VERSIONS[DENSE])
+    w.operator(DENSE, [rows, w.constant("f", "f32", rng.normal(size=(8, 16))), -1], [made], "FullyConnected", 1)
+    path = tmp_path / "half.tflite"
+    path.write_bytes(w.model(stored, made))
+    found = it.layers(path)
+    assert (found.macs, found.runs) == (4 * 16 * 8, 2)
+    assert found.model is not None
+    assert found.model.int8_share == 0.5
 
 
 def test_the_rest_is_near(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.interpreter import run_reference
 from int8tune.compiler.model import read_model
+from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.compiler.tflite_reader.model import read_tflite
@@ -178,6 +179,13 @@ def test_compiled_ones_are_litert_s(
     data, feeds = tflite_file("s8", kernel, stride, size, True, 1)
     ours = assert_exact(read(data, tmp_path / "model.tflite"), native, feeds, tmp_path)
     np.testing.assert_array_equal(ours["y"], tflite_values(data, feeds)["y"], strict=True)
+
+
+def test_strides_that_spread_weights_too_far_are_no_layer() -> None:
+    """Each place within a stride would be a convolution."""
+    data, _ = tflite_file("s8", (2, 2), (65, 1), (260, 6), False)
+    (found,) = obstacles(read_tflite(data, "far"))
+    assert found.reason == "its strides must be at most 64: [65, 1]"
 
 
 def row_network() -> bytes:

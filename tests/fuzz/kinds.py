@@ -230,6 +230,12 @@ KINDS: Mapping[str, Kind] = {
         samples.tflite_words, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
     ),
     "onnx-words": Kind(samples.onnx_words, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
+    "tflite-floats": Kind(
+        samples.tflite_floats, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
+    ),
+    "onnx-functions": Kind(
+        samples.onnx_functions, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)
+    ),
     "ranges": Kind(samples.ranges, {"m.ranges.json": _JSON}, _ranges),
     "calibration": Kind(samples.samples, _ARRAYS, _calibration),
     "float-model": Kind(

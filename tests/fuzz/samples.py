@@ -222,6 +222,32 @@ def onnx_words(folder: Path) -> None:
     (folder / "m.onnx").write_bytes(Layer(FORMS["transposed"], U16, U16, np.int32).file())
 
 
+def tflite_floats(folder: Path) -> None:
+    """A layer, and operators in float whose places and shapes a file says."""
+    from tests.support.models.tflite_islands import SHAPE, IslandWriter
+
+    w = IslandWriter()
+    layer = w.tensor("layer", "s8", (*SHAPE[:3], 4), 0.5, 3)
+    weight = w.constant("w", "s8", np.ones((4, 1, 1, 6)), 0.01)
+    bias = w.constant("b", "s32", np.zeros(4), 0.0003125)
+    w.operator("CONV_2D", [w.stored, weight, bias], [layer], "Conv2D", strideH=1, strideW=1)
+    places = np.array([[0, 1], [1, 4]], np.int32)
+    made = [
+        w.apply("SCATTER_ND", [places, np.ones((2, 8)), np.array([2, 5, 8], np.int32)], (2, 5, 8)),
+        w.apply("REVERSE_SEQUENCE", [w.data, np.array([3, 5], np.int32)], SHAPE, "ReverseSequence", seqDim=1),
+        w.apply("DILATE", [w.data, np.array([1, 2, 1, 1], np.int32), np.array(0.5)], (2, 9, 8, 6)),
+        w.apply("MATRIX_DIAG", [w.data], (*SHAPE, 6)),
+        w.apply("BUCKETIZE", [w.data], SHAPE, "Bucketize", kind="s32", boundaries=[-1.0, 0.5]),
+    ]
+    (folder / "m.tflite").write_bytes(w.model(layer, *made))
+
+
+def onnx_functions(folder: Path) -> None:
+    from tests.support.models.onnx_functions import with_attention
+
+    (folder / "m.onnx").write_bytes(with_attention())
+
+
 def float_onnx(folder: Path) -> None:
     from tests.support.models.float_models import saved, small
 

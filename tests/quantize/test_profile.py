@@ -177,6 +177,7 @@ def kept_elsewhere(model: Any) -> None:
         (lambda m: setattr(m.graph.node[1], "op_type", "Nothing"), "ONNX Runtime can't run it: .*Nothing"),
         (lambda m: m.graph.ClearField("input"), "a model needs an input"),
         (lambda m: m.graph.ClearField("node"), "one without operators"),
+        (lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", -1), "`x` must be of a type that ONNX has"),
     ],
 )
 def test_models_that_are_refused(change: Callable[[Any], object], words: str, tmp_path: Path) -> None:
@@ -216,6 +217,15 @@ def test_files_of_something_else(content: bytes, path: Path, tmp_path: Path) -> 
     (tmp_path / "m.onnx").write_bytes(content)
     with pytest.raises(FloatModelError, match="no ONNX file"):
         it.profile(tmp_path / "m.onnx", pictures(1))
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = saved(small(), tmp_path)
+    data = path.read_bytes()
+    assert data.count(b"GlobalAveragePool") > 0
+    path.write_bytes(data.replace(b"GlobalAveragePool", b"Glo\xefalAveragePool"))
+    with pytest.raises(FloatModelError, match="a name is no text: b'Glo"):
+        it.profile(path, pictures(1))
 
 
 def test_open_extents_are_those_of_the_samples(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class Layers:
 
     Attributes:
         target: the profile that templates were asked for.
-        macs: multiply-adds of all runs.
+        macs: multiply-adds of all runs; of a layer of 16-bit data, which is two of bytes, its own.
         layers: the distinct ones, in the order of their first use.
         model: what keeps it from being compiled, where the network is a model's; else None.
     """
@@ -140,7 +140,8 @@ def layers(
         for layer in found.layers
     )
     model = None if graph is None else _compilability(graph)
-    return Layers(found.name, chosen.profile, found.macs, rows, model)
+    macs = found.macs if graph is None else sum(layer.file_macs for layer in quantized_layers(graph))
+    return Layers(found.name, chosen.profile, macs, rows, model)
 
 
 def _compilability(graph: Graph) -> Compilability:

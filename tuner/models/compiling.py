@@ -65,7 +65,8 @@ def compile_apart(
         from int8tune.compiler.compile import compile_models
 
         several = [graphs] if isinstance(graphs, Graph) else graphs
-        done = compile_models(several, target, schedules, made, tell, users_cache())
+        # This process ends with the library.
+        done = compile_models(several, target, schedules, made, tell, users_cache(), is_last_use=True)
         return {"about": done.about, "compiled": done.kernels.compiled, "reused": done.kernels.reused}
 
     with replaced(library) as made:

@@ -6,8 +6,13 @@ Sources: the reference kernels of TensorFlow Lite of the same names.
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
+import numpy as np
+
+from int8tune.compiler.graph import DTYPES
+from int8tune.compiler.islands.island import ELEMENTS
+from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader, half_away
 
 
 def _arithmetic(operator: str, options: str) -> Reader:
@@ -149,9 +154,62 @@ def _gelu(at: Nodes) -> str:
 
 
 def _cast(at: Nodes) -> str:
-    """Numbers become integers as C's do; what is beyond their range is not defined there, either."""
-    at.require_types("f32", "s32", "s64", "bool", "u8", "s8")
-    return at.like(_one(at))
+    """Integers lose their high bits; numbers beyond a range become its ends, and what is no number the greatest."""
+    at.require_types("f32", "s32", "s64", "bool", "u8", "s8", "s16", "f64", "f16")
+    data, own, made = _one(at), at.value(0).type, at.outputs[0].type
+    if own not in _REALS or made not in _WIDE:
+        return at.like(data)
+    if own == "f16":
+        data, own = at.apply("Cast", data, to=ELEMENTS["f32"]), "f32"
+    dtype, ends = _REALS[own], np.iinfo(np.dtype(DTYPES[made]))
+    most = dtype(ends.max)
+    if int(most) > ends.max:
+        most = np.nextafter(most, dtype(0))
+    wide = _WIDE[made]
+    clipped = at.apply("Min", at.apply("Max", data, at.constant(ends.min, dtype)), at.constant(most, dtype))
+    whole, greatest = at.apply("Cast", clipped, to=ELEMENTS[wide]), at.constant(ends.max, DTYPES[wide])
+    return at.like(at.apply("Where", at.apply("LessOrEqual", data, at.constant(most, dtype)), whole, greatest))
+
+
+_REALS: dict[str, type[np.floating[Any]]] = {"f16": np.float32, "f32": np.float32, "f64": np.float64}
+# The types in which ONNX Runtime chooses among values that become integers.
+_WIDE = {"u8": "s32", "s8": "s32", "s16": "s32", "s32": "s32", "s64": "s64"}
+
+
+def _fake_quantized(at: Nodes) -> str:
+    """Numbers rounded to steps of a range, of which 0 is made one."""
+    at.require_types("f32")
+    options, data = at.options("FakeQuant"), _one(at)
+    low, high, bits = np.float32(options.Min()), np.float32(options.Max()), options.NumBits()
+    fits = 2 <= bits <= 16 and bool(low <= 0 <= high and low < high and np.isfinite(high - low))
+    at.require(fits, f"its range must have 0 within it, and 2 to 16 bits: {low} to {high}, {bits}")
+    at.require(not options.NarrowRange(), "LiteRT has no narrow range but for weights")
+    most = np.float32((1 << bits) - 1)
+    scale = (high - low) / most
+    point = np.floor(np.clip(-low / scale, 0, most) + np.float32(0.5))
+    ends = [(np.float32(end) - point) * scale for end in (0, most)]
+    steps = at.apply("Mul", at.apply("Sub", at.clipped(data, *ends), at.number(ends[0])), at.number(1 / scale))
+    return at.apply("Add", at.apply("Mul", half_away(at, steps, np.float32), at.number(scale)), at.number(ends[0]))
+
+
+def _angle(at: Nodes) -> str:
+    """The angle of a point, by that within the first quadrant; signs of zeros count."""
+    at.require_types("f32")
+    zero, one = at.number(0.0), at.number(1.0)
+    names = _two(at)
+    y, x = (at.apply("Abs", name) for name in names)
+    is_same = at.apply("And", *(at.apply("Equal", y, x), at.apply("IsInf", x)))
+    is_none = at.apply("And", at.apply("Equal", y, zero), at.apply("Equal", x, zero))
+    ratio = at.apply("Where", is_none, zero, at.apply("Where", is_same, one, at.apply("Div", y, x)))
+    angle = at.apply("Atan", ratio)
+    angle = at.apply("Where", _is_negative(at, names[1]), at.apply("Sub", at.number(math.pi), angle), angle)
+    return at.apply("Where", _is_negative(at, names[0]), at.apply("Neg", angle), angle)
+
+
+def _is_negative(at: Nodes, name: str) -> str:
+    zero = at.number(0.0)
+    inverse = at.apply("Where", at.apply("Equal", name, zero), at.apply("Div", at.number(1.0), name), name)
+    return at.apply("Less", inverse, zero)
 
 
 def _select(at: Nodes) -> str:
@@ -213,6 +271,8 @@ READERS: dict[str, Reader] = {
     "HARD_SWISH": _hard_swish,
     "GELU": _gelu,
     "CAST": _cast,
+    "FAKE_QUANT": _fake_quantized,
+    "ATAN2": _angle,
     "SELECT": _select,
     "SELECT_V2": _select,
 }

@@ -6,7 +6,7 @@ Sources: the reference kernels of TensorFlow Lite of the same names.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,24 @@ def _depthwise(at: Nodes) -> str:
     at.require(first == 1 and made % channels == 0, f"weights {at.shape(1)} don't fit {channels} channels")
     name = _windowed(at, options, (kernel[0], kernel[1]), (3, 0, 1, 2), channels)
     return at.activated(name, options.FusedActivationFunction())
+
+
+def _volume(at: Nodes) -> str:
+    """A convolution of [N, D, H, W, C] by weights [D, H, W, C, OC]."""
+    at.require_types("f32")
+    at.require(len(at) in (2, 3) and len(at.shape(0)) == len(at.shape(1)) == 5, "its data and weights need five axes")
+    options, (_, *image, channels), (*kernel, taken, _made) = at.options("Conv3D"), at.shape(0), at.shape(1)
+    at.require(channels == taken, f"its weights must be those of {channels} channels: {taken}")
+    stride = options.StrideD(), options.StrideH(), options.StrideW()
+    dilation = options.DilationDFactor(), options.DilationHFactor(), options.DilationWFactor()
+    _require_steps(at, (*stride, *dilation), options.Padding())
+    pads = [(0, 0)] * 3
+    if options.Padding() == SAME:
+        pads = [same_padding(*each) for each in zip(image, kernel, stride, dilation, strict=True)]
+    steps: dict[str, Any] = {"pads": [*(one for one, _ in pads), *(other for _, other in pads)], "strides": stride}
+    data = at.transposed(at.input(0), (0, 4, 1, 2, 3))
+    made = at.apply("Conv", data, _turned(at, 1, (4, 3, 0, 1, 2)), *at.bias(2), dilations=dilation, **steps)
+    return at.activated(at.transposed(made, (0, 2, 3, 4, 1)), options.FusedActivationFunction())
 
 
 def _windowed(at: Nodes, options: Any, kernel: Pair, order: tuple[int, ...], groups: int) -> str:
@@ -101,17 +119,9 @@ def _transposed_convolution(at: Nodes) -> str:
     stride, shape = (options.StrideH(), options.StrideW()), at.outputs[0].shape
     at.require(len(shape) == 4, f"its output must have four axes: {shape}")
     _require_steps(at, (*stride, *kernel), options.Padding())
-    begin, end, more = [0, 0], [0, 0], [0, 0]
-    for axis in (0, 1):
-        whole, made = (image[axis] - 1) * stride[axis] + kernel[axis], shape[1 + axis]
-        if options.Padding() == SAME:
-            begin[axis] = same_padding(made, kernel[axis], stride[axis], 1)[0]
-        rest = whole - made - begin[axis]
-        end[axis], more[axis] = max(rest, 0), max(-rest, 0)
-    at.require(all(each < step for each, step in zip(more, stride, strict=True)), f"its output is too large: {shape}")
+    steps = _transposed_steps(at, image, kernel, stride, options.Padding())
 
     def convolved(data: str, *weights: str) -> str:
-        steps = {"strides": list(stride), "pads": [*begin, *end], "output_padding": more}
         made = at.apply("ConvTranspose", at.transposed(data, TO_CHANNELS_FIRST), *weights, outputs=1, **steps)
         return at.transposed(made, TO_CHANNELS_LAST)
 
@@ -121,6 +131,37 @@ def _transposed_convolution(at: Nodes) -> str:
     else:
         name = convolved(at.input(TRANSPOSED_DATA), _turned(at, 1, order), *at.bias(TRANSPOSED_DATA + 1))
     return at.activated(name, options.FusedActivationFunction())
+
+
+def _transposed_steps(
+    at: Nodes, image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: int
+) -> dict[str, Any]:
+    """The attributes by which a transposed convolution makes the operator's output."""
+    begin, end, more = [], [], []
+    for axis, (extent, taps, step) in enumerate(zip(image, kernel, stride, strict=True)):
+        whole, made = (extent - 1) * step + taps, at.outputs[0].shape[1 + axis]
+        begin.append(same_padding(made, taps, step, 1)[0] if padding == SAME else 0)
+        rest = whole - made - begin[axis]
+        end.append(max(rest, 0))
+        more.append(max(-rest, 0))
+    fits = all(each < step for each, step in zip(more, stride, strict=True))
+    at.require(fits, f"its output is too large: {at.outputs[0].shape}")
+    return {"strides": list(stride), "pads": [*begin, *end], "output_padding": more}
+
+
+def _transposed_volume(at: Nodes) -> str:
+    """A transposed convolution of [N, D, H, W, C] by weights [D, H, W, OC, C]."""
+    at.require(len(at) in (3, 4) and len(at.shape(1)) == len(at.shape(2)) == 5, "it must have weights and a volume")
+    at.require(at.value(2).type == "f32" and len(at.outputs[0].shape) == 5, "its data must be a volume of f32")
+    options, kernel, image = at.options("Conv3D"), at.shape(1)[:3], at.shape(2)[1:4]
+    stride = options.StrideD(), options.StrideH(), options.StrideW()
+    _require_steps(at, (*stride, *kernel), options.Padding())
+    dilation = options.DilationDFactor(), options.DilationHFactor(), options.DilationWFactor()
+    at.require(dilation == (1, 1, 1), f"its dilation must be 1: {dilation}")
+    steps = _transposed_steps(at, image, kernel, stride, options.Padding())
+    data = at.transposed(at.input(TRANSPOSED_DATA), (0, 4, 1, 2, 3))
+    made = at.apply("ConvTranspose", data, _turned(at, 1, (4, 3, 0, 1, 2)), *at.bias(TRANSPOSED_DATA + 1), **steps)
+    return at.activated(at.transposed(made, (0, 2, 3, 4, 1)), options.FusedActivationFunction())
 
 
 def _pool(operator: str) -> Reader:
@@ -189,6 +230,8 @@ def _local_response(at: Nodes) -> str:
 READERS: dict[str, Reader] = {
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,
+    "CONV_3D": _volume,
+    "CONV_3D_TRANSPOSE": _transposed_volume,
     "TRANSPOSE_CONV": _transposed_convolution,
     **{word: _pool(word) for word in ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D")},
     "RESIZE_BILINEAR": _resize_bilinear,

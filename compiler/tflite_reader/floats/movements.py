@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from int8tune.compiler.graph import DTYPES
 from int8tune.compiler.islands.island import ELEMENTS
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, Reader
 
@@ -127,6 +128,61 @@ def _updated(at: Nodes) -> str:
     return at.chosen(is_within, placed, at.input(0))
 
 
+def _diagonal(at: Nodes) -> str:
+    """Matrices of zeros but for a diagonal; of stored values, too, which are 0."""
+    at.require(len(at) == 1 and bool(at.shape(0)), "it must have one input of at least one axis")
+    (*batch, extent), element = at.shape(0), at.element(at.value(0))
+    at.require_known((extent, extent))
+    rows, zero = at.shaped(at.input(0), (*batch, 1, extent)), at.constant(0, DTYPES[element])
+    return at.chosen(at.constant(np.eye(extent, dtype=np.bool_)), rows, zero)
+
+
+def _diagonal_set(at: Nodes) -> str:
+    at.require(len(at) == 2 and len(at.shape(0)) > 1, "it must have matrices and diagonals")
+    *batch, rows, columns = at.shape(0)
+    at.require_known((rows, columns))
+    least = min(rows, columns)
+    at.require(at.shape(1) == (*batch, least), f"its diagonals must have shape {[*batch, least]}: {at.shape(1)}")
+    places = np.minimum(np.arange(columns), least - 1)
+    spread = at.apply("Gather", at.input(1), at.places([int(place) for place in places]), axis=-1)
+    spread = at.shaped(spread, (*batch, 1, columns))
+    return at.chosen(at.constant(np.eye(rows, columns, dtype=np.bool_)), spread, at.input(0))
+
+
+def _dilated(at: Nodes) -> str:
+    """Values with others in between, along each axis."""
+    at.require(len(at) == 3 and math.prod(at.shape(2)) == 1, "it must have data, dilations and one value")
+    shape, factors = at.shape(0), at.integers(1, "dilations")
+    at.require(len(factors) == len(shape) > 0 and min(factors) >= 1 and min(shape) >= 1, "it must dilate each axis")
+    made = [(extent - 1) * factor + 1 for extent, factor in zip(shape, factors, strict=True)]
+    at.require_known(made)
+    spread, is_taken = at.input(0), np.ones((), np.bool_)
+    for axis, (extent, factor) in enumerate(zip(made, factors, strict=True)):
+        places = np.arange(extent)
+        if factor > 1:
+            spread = at.apply("Gather", spread, at.constant(places // factor), axis=axis)
+        is_taken = is_taken[..., None] & (places % factor == 0)
+    return at.chosen(at.constant(is_taken), spread, at.shaped(at.input(2), ()))
+
+
+def _reversed_sequences(at: Nodes) -> str:
+    """The first values of each sequence in the other order; LiteRT reads outside where that are too many."""
+    options, shape = at.options("ReverseSequence"), at.shape(0)
+    at.require(len(at) == 2 and at.value(1).type in ("s32", "s64"), "it must have data and lengths")
+    along, batch = options.SeqDim(), options.BatchDim()
+    fits = along != batch and 0 <= along < len(shape) and 0 <= batch < len(shape) and at.shape(1) == (shape[batch],)
+    at.require(fits, f"its axes must be two of {shape}, with a length for each of a batch: {along}, {batch}")
+    order = [batch, along, *(axis for axis in range(len(shape)) if axis not in (batch, along))]
+    places = at.constant(np.arange(shape[along]), np.int64)
+    lengths = at.shaped(at.apply("Cast", at.input(1), to=ELEMENTS["s64"]), (shape[batch], 1))
+    turned = at.apply("Sub", at.apply("Sub", lengths, at.places([1])), places)
+    taken = at.apply("Where", at.apply("Less", places, lengths), turned, places)
+    taken = at.apply("Min", taken, at.places([shape[along] - 1]))
+    taken = at.shaped(taken, (shape[batch], shape[along], 1))
+    rows = at.apply("GatherND", at.transposed(at.input(0), order), taken, batch_dims=1)
+    return at.transposed(rows, [order.index(axis) for axis in range(len(shape))])
+
+
 def _same(at: Nodes) -> str:
     """Numbers in another type: both ends of the nodes do that."""
     at.require_types("f32")
@@ -148,5 +204,12 @@ READERS: dict[str, Reader] = {
     "ONE_HOT": _one_hot,
     "FILL": _filled,
     "DYNAMIC_UPDATE_SLICE": _updated,
+    "MATRIX_DIAG": _diagonal,
+    "MATRIX_SET_DIAG": _diagonal_set,
+    "DILATE": _dilated,
+    "REVERSE_SEQUENCE": _reversed_sequences,
 }
-RAW = ("CONCATENATION", "PACK", "GATHER", "GATHER_ND", "FILL", "DYNAMIC_UPDATE_SLICE")
+RAW = (
+    *("CONCATENATION", "PACK", "GATHER", "GATHER_ND", "FILL", "DYNAMIC_UPDATE_SLICE"),
+    *("MATRIX_DIAG", "MATRIX_SET_DIAG", "DILATE", "REVERSE_SEQUENCE"),
+)

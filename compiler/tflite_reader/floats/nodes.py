@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from int8tune.compiler.tflite_reader.steps import Step, integers
 # The version of ONNX's operators that the nodes have.
 OPSET = 18
 STORED = (*BYTES, "s16")
+# Of what is known before the model runs, which TVM computes while it compiles.
+MOST_KNOWN_VALUES = 1 << 22
 
 
 class UnsupportedOperatorError(Exception):
@@ -77,6 +80,11 @@ class Nodes:
         found = "f32" if self.is_stored(value) else value.type
         if found not in types:
             raise UnsupportedOperatorError(f"its values must be {' or '.join(types)}: {found}")
+
+    def require_known(self, shape: Sequence[int]) -> None:
+        """Raise where so many values are too many to be constants of a library."""
+        if math.prod(shape) > MOST_KNOWN_VALUES:
+            raise UnsupportedOperatorError(f"it must have at most {MOST_KNOWN_VALUES:,} values: {list(shape)}")
 
     def require(self, holds: bool, why: str) -> None:
         if not holds:

@@ -13,8 +13,23 @@ from int8tune.compiler.islands.supported import multiply_adds
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.operators.base import byte_fault, is_same_quantization
 from int8tune.compiler.strict_json import reason_of
-from int8tune.compiler.tflite_reader.floats import elementwise, images, movements, products, recurrent
-from int8tune.compiler.tflite_reader.floats.nodes import OPSET, STORED, Nodes, Reader, UnsupportedOperatorError
+from int8tune.compiler.tflite_reader.floats import (
+    elementwise,
+    images,
+    integers,
+    movements,
+    products,
+    recurrent,
+    scatters,
+)
+from int8tune.compiler.tflite_reader.floats.nodes import (
+    MOST_KNOWN_VALUES,
+    OPSET,
+    STORED,
+    Nodes,
+    Reader,
+    UnsupportedOperatorError,
+)
 from int8tune.compiler.tflite_reader.floats.stored import stored_fault
 from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
 from int8tune.compiler.tflite_reader.floats.wide_softmax import is_wide_softmax, wide_softmax
@@ -26,12 +41,14 @@ READERS: dict[str, Reader] = {
     **images.READERS,
     **products.READERS,
     **movements.READERS,
+    **scatters.READERS,
+    **integers.READERS,
     **recurrent.READERS,
 }
 # What moves stored values and does not look at them.
-RAW = (*elementwise.RAW, *images.RAW, *movements.RAW)
-# Half a gigabyte of float32; of what is known before the model runs, which TVM computes while it compiles, less.
-MOST_VALUES, MOST_KNOWN_VALUES = 1 << 27, 1 << 22
+RAW = (*elementwise.RAW, *images.RAW, *movements.RAW, *scatters.RAW, *integers.BITWISE)
+# Half a gigabyte of float32.
+MOST_VALUES = 1 << 27
 # Constants that say shapes, and are short.
 MOST_PLACES = 1 << 10
 
@@ -152,7 +169,7 @@ def _is_raw(step: Step, outputs: Sequence[Value]) -> bool:
     """Whether an operator moves stored values that stand for the same before and behind it."""
     if step.plain.operator not in RAW:
         return False
-    if step.plain.operator == "CAST":
+    if step.plain.operator in ("CAST", *integers.BITWISE):
         return True
     stored = [value for value in (*step.inputs, *outputs) if value.type in STORED and value.quantization is not None]
     if any(_stored_fault(value) for value in stored) or _activation(step):

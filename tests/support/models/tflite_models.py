@@ -98,6 +98,14 @@ class Writer:
         self.codes.append(code)
         self.operators.append(made)
 
+    def composite(self, name: str, inputs: Sequence[int], outputs: Sequence[int], subgraph: int) -> None:
+        """Add a STABLEHLO_COMPOSITE that a subgraph says."""
+        self.operator("STABLEHLO_COMPOSITE", inputs, outputs, version=1)
+        made, options = self.operators[-1], schema.StableHLOCompositeOptionsT()
+        options.name, options.decompositionSubgraphIndex = name, subgraph
+        options.compositeAttributes = np.frombuffer(flexbuffers.Dumps({}), np.uint8)
+        made.builtinOptions2Type, made.builtinOptions2 = schema.BuiltinOptions2.StableHLOCompositeOptions, options
+
     def other(self) -> Writer:
         """A writer of another subgraph of the same model."""
         made = Writer()

@@ -1,0 +1,39 @@
+"""The builtin operators of TFLite's schema that nothing here computes, each with the reason.
+
+Those that are computed before a model runs, from constants, have one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_COMPLEX = "it computes with complex numbers, which no kernel here has"
+_DYNAMIC = "the shape of what it makes depends on values"
+_KNOWN = "what it makes must be known before the model runs"
+_KEYS = "it looks up keys, such as words, which are no numbers"
+_RANDOM = "it draws random numbers"
+_RECURRENT = "of recurrent operators LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and SVDF have kernels"
+_NO_OPERATOR = "it stands for no operator that a file has"
+_STABLEHLO = "of StableHLO's operators only STABLEHLO_COMPOSITE is read: convert the model to TFLite's own"
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"), _COMPLEX),
+    **dict.fromkeys(("UNIQUE", "WHERE"), _DYNAMIC),
+    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), _DYNAMIC),
+    **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "HASHTABLE_SIZE"), _KEYS),
+    **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM"), _KEYS),
+    **dict.fromkeys(("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), _RANDOM),
+    **dict.fromkeys(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"), _RECURRENT),
+    **dict.fromkeys(("BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN"), _RECURRENT),
+    **dict.fromkeys(("CONCAT_EMBEDDINGS", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"), _NO_OPERATOR),
+    **dict.fromkeys(("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE", "ZEROS_LIKE"), _KNOWN),
+    "BITCAST": "it takes the bits of values for another type",
+    "DENSIFY": "its weights are sparse: store them densely",
+    "EMBEDDING_LOOKUP_SPARSE": "its rows are of several lengths",
+    "REDUCE_WINDOW": "windows of any number of axes are not supported: use a pool",
+}
+
+
+def refusal(word: str, otherwise: str) -> str:
+    """Why an operator has no kernel, as far as it is known."""
+    return _STABLEHLO if word.startswith("STABLEHLO_") else REFUSED.get(word, otherwise)
