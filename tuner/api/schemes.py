@@ -99,7 +99,9 @@ def compare_schemes(
         activations: types of data, `u8`, `s8` or both.
         against: quantizers of others: `onnxruntime`, `openvino`, `nncf`.
         skip: operators that stay in float in all schemes.
-        equalize, round_weights, bias_correction: as `quantize` has them, in all schemes of this library.
+        equalize: make channels of data alike before, in all schemes of this library, as the next two.
+        round_weights: round weights so that each layer's outputs stay where they were (GPTQ).
+        bias_correction: let biases take up the mean errors of outputs.
         count: how many samples choose ranges, the first ones; all if None.
         test_count: how many samples, and labels, models are compared on, the first ones; all if None.
         divide: values of samples are divided by it.
