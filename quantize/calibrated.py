@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from int8tune.quantize.equalization import equalized
 from int8tune.quantize.errors import FloatModelError, ForeignRangesError, QuantizeSpecError
 from int8tune.quantize.float_model import FloatModel, shown
+from int8tune.quantize.global_rule import best_rule
 from int8tune.quantize.options import Calibration, Method, Options
 from int8tune.quantize.prepared import prepared
-from int8tune.quantize.profiler import Report, profile
+from int8tune.quantize.profiler import Report, first_pass, profile, second_pass
 from int8tune.quantize.qdq import skipped_nodes
 from int8tune.quantize.ranges import Ranges
-from int8tune.quantize.samples.base import Samples
+from int8tune.quantize.samples.base import Batch, Samples
+from int8tune.quantize.shared_scales import with_shared_scales
+from int8tune.quantize.smoothing import smoothed
 from int8tune.quantize.tensors import INPUT
 from int8tune.quantize.thresholds import Threshold, threshold
 from int8tune.results.text import printable
+
+# Samples by which weights, biases and a rule for all ranges are chosen: more bring little.
+CHOSEN_WITH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +33,17 @@ class Calibrated:
         model: the float model, prepared, with its channels made alike where that is wanted.
         ranges: of its tensors.
         thresholds: which part of its range each of them has in a quantized model.
+        rule: by which they were chosen.
         gone: the tensor that has taken the place of each one of the user's file that no longer exists.
+        folded: the operator that each one of the user's file has become a part of.
     """
 
     model: FloatModel
     ranges: Ranges
     thresholds: Mapping[str, Threshold]
+    rule: Calibration
     gone: Mapping[str, str]
+    folded: Mapping[str, str]
 
 
 def calibrated(
@@ -45,49 +55,83 @@ def calibrated(
         FloatModelError: the model can't be run, or a tensor that is to be quantized has NaN or infinity.
         CalibrationError: the samples can't be read, or don't fit the model.
         ForeignRangesError: the ranges are of another model.
-        QuantizeSpecError: there are neither samples nor ranges, or an operator to be skipped is not there.
+        QuantizeSpecError: there are neither samples nor ranges, an option needs samples, or there is no operator to be
+            skipped.
     """
+    if samples is None:
+        _refuse_without_samples(options)
     ready = prepared(model)
-    skipped_nodes(ready.proto, options.skip)
-    runnable, found = _equalized(replace(model, proto=ready.proto), samples, options, ranges, report)
+    left_out = frozenset(skipped_nodes(ready.proto, options.skip))
+    runnable = replace(model, proto=ready.proto)
+    if samples is not None and options.smooth is not None:
+        proto, factors = smoothed(runnable, lambda: samples.batches(model.inputs), options.smooth)
+        runnable, ranges = replace(model, proto=proto), None if factors else ranges
+    runnable, found = _equalized(runnable, samples, options, ranges, report)
     _refuse_nan(model, found, options)
-    thresholds = {
-        name: threshold(each, _calibration(each.producer, options), options.symmetric)
-        for name, each in found.tensors.items()
-    }
-    return Calibrated(runnable, found, thresholds, ready.gone)
+
+    def thresholds(rule: Calibration) -> dict[str, Threshold]:
+        chosen = {
+            name: threshold(each, _calibration(each.producer, rule), options.symmetric)
+            for name, each in found.tensors.items()
+        }
+        return (
+            with_shared_scales(runnable.proto.graph, chosen, options.symmetric, left_out)
+            if options.share_scales
+            else chosen
+        )
+
+    rule = options.calibration
+    if samples is not None and rule.method is Method.GLOBAL:
+        rule = best_rule(runnable, thresholds, lambda: first_batches(samples, model), options, report)
+    return Calibrated(runnable, found, thresholds(rule), rule, ready.gone, ready.folded)
+
+
+def first_batches(samples: Samples, model: FloatModel) -> Iterator[Batch]:
+    """Batches that have `CHOSEN_WITH` samples, or all that there are."""
+    count = 0
+    for batch in samples.batches(model.inputs):
+        yield batch
+        count += len(batch[model.inputs[0].name])
+        if count >= CHOSEN_WITH:
+            return
 
 
 def _equalized(
     model: FloatModel, samples: Samples | None, options: Options, ranges: Ranges | None, report: Report
 ) -> tuple[FloatModel, Ranges]:
     """The model whose channels are alike, where that is wanted and there are samples, and the ranges of its tensors."""
-    if samples is None or not options.equalize:
-        return model, _ranges(model, samples, ranges, report)
-    before = _ranges(model, samples, ranges, report, with_histograms=False)
+    if ranges is not None and ranges.model_sha256 != model.sha256:
+        raise ForeignRangesError(f"the ranges are of {shown(ranges.model)}, not of {shown(model.path)}")
+    if samples is None:
+        if ranges is None:
+            raise QuantizeSpecError("samples are needed, or ranges that were made before: --data FILE or --ranges FILE")
+        return model, ranges
+    if not options.equalize:
+        return model, ranges or profile(model, samples, report)
+    first = None if ranges is not None else first_pass(model, samples, report)
+    before = ranges if first is None else first.ranges
+    assert before is not None
     _refuse_nan(model, before, options)
     proto, factors = equalized(model.proto, before.tensors)
-    if ranges is not None and not factors:
-        return model, ranges
-    model = replace(model, proto=proto)
-    return model, profile(model, samples, report)
+    if factors:
+        changed = replace(model, proto=proto)
+        return changed, profile(changed, samples, report)
+    return model, before if first is None else second_pass(model, samples, first, report)
 
 
-def _ranges(
-    model: FloatModel, samples: Samples | None, ranges: Ranges | None, report: Report, with_histograms: bool = True
-) -> Ranges:
-    if ranges is not None:
-        if ranges.model_sha256 != model.sha256:
-            raise ForeignRangesError(f"the ranges are of {shown(ranges.model)}, not of {shown(model.path)}")
-        return ranges
-    if samples is None:
-        raise QuantizeSpecError("samples are needed, or ranges that were made before: --data FILE or --ranges FILE")
-    return profile(model, samples, report, with_histograms)
+def _refuse_without_samples(options: Options) -> None:
+    needing = {
+        "--calibration global": options.calibration.method is Method.GLOBAL,
+        "--smooth": options.smooth is not None,
+    }
+    for name, is_chosen in needing.items():
+        if is_chosen:
+            raise QuantizeSpecError(f"{name} runs the model on samples, ranges alone are not enough: add --data FILE")
 
 
-def _calibration(producer: str, options: Options) -> Calibration:
+def _calibration(producer: str, rule: Calibration) -> Calibration:
     """Inputs, such as pixels, often end where their type does: clipping them costs more than it brings."""
-    return Calibration(Method.MAX) if producer == INPUT else options.calibration
+    return Calibration(Method.MAX) if producer == INPUT else rule
 
 
 def _refuse_nan(model: FloatModel, ranges: Ranges, options: Options) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from int8tune.quantize.layer_samples import groups_of
 from int8tune.quantize.prepared import set_initializer
 from int8tune.quantize.ranges import TensorRange
+from int8tune.quantize.sets import Sets
 from int8tune.quantize.tensors import initializer_arrays, int_attribute
 from int8tune.quantize.weights import HIGHEST, Layer, layers_of
 
@@ -80,7 +81,7 @@ def equalized(proto: Any, ranges: Mapping[str, TensorRange]) -> tuple[Any, dict[
 def _groups(graph: Any, arrays: Mapping[str, Array]) -> list[Group]:
     """Groups that can have factors: every operator that makes or reads one of their tensors lets them through."""
     layers = {layer.node.name: layer for layer in layers_of(graph) if _is_usable(layer, graph)}
-    sets = _Sets()
+    sets = Sets()
     blocked = {value.name for value in (*graph.input, *graph.output)}
     for node in graph.node:
         data = [name for name in node.input if name and name not in arrays]
@@ -118,29 +119,6 @@ def _read_by_relu_alone(graph: Any) -> set[str]:
         for name in node.input:
             readers[name].add(node.op_type)
     return {name for name, kinds in readers.items() if kinds == {"Relu"}}
-
-
-class _Sets:
-    """Disjoint sets of names."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, str] = {}
-
-    @property
-    def names(self) -> Iterable[str]:
-        return list(self._parents)
-
-    def add(self, name: str) -> None:
-        self._parents.setdefault(name, name)
-
-    def root(self, name: str) -> str:
-        self.add(name)
-        while self._parents[name] != name:
-            name = self._parents[name]
-        return name
-
-    def join(self, one: str, other: str) -> None:
-        self._parents[self.root(one)] = self.root(other)
 
 
 def _is_usable(layer: Layer, graph: Any) -> bool:
@@ -184,7 +162,7 @@ def _by_input(layer: Layer, weight: Array) -> Array:
 
 def _factors(group: Group, ranges: Mapping[str, TensorRange], arrays: Mapping[str, Array]) -> Array | None:
     """The factors of the least estimated error among some families of them; None where they bring little."""
-    if any(name not in ranges for name in group.stored):
+    if any(name not in ranges or not ranges[name].channel_minimum for name in group.stored):
         return None
     spans = {name: _spans(ranges[name]) for name in group.stored}
     largest = np.max(list(spans.values()), axis=0)

@@ -2,6 +2,9 @@
 
 QuantizeError
 ├── NoOnnxError           onnx or onnxruntime is not installed
+├── NoTorchError          torch or onnxscript is not installed
+├── NoTfliteError         LiteRT or ai-edge-quantizer is not installed
+├── UntrustedProgramError  a file that runs code when it is loaded, and nobody has said that it may
 ├── FloatModelError       a model that can't be read or run, or is no float model
 ├── CalibrationError      samples that can't be read, or don't fit the model
 ├── RangesError           a file of ranges that can't be read or used
@@ -18,6 +21,18 @@ class QuantizeError(Exception):
 
 class NoOnnxError(QuantizeError):
     """onnx or onnxruntime is not installed."""
+
+
+class NoTorchError(QuantizeError):
+    """torch or onnxscript is not installed."""
+
+
+class NoTfliteError(QuantizeError):
+    """LiteRT or ai-edge-quantizer is not installed."""
+
+
+class UntrustedProgramError(QuantizeError):
+    """A file that runs code when it is loaded, and nobody has said that it may."""
 
 
 class FloatModelError(QuantizeError):

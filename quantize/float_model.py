@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,17 +73,31 @@ def read_float_model(path: Path) -> FloatModel:
         NoOnnxError: onnx or onnxruntime is not installed.
         FloatModelError: it can't be read, is quantized already, keeps weights in other files, or has no input.
     """
-    onnx = require_onnx()
-    data = _content(path)
+    require_onnx()
+    return checked_model(path, file_content(path))
+
+
+def checked_model(path: Path, content: bytes, sha256: str | None = None) -> FloatModel:
+    """A float ONNX model of its bytes.
+
+    Args:
+        path: where it comes from.
+        sha256: of the file that it was made of; that of the bytes if None.
+
+    Raises:
+        FloatModelError: they are none, it is quantized already, keeps weights in other files, or has no input.
+    """
+    import onnx
+
     try:
-        proto = onnx.load_model_from_string(data)
+        proto = onnx.load_model_from_string(content)
     except Exception as error:  # the parser's own classes differ from version to version
         raise FloatModelError(f"{shown(path)}: no ONNX file: {one_line(error)}") from None
     if not proto.graph.node:
         raise FloatModelError(f"{shown(path)}: no ONNX file, or one without operators")
     _refuse_quantized(path, proto)
     _refuse_external(path, proto)
-    return FloatModel(path, proto, hashlib.sha256(data).hexdigest(), _inputs(path, proto))
+    return FloatModel(path, proto, sha256 or hashlib.sha256(content).hexdigest(), _inputs(path, proto))
 
 
 def require_onnx() -> Any:
@@ -107,12 +125,30 @@ def shown(path: Path | str) -> str:
     return printable(str(path))
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the advice that other packages log and warn of."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
 def is_quantized_node(node: Any) -> bool:
     """Whether an operator reads or makes quantized values."""
     return node.op_type in _QUANTIZED or node.op_type.startswith(_QUANTIZED_STARTS)
 
 
-def _content(path: Path) -> bytes:
+def file_content(path: Path) -> bytes:
+    """The bytes of a model's file.
+
+    Raises:
+        FloatModelError: there is none, it is too large, or it can't be read.
+    """
     if not path.is_file():
         what = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
         raise FloatModelError(f"a model must be a file, this is {what}: {shown(path)}")

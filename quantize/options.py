@@ -21,6 +21,7 @@ class Method(StrEnum):
     PERCENTILE = "percentile"
     MSE = "mse"
     KL = "kl"
+    GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Options:
         equalize: channels are made alike before. This and what follows needs samples, not only ranges.
         round_weights: weights are rounded so that outputs stay where they were.
         bias_correction: biases take up the mean errors of outputs.
+        smooth: how far what dense layers read is smoothed, 0 to 1, before; not at all if None. This needs samples, too.
+        share_scales: the operands and the result of each Add and Concat have one scale.
     """
 
     calibration: Calibration = Calibration()
@@ -58,11 +61,20 @@ class Options:
     equalize: bool = True
     round_weights: bool = True
     bias_correction: bool = True
+    smooth: float | None = None
+    share_scales: bool = False
 
     def __post_init__(self) -> None:
         if self.weight_zero_points and not self.per_tensor:
             # ONNX Runtime's convolutions take one zero point for all channels.
             raise QuantizeSpecError("zero points of weights need one scale for all channels: add --per-tensor")
+        if self.smooth is not None and not 0 <= self.smooth <= 1:
+            raise QuantizeSpecError(f"smoothing must be 0 to 1: {self.smooth:g}")
+
+
+def chosen_by(calibration: Calibration, rule: Calibration) -> str:
+    """A calibration, and the rule that it has found, in words."""
+    return str(calibration) if calibration == rule else f"{calibration} ({rule})"
 
 
 def is_signed(activations: str) -> bool:
@@ -84,7 +96,7 @@ def calibration_named(text: str) -> Calibration:
     """
     name, separator, percent = text.partition(":")
     if name not in tuple(Method) or (separator and name != Method.PERCENTILE):
-        raise QuantizeSpecError(f"unknown calibration `{text[:_SHOWN]}`, known: max, percentile[:p], mse, kl")
+        raise QuantizeSpecError(f"unknown calibration `{text[:_SHOWN]}`, known: max, percentile[:p], mse, kl, global")
     if not separator:
         return Calibration(Method(name))
     value = float(percent) if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", percent) else math.nan

@@ -31,10 +31,12 @@ class Prepared:
     Attributes:
         proto: an `onnx.ModelProto`.
         gone: the tensor that has taken the place of each one that no longer exists.
+        folded: the operator that each one has become a part of, by their names.
     """
 
     proto: Any
     gone: dict[str, str]
+    folded: dict[str, str]
 
 
 def prepared(model: FloatModel) -> Prepared:
@@ -50,7 +52,7 @@ def prepared(model: FloatModel) -> Prepared:
     for value in [value for value in proto.graph.input if value.name in constants]:
         proto.graph.input.remove(value)
     _move_constants(proto.graph)
-    gone = _fold_batch_normalizations(proto.graph)
+    gone, folded = _fold_batch_normalizations(proto.graph)
     for node in proto.graph.node:
         # Scales are found by the names of the operators that read them.
         node.name = node.name or node.output[0]
@@ -58,7 +60,7 @@ def prepared(model: FloatModel) -> Prepared:
         proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     except Exception as error:  # the inference's own classes
         raise FloatModelError(f"{shown(model.path)}: shapes can't be inferred: {one_line(error)}") from None
-    return Prepared(proto, gone)
+    return Prepared(proto, gone, folded)
 
 
 def _with_opset(model: FloatModel) -> Any:
@@ -90,13 +92,14 @@ def _move_constants(graph: Any) -> None:
         graph.node.remove(node)
 
 
-def _fold_batch_normalizations(graph: Any) -> dict[str, str]:
-    """Multiply BatchNormalization into the layer before it; the names of these layers' outputs, which are gone."""
+def _fold_batch_normalizations(graph: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Multiply BatchNormalization into the layer before it; what is gone and what is folded, as `Prepared` has it."""
     arrays = initializer_arrays(graph)
     readers = Counter(name for node in graph.node for name in node.input)
     readers.update(value.name for value in graph.output)
     makers = {node.output[0]: node for node in graph.node if node.op_type in _FOLDED_INTO}
     gone: dict[str, str] = {}
+    folded: dict[str, str] = {}
     for norm in [node for node in graph.node if node.op_type == "BatchNormalization"]:
         layer = makers.get(norm.input[0])
         if layer is None or readers[norm.input[0]] > 1 or not _can_fold(layer, norm, arrays, readers):
@@ -104,8 +107,10 @@ def _fold_batch_normalizations(graph: Any) -> dict[str, str]:
         _fold(graph, layer, norm, arrays)
         gone[norm.input[0]] = norm.output[0]
         layer.output[0] = norm.output[0]
+        if norm.name:
+            folded[norm.name] = layer.name or layer.output[0]
         graph.node.remove(norm)
-    return gone
+    return gone, folded
 
 
 def _can_fold(layer: Any, norm: Any, arrays: dict[str, Array], readers: Counter[str]) -> bool:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from int8tune.quantize.errors import FloatModelError
 from int8tune.quantize.float_model import FloatModel, shown
-from int8tune.quantize.ranges import Ranges
+from int8tune.quantize.ranges import Ranges, TensorRange
 from int8tune.quantize.samples.base import Array, Batch, Samples, update_digest
 from int8tune.quantize.session import run_session, start_session
-from int8tune.quantize.statistics import Extremes, Histogram, tensor_range
-from int8tune.quantize.tensors import float_tensors, varying_tensors
+from int8tune.quantize.statistics import Extremes, Histogram, UnsteadyError, tensor_range
+from int8tune.quantize.tensors import Producer, float_tensors, varying_tensors
+from int8tune.results.text import printable
 
 Report = Callable[[str, int, int], None]
 # Of the statistics of one batch, which take less than a second.
@@ -24,10 +26,32 @@ BATCH_LIMIT_S = 600.0
 _Kept = Extremes | Histogram
 
 
-def profile(
-    model: FloatModel, samples: Samples, report: Report = lambda *_: None, with_histograms: bool = True
-) -> Ranges:
-    """Run all samples through a model, twice; once where histograms may be empty.
+@dataclass(frozen=True, slots=True)
+class FirstPass:
+    """What one pass over the samples shows: all but histograms.
+
+    Attributes:
+        ranges: whose histograms are empty.
+    """
+
+    ranges: Ranges
+    session: Any
+    producers: Mapping[str, Producer]
+    extremes: Mapping[str, Extremes]
+
+
+def profile(model: FloatModel, samples: Samples, report: Report = lambda *_: None) -> Ranges:
+    """Run all samples through a model, twice.
+
+    Raises:
+        FloatModelError: ONNX Runtime can't run the model, or it has no float tensor.
+        CalibrationError: the samples can't be read, or don't fit the model.
+    """
+    return second_pass(model, samples, first_pass(model, samples, report), report)
+
+
+def first_pass(model: FloatModel, samples: Samples, report: Report = lambda *_: None) -> FirstPass:
+    """Run all samples through a model for the extremes and moments of its tensors.
 
     Raises:
         FloatModelError: ONNX Runtime can't run the model, or it has no float tensor.
@@ -37,6 +61,22 @@ def profile(
     producers = float_tensors(model.proto, session)
     if not producers:
         raise FloatModelError(f"{shown(model.path)} has no float tensor")
+    return first_pass_of(model, session, producers, samples, report)
+
+
+def first_pass_of(
+    model: FloatModel,
+    session: Any,
+    producers: Mapping[str, Producer],
+    samples: Samples,
+    report: Report = lambda *_: None,
+) -> FirstPass:
+    """Run all samples through a session that is there, for the tensors of these names.
+
+    Raises:
+        FloatModelError: a run fails.
+        CalibrationError: the samples can't be read, or don't fit the model.
+    """
     extremes = {name: Extremes() for name in producers}
     found = hashlib.sha256()
     total = 0
@@ -44,15 +84,39 @@ def profile(
         update_digest(found, batch, model.inputs)
         total += len(batch[model.inputs[0].name])
         report("extremes of sample", total, 0)
-    histograms = {name: Histogram(each) for name, each in extremes.items()}
+    empty = {name: Histogram(each) for name, each in extremes.items()}
+    ranges = Ranges(
+        str(model.path),
+        model.sha256,
+        samples.title,
+        found.hexdigest(),
+        total,
+        _tensors(producers, extremes, empty),
+    )
+    return FirstPass(ranges, session, producers, extremes)
+
+
+def second_pass(model: FloatModel, samples: Samples, first: FirstPass, report: Report = lambda *_: None) -> Ranges:
+    """Run the same samples through the same model again, for histograms.
+
+    Raises:
+        FloatModelError: ONNX Runtime can't run the model.
+        CalibrationError: the samples can't be read any more.
+    """
+    histograms = {name: Histogram(each) for name, each in first.extremes.items()}
     done = 0
-    for batch in _each_batch(model, session, samples, histograms) if with_histograms else ():
+    for batch in _each_batch(model, first.session, samples, histograms):
         done += len(batch[model.inputs[0].name])
-        report("histograms of sample", done, total)
-    tensors = {
+        report("histograms of sample", done, first.ranges.samples)
+    return replace(first.ranges, tensors=_tensors(first.producers, first.extremes, histograms))
+
+
+def _tensors(
+    producers: Mapping[str, Producer], extremes: Mapping[str, Extremes], histograms: Mapping[str, Histogram]
+) -> dict[str, TensorRange]:
+    return {
         name: tensor_range(name, producer, extremes[name], histograms[name]) for name, producer in producers.items()
     }
-    return Ranges(str(model.path), model.sha256, samples.title, found.hexdigest(), total, tensors)
 
 
 def _each_batch(model: FloatModel, session: Any, samples: Samples, kept: Mapping[str, _Kept]) -> Iterator[Batch]:
@@ -72,4 +136,7 @@ def _each_batch(model: FloatModel, session: Any, samples: Samples, kept: Mapping
 
 def _add(kept: Mapping[str, _Kept], values: Mapping[str, Array]) -> None:
     for name, statistics in kept.items():
-        statistics.add(values[name])
+        try:
+            statistics.add(values[name])
+        except UnsteadyError:
+            raise FloatModelError(f"tensor `{printable(name)}` has other values each time the model runs") from None

@@ -6,16 +6,14 @@ ONNX Runtime's QDQQuantizer rewrites the graph; ranges of data and scales of wei
 from __future__ import annotations
 
 import difflib
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from int8tune.quantize.errors import QuantizeError, QuantizeSpecError
-from int8tune.quantize.float_model import one_line
+from int8tune.quantize.float_model import one_line, quiet
 from int8tune.quantize.options import Method, Options
 from int8tune.quantize.tensors import initializer_arrays
 from int8tune.quantize.thresholds import Threshold
@@ -23,6 +21,8 @@ from int8tune.quantize.weights import channel_scales, layers_of
 from int8tune.results.text import printable
 
 Array = npt.NDArray[Any]
+# Ends of ranges are computed from histograms.
+_NEARLY = 1e-6
 WeightScales = Mapping[str, list[dict[str, Any]]]
 """Scales and zero points by the names of weights, as ONNX Runtime's quantizer takes them."""
 
@@ -49,7 +49,7 @@ def quantized(
     copied = onnx.ModelProto()
     copied.CopyFrom(proto)
     ranges = {name: (np.float32(each.low), np.float32(each.high)) for name, each in thresholds.items()}
-    with _quiet():
+    with quiet():
         try:
             writer = QDQQuantizer(
                 copied,
@@ -61,7 +61,7 @@ def quantized(
                 [],
                 skipped_nodes(proto, options.skip),
                 _operators(),
-                _extra(proto, options, weight_scales(proto, options) if scales is None else scales),
+                _extra(proto, thresholds, options, weight_scales(proto, options) if scales is None else scales),
             )
             writer.quantize_model()
         except QuantizeError:
@@ -87,11 +87,11 @@ def skipped_nodes(proto: Any, names: Sequence[str]) -> list[str]:
     return [known[name] for name in names]
 
 
-def _extra(proto: Any, options: Options, scales: WeightScales) -> dict[str, Any]:
+def _extra(proto: Any, thresholds: Mapping[str, Threshold], options: Options, scales: WeightScales) -> dict[str, Any]:
     return {
         "ActivationSymmetric": options.symmetric,
         "WeightSymmetric": not options.weight_zero_points,
-        "QDQKeepRemovableActivations": _has_clip_without_zero(proto),
+        "QDQKeepRemovableActivations": _needs_clips(proto, thresholds),
         "TensorQuantOverrides": {} if options.weight_zero_points else dict(scales),
     }
 
@@ -99,7 +99,7 @@ def _extra(proto: Any, options: Options, scales: WeightScales) -> dict[str, Any]
 def weight_scales(proto: Any, options: Options) -> WeightScales:
     """Of convolutions and dense layers; the writer's own for other operators."""
     arrays = initializer_arrays(proto.graph)
-    searched = options.calibration.method is Method.MSE
+    searched = options.calibration.method in (Method.MSE, Method.GLOBAL)
     found: dict[str, list[dict[str, Any]]] = {}
     for layer in layers_of(proto.graph):
         weight = arrays[layer.weight]
@@ -119,24 +119,19 @@ def _operators() -> list[str]:
     return sorted({*QDQRegistry, *QLinearOpsRegistry})
 
 
-def _has_clip_without_zero(proto: Any) -> bool:
-    """Whether a Clip's range lacks zero: the range of quantized values has it, so that such a Clip must stay."""
+def _needs_clips(proto: Any, thresholds: Mapping[str, Threshold]) -> bool:
+    """Whether quantized values reach beyond what a Clip lets through, so that it must stay.
+
+    Its range may lack zero, which that of quantized values has; or these have the scale of others.
+    """
     arrays = initializer_arrays(proto.graph)
     for node in proto.graph.node:
         if node.op_type != "Clip":
             continue
         low, high = (arrays.get(name) for name in (*node.input[1:3], "", "")[:2])
-        if (low is not None and (low > 0).any()) or (high is not None and (high < 0).any()):
+        kept = thresholds.get(node.output[0], Threshold(0.0, 0.0))
+        if low is not None and (min(0.0, kept.low) < low - _NEARLY * np.abs(low)).any():
+            return True
+        if high is not None and (max(0.0, kept.high) > high + _NEARLY * np.abs(high)).any():
             return True
     return False
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """ONNX Runtime's quantizer writes advice to the log of whoever calls it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)

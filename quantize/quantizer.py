@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from int8tune.quantize.calibrated import calibrated
+from int8tune.quantize.blas_threads import one_blas_thread
+from int8tune.quantize.calibrated import Calibrated, calibrated, first_batches
 from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
-from int8tune.quantize.options import Options
+from int8tune.quantize.options import Calibration, Options, chosen_by
 from int8tune.quantize.profiler import Report
 from int8tune.quantize.qdq import quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined
-from int8tune.quantize.samples.base import Batch, Samples
+from int8tune.quantize.samples.base import Samples
 from int8tune.quantize.thresholds import Threshold
-
-# Samples by which weights and biases are chosen: more bring little.
-REFINED_WITH = 64
+from int8tune.results.folded_names import FOLDED_KEY, folded_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,9 @@ class Quantized:
         proto: an `onnx.ModelProto` in the form QDQ.
         ranges: of the tensors as they are quantized: after their channels were made alike.
         thresholds: which part of its range each of them has in the quantized model.
+        rule: by which these were chosen; with `global`, the one that was found best.
         gone: the tensor that has taken the place of each one that no longer exists.
+        folded: the operator that each one has become a part of, by the names of both.
         distance: from the float model, over the samples; None where there were none.
         prepared: the float model that it was made of, with its channels made alike where that was wanted.
     """
@@ -37,7 +38,9 @@ class Quantized:
     proto: Any
     ranges: Ranges
     thresholds: Mapping[str, Threshold]
+    rule: Calibration
     gone: Mapping[str, str]
+    folded: Mapping[str, str]
     distance: Distance | None
     prepared: FloatModel
 
@@ -63,41 +66,39 @@ def quantize(
     apart = None
     if samples is not None:
         if options.round_weights or options.bias_correction:
-            made = refined(ready.model, made, lambda: _first(samples, ready.model), options, report)
+            with one_blas_thread():
+                made = refined(ready.model, made, lambda: first_batches(samples, model), options, report)
         apart = distance(model, made, samples.batches(model.inputs))
-    gone = {**ready.gone, **_removed(ready.model.proto, made)}
-    _describe(made, ready.ranges, options)
-    return Quantized(made, ready.ranges, ready.thresholds, gone, apart, ready.model)
+    removed = _removed(ready.model.proto, made)
+    gone = {**ready.gone, **{node.input[0]: node.output[0] for node in removed}}
+    makers = {name: node.name for node in made.graph.node for name in node.output}
+    folded = {**ready.folded, **{node.name: makers[node.output[0]] for node in removed if node.output[0] in makers}}
+    _describe(made, ready, options, folded)
+    return Quantized(made, ready.ranges, ready.thresholds, ready.rule, gone, folded, apart, ready.model)
 
 
-def _first(samples: Samples, model: FloatModel) -> Iterator[Batch]:
-    """Batches that have `REFINED_WITH` samples, or all that there are."""
-    count = 0
-    for batch in samples.batches(model.inputs):
-        yield batch
-        count += len(batch[model.inputs[0].name])
-        if count >= REFINED_WITH:
-            return
-
-
-def _removed(proto: Any, made: Any) -> dict[str, str]:
-    """Tensors in front of a Relu or Clip that became a part of the layer before it."""
+def _removed(proto: Any, made: Any) -> list[Any]:
+    """Each Relu or Clip that became a part of the operator before it."""
     there = {name for node in made.graph.node for name in (*node.input, *node.output)}
     kept = {node.name for node in made.graph.node}
-    return {
-        node.input[0]: node.output[0]
+    return [
+        node
         for node in proto.graph.node
         if node.op_type in ("Relu", "Clip") and node.name not in kept and node.input[0] not in there
-    }
+    ]
 
 
-def _describe(made: Any, ranges: Ranges, options: Options) -> None:
+def _describe(made: Any, ready: Calibrated, options: Options, folded: Mapping[str, str]) -> None:
+    taken = ("equalize", "round_weights", "bias_correction", "share_scales")
+    steps = [] if options.smooth is None else [f"smooth {options.smooth:g}"]
+    steps += [name for name in taken if getattr(options, name)]
     about = {
-        "float_model_sha256": ranges.model_sha256,
-        "calibration_sha256": ranges.data_sha256,
-        "calibration": f"{options.calibration}, {ranges.samples} samples",
-        "steps": ", ".join(name for name in ("equalize", "round_weights", "bias_correction") if getattr(options, name)),
+        "int8tune.float_model_sha256": ready.ranges.model_sha256,
+        "int8tune.calibration_sha256": ready.ranges.data_sha256,
+        "int8tune.calibration": f"{chosen_by(options.calibration, ready.rule)}, {ready.ranges.samples} samples",
+        "int8tune.steps": ", ".join(steps),
+        FOLDED_KEY: folded_text(folded),
     }
     made.producer_name = "int8tune"
     for name, value in about.items():
-        made.metadata_props.add(key=f"int8tune.{name}", value=value)
+        made.metadata_props.add(key=name, value=value)

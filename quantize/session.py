@@ -50,5 +50,7 @@ def run_session(path: Path, session: Any, names: Sequence[str], values: Mapping[
         return []
     try:
         return [np.asarray(each) for each in session.run(list(names), dict(values))]
+    except FloatModelError:
+        raise
     except Exception as error:  # its classes are not public
         raise FloatModelError(f"{shown(path)}: ONNX Runtime can't run it on the samples: {one_line(error)}") from None

@@ -19,11 +19,16 @@ _BELOW_ONE = 1 - 2**-20
 _LARGEST_SCALE = 1e30
 
 
+class UnsteadyError(Exception):
+    """Values are not what they were in the pass before: a model that draws numbers, or has state."""
+
+
 class Extremes:
     """Of the values of a tensor, batch by batch: minimum and maximum of each channel, sums, what is not finite."""
 
     def __init__(self) -> None:
         self.shape: tuple[int, ...] = ()
+        self._has_channels = True
         self.values = self.nan = self.infinite = 0
         self._sum = self._squares = 0.0
         self._minimum: Array = np.empty(0)
@@ -42,6 +47,11 @@ class Extremes:
             return
         lows, highs = by_channel.min(axis=(0, 2)), by_channel.max(axis=(0, 2))
         is_first = not self.values
+        if not is_first and lows.shape != self._minimum.shape:
+            # Axis 1 counts samples here: a last batch that is smaller has fewer.
+            lows, highs = lows.min(keepdims=True), highs.max(keepdims=True)
+            self._minimum, self._maximum = self._minimum.min(keepdims=True), self._maximum.max(keepdims=True)
+            self._has_channels = False
         self._minimum = lows if is_first else np.minimum(self._minimum, lows)
         self._maximum = highs if is_first else np.maximum(self._maximum, highs)
         self.values += flat.size
@@ -69,8 +79,8 @@ class Extremes:
 
     @property
     def channels(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Minimum and maximum of each channel; nothing where the tensor has fewer than two axes."""
-        if len(self.shape) < 2:
+        """Minimum and maximum of each channel; nothing where the tensor has fewer than two axes, or axis 1 varies."""
+        if len(self.shape) < 2 or not self._has_channels:
             return (), ()
         return tuple(map(float, self._minimum)), tuple(map(float, self._maximum))
 
@@ -97,20 +107,30 @@ class Histogram:
         scale = BINS * _BELOW_ONE / span if span > 0 else 0.0
         self._scale = np.float32(scale if scale < _LARGEST_SCALE else 0)
         self._scaled = np.empty(_PIECE, np.float32)
+        # NumPy makes whole numbers of 32 bits of floats, and long ones of these, faster than long ones at once.
+        self._short = np.empty(_PIECE, np.int32)
         self._bins = np.empty(_PIECE, np.intp)
 
     def add(self, array: Array) -> None:
-        """Take a batch into account; values that are not finite are left out."""
+        """Take a batch into account; values that are not finite are left out.
+
+        Raises:
+            UnsteadyError: a value is outside of the extremes.
+        """
         flat = array.reshape(-1)
         if not self._is_finite:
             flat = flat[np.isfinite(flat)]
         for first in range(0, flat.size, _PIECE):
             piece = flat[first : first + _PIECE]
-            scaled, bins = self._scaled[: piece.size], self._bins[: piece.size]
+            scaled, short, bins = (each[: piece.size] for each in (self._scaled, self._short, self._bins))
             self.zeros += int(np.count_nonzero(piece == 0))
             np.subtract(piece, self._minimum, out=scaled)
             np.multiply(scaled, self._scale, out=scaled)
-            np.copyto(bins, scaled, casting="unsafe")
+            with np.errstate(invalid="ignore"):
+                np.copyto(short, scaled, casting="unsafe")
+            if short.min() < 0 or short.max() >= BINS:
+                raise UnsteadyError("other values than before")
+            np.copyto(bins, short)
             self.counts += np.bincount(bins, minlength=BINS)
 
 

@@ -72,15 +72,16 @@ def best_schedules(
     there is none, the latest with any verified trial. Estimates count only where nothing was measured.
 
     Args:
-        cache: records of this mode only; if left out, those of the named campaign in its mode, or warm ones.
+        cache: records of this mode only; if left out, those of the named campaign in its mode, or all but cold ones.
     """
+    modes = set(CacheMode) if cache is None else {cache}
     if cache is None and campaign is None:
-        cache = CacheMode.WARM
+        modes -= {CacheMode.COLD}
     found: dict[tuple[str, str, str], BestSchedule] = {}
     weights: dict[tuple[str, str, str], tuple[bool, bool]] = {}
     for contest in contests(store, campaign=campaign, workload=workload, target=target, device=device):
         best = contest.best(min_gain)
-        if best is None or cache not in (None, contest.cache):
+        if best is None or contest.cache not in modes:
             continue
         key = contest.task[1:]
         weight = best.trial.estimate is None, contest.winner(min_gain) is not None

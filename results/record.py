@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -49,11 +49,21 @@ class CacheMode(StrEnum):
     """Where the call before left them."""
     COLD = "cold"
     """Outside the core's second-level cache: each call takes another copy of its arguments."""
+    NETWORK = "network"
+    """Data where the call before left them, as the layer before would; weights where a run of all other layers leaves
+    them: each call takes another copy of its constants, of as many as the network's weights are together."""
 
 
 def cache_mode(environment: Mapping[str, str]) -> str:
     """The mode in which a record with this environment was timed."""
     return environment.get("cache", CacheMode.WARM)
+
+
+def as_in_networks(trials: Iterable[Trial]) -> list[Trial]:
+    """Of these, the ones that were timed as in a network; without any, those with warm caches."""
+    found = list(trials)
+    inside = [trial for trial in found if cache_mode(trial.environment) == CacheMode.NETWORK]
+    return inside or [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
 
 
 @dataclass(frozen=True, slots=True)

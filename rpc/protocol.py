@@ -10,7 +10,7 @@ import dataclasses
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.errors import ProtocolError
-from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request, Timing
+from int8tune.rpc.request import Capabilities, Case, Cold, Program, Reply, Request, Timing
 from int8tune.rpc.wire.fields import Fields, integer, line, many, number, optional, positive, table, text
 
 VERSION = 1
@@ -21,6 +21,8 @@ _MOST_REPEATS = 10_000
 _MOST_CALLS = 10**12
 _LARGEST_SHARE = 100.0
 _MOST_COLD_BYTES = 1 << 30
+# An agent takes the positions of inputs as the bits of an integer.
+_LAST_INPUT = 62
 _NO_CANDIDATE_OUTCOMES = frozenset({Outcome.REJECTED, Outcome.BUILD_FAILED, Outcome.BUILD_TIMEOUT})
 
 
@@ -145,7 +147,15 @@ def _timing(place: str, value: object) -> Timing:
         give_up_s=fields.read("give_up_s", optional(positive)),
         min_gain=fields.read("min_gain", share),
         most_drift=fields.read("most_drift", share),
-        cold_bytes=fields.read("cold_bytes", integer(0, _MOST_COLD_BYTES)),
+        cold=fields.read("cold", optional(_cold)),
+    )
+
+
+def _cold(place: str, value: object) -> Cold:
+    fields = Fields(place, value, _names(Cold))
+    return Cold(
+        least_bytes=fields.read("least_bytes", integer(1, _MOST_COLD_BYTES)),
+        inputs=fields.read("inputs", many(integer(0, _LAST_INPUT))),
     )
 
 

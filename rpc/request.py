@@ -38,6 +38,23 @@ class Program:
     cases: tuple[Case, ...]
 
 
+MOST_COPIES = 1024
+"""Of the arguments of a program that is timed with cold caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """Each call takes another copy of arguments, so that it does not find them where the call before left them.
+
+    Attributes:
+        least_bytes: so many copies are made that together they exceed this, `MOST_COPIES` at most.
+        inputs: positions of the inputs that are copied, such as a layer's weights; empty: all, and the output.
+    """
+
+    least_bytes: int
+    inputs: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """How kernels are timed: up to `repeats` values each, each the mean of as many calls as fill `min_repeat_s`.
@@ -51,8 +68,7 @@ class Timing:
             first by this share; None: it does not.
         most_drift: the largest share by which the probe's time may change; where it changed by more, the programs are
             timed again, a few times at most; None: they are not.
-        cold_bytes: each call takes another copy of a program's arguments, of as many as exceed this together; 0: all
-            calls take the same.
+        cold: which arguments calls do not share; None: they share all.
     """
 
     repeats: int = 5
@@ -61,7 +77,7 @@ class Timing:
     give_up_s: float | None = None
     min_gain: float | None = None
     most_drift: float | None = None
-    cold_bytes: int = 0
+    cold: Cold | None = None
 
     @property
     def fewest(self) -> int:

@@ -37,6 +37,9 @@ RESIDUAL_ZERO_POINT, SUM_ZERO_POINT, MULTIPLIER, SHIFT = 7, 8, 9, 12
 # Rows of a kernel's `rescale` argument by the fused rule; scales and offsets are binary32 in the form of their bits.
 SCALE_ROW, OFFSET_ROW, EXCEPTION_ROW, EXCEPTION_OFFSET_ROW = range(4)
 
+CONSTANT_INPUTS = (1, 2, 3, 4)
+"""Positions of a kernel's inputs that are the same in each run of a network: weight, bias, rescale and params."""
+
 
 def kernel_inputs(workload: Workload, kernel: Kernel, operands: Operands) -> tuple[Array, ...]:
     """The input arguments of a kernel, in order: data, weight, bias, rescale, params, and the residual if it has one.

@@ -12,7 +12,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,12 +35,15 @@ OURS: Mapping[str, Mapping[str, Any]] = {
     "percentile:99.999": PLAIN | {"calibration": "percentile"},
     "kl": PLAIN | {"calibration": "kl"},
     "mse": PLAIN,
+    "global": PLAIN | {"calibration": "global"},
     "mse, --per-tensor": PLAIN | {"per_tensor": True},
     "mse, equalize": PLAIN | {"equalize": True},
     "mse, bias": PLAIN | {"bias_correction": True},
     "mse, round, bias": {"equalize": False},
     "mse, equalize, bias": {"round_weights": False},
     DEFAULT: {},
+    "default, --calibration global": {"calibration": "global"},
+    "default, --share-scales": {"share_scales": True},
     "default, --activations s8 --symmetric": {"activations": "s8", "symmetric": True},
 }
 
@@ -68,12 +71,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--networks", nargs="+", default=shared_quant.NETWORKS)
+    parser.add_argument("--rows", nargs="+", metavar="NAME", help="rows of the table; all if left out")
     arguments = parser.parse_args()
     shared_quant.FOLDER = arguments.folder
-    found = {network: _each(network) for network in arguments.networks}
+    found = {network: _each(network, arguments.rows) for network in arguments.networks}
     print(f"| top-1 / same answer / SQNR, dB | {' | '.join(found)} |\n|-|{'-|' * len(found)}")
     for name in next(iter(found.values())):
         print(f"| {name} | {' | '.join(str(each[name]) for each in found.values())} |")
+    if arguments.rows:
+        return
     gains = []
     for network, each in found.items():
         best = max(figures.sqnr_db for name, figures in each.items() if name.startswith("ONNX Runtime"))
@@ -84,8 +90,8 @@ def main() -> None:
     print(f"mean: {np.mean(gains):.1f} dB")
 
 
-def _each(network: str) -> dict[str, Figures]:
-    """Quantize a network by each of the ways."""
+def _each(network: str, rows: Sequence[str] | None = None) -> dict[str, Figures]:
+    """Quantize a network by each of the ways, or by those of some names."""
     path = shared_quant.float_model(network)
     calibration = shared_quant.inputs_of(network, "calibration")[:CALIBRATION]
     test, labels = shared_quant.inputs_of(network, "test"), shared_quant.labels_of(network)
@@ -93,6 +99,8 @@ def _each(network: str) -> dict[str, Figures]:
     top1 = None if labels is None else float((right.argmax(axis=1) == labels).mean())
     found = {"float": Figures(top1, 1.0 if top1 else None, 1.0, 0.0, math.inf, 0.0)}
     for name, make in (_others(path, calibration) | _ours(path, calibration)).items():
+        if rows and name not in rows:
+            continue
         started_s = time.process_time()
         proto = make()
         core_s = time.process_time() - started_s

@@ -11,7 +11,7 @@ import numpy as np
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.results.base import Store
 from int8tune.results.best import best_schedules
-from int8tune.results.record import CacheMode, Candidate, Trial, cache_mode
+from int8tune.results.record import Candidate, Trial, as_in_networks
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import Config, ConfigSpace
 from int8tune.schedules.target import Target
@@ -58,8 +58,8 @@ def suggest(store: Store, workload: Workload, target: Target, device: str) -> Su
     template = template_for(workload, target)
     space = template.space(workload, target)
     found = store.query(Trial, target=target.name, device=device)
-    warm = [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
-    trials = [trial for trial in warm if trial.estimate is None] or warm
+    usual = as_in_networks(found)
+    trials = [trial for trial in usual if trial.estimate is None] or usual
     prior = learn_prior(experience_of(trials, template.name, target))
     chosen = dict(space.default) if prior is None else best_guess(space, prior)
     candidate = Candidate(workload.key, target.name, template.name, template.version, space.written(chosen))

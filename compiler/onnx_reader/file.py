@@ -29,6 +29,7 @@ from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
 from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
+from int8tune.results.folded_names import FOLDED_KEY, folded_of
 
 # QuantizeLinear is as old as 10; 28 is the newest that onnx 1.23 knows.
 OLDEST_OPSET, NEWEST_OPSET = 10, 28
@@ -57,6 +58,7 @@ class OnnxFile:
         constants: initializers, and what nodes make of these alone.
         forms: type and shape of each value that a node reads, and of each node's first output.
         bounds: of the stored values that a QuantizeLinear makes, where they are narrower than those of the type.
+        folded: operators of the float model that a node computes, too, by its name.
     """
 
     name: str
@@ -67,6 +69,7 @@ class OnnxFile:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def load(data: bytes, name: str) -> OnnxFile:
@@ -85,6 +88,7 @@ def load(data: bytes, name: str) -> OnnxFile:
             raise model_fault(name, f"two initializers have one name: {quoted(tensor.name)}")
         constants[tensor.name] = array_of(tensor, tensor.name, name)
     narrow = narrow_names(model)
+    folded = folded_of(next((entry.value for entry in model.metadata_props if entry.key == FOLDED_KEY), ""))
     model = _without_initializers(model)
     inputs = tuple(info.name for info in model.graph.input if info.name not in constants)
     if len(set(inputs)) < len(inputs):
@@ -110,7 +114,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     ordered = with_scales_moved(ordered, constants)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
-    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds)
+    return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
 
 
 def decoded(data: bytes, name: str) -> Any:

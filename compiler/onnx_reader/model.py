@@ -401,7 +401,12 @@ class _Reader:
         """Add an operator, called like its nodes if `layers` does not say otherwise."""
         # Names of nodes need not be distinct; those of values are.
         called = layers or tuple(
-            each.name if each.name not in self._layer_names else each.outputs[0] for each in (node, *activations)
+            name
+            for each in (node, *activations)
+            for name in (
+                each.name if each.name not in self._layer_names else each.outputs[0],
+                *(part for part in self._file.folded.get(each.name, ()) if part not in self._layer_names),
+            )
         )
         self._layer_names.update(called)
         made = Operator(kind, called, node.operator, tuple(inputs), tuple(outputs), "float", clamp, attributes or {})

@@ -101,6 +101,9 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
     }
 
 
+CACHES: Mapping[str, str] = {CacheMode.COLD: ", cold caches", CacheMode.NETWORK: ", caches as in a network"}
+
+
 def _head(summary: CampaignSummary) -> str:
     campaign = summary.campaign
     name = campaign.name if campaign.name == campaign.network else f"{campaign.name}: {campaign.network}"
@@ -110,7 +113,7 @@ def _head(summary: CampaignSummary) -> str:
             f"estimated by {summary.estimated_by}"
         )
     peak = f"{giga(summary.check.peak_ops_per_s)} GOP/s" if summary.check else "not measured"
-    caches = ", cold caches" if summary.cache == CacheMode.COLD else ""
+    caches = CACHES.get(summary.cache, "")
     return f"{name} on {campaign.device} ({campaign.target}), peak {peak}, times in us{caches}"
 
 

@@ -29,6 +29,24 @@ void AddTensor(Call& call, const Device& device, Array& array, void* data) {
   call.tensors.push_back(tensor);
 }
 
+void AddInput(Call& call, Device& device, const std::string& folder, Array& array) {
+  call.memory.push_back(std::make_unique<Memory>(device, array.bytes));
+  Memory& memory = *call.memory.back();
+  ReadCase(folder, array, memory.host());
+  memory.Push();
+  AddTensor(call, device, array, memory.data());
+}
+
+// Once all tensors are there, as more of them may move them.
+void AddArguments(Call& call) {
+  for (DLTensor& tensor : call.tensors) {
+    TVMFFIAny any = {};
+    any.type_index = kTVMFFIDLTensorPtr;
+    any.v_ptr = &tensor;
+    call.arguments.push_back(any);
+  }
+}
+
 }  // namespace
 
 Memory::Memory(Device& device, size_t bytes) : device_(device), bytes_(bytes) {
@@ -71,23 +89,29 @@ Array ParseArray(std::istringstream& words) {
   return array;
 }
 
+bool HasBit(uint64_t bits, size_t position) { return position < 64 && (bits >> position & 1); }
+
 std::unique_ptr<Call> MakeCall(Device& device, const std::string& folder, Case& which, size_t guard) {
   auto call = std::make_unique<Call>();
-  for (Array& array : which.inputs) {
-    call->memory.push_back(std::make_unique<Memory>(device, array.bytes));
-    Memory& memory = *call->memory.back();
-    ReadCase(folder, array, memory.host());
-    memory.Push();
-    AddTensor(*call, device, array, memory.data());
-  }
+  for (Array& array : which.inputs) AddInput(*call, device, folder, array);
   call->memory.push_back(std::make_unique<Memory>(device, which.output.bytes + 2 * guard));
   AddTensor(*call, device, which.output, static_cast<uint8_t*>(call->memory.back()->data()) + guard);
-  for (DLTensor& tensor : call->tensors) {
-    TVMFFIAny any = {};
-    any.type_index = kTVMFFIDLTensorPtr;
-    any.v_ptr = &tensor;
-    call->arguments.push_back(any);
+  AddArguments(*call);
+  return call;
+}
+
+std::unique_ptr<Call> MakeCallBeside(Device& device, const std::string& folder, Case& which, const Call& other,
+                                     uint64_t inputs) {
+  auto call = std::make_unique<Call>();
+  for (size_t input = 0; input < which.inputs.size(); ++input) {
+    if (HasBit(inputs, input)) {
+      AddInput(*call, device, folder, which.inputs[input]);
+    } else {
+      AddTensor(*call, device, which.inputs[input], other.tensors[input].data);
+    }
   }
+  AddTensor(*call, device, which.output, other.tensors.back().data);
+  AddArguments(*call);
   return call;
 }
 

@@ -61,4 +61,11 @@ Array ParseArray(std::istringstream& words);
 // outlive the call. Throws `Failure`, of class `CaseMissing` where a file is not there.
 std::unique_ptr<Call> MakeCall(Device& device, const std::string& folder, Case& which, size_t guard);
 
+// Whether the bit of a position is set.
+bool HasBit(uint64_t bits, size_t position);
+
+// A call with copies of its own of the inputs whose bits are set; the rest is that of `other`, which has to outlive it.
+std::unique_ptr<Call> MakeCallBeside(Device& device, const std::string& folder, Case& which, const Call& other,
+                                     uint64_t inputs);
+
 }  // namespace int8tune

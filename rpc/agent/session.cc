@@ -31,12 +31,15 @@ constexpr double kLongRepeatS = 0.05;
 constexpr double kHeadroom = 1.1;
 constexpr double kLargestStep = 100;
 constexpr int kMostVoid = 8;
+constexpr size_t kMostCopies = 1024;
 constexpr int kOthersLimitMs = 5000;
 
 struct Program {
   TVMFFIObjectHandle function = nullptr;
   std::vector<Case> cases;
+  // With `cold_bytes` each call takes another copy of the inputs whose bits are set; of all, and the output, if none is.
   size_t cold_bytes = 0;
+  uint64_t cold_inputs = 0;
   std::vector<std::unique_ptr<Call>> timed;
   size_t turn = 0;
 };
@@ -131,16 +134,28 @@ Program& ProgramAt(int64_t index) {
   return session.programs[size_t(index)];
 }
 
+size_t Copies(const Program& program) {
+  if (!program.cold_bytes) return 1;
+  const Case& first = program.cases[0];
+  size_t own = program.cold_inputs ? 0 : first.output.bytes;
+  for (size_t input = 0; input < first.inputs.size(); ++input) {
+    if (!program.cold_inputs || HasBit(program.cold_inputs, input)) own += first.inputs[input].bytes;
+  }
+  return std::min(program.cold_bytes / std::max<size_t>(own, 1) + 2, kMostCopies);
+}
+
+void MakeTimedCalls(Program& program) {
+  Case& first = program.cases[0];
+  for (size_t copies = Copies(program); program.timed.size() < copies;) {
+    bool shares = program.cold_inputs && !program.timed.empty();
+    program.timed.push_back(shares ? MakeCallBeside(UsedDevice(), session.cases, first, *program.timed[0], program.cold_inputs)
+                                   : MakeCall(UsedDevice(), session.cases, first, 0));
+  }
+}
+
 // Seconds per call: of the same arguments after a call that is not counted, or of one cold copy after the other.
 double MeanS(Program& program, int64_t calls) {
-  if (program.timed.empty()) {
-    size_t own = program.cases[0].output.bytes;
-    for (const Array& array : program.cases[0].inputs) own += array.bytes;
-    size_t copies = program.cold_bytes ? program.cold_bytes / std::max<size_t>(own, 1) + 2 : 1;
-    for (size_t copy = 0; copy < copies; ++copy) {
-      program.timed.push_back(MakeCall(UsedDevice(), session.cases, program.cases[0], 0));
-    }
-  }
+  if (program.timed.empty()) MakeTimedCalls(program);
   size_t copies = program.timed.size();
   if (copies == 1 || !UsedDevice().IsHost()) Invoke(program, *program.timed[0]);
   double taken = UsedDevice().Seconds([&] {
@@ -286,8 +301,9 @@ std::string Time(const TVMFFIByteArray& turns) {
   return answer.append(reinterpret_cast<char*>(&voids), sizeof voids);
 }
 
-std::string SetCold(int64_t program, int64_t bytes) {
+std::string SetCold(int64_t program, int64_t bytes, int64_t inputs) {
   ProgramAt(program).cold_bytes = size_t(std::max<int64_t>(bytes, 0));
+  ProgramAt(program).cold_inputs = uint64_t(inputs);
   return "";
 }
 
@@ -345,7 +361,7 @@ constexpr Entry kFunctions[] = {
     {"int8tune.time", [](const TVMFFIAny* a, int32_t n) { return Time(BytesAt(a, n, 0)); }},
     {"int8tune.state", [](const TVMFFIAny*, int32_t) { return State(); }},
     {"int8tune.set_cold",
-     [](const TVMFFIAny* a, int32_t n) { return SetCold(IntegerAt(a, n, 0), IntegerAt(a, n, 1)); }},
+     [](const TVMFFIAny* a, int32_t n) { return SetCold(IntegerAt(a, n, 0), IntegerAt(a, n, 1), IntegerAt(a, n, 2)); }},
 };
 
 // No exception crosses the border: the runtime may have another C++ library's.

@@ -20,7 +20,7 @@ from int8tune.rpc.board.cases import BoardCase, BoardCases
 from int8tune.rpc.board.gpu import gpu_state
 from int8tune.rpc.board.timing import BoardTiming
 from int8tune.rpc.protocol import Timed
-from int8tune.rpc.request import Program, Reply, Request
+from int8tune.rpc.request import Cold, Program, Reply, Request
 from int8tune.rpc.session.faults import Fault, guard_fault, value_fault
 from int8tune.rpc.session.judging import FailedError, failed_reply, observed, place_of, steadiest
 from int8tune.rpc.session.timing import PROBE_REPEAT_S
@@ -175,7 +175,9 @@ class _BoardSession:
         self._calls.put("load", loaded.library, program.sha256, program.entry)
         for case in loaded.cases:
             self._calls.put("add_case", index, len(case.inputs), case.description)
-        self._calls.put("set_cold", index, 0 if loaded is self._probe else self._request.timing.cold_bytes)
+        self._calls.put(
+            "set_cold", index, *_cold_arguments(None if loaded is self._probe else self._request.timing.cold)
+        )
 
     def _loaded(self, loaded: Loaded, place: str) -> None:
         for _ in range(len(loaded.cases) + 2):
@@ -218,6 +220,11 @@ class _BoardSession:
 
     def _time_once(self) -> Timed:
         return BoardTiming(self._calls, self._request, self._first, self._probe_calls).run()
+
+
+def _cold_arguments(cold: Cold | None) -> tuple[int, int]:
+    """Bytes, and the positions of inputs as bits; the agent takes 0 bytes for calls that share all, no bit for all."""
+    return (0, 0) if cold is None else (cold.least_bytes, sum(1 << position for position in set(cold.inputs)))
 
 
 def _observed(timed: Timed, timings: int, state: Mapping[str, str]) -> dict[str, float]:

@@ -23,7 +23,7 @@ from int8tune.rpc.local.arena import Arena
 from int8tune.rpc.local.cases import Arrays
 from int8tune.rpc.local.tile_registers import allow_tile_registers
 from int8tune.rpc.protocol import Timed
-from int8tune.rpc.request import Program, Timing
+from int8tune.rpc.request import MOST_COPIES, Cold, Program, Timing
 from int8tune.rpc.session.timing import PROBE_REPEAT_S, PROBE_REPEATS, Undisturbed, calls_that_fill, time_in_turn
 from int8tune.rpc.wire import framing
 from int8tune.rpc.wire.fields import Fields, integer, text
@@ -58,16 +58,15 @@ class Job:
 class Kernel:
     """A loaded program.
 
-    Its calls are timed with the same arguments, or, if `cold_bytes` is not 0, with one copy of them after the other, of
-    as many as exceed these bytes together.
+    Its calls are timed with the same arguments, or, with `cold`, with one copy of them after the other.
     """
 
-    def __init__(self, program: Program, cases: Sequence[Arrays], cold_bytes: int = 0) -> None:
+    def __init__(self, program: Program, cases: Sequence[Arrays], cold: Cold | None = None) -> None:
         self._module = tvm_library.load_module(program.library)
         self._function = self._module[program.entry]
         self._entry = program.entry
         self._cases = cases
-        self._cold_bytes = cold_bytes
+        self._cold = cold
 
     def run(self, case: int, arena: Arena) -> None:
         """One call, with the output in the arena."""
@@ -77,7 +76,7 @@ class Kernel:
 
     def mean_s(self, calls: int) -> float:
         """Seconds per call of the first case, with the output in memory of TVM's own."""
-        if self._cold_bytes:
+        if self._cold is not None:
             return self._cold_mean_s(calls)
         return tvm_library.time_evaluator(self._module, self._entry, calls)(*self._timed_arguments)
 
@@ -95,16 +94,26 @@ class Kernel:
 
     @cached_property
     def _rotation(self) -> Iterator[Arguments]:
-        first = self._cases[0]
-        own_bytes = sum(array.nbytes for array in (*first.inputs, first.expected))
-        others = self._cold_bytes // own_bytes + 1
-        return itertools.cycle([_arguments_of(first) for _ in range(others + 1)])
+        assert self._cold is not None
+        return itertools.cycle(_copies(self._cases[0], self._cold))
 
 
 def _arguments_of(case: Arrays) -> Arguments:
     """A copy of a case's inputs, and memory for its output."""
     output = tvm_library.empty(case.expected.shape, case.expected.dtype)
     return (*map(tvm_library.tensor, case.inputs), output)
+
+
+def _copies(case: Arrays, cold: Cold) -> list[Arguments]:
+    """Arguments for one call after the other, of which those that stay warm are the same."""
+    inputs = [at for at in range(len(case.inputs)) if not cold.inputs or at in cold.inputs]
+    own_bytes = sum(case.inputs[at].nbytes for at in inputs) + (0 if cold.inputs else case.expected.nbytes)
+    count = min(cold.least_bytes // max(own_bytes, 1) + 2, MOST_COPIES)
+    if not cold.inputs:
+        return [_arguments_of(case) for _ in range(count)]
+    shared = _arguments_of(case)
+    own = [{at: tvm_library.tensor(case.inputs[at]) for at in inputs} for _ in range(count)]
+    return [tuple(each.get(at, argument) for at, argument in enumerate(shared)) for each in own]
 
 
 class Worker:
@@ -138,7 +147,7 @@ class Worker:
             case "probe":
                 self._load_probe()
             case "load":
-                self._kernels = load_programs(self._job.programs, self._job.timing.cold_bytes)
+                self._kernels = load_programs(self._job.programs, self._job.timing.cold)
             case "run":
                 self._kernels[program].run(case, self._job.arena)
             case "time":
@@ -164,10 +173,10 @@ class Worker:
         return min(self._probe.mean_s(self._probe_calls) for _ in range(PROBE_REPEATS))
 
 
-def load_programs(programs: Sequence[LoadedCases], cold_bytes: int = 0) -> list[Kernel]:
+def load_programs(programs: Sequence[LoadedCases], cold: Cold | None = None) -> list[Kernel]:
     """Load the libraries, once every one of them is known to be the one that was built."""
     allow_tile_registers()
     for program, _ in programs:
         if hashlib.sha256(Path(program.library).read_bytes()).hexdigest() != program.sha256:
             raise HashMismatchError(f"library is not the one that was built: {program.library}")
-    return [Kernel(program, cases, cold_bytes) for program, cases in programs]
+    return [Kernel(program, cases, cold) for program, cases in programs]

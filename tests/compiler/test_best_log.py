@@ -104,6 +104,7 @@ def test_a_generic_target_may_have_any_vectors() -> None:
     assert targets_named("x86-avx512vnni")[0].vector_registers == 32
 
 
+@pytest.mark.thorough
 def test_the_program_says_all_of_it(tmp_path: Path) -> None:
     log = tmp_path / "x.best.jsonl"
     write_best_log(log, [schedule(template_version=7), schedule(DEPTHWISE, template="none")])

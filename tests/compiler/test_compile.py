@@ -55,7 +55,7 @@ def test_every_operator(form: str, native: Target, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours["y"], values_of(file, ["y"], feed)["y"])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_in(2, MODELS))
 def test_networks_of_layers(name: str, native: Target, tmp_path: Path) -> None:
     model = MODELS[name]()
     file = quantized(model, tmp_path, *FORMS["u8s8.c"])
@@ -65,6 +65,7 @@ def test_networks_of_layers(name: str, native: Target, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [V1_SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in (V1, V2, V2_INT8))]
 )
+@pytest.mark.thorough
 def test_real_models(name: str, native: Target, tmp_path: Path) -> None:
     """The cat is a cat, and every output is that of LiteRT's reference kernels."""
     path = model_path(name)
@@ -78,7 +79,7 @@ def test_real_models(name: str, native: Target, tmp_path: Path) -> None:
         assert labels()[int(ours.argmax())].split(",")[0] in NAMES[subject]
 
 
-@pytest.mark.parametrize("target", ["generic", "x86-avx2", "x86-avx512vnni"])
+@pytest.mark.parametrize("target", one_in(2, ["x86-avx2", "x86-avx512vnni", "generic"]))
 def test_other_targets(target: str, tmp_path: Path) -> None:
     model = MODELS["separable"]()
     file = quantized(model, tmp_path, *FORMS["u8s8.c"])

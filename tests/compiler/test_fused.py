@@ -101,6 +101,7 @@ def test_scales_out_of_reach_are_left_alone(scale: float) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(own=st.floats(0.05, 4), other=st.floats(0.05, 4), zero_points=st.tuples(*[st.integers(0, 255)] * 3))
+@pytest.mark.thorough
 def test_every_addition_has_the_fixed_rules_sum(own: float, other: float, zero_points: tuple[int, int, int]) -> None:
     own_point, other_point, sum_point = zero_points
     multiplier, shift = quantize_addition(own, other, max(own, other))

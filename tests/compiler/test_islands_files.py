@@ -113,6 +113,7 @@ def mutant(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 6))])
+@pytest.mark.thorough
 def test_changed_files_are_read_or_refused_in_one_line(seed: int) -> None:
     rng, target, compiled = random.Random(seed), host_target("generic"), 0
     for _ in range(MUTANTS):

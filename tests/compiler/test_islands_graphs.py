@@ -26,6 +26,7 @@ from tests.support.models.onnx_islands import (
 from tests.support.models.onnx_models import MODELS, input_data, quantized, values_of
 from tests.support.models.shared_models import more_model
 from tests.support.run.probes import host_target
+from tests.support.run.thinned import one_in
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which islands are compared with")
 
@@ -78,7 +79,7 @@ def test_integers_are_compared_on_what_islands_made(tmp_path: Path) -> None:
     assert_close_but_exact_integers(graph, host_target(), {"x": feed}, tmp_path, RELATIVE, OF_LARGEST)
 
 
-@pytest.mark.parametrize("profile", ["x86-avx2", "generic"])
+@pytest.mark.parametrize("profile", one_in(2, ["x86-avx2", "generic"]))
 def test_other_targets(profile: str, tmp_path: Path) -> None:
     w = IslandWriter()
     attention = w.apply("MatMul", w.data, w.apply("Transpose", w.apply("Erf", w.data), perm=[0, 1, 3, 2]))
@@ -89,6 +90,7 @@ def test_other_targets(profile: str, tmp_path: Path) -> None:
     assert_close(dict(zip(names, model.run([feed]), strict=True)), values_of(file, names, feed))
 
 
+@pytest.mark.thorough
 def test_several_threads(tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -114,7 +116,7 @@ def test_a_product_is_rounded_before_it_is_added_to(factor: str, profile: str, t
     np.testing.assert_array_equal(made, feed * factors + terms - feed * feed)
 
 
-@pytest.mark.parametrize("bias", ["", "stored", "number"])
+@pytest.mark.parametrize("bias", one_in(2, ["", "stored", "number"]))
 def test_a_layer_without_a_quantized_output_has_exact_sums(bias: str, tmp_path: Path) -> None:
     w = IslandWriter()
     made = w.apply("Softplus", convolution(w, w.data, 12, bias, behind=False))
@@ -152,7 +154,7 @@ def test_what_joins_values_of_one_scale_stays_quantized(scale: float, islands: i
         assert all((ours[name] == theirs[name]).all() for name in theirs)
 
 
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize(("kernel", "stride"), one_in(2, [(1, 1), (2, 2), (3, 2)]))
 def test_a_transposed_convolution_without_a_quantized_output_is_no_other_layer(
     kernel: int, stride: int, tmp_path: Path
 ) -> None:
@@ -239,7 +241,7 @@ def test_the_greatest_of_nothing_finite_is_infinite(tmp_path: Path) -> None:
         np.testing.assert_array_equal(ours[name], expected)
 
 
-@pytest.mark.parametrize("places", [[6, 1 << 62, -(1 << 62)], [-7, 100, -100]])
+@pytest.mark.parametrize("places", one_in(2, [[6, 1 << 62, -(1 << 62)], [-7, 100, -100]]))
 def test_indices_that_point_outside_are_clipped(places: list[int], tmp_path: Path) -> None:
     """ONNX Runtime stops there; TVM's own kernels read whatever is in memory."""
     w = IslandWriter()
@@ -260,6 +262,7 @@ def test_indices_that_point_outside_are_clipped(places: list[int], tmp_path: Pat
     np.testing.assert_array_equal(parts, data[extents[1], extents[0]])
 
 
+@pytest.mark.thorough
 def test_numbers_that_are_none_harm_nothing(tmp_path: Path) -> None:
     w = IslandWriter()
     curves = [w.apply(each, "x") for each in ("Exp", "Erf", "Tanh", "Sigmoid", "Gelu")]
@@ -282,7 +285,7 @@ def spoiled() -> Any:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("name", ["residual", "separable", "windows", "head", "concat"])
+@pytest.mark.parametrize("name", one_in(2, ["residual", "separable", "windows", "head", "concat"]))
 @pytest.mark.parametrize("operators", [("Conv",), ("Conv", "Gemm", "MatMul")], ids="+".join)
 def test_models_of_which_only_layers_are_quantized(name: str, operators: tuple[str, ...], tmp_path: Path) -> None:
     """As `quantize_static(..., op_types_to_quantize=...)` writes them: everything else is float."""

@@ -114,6 +114,7 @@ def test_damaged_kernels_are_compiled_again(compiling: Compiling, anew: bytes, t
     assert compiling.counts == (0, len(others) + 2)
 
 
+@pytest.mark.thorough
 def test_another_target_has_kernels_of_its_own(compiling: Compiling, tmp_path: Path) -> None:
     cache = KernelCache(tmp_path / "kernels")
     compiling.library(cache)
@@ -156,6 +157,7 @@ def test_another_compiler_has_kernels_of_its_own(compiling: Compiling, filled: K
     assert compiling.counts[1] == 0
 
 
+@pytest.mark.thorough
 def test_other_options_of_tvm_have_kernels_of_their_own(compiling: Compiling, filled: KernelCache) -> None:
     with tvm.transform.PassContext(config={"tirx.disable_vectorize": True}):
         compiling.library(filled)

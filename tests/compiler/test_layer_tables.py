@@ -284,6 +284,7 @@ JSON_VALUES = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([*_table(), "published", "row"]), JSON_VALUES)
+@pytest.mark.thorough
 def test_any_value_anywhere_is_a_network_or_a_fault(field: str, value: object) -> None:
     table = _table(layers=[value, ROW]) if field == "row" else _table(**{field: value})
     message = ""

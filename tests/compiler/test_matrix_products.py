@@ -79,7 +79,7 @@ def test_sums_become_numbers(types: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(ours, theirs, 1e-6, 1e-5)
 
 
-@pytest.mark.parametrize("shapes", SHAPES[:3], ids=str)
+@pytest.mark.parametrize("shapes", one_in(3, [(each,) for each in SHAPES[:3]]), ids=str)
 def test_threads_share_the_matrices(shapes: Any, tmp_path: Path) -> None:
     ours, theirs, _ = run_both(product(shapes, TYPES[0]), feeds_of(*shapes), tmp_path, PROFILES[1], 2)
     np.testing.assert_array_equal(ours, theirs)
@@ -152,6 +152,7 @@ def tflite_product(
     return writer.model(made), (*second,)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_turned", [False, True], ids=["plain", "turned"])
 @pytest.mark.parametrize("form", TFLITE_SCALES, ids=str)
 @pytest.mark.parametrize("profile", one_in(3, PROFILES[1:4]))

@@ -223,6 +223,9 @@ def test_a_batch_is_another_network_of_as_many_layers(name: str) -> None:
     assert network_with_batch(one, 1) == one
     assert many.name == f"{name}-batch16"
     assert many.macs == 16 * one.macs
+    assert one.input_shape is not None
+    images, *extents = one.input_shape
+    assert many.input_shape == (16 * images, *extents)
     assert [(layer.names, layer.count) for layer in many.layers] == [(layer.names, layer.count) for layer in one.layers]
     assert len({layer.workload.key for layer in many.layers}) == len(many.layers)
     assert many.published is None

@@ -134,6 +134,7 @@ def dynamic_model() -> Any:
     return writer.model(data)
 
 
+@pytest.mark.thorough
 def test_a_model_without_layers_says_what_it_has(tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"
     model.write_bytes(dynamic_model().SerializeToString())

@@ -60,7 +60,7 @@ BUILDS: dict[str, Build] = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(2, BUILDS))
+@pytest.mark.parametrize("name", one_in(4, BUILDS))
 def test_operators_are_what_onnx_runtime_computes(name: str, tmp_path: Path) -> None:
     w = IslandWriter()
     opset = 21 if "Group" in name else 18
@@ -91,6 +91,7 @@ def test_places_outside_write_nothing_elsewhere(operator: str, tmp_path: Path) -
     np.testing.assert_array_equal(ours[w.data], values_of(alone.file(alone.data), [alone.data], feed)[alone.data])
 
 
+@pytest.mark.thorough
 def test_grids_that_are_no_numbers_harm_nothing(tmp_path: Path) -> None:
     w = IslandWriter()
     grid = w.apply(

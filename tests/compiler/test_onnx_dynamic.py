@@ -171,6 +171,7 @@ def test_products_that_onnx_runtime_fused(operator: str, tmp_path: Path) -> None
     assert_close(*outputs_of(file, tmp_path, {"x": feed_of()}))
 
 
+@pytest.mark.thorough
 def test_a_whole_model_that_is_quantized_at_run_time(tmp_path: Path) -> None:
     file = more_model("mlp.dynamic.onnx").read_bytes()
     graph = read_onnx(file, "mlp")

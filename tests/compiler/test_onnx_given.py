@@ -136,6 +136,7 @@ def test_one_name_has_one_size(tmp_path: Path) -> None:
         read_model(tmp_path / "two.onnx", Given({}, {"x": (3, 4), "v": (5, 4)}))
 
 
+@pytest.mark.thorough
 def test_the_program_is_given_values_and_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = open_layer(tmp_path)
     monkeypatch.chdir(tmp_path)

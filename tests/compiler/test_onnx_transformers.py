@@ -12,6 +12,7 @@ import pytest
 from int8tune.compiler.errors import ModelError
 from tests.support.models.onnx_islands import IslandWriter, assert_close, compiled, feed_of, outputs_of
 from tests.support.models.onnx_models import FILE_VERSION
+from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which they are compared with")
@@ -144,11 +145,12 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
     multiplied,
     gelu,
 ]
+THOROUGH = pytest.mark.thorough
 VARIANTS = [attention_with_bias, causal_quantized_attention, causal_heads]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("build", [*BUILDS, *(pytest.param(each, marks=pytest.mark.thorough) for each in VARIANTS)])
+@pytest.mark.parametrize("build", [*one_in(2, BUILDS), *(pytest.param(each, marks=THOROUGH) for each in VARIANTS)])
 @pytest.mark.matrix
 def test_fused_nodes_are_onnx_runtimes(
     build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path

@@ -24,6 +24,7 @@ from tests.support.run.probes import host_target
 
 # Of one library: linking costs more than a kernel.
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6
+QUICK_OPERATORS = 2
 RULES: tuple[RoundingRule, ...] = ("float", "fixed")
 # Kinds that only one runtime's arithmetic has.
 ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
@@ -52,8 +53,9 @@ def assert_kernels_exact(drawn: list[Drawn], target: Target, seed: int) -> None:
         assert_exact(graph, target, inputs_of(graph, seed), Path(folder))
 
 
-def lists_of(kind: Kind, rule: RoundingRule, element: str) -> st.SearchStrategy[list[Drawn]]:
-    return st.lists(operators(kind, rule, element), min_size=LEAST_OPERATORS, max_size=MOST_OPERATORS)
+def lists_of(kind: Kind, rule: RoundingRule, element: str, is_quick: bool) -> st.SearchStrategy[list[Drawn]]:
+    least, most = (QUICK_OPERATORS, QUICK_OPERATORS) if is_quick else (LEAST_OPERATORS, MOST_OPERATORS)
+    return st.lists(operators(kind, rule, element), min_size=least, max_size=most)
 
 
 def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
@@ -72,7 +74,7 @@ def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
             # A failure is shrunk by compiling it hundreds of times: a list of six operators is short enough to read.
             phases=[Phase.generate],
         )
-        @given(lists_of(kind, rule, element), THREADS, SEEDS)
+        @given(lists_of(kind, rule, element, examples == QUICK), THREADS, SEEDS)
         def check(drawn: list[Drawn], threads: int, seed: int) -> None:
             assert_kernels_exact(drawn, replace(target, threads=threads), seed)
 

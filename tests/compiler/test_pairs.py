@@ -36,7 +36,7 @@ ORDERS = {"straight": 1, "reversed": -1}
 DTYPES = {"u8": np.uint8, "s8": np.int8}
 
 # Sets of scales and zero points in a model: a few, which show the faults that are known, and all.
-FEW, MANY, CHUNK = range(2), range(102), 6
+FEW, MANY, CHUNK = range(1), range(102), 6
 CHUNKS = [
     FEW,
     *(pytest.param(MANY[at : at + CHUNK], marks=pytest.mark.slow) for at in range(0, len(MANY), CHUNK)),

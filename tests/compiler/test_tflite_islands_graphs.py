@@ -49,6 +49,7 @@ def quantized_operators(w: IslandWriter) -> list[int]:
     ]
 
 
+@pytest.mark.thorough
 def test_quantized_operators_are_one_step_off_at_most(tmp_path: Path) -> None:
     w = IslandWriter()
     file = w.model(*quantized_operators(w))

@@ -155,6 +155,7 @@ def updates() -> bytes:
     return w.model(*made)
 
 
+@pytest.mark.thorough
 def test_parts_of_data_are_replaced_as_litert_does(tmp_path: Path) -> None:
     """Outside of the data, too: a place is moved to the next one within it."""
     file, feeds = updates(), dict[str, Array]()

@@ -108,7 +108,7 @@ def test_sums_of_32_bits_wrap_around(word: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
 
 
-@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("padding", one_in(2, [0, 1]))
 def test_transposed_convolutions_are_exact(padding: int, tmp_path: Path) -> None:
     w, made = Writer(), (1, 12, 24, 9) if padding == 0 else (1, 13, 25, 9)
     weight = w.constant("w", "s8", RNG.integers(-127, 128, (9, 3, 4, 12)), 0.004)
@@ -141,6 +141,7 @@ def test_dense_layers_round_as_a_product_in_binary64(
         np.testing.assert_array_equal(ours, theirs, name, strict=True)
 
 
+@pytest.mark.thorough
 def test_layers_one_after_the_other_are_exact(tmp_path: Path) -> None:
     for name, ours, theirs in compared(network(), tmp_path, feeds()):
         np.testing.assert_array_equal(ours, theirs, name, strict=True)

@@ -26,6 +26,7 @@ from tests.support.models.onnx_models import values_of as onnx_values
 from tests.support.models.onnx_operators import as_graph, compared, feeds_of
 from tests.support.models.tflite_models import Writer as TfliteWriter
 from tests.support.models.tflite_models import values_of as tflite_values
+from tests.support.run.thinned import one_in
 
 Array = npt.NDArray[Any]
 LOWEST, DTYPES = {"u8": 0, "s8": -128}, {"u8": np.uint8, "s8": np.int8}
@@ -68,6 +69,7 @@ def sizes_of(kernel: Sequence[int], stride: Sequence[int], is_same: bool) -> lis
     return [(rows, columns), *([(rows - 1, columns - 1)] if min(stride) > 1 else [])]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["u8", "s8"])
 @pytest.mark.parametrize("is_same", [True, False])
 def test_transposed_convolutions_are_litert_s(kind: str, is_same: bool) -> None:
@@ -161,7 +163,7 @@ def read(file: bytes, path: Path) -> Graph:
     return read_model(path)
 
 
-@pytest.mark.parametrize("case", [0, 1, 2, 6, 8])
+@pytest.mark.parametrize("case", one_in(2, [0, 1, 2, 6, 8]))
 def test_compiled_transposed_convolutions(case: int, native: Target, tmp_path: Path) -> None:
     shape, weights, attributes = TRANSPOSED[case]
     graph = read(onnx_layer("ConvTranspose", shape, weights, 1, **attributes), tmp_path / "model.onnx")

@@ -38,6 +38,7 @@ def stored_values(shape: Shape, element: ElementType, seed: int = RNG_SEED) -> A
     return made.astype(DTYPES[element])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", ALL)
 @pytest.mark.parametrize("length", [64, 300])
 def test_tables_of_bytes(profile: str, length: int) -> None:
@@ -162,6 +163,7 @@ POOLS: list[tuple[Shape, tuple[int, int], tuple[int, int], tuple[int, int, int, 
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("include_pad", [False, True])
 def test_averages_of_windows(profile: str, include_pad: bool) -> None:
@@ -179,6 +181,7 @@ def test_averages_of_windows(profile: str, include_pad: bool) -> None:
 AXES: list[tuple[int, ...]] = [(1, 2), (1,), (0,), (2,), (0, 2)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("profile", SOME)
 @pytest.mark.parametrize("axes", AXES)
 def test_means_of_axes(profile: str, axes: tuple[int, ...]) -> None:

@@ -181,6 +181,12 @@ def _float_model(folder: Path) -> None:
     read_float_model(folder / "m.onnx")
 
 
+def _float_tflite(folder: Path) -> None:
+    from int8tune.quantize.tflite_models import read_float_tflite
+
+    read_float_tflite(folder / "m.tflite")
+
+
 def _case(folder: Path) -> None:
     from int8tune.rpc.wire.npy import read_npy
 
@@ -228,6 +234,9 @@ KINDS: Mapping[str, Kind] = {
     "calibration": Kind(samples.samples, _ARRAYS, _calibration),
     "float-model": Kind(
         samples.float_onnx, {"m.onnx": (files.changed_onnx, changed_bytes)}, _float_model, needs=("onnx", "onnxruntime")
+    ),
+    "float-tflite": Kind(
+        samples.float_tflite, {"m.tflite": (changed_bytes,)}, _float_tflite, needs=("onnx", "ai_edge_litert")
     ),
     "samples": Kind(samples.samples, _ARRAYS, _samples),
     "case": Kind(samples.samples, {"[sf].npy": _ARRAYS["*.np?"]}, _case, (*DOCUMENTED, CaseError)),

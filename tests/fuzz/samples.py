@@ -228,6 +228,12 @@ def float_onnx(folder: Path) -> None:
     saved(small(), folder)
 
 
+def float_tflite(folder: Path) -> None:
+    from tests.support.models.tflite_models import float_network
+
+    (folder / "m.tflite").write_bytes(float_network())
+
+
 def ranges(folder: Path) -> None:
     from int8tune.quantize.ranges import BINS, Ranges, TensorRange
     from int8tune.quantize.ranges_file import write_ranges

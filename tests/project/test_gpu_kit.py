@@ -34,7 +34,7 @@ from tests.support.places import ROOT, TESTS
 
 THERE = TESTS / "gpu_kit" / "there"
 LIMIT_S = 100.0
-needs_emulated = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+needs_emulated = pytest.mark.usefixtures("emulated_gpu")
 needs_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 WRITES = "open('records/records.json', 'w').write('[1]')"
@@ -148,6 +148,7 @@ def test_commands_need_no_other_and_keep_what_they_have(tmp_path: Path) -> None:
     assert day.out["records.json"] == "[1]"
 
 
+@pytest.mark.thorough
 def test_archives_with_the_same_folders_are_unpacked_at_once(tmp_path: Path) -> None:
     archives = []
     for name in "ab":

@@ -242,6 +242,7 @@ def test_a_row_that_holds_something_else(tmp_path: Path, table: str, values: dic
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.thorough
 def test_a_text_of_hundreds_of_megabytes(tmp_path: Path) -> None:
     path = _records(tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

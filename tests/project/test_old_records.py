@@ -195,6 +195,7 @@ class TestKeptByAChangedTemplate:
             for place, upgrade in RENAMING.items():
                 monkeypatch.setitem(UPGRADES, place, upgrade)  # type: ignore[arg-type]
 
+    @pytest.mark.thorough
     def test_best_logs(self, before: Before) -> None:
         schedules = read_best_log(before.log, schedule_faults)
         assert len(schedules) == len(KEYS)
@@ -255,6 +256,7 @@ def test_candidates_keep_their_ids_when_a_knob_comes(before: Before, monkeypatch
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_nothing_is_measured_twice_when_a_knob_comes(
     before: Before, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

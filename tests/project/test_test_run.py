@@ -247,6 +247,7 @@ class TestTiers:
         assert "one, none: 1 failed in " in capfd.readouterr().out.splitlines()[-1]
 
     @pytest.mark.parametrize(("passes", "said"), [("True", "2 passed"), ("False", "1 failed, 1 passed")])
+    @pytest.mark.thorough
     def test_what_failed_beside_others_is_judged_by_itself(
         self, inner: pytest.Pytester, capfd: pytest.CaptureFixture[str], passes: str, said: str
     ) -> None:

@@ -226,6 +226,20 @@ def test_open_extents_are_those_of_the_samples(tmp_path: Path) -> None:
         it.profile(model, lambda: (np.ones((2, 5, width), np.float32) for width in (6, 7)))
 
 
+def test_a_model_that_draws_numbers_is_refused(tmp_path: Path) -> None:
+    writer = Writer(["n", 4])
+    model = saved(writer.model(writer.node("RandomNormalLike", ["x"], "y", "random")), tmp_path)
+    with pytest.raises(FloatModelError, match="tensor `y` has other values each time the model runs"):
+        it.profile(model, np.zeros((1, 4), np.float32))
+
+
+def test_an_axis_of_channels_that_counts_samples(tmp_path: Path) -> None:
+    writer = Writer(["n", 4])
+    model = saved(writer.model(writer.node("Transpose", ["x"], "y", perm=[1, 0])), tmp_path)
+    found = it.profile(model, np.arange(4.0 * SAMPLES, dtype=np.float32).reshape(SAMPLES, 4)).ranges.tensors["y"]
+    assert (found.minimum, found.maximum, found.channel_maximum) == (0, 4 * SAMPLES - 1, ())
+
+
 def test_numbers_that_are_none(path: Path) -> None:
     with pytest.raises(QuantizeSpecError, match="must be 1 to 1000000: 0"):
         it.profile(path, pictures(1), count=0)

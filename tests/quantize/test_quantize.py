@@ -10,11 +10,9 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
 
-import onnxruntime
-
 import int8tune as it
 from int8tune.quantize.errors import FloatModelError, ForeignRangesError, QuantizeSpecError
-from tests.support.models.float_models import pictures, saved, small
+from tests.support.models.float_models import pictures, run, saved, small, sqnr_db
 from tests.support.models.onnx_models import Writer, onnx
 from tests.support.models.shared_quant import NETWORKS, float_model, inputs_of
 from tests.support.program.cli_program import in_process
@@ -25,16 +23,6 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(small(), tmp_path_factory.mktemp("model"))
-
-
-def run(model: Path | Any, values: Array) -> Array:
-    content = model if isinstance(model, Path) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {session.get_inputs()[0].name: values})[0])
-
-
-def sqnr_db(right: Array, seen: Array) -> float:
-    return float(10 * np.log10((right**2).sum() / max(((right - seen) ** 2).sum(), 1e-30)))
 
 
 def with_batch_normalization(bias: bool) -> Any:
@@ -140,6 +128,13 @@ def test_ranges_that_were_made_before_give_the_same_model(path: Path, tmp_path: 
         it.quantize(other, ranges=tmp_path / "r.json")
     with pytest.raises(QuantizeSpecError, match="samples are needed"):
         it.quantize(other)
+
+
+def test_samples_are_read_twice_where_no_channel_is_scaled(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    file = saved(with_batch_normalization(bias=True), tmp_path)
+    it.quantize(file, pictures(8), round_weights=False, bias_correction=False, report=lambda *words: told.append(words))
+    assert [what for what, done, _ in told if done == 8] == ["extremes of sample", "histograms of sample"]
 
 
 def test_a_tensor_with_infinity_is_refused_by_name(tmp_path: Path) -> None:
@@ -249,6 +244,7 @@ def test_trained_networks_run_everywhere_bit_for_bit(network: str, tmp_path: Pat
         {"per_tensor": True, "weight_zero_points": True},
         {"activations": "s8"},
         {"activations": "s8", "symmetric": True},
+        {"share_scales": True},
     ],
     ids=str,
 )

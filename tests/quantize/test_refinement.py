@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
 
 import int8tune as it
+from int8tune.quantize.blas_threads import one_blas_thread
 from int8tune.quantize.equalization import equalized
 from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.layer_samples import drawn_rows, groups_of, mean_row, views_of
@@ -19,8 +20,7 @@ from int8tune.quantize.least_squares import moments_of, rounded
 from int8tune.quantize.prepared import prepared
 from int8tune.quantize.tensors import initializer_arrays
 from int8tune.quantize.weights import layers_of
-from tests.quantize.test_quantize import run, sqnr_db
-from tests.support.models.float_models import pictures, saved, small
+from tests.support.models.float_models import pictures, run, saved, small, sqnr_db
 from tests.support.models.onnx_models import Writer, onnx
 from tests.support.models.shared_quant import NETWORKS, float_model, inputs_of
 
@@ -174,3 +174,15 @@ def test_trained_networks_are_nearer_than_by_other_tools() -> None:
         gains.append(sqnr_db(run(float_model(network), test), run(made.proto, test)) - BEST_OF_OTHERS[network])
     assert min(gains) > 0
     assert np.mean(gains) > GAIN_DB
+
+
+def test_linear_algebra_has_one_thread_and_then_what_it_had() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl", reason="needs the extra `quantize`")
+
+    def threads() -> set[int]:
+        return {each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"}
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == {2}

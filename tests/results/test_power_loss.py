@@ -164,7 +164,7 @@ def new_folder(scratch: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "steps", "share", "states"),
     [
-        ("records-few-pages", 10, 0.1, 20),
+        ("records-few-pages", 10, 0.1, 8),
         pytest.param("records-few-pages", 10, 0.1, 80, marks=pytest.mark.thorough),
         ("best-log", 24, 1.0, 40),
         ("journal", 24, 1.0, 40),

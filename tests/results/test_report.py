@@ -360,6 +360,7 @@ def test_the_sample_has_every_verdict_and_many_layers(whole: tuple[CampaignSumma
     assert len({layer.workload for layer in sample_layers()}) == 35
 
 
+@pytest.mark.thorough
 def test_a_store_is_summed_up_without_being_loaded(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "r.db") as store:
         store.append([campaign(), *(ok(number) for number in range(3000))])

@@ -105,6 +105,7 @@ def test_a_clear_order_is_settled_either_way_and_a_close_one_is_not() -> None:
     assert not is_settled(slow[:4], fast[:4])
 
 
+@pytest.mark.thorough
 def test_looking_often_hardly_ever_makes_equal_kernels_win() -> None:
     """Timing that ends when the order looks settled must not turn chance into wins."""
     rng = np.random.default_rng(7)

@@ -242,6 +242,7 @@ def _race(path: Path, line: int, said: int) -> None:
 
 @pytest.mark.parametrize("races", [20, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(600)
+@pytest.mark.thorough
 def test_of_two_that_start_at_once_one_writes(tmp_path: Path, races: int) -> None:
     """The winner is killed each time: whoever comes next is not refused for it."""
     fork = multiprocessing.get_context("fork")
@@ -349,6 +350,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "none" / "r.db")
 
 
+@pytest.mark.thorough
 def test_flipped_bytes_are_never_read_as_data(tmp_path: Path) -> None:
     _fill(tmp_path / "r.db", 30)
     good = (tmp_path / "r.db").read_bytes()

@@ -140,6 +140,7 @@ def _has_used_s(session: psutil.Process, seconds: float) -> bool:
 @pytest.mark.parametrize(
     ("count", "delays_s"), [(25, (0.1, 1.2)), pytest.param(60, (0.1, 0.8, 1.6, 2.4), marks=pytest.mark.thorough)]
 )
+@pytest.mark.thorough
 def test_killed_at_any_moment_it_goes_on(
     kernels: Kernels, python: Path, tmp_path: Path, count: int, delays_s: tuple[float, ...]
 ) -> None:

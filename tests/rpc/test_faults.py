@@ -168,16 +168,6 @@ def test_a_busy_core_does_not_show_in_times(kernels: Kernels) -> None:
     assert any(is_even() for _ in range(3))
 
 
-@pytest.mark.parametrize(("cold_bytes", "is_cold"), [(0, False), (512, False), (8 * 512, True)])
-def test_a_cold_call_finds_arguments_that_were_not_used_for_long(
-    transport: LocalTransport, kernels: Kernels, cold_bytes: int, is_cold: bool
-) -> None:
-    """The kernel takes longer where it saw its input within 8 calls; input and output have 512 bytes."""
-    reply = transport.run(kernels.request("remembers", timing=replace(BRIEF, cold_bytes=cold_bytes)))
-    assert reply.outcome is Outcome.OK, reply.error
-    assert (max(reply.times_s[0]) < 0.001) == is_cold
-
-
 def test_times_are_those_of_the_kernel(transport: LocalTransport, kernels: Kernels) -> None:
     reply = transport.run(kernels.request("takes_a_while", "good"))
     slow, fast = reply.times_s

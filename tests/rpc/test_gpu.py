@@ -15,7 +15,7 @@ from int8tune.rpc.board.gpu import gpu_features
 from int8tune.rpc.board.local_agent import install_agent
 from int8tune.rpc.errors import DeviceStartError
 from int8tune.rpc.inventory.boards import Board, TransportKind
-from int8tune.rpc.request import Capabilities, Timing
+from int8tune.rpc.request import Capabilities, Cold, Timing
 from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.schedules.target import target_for
 from tests.support.farm.boards import CACHE, LIMITS
@@ -81,7 +81,7 @@ def test_a_right_kernel_is_timed(transport: AgentTransport, kernels: Kernels) ->
 
 
 def test_cold_caches_take_copies_in_turn(transport: AgentTransport, kernels: Kernels) -> None:
-    timing = Timing(repeats=2, min_repeat_s=0.0001, cold_bytes=20_000)
+    timing = Timing(repeats=2, min_repeat_s=0.0001, cold=Cold(20_000))
     assert transport.run(kernels.request("increment", timing=timing)).outcome is Outcome.OK
 
 
@@ -129,6 +129,7 @@ def test_a_gpu_that_can_not_be_used_is_one_line(tmp_path: Path, settings: dict[s
 
 
 @pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has a driver of NVIDIA's")
+@pytest.mark.thorough
 def test_this_machine_without_a_driver(tmp_path: Path) -> None:
     """With CUDA's own library, which finds no driver here."""
     launcher = install(tmp_path / "agent")

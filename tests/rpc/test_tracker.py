@@ -356,6 +356,7 @@ def serve(server: BoardServer) -> None:
         server.serve()
 
 
+@pytest.mark.thorough
 def test_another_cpu_than_before_is_refused(farm: StockFarm, files: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -16,7 +16,7 @@ from int8tune.rpc.errors import DeviceLostError
 from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.protocol import reply_from_json, reply_to_json
 from int8tune.rpc.provision import provision
-from int8tune.rpc.request import Capabilities, Program, Reply, Request
+from int8tune.rpc.request import Capabilities, Cold, Program, Reply, Request
 from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.rpc.transports.base import Transport
 from int8tune.rpc.transports.fake import FakeTransport
@@ -25,7 +25,7 @@ from int8tune.rpc.transports.tracker import TrackerTransport
 from tests.sshd import running_sshd
 from tests.support.farm.boards import CACHE, board, board_behind, install
 from tests.support.farm.trackers import StockFarm, running_tracker, tracker_files
-from tests.support.kernels.rpc_kernels import Kernels, build_kernels
+from tests.support.kernels.rpc_kernels import BRIEF, Kernels, build_kernels
 
 pytestmark = pytest.mark.alone
 
@@ -125,7 +125,29 @@ class TransportContract(ABC):
         assert transport.run(kernels.request("good")).outcome is Outcome.OK
 
 
-class TestLocalTransport(TransportContract):
+class TimesKernels(TransportContract):
+    """What transports that run kernels have in common."""
+
+    @pytest.mark.parametrize(
+        ("cold", "is_cold"),
+        [
+            (None, False),
+            (Cold(512), False),
+            (Cold(8 * 512), True),
+            (Cold(8 * 256, (0,)), True),
+            (Cold(8 * 256, (1,)), False),
+        ],
+    )
+    def test_a_cold_call_finds_arguments_that_were_not_used_for_long(
+        self, transport: Transport, kernels: Kernels, cold: Cold | None, is_cold: bool
+    ) -> None:
+        """The kernel takes longer where it saw its input within 8 calls; input and output have 256 bytes each."""
+        reply = transport.run(kernels.request("remembers", timing=replace(BRIEF, cold=cold)))
+        assert reply.outcome is Outcome.OK, reply.error
+        assert (max(reply.times_s[0]) < 0.001) == is_cold
+
+
+class TestLocalTransport(TimesKernels):
     @pytest.fixture
     def new(self, kernels: Kernels) -> Iterator[Transport]:  # noqa: ARG002
         transport = LocalTransport()
@@ -133,7 +155,7 @@ class TestLocalTransport(TransportContract):
         transport.close()
 
 
-class TestAgentTransport(TransportContract):
+class TestAgentTransport(TimesKernels):
     @pytest.fixture
     def new(self, kernels: Kernels, tmp_path: Path) -> Iterator[Transport]:  # noqa: ARG002
         transport = AgentTransport(board(), [str(install(tmp_path / "board"))])

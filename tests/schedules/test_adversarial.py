@@ -565,6 +565,7 @@ MUTANTS: tuple[tuple[Mutant, Callable[[Workload], bool]], ...] = (
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", one_in(3, [0, 1, 2]))
 @pytest.mark.parametrize(
     ("mutant", "key"),

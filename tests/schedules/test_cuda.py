@@ -28,6 +28,7 @@ from tests.support.gpu import emulated as emulated_gpus
 from tests.support.kernels.kernels import Built, build, compile_kernel
 from tests.support.kernels.layers import PLAIN
 from tests.support.run.probes import any_target, host_target
+from tests.support.run.thinned import one_in
 
 GPU, HOPPER = "cuda-sm80", "cuda-sm90"
 CONV = "conv2d-u8s8-1x9x8x64-k3x3x32-s1-p1-float.c-u8"
@@ -104,14 +105,14 @@ def built(key: str, name: str, knobs: Mapping[str, Value]) -> Built:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("index", [0, 1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3))])
+@pytest.mark.parametrize("index", [*one_in(2, [0, 1]), *(pytest.param(at, marks=pytest.mark.slow) for at in (2, 3))])
 def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
     stages = STAGES[name.removeprefix("cuda.")][index]
     assert built(CONV, name, {**SMALL[name], "stages": stages}).wrong_cases() == []
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(("name", "fault"), EVERY_FAULT)
+@pytest.mark.parametrize(("name", "fault"), one_in(2, EVERY_FAULT))
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
     pattern, other = (FAULTS | GROUP_FAULTS)[fault]
@@ -165,6 +166,7 @@ def test_a_kernel_that_leaves_its_arrays_fails(monkeypatch: pytest.MonkeyPatch) 
         built(CONV, "cuda.mma", SMALL["cuda.mma"]).wrong_cases()
 
 
+@pytest.mark.matrix
 @pytest.mark.matrix
 @pytest.mark.parametrize("profile", ["cuda-sm75", "cuda-sm80", "cuda-sm90"])
 @pytest.mark.parametrize("key", [*PLAIN.values(), "dense-u8u8-1x1024-o64-wz-fixed.c-u8"])
@@ -274,7 +276,7 @@ class TestMachineCode:
     """By NVIDIA's compiler and disassembler."""
 
     @pytest.mark.matrix
-    @pytest.mark.parametrize("profile", GPU_PROFILES)
+    @pytest.mark.parametrize("profile", one_in(3, GPU_PROFILES))
     @pytest.mark.parametrize("name", TILES)
     def test_the_loop_has_the_instructions_that_it_is_for(self, name: str, profile: str, tmp_path: Path) -> None:
         code = gpu_binaries.code_of(BIG, profile, tmp_path, TILES[name], template_named(name))
@@ -290,6 +292,7 @@ class TestMachineCode:
         assert profile == "cuda-sm75" or any(found.startswith("LDGSTS") for found in code.names)
         assert loop["LDSM" if name == "cuda.mma" else "LDS"] == 16
 
+    @pytest.mark.thorough
     def test_products_of_four_warps_follow_each_other(self, tmp_path: Path) -> None:
         """A step of 128 bytes is four of them; the next step's copies, and its barrier, come while they are added."""
         knobs: dict[str, Value] = {"block_rows": 128, "block_channels": 128, "block_depth": 128, "thread_rows": 2}

@@ -52,7 +52,7 @@ def test_reading_is_exact(size_bytes: int) -> None:
 
 
 @needs_binaries
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", one_in(3, TARGETS), ids=lambda target: target.name)
 @pytest.mark.parametrize(("by_matrices", "instruction", "count"), one_in(3, [(True, "IMMA", 8), (False, "IDP", 32)]))
 def test_loops_of_peaks_only_multiply(
     target: Target, by_matrices: bool, instruction: str, count: int, tmp_path: Path
@@ -84,6 +84,7 @@ def test_the_peak_of_four_warps_is_exact(mode: emulated_gpus.Mode, monkeypatch: 
 
 
 @needs_binaries
+@pytest.mark.thorough
 def test_the_loop_of_the_peak_of_four_warps_only_multiplies(tmp_path: Path) -> None:
     """Four products of 64 x 256 x 32 in a step, no value in memory, none moved, and no wait between the products."""
     target = gpu_target("cuda-sm90")

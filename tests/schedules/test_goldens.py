@@ -11,6 +11,7 @@ from int8tune.schedules.registry import TEMPLATES
 from int8tune.schedules.target import PROFILE_NAMES
 from tests.support.kernels import golden as golden_kernels
 from tests.support.kernels.golden import FOLDER, WIDTH, Case, cases, golden_text, source_line, store, stored_text
+from tests.support.run.thinned import representatives
 
 CASES = cases()
 MOST_BYTES = 200_000
@@ -32,7 +33,7 @@ def difference(case: Case, stored: str, made: str) -> str:
     return "\n".join([f"the kernel of {path} changed:", *shown, f"if it is meant to, run: {REFRESH}"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("case", representatives(CASES, lambda case: (case.template.name, case.profile)), ids=name_of)
 def test_kernel_is_the_golden_one(case: Case, refresh_golden: bool) -> None:
     if reason := golden_kernels.missing(case.profile):
         pytest.skip(reason)

@@ -82,6 +82,7 @@ def test_each_order_of_the_loops_is_exact(order: str, outer: str) -> None:
         assert build(workload, target, config, TEMPLATE).wrong_cases() == []
 
 
+@pytest.mark.thorough
 def test_kernels_stay_inside_their_arrays() -> None:
     code = f"""
 from tests.support.kernels.guarded_memory import check

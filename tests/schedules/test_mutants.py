@@ -223,6 +223,7 @@ def of_calls(node: Any, _: Subject) -> Iterator[Any]:
     yield node
 
 
+@pytest.mark.thorough
 def test_a_change_without_effect_survives() -> None:
     mutants = list(drawn(3, {"none": (Expressions((Call,), of_calls),)}))
     assert survivors(mutants) == mutants

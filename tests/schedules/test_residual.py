@@ -195,7 +195,7 @@ def own_output_first(numerics: Any, own: Any, residual: Any, params: Any) -> Any
     return add_residual(numerics, residual, own, Exchanged())
 
 
-@pytest.mark.parametrize("profile", ["generic", *X86_PROFILES])
+@pytest.mark.parametrize("profile", one_in(3, ["generic", *X86_PROFILES]))
 def test_the_other_order_of_summands_is_caught(profile: str) -> None:
     """Kernels of both orders: the cases of either one accuse the other."""
     workloads = [parse_workload(key) for key in (LAYER, FIRST)]
@@ -248,7 +248,7 @@ MUTANTS: dict[str, tuple[str, type, str, Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", one_in(2, MUTANTS))
 def test_wrong_x86_kernels_are_caught(name: str, vnni: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     key, owner, method, mutant = MUTANTS[name]
     monkeypatch.setattr(owner, method, mutant)

@@ -81,6 +81,7 @@ def test_the_folder_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> N
     assert not (tmp_path / WORK_FOLDER).exists()
 
 
+@pytest.mark.thorough
 def test_many_at_once_never_meet(tmp_path: Path) -> None:
     crowd = [subprocess.Popen([sys.executable, "-c", CROWD, tmp_path], cwd=ROOT) for _ in range(4)]
     assert [one.wait(LIMIT_S) for one in crowd] == [0] * len(crowd)

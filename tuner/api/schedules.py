@@ -90,7 +90,8 @@ def best(
         results: the folder of the records.
         campaign: one of them; all if None.
         log: a best log that is read and checked, in place of the records.
-        cache: records that were timed with `warm` or `cold` caches; those of the campaign, or warm ones, if None.
+        cache: records that were timed with `network`, `warm` or `cold` caches; those of the campaign, or all but cold
+            ones, if None.
 
     Raises:
         SpecError: a log says nothing of campaigns and caches.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.comparison import Distance
-from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.options import Options, calibration_named, is_signed
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.quantize.sensitivity import LayerSensitivity
 from int8tune.quantize.sensitivity import sensitivity as found_by
+from int8tune.tuner.api.float_models import float_model_of
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
 
@@ -61,7 +61,7 @@ class SensitivityResult:
 
 
 def sensitivity(
-    model: str | Path,
+    model: str | Path | Any,
     data: DataLike,
     *,
     test: DataLike | None = None,
@@ -74,6 +74,7 @@ def sensitivity(
     divide: float = 1.0,
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
+    trust: bool = False,
     report: Report = ignore,
 ) -> SensitivityResult:
     """Quantize each layer of a float model alone, and everything but it.
@@ -81,10 +82,10 @@ def sensitivity(
     Weights are rounded to the nearest, and biases stay what they are: a layer's damage is its own.
 
     Args:
-        model: a float model (.onnx).
+        model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
         data: samples by which ranges are chosen, as `profile` takes them.
         test: samples on which models are compared; `data` if None.
-        calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse` or `kl`.
+        calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse`, `kl` or `global`.
         per_tensor: one scale for all weights of an operator, not one for each output channel.
         activations: the type of data, `u8` or `s8`.
         equalize: make channels of data alike before (cross-layer equalization).
@@ -93,10 +94,13 @@ def sensitivity(
         divide: values of samples are divided by it.
         mean: what is then taken from each channel; one number is for all.
         std: what each channel is then divided by.
+        trust: load a .pt2 file, which may run code that is in it.
         report: is told how far it is.
 
     Raises:
         NoOnnxError: onnx or onnxruntime is not installed.
+        NoTorchError: torch or onnxscript is not installed, and needed.
+        UntrustedProgramError: a .pt2 file is not trusted.
         FloatModelError: the model can't be read or run, is quantized already, or a tensor has NaN.
         CalibrationError: the samples can't be read, or don't fit the model.
         QuantizeSpecError: what is chosen can't be used, or the model has no layers.
@@ -105,9 +109,10 @@ def sensitivity(
     has_sign = is_signed(activations)
     options = Options(calibration_named(calibration), per_tensor, has_sign, skip=tuple(skip), equalize=equalize)
     normalization = Normalization(divide, tuple(mean), tuple(std))
+    read, data = float_model_of(model, data, trust)
     samples = samples_of(data, count, normalization)
     tests = None if test is None else samples_of(test, count, normalization, is_test=True)
-    found = found_by(read_float_model(Path(model)), samples, options, tests, report)
+    found = found_by(read, samples, options, tests, report)
     return SensitivityResult(found.layers, found.whole)
 
 

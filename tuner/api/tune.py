@@ -140,7 +140,7 @@ def tune(
     seed: int = 0,
     time_limit_s: float | None = None,
     build_cluster: str | None = None,
-    cache: CacheMode | str = CacheMode.WARM,
+    cache: CacheMode | str | None = None,
     min_gain: float = DEFAULT_MIN_GAIN,
     devices: str | Sequence[str] = (),
     inventory: str | Path = DEFAULT_INVENTORY,
@@ -166,7 +166,8 @@ def tune(
         seed: of all random choices.
         time_limit_s: end after so long.
         build_cluster: address of a Dask cluster that builds.
-        cache: whether kernels are timed with `warm` caches or with `cold` ones.
+        cache: where kernels find data and weights: `network`, weights where a network's other layers leave them;
+            `warm` or `cold`; None: `network` on CPUs.
         min_gain: a layer ends early when its next trials should save less than this share of its time.
         devices: names of boards in the inventory; this machine if empty.
         inventory: the file with the boards.
@@ -180,11 +181,12 @@ def tune(
         CampaignError, BuildPoolError, DeviceStartError: it can't start here, or can't go on.
         StoreError: the records can't be read or written.
     """
-    if cache not in tuple(CacheMode):
+    if cache not in (None, *CacheMode):
         raise SpecError(f"unknown cache mode `{cache}`, known: {', '.join(CacheMode)}")
     layers = as_network(network, batch, bind, shape)
+    mode = None if cache is None else CacheMode(cache)
     spec = CampaignSpec(
-        layers.name if name is None else name, layers, strategy, seed, trials, time_limit_s, CacheMode(cache), min_gain
+        layers.name if name is None else name, layers, strategy, seed, trials, time_limit_s, mode, min_gain
     )
     boards = tuple(devices.split(",")) if isinstance(devices, str) else tuple(devices)
     if boards and threads != 1:

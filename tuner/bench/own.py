@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from int8tune.results.base import Store
-from int8tune.results.record import CacheMode, Candidate, Outcome, Trial, cache_mode
+from int8tune.results.record import Candidate, Outcome, Trial, as_in_networks
 from int8tune.results.stats import median
 from int8tune.rpc.request import Program, Request, Timing
 from int8tune.rpc.transports.base import Transport
@@ -72,13 +72,12 @@ def choose(store: Store, workload: Workload, target: Target, device: str, templa
 def _fastest(
     store: Store, workload: Workload, target: Target, device: str, template: Template, space: ConfigSpace
 ) -> Candidate | None:
-    """Of a template's trials with warm caches, of configs that it still has."""
+    """Of a template's trials, of configs that it still has."""
     found = [
         (median(trial.measurement.times_s), trial.candidate)
-        for trial in store.query(Trial, workload=workload.key, target=target.name, device=device)
+        for trial in as_in_networks(store.query(Trial, workload=workload.key, target=target.name, device=device))
         if trial.measurement is not None
         and trial.outcome is Outcome.OK
-        and cache_mode(trial.environment) == CacheMode.WARM
         and trial.candidate.template == template.name
         and _is_in(space, trial.candidate)
     ]

@@ -10,7 +10,7 @@ from int8tune.results.label import layer_label
 from int8tune.results.record import Candidate
 from int8tune.rpc.bundle.manifest import Item
 from int8tune.rpc.bundle.pack import Packer
-from int8tune.rpc.request import Capabilities, Program, Reply, Request
+from int8tune.rpc.request import Capabilities, Cold, Program, Reply, Request
 from int8tune.schedules.gpus import GPUS
 from int8tune.schedules.target import PROFILES, Profile
 from int8tune.schedules.workload import Workload
@@ -61,7 +61,7 @@ class Packing:
         self.canary = packer.program(probe)
         self.probe: Program | None = probe
         self.session_limit_s = SESSION_LIMIT_S
-        self.cold_bytes = 0
+        self.cold: Cold | None = None
         self._packer = packer
         self._items: dict[tuple[int, int, str], tuple[Item, Asked]] = {}
         self._never = os.eventfd(0, os.EFD_CLOEXEC)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from int8tune.compiler.toolchain.linker import find_linker
-from int8tune.results.record import Campaign
+from int8tune.results.record import CacheMode, Campaign
 from int8tune.results.user_cache import default_cache
 from int8tune.rpc.agent.build import Bundle as AgentBundle
 from int8tune.rpc.agent.build import compilers, make_bundle
@@ -18,7 +18,7 @@ from int8tune.rpc.bundle.archive import Bundle, open_bundle, own_bytes
 from int8tune.rpc.bundle.manifest import Manifest, id_of
 from int8tune.rpc.bundle.pack import Packer
 from int8tune.rpc.errors import ProvisionError
-from int8tune.rpc.request import Capabilities, Program
+from int8tune.rpc.request import Capabilities, Cold, Program
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.bundles.device import Packing, assumed, profile_named
 from int8tune.tuner.bundles.memory import BundleMemory, Known, Remembered
@@ -95,7 +95,7 @@ def make_next(
         packer = Packer(Path(staging), away.agent, away.kind)
         packings: list[Packing] = []
 
-        def measuring(probe: Program, _cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
+        def measuring(probe: Program, _cold: Cold | None, occasion: Occasion) -> Measuring[Purpose]:
             packings.append(Packing(packer, probe, occasion.peak_work))
             return packings[0]
 
@@ -104,7 +104,7 @@ def make_next(
             return outlet, None
         (packing,) = packings
         content = packer.finish(_manifest(spec, away, packing, _started_at(results, spec.name)))
-        environment = environment_of(away.unseen, away.target) | {"cache": spec.cache.value, "transport": "bundle"}
+        environment = environment_of(away.unseen, away.target) | {"cache": CacheMode.WARM.value, "transport": "bundle"}
         number, is_new = _remember(memory, content, packing, command, environment)
         path = path or results / f"{spec.name}.bundle-{number}.pyz"
         packer.write(path, content)
@@ -147,7 +147,9 @@ def _agent(architecture: str, is_portable: bool, has_gpu: bool) -> AgentBundle:
     return make_bundle(architecture, default_cache(), portable if is_portable else None, has_gpu=has_gpu)
 
 
-def _ground(away: _Away, known: Known, measuring: Callable[[Program, int, Occasion], Measuring[Purpose]]) -> Ground:
+def _ground(
+    away: _Away, known: Known, measuring: Callable[[Program, Cold | None, Occasion], Measuring[Purpose]]
+) -> Ground:
     """All cores of this machine build; records name the device's CPU once that is known."""
     *building, guest = sorted(os.sched_getaffinity(0))
     environment = known.device.environment if known.device else away.unseen.environment

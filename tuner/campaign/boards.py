@@ -21,7 +21,7 @@ from int8tune.rpc.farm.events import Open
 from int8tune.rpc.farm.scheduler import Scheduler
 from int8tune.rpc.farm.values import Board, Campaign, Rules, Trial, Verdict
 from int8tune.rpc.inventory import boards as inventory
-from int8tune.rpc.request import Program, Reply, Request
+from int8tune.rpc.request import Cold, Program, Reply, Request
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.campaign.board_reports import BoardReports
@@ -53,7 +53,7 @@ class Boards(Generic[T]):
         probe: Program,
         jitter: Callable[[], float],
         session_limit_s: float = SESSION_LIMIT_S,
-        cold_bytes: int = 0,
+        cold: Cold | None = None,
         canary_every: int = 50,
         rules: Rules = RULES,
         is_measured: bool = True,
@@ -74,7 +74,7 @@ class Boards(Generic[T]):
         """
         self.probe: Program | None = probe
         self.session_limit_s = session_limit_s
-        self.cold_bytes = cold_bytes
+        self.cold = cold
         self.board = ""
         self._is_measured = is_measured
         self._reports = reports

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.rpc.inventory.boards import Board, TimingKind, TransportKind
-from int8tune.rpc.request import Capabilities, Program
+from int8tune.rpc.request import Capabilities, Cold, Program
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.board_transports import TRANSPORTS, local_cores, require_transport
@@ -104,14 +104,14 @@ def _ground(
     first, transport, capabilities, target = members[0]
     transports = {board.name: each for board, each, _, _ in members}
 
-    def measuring(probe: Program, cold_bytes: int, occasion: Occasion) -> Measuring[Purpose]:
+    def measuring(probe: Program, cold: Cold | None, occasion: Occasion) -> Measuring[Purpose]:
         every = min(board.canary_every for board, *_ in members)
         return Boards(
             transports,
             target.name,
             probe,
             random.random,
-            cold_bytes=cold_bytes,
+            cold=cold,
             canary_every=every,
             is_measured=_is_measured(first),
             reports=BoardReports(folder, occasion.campaign, target.name, occasion.notice) if folder else None,

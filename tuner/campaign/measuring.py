@@ -7,11 +7,15 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from int8tune.rpc.request import Capabilities, Program, Reply, Request, Timing
+from int8tune.compiler.network import Network
+from int8tune.results.record import CacheMode
+from int8tune.rpc.request import Capabilities, Cold, Program, Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport
+from int8tune.schedules.arguments import CONSTANT_INPUTS
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.device_check import USUAL_CACHE_BYTES
 
@@ -101,13 +105,13 @@ class Device(Generic[T]):
     Attributes:
         probe: what the transport times before and after each request.
         session_limit_s: of every session, beside the time that its calls need.
-        cold_bytes: as `rpc.request.Timing` has it; 0 for warm caches.
+        cold: as `rpc.request.Timing` has it; None for warm caches.
     """
 
     transport: Transport
     probe: Program | None
     session_limit_s: float = SESSION_LIMIT_S
-    cold_bytes: int = 0
+    cold: Cold | None = None
 
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="device")
@@ -182,8 +186,8 @@ class Sessions(Protocol):
         """Of every session, beside the time that its calls need."""
 
     @property
-    def cold_bytes(self) -> int:
-        """As `rpc.request.Timing` has it; 0 for warm caches."""
+    def cold(self) -> Cold | None:
+        """As `rpc.request.Timing` has it; None for warm caches."""
 
 
 def trial_request(sessions: Sessions, workload: Workload, program: Program, best_s: float | None) -> Request:
@@ -203,7 +207,7 @@ def duel_request(sessions: Sessions, workload: Workload, programs: tuple[Program
 
 
 def _request(sessions: Sessions, programs: tuple[Program, ...], timing: Timing, calls_s: float) -> Request:
-    timing = replace(timing, cold_bytes=sessions.cold_bytes)
+    timing = replace(timing, cold=sessions.cold)
     return Request(programs, timing, sessions.session_limit_s + calls_s, sessions.probe)
 
 
@@ -213,6 +217,19 @@ def calls_limit_s(workload: Workload, best_s: float | None) -> float:
     return slowest_s if best_s is None else min(slowest_s, MOST_SLOW_CALLS * SLOWEST_FACTOR * best_s)
 
 
-def cold_bytes_of(capabilities: Capabilities) -> int:
-    """Bytes after which a core has nothing left of what it read before, in the caches that are its own."""
-    return COLD_OVER_CACHE * capabilities.cache_bytes.get("L2", USUAL_CACHE_BYTES["L2"])
+def cold_of(mode: CacheMode, capabilities: Capabilities, network: Network) -> Cold | None:
+    """What calls do not share, so that a kernel finds its arguments where the mode says."""
+    match mode:
+        case CacheMode.WARM:
+            return None
+        case CacheMode.COLD:
+            return Cold(_bytes_beyond("L2", capabilities))
+        case CacheMode.NETWORK:
+            others_bytes = sum(layer.count * prod(layer.workload.weight_shape) for layer in network.layers)
+            return Cold(min(others_bytes, _bytes_beyond("L3", capabilities)), CONSTANT_INPUTS)
+
+
+def _bytes_beyond(cache: str, capabilities: Capabilities) -> int:
+    """Bytes after which nothing is left in a cache of what was read before; without that one, in the next smaller."""
+    found = capabilities.cache_bytes.get(cache) or capabilities.cache_bytes.get("L2", USUAL_CACHE_BYTES["L2"])
+    return COLD_OVER_CACHE * found

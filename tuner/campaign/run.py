@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from int8tune.results.base import Store
 from int8tune.results.record import ESTIMATED_BY, CacheMode, Campaign, DeviceCheck, Trial, cache_mode
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.mca.estimate import model_name
-from int8tune.rpc.request import Capabilities, Program
+from int8tune.rpc.request import Capabilities, Cold, Program
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.builder.base import Pool
@@ -21,7 +21,7 @@ from int8tune.tuner.builder.cluster import ClusterPool
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.loop import CampaignLoop, Ending
-from int8tune.tuner.campaign.measuring import Device, Measuring, Occasion, cold_bytes_of
+from int8tune.tuner.campaign.measuring import Device, Measuring, Occasion, cold_of
 from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.search import make_search
 from int8tune.tuner.campaign.spec import CampaignSpec, require_same
@@ -46,7 +46,7 @@ class Ground:
     Attributes:
         device: its name in the records.
         transport: of the device, or of one of several that are alike; None where it can't be reached.
-        measuring: makes what trials are sent to, of the probe, of `cold_bytes`, and of what it is for.
+        measuring: makes what trials are sent to, of the probe, of what calls do not share, and of what it is for.
         building: cores that build whatever happens.
         guest: the core that builds, too, while nothing is measured there.
         memory_limit_bytes: of a session, if that is little.
@@ -58,7 +58,7 @@ class Ground:
     transport: Transport | None
     capabilities: Capabilities
     target: Target
-    measuring: Callable[[Program, int, Occasion], Measuring[Purpose]]
+    measuring: Callable[[Program, Cold | None, Occasion], Measuring[Purpose]]
     building: Sequence[int]
     guest: int
     memory_limit_bytes: int | None = None
@@ -127,8 +127,8 @@ def run_campaign(
         stack.enter_context(bound_to(building))
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile, threads)
 
-        def device(probe: Program, cold_bytes: int, _: Occasion) -> Measuring[Purpose]:
-            return Device(transport, probe, cold_bytes=cold_bytes)
+        def device(probe: Program, cold: Cold | None, _: Occasion) -> Measuring[Purpose]:
+            return Device(transport, probe, cold=cold)
 
         ground = Ground(DEVICE_NAME, transport, capabilities, target, device, building, measuring[-1])
         return run_on(ground, spec, results, listener, stop_requested, build_cluster)
@@ -148,19 +148,21 @@ def run_on(
         BuildPoolError: nothing is there to build with.
         CampaignError: it can't start here, differs from what is stored under its name, or lost its device.
         EstimateError: there are no times, and LLVM's tools are not here.
-        SpecError: there are no times, and cold caches were asked for.
+        SpecError: there are no times, and a mode of caches was asked for.
         StoreError: the records can't be read or written.
     """
-    if ground.estimate_cpu and spec.cache is CacheMode.COLD:
+    if ground.estimate_cpu and spec.cache not in (None, CacheMode.WARM):
         raise SpecError(f"`{ground.device}` has no times, and estimates know no caches: leave --cache out")
     with ExitStack() as stack:
         target = ground.target
         tasks = make_plan(spec.network, target)
-        environment = environment_of(ground.capabilities, target) | {"cache": spec.cache.value}
+        environment = environment_of(ground.capabilities, target)
         if ground.estimated_by:
             environment[ESTIMATED_BY] = ground.estimated_by
         store = SqliteStore(make_folder(results) / STORE_FILE)
         stack.callback(store.close)
+        mode = cache_mode_of(spec, ground, store)
+        spec, environment["cache"] = replace(spec, cache=mode), mode.value
         _enter(store, spec, ground.device, target, environment)
         away = ground.transport is None
         search = make_search(
@@ -181,8 +183,8 @@ def run_on(
         pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
         stack.enter_context(pool)
         probe, peak_work = _probe(ground, pool, store, folder, environment)
-        cold_bytes = cold_bytes_of(ground.capabilities) if spec.cache is CacheMode.COLD else 0
-        device = ground.measuring(probe, cold_bytes, Occasion(spec.name, results, listener.notice, peak_work))
+        cold = cold_of(mode, ground.capabilities, spec.network)
+        device = ground.measuring(probe, cold, Occasion(spec.name, results, listener.notice, peak_work))
         stack.callback(device.close)
         workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
@@ -192,6 +194,15 @@ def run_on(
         if ending is Ending.FINISHED:
             journal_path(results, spec.name).unlink(missing_ok=True)
         return Outlet(ending, tasks, target, nothing_left=False)
+
+
+def cache_mode_of(spec: CampaignSpec, ground: Ground, store: Store) -> CacheMode:
+    """The mode that was asked for; without that the one in which the campaign was begun, or the device's usual one."""
+    if spec.cache is not None:
+        return spec.cache
+    if first := next(store.query(Trial, campaign=spec.name), None):
+        return CacheMode(cache_mode(first.environment))
+    return CacheMode.WARM if ground.estimate_cpu or ground.target.gpu else CacheMode.NETWORK
 
 
 def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, environment: Mapping[str, str]) -> None:
@@ -208,8 +219,8 @@ def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, enviro
     if (before := recorded.get(ESTIMATED_BY)) != (now := environment.get(ESTIMATED_BY)):
         words = [f"estimated by {model}" if model else "measured" for model in (before, now)]
         raise CampaignDiffersError(f"campaign `{spec.name}` was {words[0]}, now it would be {words[1]}")
-    if (mode := cache_mode(recorded)) != spec.cache:
-        raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {spec.cache}")
+    if (mode := cache_mode(recorded)) != (now := environment["cache"]):
+        raise CampaignDiffersError(f"campaign `{spec.name}` was started with cache {mode}, now it is: {now}")
 
 
 def require_same_cpu(campaign: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:

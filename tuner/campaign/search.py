@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from int8tune.results.base import Store
-from int8tune.results.record import Candidate, Duel, Trial
+from int8tune.results.record import CacheMode, Candidate, Duel, Trial
 from int8tune.tuner.campaign.plan import Task, as_recorded
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.task import Slot, TaskRun, task_rng
@@ -71,7 +71,9 @@ def make_search(
     """
     recorded = {trial.candidate.id: trial for trial in store.query(Trial, campaign=spec.name)}
     duels = frozenset((duel.a, duel.b) for duel in store.query(Duel, campaign=spec.name)) | no_duels
-    teacher = Teacher(lambda: trials_before(store, spec.name, spec.cache, estimated_by), ENOUGH_NEWS, notice)
+    teacher = Teacher(
+        lambda: trials_before(store, spec.name, spec.cache or CacheMode.NETWORK, estimated_by), ENOUGH_NEWS, notice
+    )
     candidates: dict[str, list[Candidate]] = defaultdict(list)
     for trial in recorded.values():
         candidates[trial.candidate.workload].append(trial.candidate)

@@ -29,7 +29,8 @@ class CampaignSpec:
         time_limit_s: stop after this long, to be continued; None for no limit.
         min_gain: a layer ends early when a model expects that its next batch saves less than this share of its time; 0:
             never.
-        cache: where kernels find their data and weights when they are timed.
+        cache: where kernels find their data and weights when they are timed; None: as it was begun, or as the device
+            has it.
     """
 
     name: str
@@ -38,7 +39,7 @@ class CampaignSpec:
     seed: int = 0
     trials_per_task: int = DEFAULT_TRIALS
     time_limit_s: float | None = None
-    cache: CacheMode = CacheMode.WARM
+    cache: CacheMode | None = None
     min_gain: float = DEFAULT_MIN_GAIN
 
     def __post_init__(self) -> None:

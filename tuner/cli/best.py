@@ -33,7 +33,7 @@ CacheOption = Annotated[
         "--cache",
         metavar="MODE",
         parser=cache_mode_named,
-        help="Records that were timed with warm or cold caches; if left out, those of the campaign, or warm ones.",
+        help="Records timed with `network`, warm or cold caches; if left out, the campaign's, or all but cold ones.",
     ),
 ]
 

@@ -29,7 +29,8 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(map(number, text.split(","))) if text else ()
 
 
-FloatModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx).")]
+FloatModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2).")]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Load a .pt2, which may run code that is in it.")]
 DataOption = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Samples: .npz, .npy, a folder of pictures, or MODULE:FUNCTION."),

@@ -25,9 +25,12 @@ from int8tune.quantize.errors import (
     FloatModelError,
     ForeignRangesError,
     NoOnnxError,
+    NoTfliteError,
+    NoTorchError,
     QuantizeError,
     QuantizeSpecError,
     RangesError,
+    UntrustedProgramError,
 )
 from int8tune.results.errors import (
     BestLogError,
@@ -128,6 +131,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     CompilerDiedError: Failure(FAILED, "report it with the model; until then: int8tune compile --target generic"),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
     NoOnnxError: Failure(FAILED, "install what runs and writes models: pip install 'int8tune[quantize]'"),
+    NoTorchError: Failure(FAILED, "install what makes ONNX of PyTorch's programs: pip install torch onnxscript"),
+    NoTfliteError: Failure(FAILED, "install what quantizes TFLite models: pip install ai-edge-quantizer"),
+    UntrustedProgramError: Failure(FAILED, "if you trust where it comes from, add --trust; or give an ONNX file"),
     FloatModelError: Failure(FAILED, "see what a float model must be: int8tune profile --help; docs/quantization.md"),
     CalibrationError: Failure(FAILED, "see what samples may be: int8tune profile --help; docs/quantization.md"),
     ForeignRangesError: Failure(FAILED, "make those of this model: int8tune profile MODEL --data FILE -o OUT"),

@@ -79,7 +79,7 @@ def cluster_address(text: str) -> str:
 
 
 def cache_mode_named(text: str) -> CacheMode:
-    """`warm` or `cold`."""
+    """`warm`, `cold` or `network`."""
     if text not in tuple(CacheMode):
         raise typer.BadParameter(f"unknown cache mode `{text[:_SHOWN]}`, known: {', '.join(CacheMode)}")
     return CacheMode(text)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from int8tune.tuner.cli.calibration import CountOption, DataOption, DivideOption, MeanOption, StdOption, numbers
+from int8tune.tuner.cli.calibration import (
+    CountOption,
+    DataOption,
+    DivideOption,
+    MeanOption,
+    StdOption,
+    TrustOption,
+    numbers,
+)
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
@@ -19,7 +27,9 @@ SHOW = "show"
 BARS = 32
 WIDTH = 50
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx); or `show`, to print.")]
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2); or `show`, to print.")
+]
 RangesArgument = Annotated[
     Path | None, typer.Argument(metavar="RANGES", help="Of `show`: what this command wrote.", show_default=False)
 ]
@@ -38,6 +48,7 @@ def profile(
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
     std: StdOption = "",
+    trust: TrustOption = False,
     tensor: TensorOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
@@ -65,7 +76,15 @@ def profile(
         raise typer.BadParameter("samples and a file for the result are needed: --data FILE -o OUT.ranges.json")
     with waiting("profile") as report:
         found = profiled(
-            model, data, output, count=count, divide=divide, mean=numbers(mean), std=numbers(std), report=report
+            model,
+            data,
+            output,
+            count=count,
+            divide=divide,
+            mean=numbers(mean),
+            std=numbers(std),
+            trust=trust,
+            report=report,
         ).ranges
     constant = [each for each in found.tensors.values() if each.is_constant]
     say(f"{model}: {len(found.tensors):,} tensors, {found.samples:,} samples of {found.data}; wrote {output}")

@@ -14,6 +14,8 @@ from int8tune.tuner.cli.calibration import (
     FloatModelArgument,
     MeanOption,
     StdOption,
+    TrustOption,
+    number,
     numbers,
 )
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The quantized model to write.")]
 CalibrationOption = Annotated[
-    str, typer.Option("--calibration", metavar="HOW", help="Ranges by: max, percentile[:p], mse, kl.")
+    str, typer.Option("--calibration", metavar="HOW", help="Ranges by: max, percentile[:p], mse, kl, global.")
 ]
 PerTensorOption = Annotated[bool, typer.Option("--per-tensor", help="One scale for all weights of an operator.")]
 ActivationsOption = Annotated[str, typer.Option("--activations", metavar="TYPE", help="Type of data: u8 or s8.")]
@@ -41,6 +43,10 @@ RoundOption = Annotated[
     bool, typer.Option("--round-weights/--no-round-weights", help="Round weights by what outputs become.")
 ]
 BiasOption = Annotated[bool, typer.Option("--bias-correction/--no-bias-correction", help="Biases take up mean errors.")]
+SmoothOption = Annotated[
+    float | None, typer.Option("--smooth", metavar="A", parser=number, help="Smooth what dense layers read: 0 to 1.")
+]
+ShareOption = Annotated[bool, typer.Option("--share-scales", help="One scale for all of an Add or a Concat.")]
 RangesOption = Annotated[
     Path | None, typer.Option("--ranges", metavar="FILE", help="What `profile` wrote, in place of --data.")
 ]
@@ -59,11 +65,14 @@ def quantize(
     equalize: EqualizeOption = True,
     round_weights: RoundOption = True,
     bias_correction: BiasOption = True,
+    smooth: SmoothOption = None,
+    share_scales: ShareOption = False,
     ranges: RangesOption = None,
     count: CountOption = None,
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
     std: StdOption = "",
+    trust: TrustOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -88,17 +97,21 @@ def quantize(
             equalize=equalize,
             round_weights=round_weights,
             bias_correction=bias_correction,
+            smooth=smooth,
+            share_scales=share_scales,
             ranges=ranges,
             count=count,
             divide=divide,
             mean=numbers(mean),
             std=numbers(std),
+            trust=trust,
             report=report,
         )
     if form is Format.JSON:
         emit_json(_as_json(made))
         return
-    emit(f"{output}: {len(made.thresholds):,} tensors by {calibration}, {made.ranges.samples:,} samples")
+    rule = f"{calibration} ({made.rule})" if calibration == "global" else calibration
+    emit(f"{output}: {len(made.thresholds):,} tensors by {rule}, {made.ranges.samples:,} samples")
     if made.distance is not None:
         say(in_words(made.distance))
 
@@ -107,9 +120,15 @@ def _as_json(made: QuantizedModel) -> dict[str, Any]:
     from dataclasses import asdict
 
     about = {"file": str(made.file), "model_sha256": made.ranges.model_sha256, "samples": made.ranges.samples}
+    about |= {"calibrated_by": made.rule}
     thresholds = {name: {"low": each.low, "high": each.high} for name, each in made.thresholds.items()}
     apart = None if made.distance is None else asdict(made.distance)
-    return about | {"thresholds": thresholds, "folded": dict(made.gone), "calibration": apart}
+    return about | {
+        "thresholds": thresholds,
+        "folded": dict(made.gone),
+        "folded_operators": dict(made.folded),
+        "calibration": apart,
+    }
 
 
 def in_words(distance: Distance) -> str:

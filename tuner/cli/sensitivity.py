@@ -13,6 +13,7 @@ from int8tune.tuner.cli.calibration import (
     FloatModelArgument,
     MeanOption,
     StdOption,
+    TrustOption,
     numbers,
 )
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
@@ -48,6 +49,7 @@ def sensitivity(
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
     std: StdOption = "",
+    trust: TrustOption = False,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -76,6 +78,7 @@ def sensitivity(
             divide=divide,
             mean=numbers(mean),
             std=numbers(std),
+            trust=trust,
             report=report,
         )
     if form is Format.JSON:

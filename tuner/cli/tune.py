@@ -79,12 +79,12 @@ MinGainOption = Annotated[
     ),
 ]
 CacheOption = Annotated[
-    CacheMode,
+    CacheMode | None,
     typer.Option(
         "--cache",
         metavar="MODE",
         parser=cache_mode_named,
-        help="Timed with warm caches or with cold ones.",
+        help="Timed with caches as in a network, warm ones or cold ones.",
     ),
 ]
 
@@ -112,7 +112,7 @@ def tune(
     seed: SeedOption = 0,
     time: TimeOption = None,
     build_cluster: BuildClusterOption = None,
-    cache: CacheOption = CacheMode.WARM,
+    cache: CacheOption = None,
     min_gain: MinGainOption = 0.005,
     devices: DevicesOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,

@@ -144,7 +144,7 @@ class _Sessions:
     """Sessions as those of a campaign's trials."""
 
     session_limit_s = SESSION_LIMIT_S
-    cold_bytes = 0
+    cold = None
 
     def __init__(self, probe: Program | None) -> None:
         self.probe = probe

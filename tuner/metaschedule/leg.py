@@ -15,12 +15,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from int8tune.compiler.network import Layer, Network
-from int8tune.results.record import Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
+from int8tune.results.record import CacheMode, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
 from int8tune.results.search import Effort, Leg
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.board.way import way_to_json
 from int8tune.rpc.errors import DeviceStartError
-from int8tune.rpc.request import Program, Reply, Request, Timing
+from int8tune.rpc.request import Cold, Program, Reply, Request, Timing
 from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import Target
@@ -123,7 +123,8 @@ class _Clock(Silence):
 def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Choice, Effort] | None:
     """What a campaign of its own finds, with records that are copied when it is done; None if it was stopped."""
     network = Network(name, "a layer of a race", None, (Layer((workload.key,), 1, workload),))
-    spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials)
+    # MetaSchedule's times are those of warm caches.
+    spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials, cache=CacheMode.WARM)
     site, clock = track.site, _Clock()
     _know_device(site, folder)
     outlet = _campaign(track, spec, folder, clock)
@@ -145,8 +146,8 @@ def _campaign(track: Track, spec: CampaignSpec, folder: Path, clock: _Clock) -> 
         transport = LocalTransport(site.measuring)
         return run_campaign(spec, track.spec.profile, 1, transport, folder, clock, track.stop_requested)
 
-    def device(probe: Program, cold_bytes: int, _: Occasion) -> Device[Purpose]:
-        return Device(site.transport, probe, cold_bytes=cold_bytes)
+    def device(probe: Program, cold: Cold | None, _: Occasion) -> Device[Purpose]:
+        return Device(site.transport, probe, cold=cold)
 
     cores, memory_bytes = (site.building, site.measuring[-1]), board.limits.memory_bytes
     ground = Ground(site.name, site.transport, site.device, site.target, device, *cores, memory_bytes)

@@ -25,7 +25,7 @@ from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Choice, Chosen, Schedules, Source, usable
 from int8tune.results.base import Store
 from int8tune.results.drift import fastest_first
-from int8tune.results.record import CacheMode, Trial, cache_mode
+from int8tune.results.record import Trial, as_in_networks
 from int8tune.results.stats import median
 from int8tune.rpc.request import Timing
 from int8tune.rpc.session.timing import time_in_turn
@@ -150,11 +150,11 @@ def rank(
 
 
 def _fastest(store: Store, workload: Workload, target: Target) -> list[Choice]:
-    """The fastest exact trials of a layer with warm caches, each program once, that this version can still make."""
+    """The fastest exact trials of a layer, each program once, that this version can still make."""
     trials = [
         trial
-        for trial in store.query(Trial, workload=workload.key, target=target.name)
-        if trial.measurement is not None and cache_mode(trial.environment) == CacheMode.WARM
+        for trial in as_in_networks(store.query(Trial, workload=workload.key, target=target.name))
+        if trial.measurement is not None
     ]
     programs: dict[str, Trial] = {}
     for trial in sorted(trials, key=fastest_first):

@@ -405,6 +405,7 @@ def test_nothing_is_left_of_a_thousand_sessions(ready: Ready) -> None:
 
 
 @pytest.mark.parametrize("ready", ["x86"], indirect=True)  # an emulator's times are no measurements
+@pytest.mark.thorough
 def test_a_trial_takes_little_more_than_its_kernels(ready: Ready) -> None:
     request = ready.kernels.request("takes_a_while", timing=Timing(repeats=3, min_repeat_s=0.001))
     own_s = 0.002 * (len(request.programs[0].cases) + 1 + 2 * (3 + 2))

@@ -20,6 +20,7 @@ def test_every_trial_ends_in_exactly_one_final_state() -> None:
     assert promises.one_final_state(range(700)) == []
 
 
+@pytest.mark.thorough
 def test_a_farm_where_more_goes_wrong_than_right() -> None:
     assert promises.one_final_state(range(150), faults=15, kills=8, bad=0.5) == []
 
@@ -102,6 +103,7 @@ def test_the_checker_finds_what_was_tampered_with() -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_it_keeps_up_with_64_boards() -> None:
     """Promise 21: the time of a decision, and memory that does not grow with the work done."""
     claims, resident = keep_up(trials=6000)

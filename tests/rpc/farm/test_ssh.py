@@ -295,6 +295,7 @@ def test_the_board_itself_ends_a_session_at_its_deadline(provisioned: Board) -> 
         link.close()
 
 
+@pytest.mark.thorough
 def test_a_case_that_is_damaged_on_its_way_is_not_taken(provisioned: Board) -> None:
     link, _ = connect(Way(provisioned), soon())
     try:

@@ -109,6 +109,7 @@ def test_a_port_would_be_seen(kind: str, tmp_path: Path) -> None:
     assert kinds_of(watch) == {kind, "tcp"}
 
 
+@pytest.mark.thorough
 def test_the_key_is_nowhere(watched: Watched) -> None:
     """Not in arguments and environments, records, reports, logs, what is printed, and what is on the board."""
     secrets = secrets_of(watched.sshd.user_key)

@@ -33,3 +33,17 @@ def saved(model: Any, folder: Path, name: str = "m.onnx") -> Path:
 def pictures(count: int, seed: int = 0) -> Array:
     """Samples [count, 3, 8, 8] for `small`."""
     return np.random.default_rng(seed).standard_normal((count, 3, 8, 8)).astype(np.float32)
+
+
+def run(model: Path | Any, values: Array) -> Array:
+    """The first output of a model, a file or a `ModelProto`, in ONNX Runtime."""
+    import onnxruntime
+
+    content = model if isinstance(model, Path) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: values})[0])
+
+
+def sqnr_db(right: Array, seen: Array) -> float:
+    """Signal to noise: squares of the right values over those of the differences, in decibels."""
+    return float(10 * np.log10((right**2).sum() / max(((right - seen) ** 2).sum(), 1e-30)))

@@ -183,3 +183,36 @@ def network() -> bytes:
     made = writer.tensor("y", "s8", (1, 10), 1 / 256, -128)
     writer.operator("SOFTMAX", [data], [made], "Softmax", beta=1.0)
     return writer.model(made)
+
+
+def float_network() -> bytes:
+    """Two convolutions, one of them depthwise, an addition, a mean and a dense layer: [1, 8, 8, 3] to [1, 5]."""
+    rng, writer = np.random.default_rng(0), Writer()
+    once = {"strideH": 1, "strideW": 1}
+
+    def layer(
+        word: str, data: int, name: str, shape: Sequence[int], weights: Sequence[int], options: str, **fields: Any
+    ) -> int:
+        channels = weights[3] if word.startswith("DEPTHWISE") else weights[0]
+        weight = writer.constant(f"{name}.w", "f32", rng.normal(size=weights) / np.sqrt(np.prod(weights[1:3])))
+        bias = writer.constant(f"{name}.b", "f32", rng.normal(size=channels))
+        made = writer.tensor(name, "f32", shape)
+        writer.operator(word, [data, weight, bias], [made], options, 1, **fields)
+        return made
+
+    image = (1, 8, 8, 8)
+    data = layer(
+        "CONV_2D",
+        writer.input("x", "f32", (1, 8, 8, 3)),
+        "stem",
+        image,
+        (8, 3, 3, 3),
+        "Conv2D",
+        fusedActivationFunction=1,
+        **once,
+    )
+    deep = layer("DEPTHWISE_CONV_2D", data, "deep", image, (1, 3, 3, 8), "DepthwiseConv2D", depthMultiplier=1, **once)
+    total, mean = writer.tensor("sum", "f32", image), writer.tensor("mean", "f32", (1, 8))
+    writer.operator("ADD", [deep, data], [total], "Add", version=1)
+    writer.operator("MEAN", [total, writer.constant("axes", "s32", [1, 2])], [mean], "Reducer", version=1)
+    return writer.model(layer("FULLY_CONNECTED", mean, "fc", (1, 5), (5, 8), "FullyConnected"))

@@ -31,6 +31,7 @@ from int8tune.tuner.bench.peers.base import PeerError
 from tests.support.gpu import emulated as emulated_gpus
 from tests.support.gpu.kernels import build_gpu_kernels, install_emulated_cublaslt
 from tests.support.kernels.rpc_kernels import Kernels
+from tests.support.run.thinned import one_in
 
 PRODUCTS = (
     "dense-u8s8-19x96-o64-float.c-u8",
@@ -99,7 +100,7 @@ def load(contestant: Contestant, kernels: Kernels, entry: str) -> tuple[int, int
     return contestant.load(dataclasses.asdict(program))
 
 
-@pytest.mark.parametrize("peer", CUBLASLT_PEERS, ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", one_in(2, CUBLASLT_PEERS), ids=lambda peer: peer.name)
 def test_products_are_those_of_the_oracle(peer: object, contestants: Contestants, tmp_path: Path) -> None:
     one = player(contestants, peer.name)  # type: ignore[attr-defined]
     for key in OTHERS if "gemm" in one.name else PRODUCTS:
@@ -173,6 +174,7 @@ def test_attributes_are_those_of_the_real_library() -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_the_fastest_algorithm_is_taken(
     contestants: Contestants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_gpu_that_can_not_be_used_is_one_line(
     assert (seat.outcome, seat.error) == (Outcome.RUN_FAILED, f"CudaError: {fault}")
 
 
+@pytest.mark.thorough
 def test_memory_that_is_not_there_is_said_and_what_was_there_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -288,6 +288,7 @@ def test_layers_are_compared_once() -> None:
         "dense-u8s8-4x64-o32-s32",
     ],
 )
+@pytest.mark.thorough
 def test_operands_fill_the_range_of_the_output(key: str, tmp_path: Path) -> None:
     workload: Workload = parse_workload(key)
     operands = layer_operands(workload)

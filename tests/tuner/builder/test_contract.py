@@ -120,6 +120,7 @@ class PoolContract(ABC):
         os.close(waking)
         os.close(waker)
 
+    @pytest.mark.thorough
     def test_it_is_hushed_and_closed_twice(self, pool: Pool) -> None:
         assert pool.width >= 1
         pool.hush(True)

@@ -53,6 +53,7 @@ def wait_until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.thorough
 def test_the_measuring_core_builds_but_not_while_hushed(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
     for number in range(pool.width):
         pool.submit(hanging_job(generic, tmp_path, number))
@@ -112,6 +113,7 @@ def test_a_builder_takes_the_next_job_until_one_fails(pool: BuildPool, generic: 
     assert not done_by(suites[0])[1] & first[1]
 
 
+@pytest.mark.thorough
 def test_a_builder_is_replaced_after_some_jobs(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
     pool.hush(True)
     seen = []

@@ -58,6 +58,7 @@ def test_the_same_content_makes_the_same_file(bundle: Bundle, kernels: Kernels, 
     assert other.id != bundle.id
 
 
+@pytest.mark.thorough
 def test_a_bundle_is_small_beside_its_candidates(bundle: Bundle) -> None:
     assert own_bytes(bundle) < MOST_OWN_BYTES
     with zipfile.ZipFile(bundle.path) as archive:

@@ -175,6 +175,7 @@ def test_a_default_that_a_stop_left_unrecorded_stays_the_default(finished: Playe
 
 
 @pytest.mark.parametrize("stops", [(1,), pytest.param((2, 5, 9), marks=pytest.mark.slow)])
+@pytest.mark.thorough
 def test_stops_between_any_two_records_lose_nothing(campaign: PlayedCampaign, stops: tuple[int, ...]) -> None:
     for count in stops:
         assert campaign.run(lambda count=count: len(campaign.trials) >= count) is Ending.INTERRUPTED  # type: ignore[misc]

@@ -143,6 +143,7 @@ def test_a_lost_device_is_no_result(generic: Target, tmp_path: Path) -> None:
     assert trial.attempts == 4
 
 
+@pytest.mark.thorough
 def test_a_device_that_is_gone_ends_the_campaign(generic: Target, tmp_path: Path) -> None:
     store, spec = MemoryStore(), spec_for(1)
     with (
@@ -213,6 +214,7 @@ def test_a_device_is_checked_again_where_a_session_was_killed(generic: Target, t
     assert not transport.kills
 
 
+@pytest.mark.thorough
 def test_a_killed_build_server_costs_no_trial(generic: Target, tmp_path: Path) -> None:
     store, spec = MemoryStore(), spec_for(4)
     killed: list[int] = []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import pytest
 
 from int8tune.results.drift import fastest_first
 from int8tune.results.memory import MemoryStore
-from int8tune.results.record import Duel, Outcome
-from int8tune.rpc.request import Case, Program, Reply, Request
+from int8tune.results.record import CacheMode, Duel, Outcome
+from int8tune.rpc.request import Case, Cold, Program, Reply, Request
 from int8tune.rpc.transports.fake import FAKE_CAPABILITIES, FakeTransport
 from int8tune.rpc.transports.local import LocalTransport
+from int8tune.schedules.arguments import CONSTANT_INPUTS
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.loop import Ending
-from int8tune.tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, Device, calls_limit_s, cold_bytes_of
+from int8tune.tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, Device, calls_limit_s, cold_of
 from int8tune.tuner.campaign.plan import make_plan
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.task import median_s
@@ -75,13 +78,24 @@ def test_a_session_s_limit_follows_the_best() -> None:
 
 def test_cold_caches_are_twice_the_second_level_away() -> None:
     transport = FakeTransport(lambda _: Reply(Outcome.OK))
-    cold_bytes = cold_bytes_of(transport.start())
-    assert cold_bytes == 2 * FAKE_CAPABILITIES.cache_bytes["L2"]
-    device: Device[str] = Device(transport, None, cold_bytes=cold_bytes)
+    cold = cold_of(CacheMode.COLD, transport.start(), network_of(SMALL))
+    assert cold == Cold(2 * FAKE_CAPABILITIES.cache_bytes["L2"])
+    device: Device[str] = Device(transport, None, cold=cold)
     program = Program("/k.so", "ab" * 32, "main", (Case((), "/c.npy"),))
     device.start_trial("a", parse_workload(SMALL), program, None)
     assert device.take(5.0) is not None
     device.start_duels("b", parse_workload(SMALL), (program, program))
     assert device.take(5.0) is not None
     device.close()
-    assert [request.timing.cold_bytes for request in transport.requests] == [cold_bytes] * 2
+    assert [request.timing.cold for request in transport.requests] == [cold] * 2
+
+
+def test_a_network_s_weights_are_as_far_away_as_it_has_weights() -> None:
+    capabilities = FakeTransport(lambda _: Reply(Outcome.OK)).start()
+    small = network_of(SMALL)
+    weights_bytes = prod(small.layers[0].workload.weight_shape)
+    large = replace(small, layers=tuple(replace(layer, count=1_000_000_000) for layer in small.layers))
+    assert cold_of(CacheMode.WARM, capabilities, small) is None
+    assert cold_of(CacheMode.NETWORK, capabilities, small) == Cold(weights_bytes, CONSTANT_INPUTS)
+    last = capabilities.cache_bytes.get("L3", capabilities.cache_bytes["L2"])
+    assert cold_of(CacheMode.NETWORK, capabilities, large) == Cold(2 * last, CONSTANT_INPUTS)

@@ -104,6 +104,7 @@ def test_what_is_proposed_does_not_depend_on_which_trial_ends_first(generic: Tar
 @pytest.mark.matrix
 @pytest.mark.parametrize("guided", [GainTurns, RoundTurns])
 @pytest.mark.parametrize("strategy", ["xgboost", "evolution", "grid"])
+@pytest.mark.thorough
 def test_an_interrupted_search_goes_on_as_it_would_have(
     generic: Target, strategy: str, guided: Callable[..., Turns]
 ) -> None:
@@ -195,6 +196,7 @@ def played(target: Target, **options: object) -> tuple[dict[int, Trial], list[Ta
     return play(turns), runs
 
 
+@pytest.mark.thorough
 def test_layers_of_which_nothing_is_expected_end_early(generic: Target) -> None:
     all_trials, _ = played(generic)
     some, runs = played(generic, min_gain=0.02)

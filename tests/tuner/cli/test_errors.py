@@ -57,7 +57,7 @@ def table(tmp_path: Path) -> Path:
         ("--name ..", r"a campaign's name has 1 to 64 of the characters .*: '\.\.'"),
         ("--name=", "a campaign's name has 1 to 64 of the characters .*: ''"),
         ("--strategy best", "unknown search strategy `best`, known: xgboost, evolution, descent, random, grid"),
-        ("--cache luke", "--cache: unknown cache mode `luke`, known: warm, cold"),
+        ("--cache luke", "--cache: unknown cache mode `luke`, known: warm, cold, network"),
         ("--min-gain 1", "the smallest gain worth a batch must be a share from 0 to below 1: 1"),
         ("--min-gain=-0.1", "the smallest gain worth a batch must be a share from 0 to below 1: -0.1"),
         ("--min-gain 1%", "--min-gain: not a share of 1, such as 0.01: 1%"),

@@ -32,6 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SUMMARY = "mixed: 6 operators are exact integers, 4 are computed in float; int8 layers are 72.7% of the multiply-adds"
 
 
+@pytest.mark.thorough
 def test_compile_says_what_is_exact(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = int8tune("compile", model, "-o", tmp_path / "mixed.so", cwd=tmp_path)
     assert ended.code == 0, ended.err

@@ -38,6 +38,7 @@ def test_a_model_is_compiled(model: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.so", "two.so"]
 
 
+@pytest.mark.thorough
 def test_outputs_are_those_of_the_models_own_runtime(model: Path, tmp_path: Path) -> None:
     ended = int8tune("accuracy", model, "--count", "20", "--format", "json", cwd=tmp_path)
     assert ended.code == 0, ended.err

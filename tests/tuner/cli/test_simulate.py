@@ -57,6 +57,7 @@ def test_a_farm_in_numbers(tmp_path: Path) -> None:
     assert report["utilisation"] > 0.7  # type: ignore[operator]
 
 
+@pytest.mark.thorough
 def test_the_same_seed_says_the_same_and_more_boards_are_faster(tmp_path: Path) -> None:
     farm = write_farm(tmp_path, "crash_per_h = 60, noise = 0.02")
     first = int8tune("simulate", farm, "--trials", 300, "--seed", 7)

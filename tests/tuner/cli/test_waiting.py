@@ -66,6 +66,7 @@ def test_elsewhere_there_is_a_line_now_and_then(
     assert captured.err.splitlines() == ["building kernels 3/10   0:00", "linking   0:00"]
 
 
+@pytest.mark.thorough
 def test_a_terminal_has_a_line_that_goes_away(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "net.so"
     ours, theirs = pty.openpty()

@@ -136,6 +136,7 @@ def edited(fault: str, source: str) -> str:
 
 
 @pytest.mark.parametrize("fault", one_in(5, FAULTS))
+@pytest.mark.thorough
 def test_a_kernel_with_a_fault_is_caught(fault: str, tmp_path: Path) -> None:
     kernel, source = built(LAYERS[0], WARPS, tmp_path, partial(edited, fault))
     assert "__launch_bounds__(64)" in source

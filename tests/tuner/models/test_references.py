@@ -31,6 +31,7 @@ def test_layers_of_s8_data_are_compared_with_integer_ones(tmp_path: Path) -> Non
     assert found.is_exact
 
 
+@pytest.mark.thorough
 def test_where_optimizations_fail_the_judge_is_what_was_not_optimized(tmp_path: Path) -> None:
     """ONNX Runtime's fusion of MatMul and Add takes names that its earlier runs have left in a file."""
     w = IslandWriter()
