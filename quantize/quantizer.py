@@ -32,6 +32,7 @@ class Quantized:
         gone: the tensor that has taken the place of each one that no longer exists.
         folded: the operator that each one has become a part of, by the names of both.
         distance: from the float model, over the samples; None where there were none.
+        prepared: the float model that it was made of, with its channels made alike where that was wanted.
     """
 
     proto: Any
@@ -41,6 +42,7 @@ class Quantized:
     gone: Mapping[str, str]
     folded: Mapping[str, str]
     distance: Distance | None
+    prepared: FloatModel
 
 
 def quantize(
@@ -72,7 +74,7 @@ def quantize(
     makers = {name: node.name for node in made.graph.node for name in node.output}
     folded = {**ready.folded, **{node.name: makers[node.output[0]] for node in removed if node.output[0] in makers}}
     _describe(made, ready, options, folded)
-    return Quantized(made, ready.ranges, ready.thresholds, ready.rule, gone, folded, apart)
+    return Quantized(made, ready.ranges, ready.thresholds, ready.rule, gone, folded, apart, ready.model)
 
 
 def _removed(proto: Any, made: Any) -> list[Any]:

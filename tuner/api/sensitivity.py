@@ -111,7 +111,7 @@ def sensitivity(
     normalization = Normalization(divide, tuple(mean), tuple(std))
     read, data = float_model_of(model, data, trust)
     samples = samples_of(data, count, normalization)
-    tests = None if test is None else samples_of(test, count, normalization)
+    tests = None if test is None else samples_of(test, count, normalization, is_test=True)
     found = found_by(read, samples, options, tests, report)
     return SensitivityResult(found.layers, found.whole)
 
