@@ -35,6 +35,14 @@ class Calibrated:
     thresholds: Mapping[str, Threshold]
     gone: Mapping[str, str]
 
+    @property
+    def extremes(self) -> Mapping[str, Threshold]:
+        """The whole range of each tensor, with zero."""
+        return {
+            name: Threshold(min(0.0, each.minimum), max(0.0, each.maximum))
+            for name, each in self.ranges.tensors.items()
+        }
+
 
 def calibrated(
     model: FloatModel, samples: Samples | None, options: Options, ranges: Ranges | None, report: Report

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from int8tune.quantize.errors import QuantizeSpecError
+from int8tune.quantize.forms import Form
 
 DEFAULT_PERCENTILE = 99.999
 LEAST_PERCENTILE = 90.0
@@ -47,6 +49,7 @@ class Options:
         equalize: channels are made alike before. This and what follows needs samples, not only ranges.
         round_weights: weights are rounded so that outputs stay where they were.
         bias_correction: biases take up the mean errors of outputs.
+        forms: of layers that are computed in another form than the rest, by the names of their operators.
     """
 
     calibration: Calibration = Calibration()
@@ -58,11 +61,24 @@ class Options:
     equalize: bool = True
     round_weights: bool = True
     bias_correction: bool = True
+    forms: Mapping[str, Form] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.weight_zero_points and not self.per_tensor:
             # ONNX Runtime's convolutions take one zero point for all channels.
             raise QuantizeSpecError("zero points of weights need one scale for all channels: add --per-tensor")
+
+    @property
+    def usual_form(self) -> Form:
+        """That of all layers which `forms` does not name."""
+        if self.weight_zero_points:
+            return Form.ZERO_POINTS
+        return Form.PER_TENSOR if self.per_tensor else Form.PER_CHANNEL
+
+    def weight_form(self, layer: str) -> Form:
+        """The form of 8-bit data whose weights a layer has, by the name of its operator."""
+        form = self.forms.get(layer, self.usual_form)
+        return self.usual_form if form in (Form.WORDS, Form.FLOAT) else form
 
 
 def is_signed(activations: str) -> bool:

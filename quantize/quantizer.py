@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from int8tune.quantize.calibrated import calibrated
+from int8tune.quantize.calibrated import Calibrated, calibrated
 from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Options
 from int8tune.quantize.profiler import Report
-from int8tune.quantize.qdq import quantized
+from int8tune.quantize.qdq import WeightScales, quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined
 from int8tune.quantize.samples.base import Batch, Samples
@@ -57,15 +57,28 @@ def quantize(
         QuantizeError: the model can't be rewritten.
     """
     ready = calibrated(model, samples, options, ranges, report)
-    made = quantized(ready.model.proto, ready.thresholds, options)
-    apart = None
-    if samples is not None:
-        if options.round_weights or options.bias_correction:
-            made = refined(ready.model, made, lambda: _first(samples, ready.model), options, report)
-        apart = distance(model, made, samples.batches(model.inputs))
+    made = written(ready, samples, options, report)
+    apart = None if samples is None else distance(ready.model, made, samples.batches(model.inputs))
     gone = {**ready.gone, **_removed(ready.model.proto, made)}
-    _describe(made, ready.ranges, options)
     return Quantized(made, ready.ranges, ready.thresholds, gone, apart)
+
+
+def written(
+    ready: Calibrated, samples: Samples | None, options: Options, report: Report, scales: WeightScales | None = None
+) -> Any:
+    """A model in the form QDQ, whose weights and biases the samples have chosen where there are any.
+
+    Args:
+        scales: what `weight_scales` gives, where that is known already.
+
+    Raises:
+        FloatModelError, CalibrationError, QuantizeSpecError, QuantizeError: as `quantize`.
+    """
+    made = quantized(ready.model.proto, ready.thresholds, options, scales, ready.extremes)
+    if samples is not None and (options.round_weights or options.bias_correction):
+        made = refined(ready.model, made, lambda: _first(samples, ready.model), options, report)
+    _describe(made, ready.ranges, options)
+    return made
 
 
 def _first(samples: Samples, model: FloatModel) -> Iterator[Batch]:
@@ -94,8 +107,11 @@ def _describe(made: Any, ranges: Ranges, options: Options) -> None:
         "float_model_sha256": ranges.model_sha256,
         "calibration_sha256": ranges.data_sha256,
         "calibration": f"{options.calibration}, {ranges.samples} samples",
+        "forms": ", ".join(f"{name}: {form}" for name, form in options.forms.items()),
         "steps": ", ".join(name for name in ("equalize", "round_weights", "bias_correction") if getattr(options, name)),
     }
     made.producer_name = "int8tune"
     for name, value in about.items():
+        if not value and name == "forms":
+            continue
         made.metadata_props.add(key=f"int8tune.{name}", value=value)

@@ -66,3 +66,10 @@ def channel_scales(weights: Array, axis: int, searched: bool) -> Array:
         scales = np.where(errors < least, tried, scales)
         least = np.minimum(errors, least)
     return scales.astype(np.float32)
+
+
+def scale_and_zero_point(weights: Array) -> tuple[np.float32, np.int8]:
+    """The scale and the zero point by which weights take all 256 numbers of s8, zero exactly."""
+    lowest, highest = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
+    scale = np.float32((highest - lowest) / 255) or np.float32(1)
+    return scale, np.int8(np.clip(np.rint(-128 - lowest / float(scale)), -128, 127))
