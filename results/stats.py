@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from int8tune.results.errors import RecordError
 
@@ -33,6 +34,15 @@ class Speedup:
 
 
 ITSELF = Speedup(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MedianTime:
+    """A median of times with an interval, in seconds."""
+
+    estimate_s: float
+    low_s: float
+    high_s: float
 
 
 def median(times_s: Sequence[float]) -> float:
@@ -62,12 +72,18 @@ def ratio_interval(
             f"an interval needs at least {MIN_PAIRS} pairs of times: {len(a_times_s)} and {len(b_times_s)}"
         )
     ratios = np.asarray(a_times_s, dtype=np.float64) / np.asarray(b_times_s, dtype=np.float64)
-    chosen = np.random.default_rng(seed).integers(0, ratios.size, size=(RESAMPLES, ratios.size))
-    medians = np.median(ratios[chosen], axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, (tail, 1 - tail))
-    estimate = float(np.median(ratios))
-    return Speedup(estimate, min(float(low), estimate), max(float(high), estimate))
+    return Speedup(*_median_interval(ratios, confidence, seed))
+
+
+def median_time(times_s: Sequence[float], confidence: float = 0.95, seed: int = 0) -> MedianTime:
+    """The median of times with its percentile bootstrap interval, which is that of `ratio_interval`.
+
+    Raises:
+        RecordError: there are fewer than `MIN_PAIRS` times.
+    """
+    if len(times_s) < MIN_PAIRS:
+        raise RecordError(f"an interval needs at least {MIN_PAIRS} times: {len(times_s)}")
+    return MedianTime(*_median_interval(np.asarray(times_s, dtype=np.float64), confidence, seed))
 
 
 def is_settled(a_times_s: Sequence[float], b_times_s: Sequence[float], min_gain: float = 0.01) -> bool:
@@ -88,6 +104,16 @@ def is_settled(a_times_s: Sequence[float], b_times_s: Sequence[float], min_gain:
 def is_win(speedup: Speedup, min_gain: float = 0.01) -> bool:
     """Whether a candidate is faster beyond doubt, and by enough to matter."""
     return speedup.low > 1 and speedup.estimate >= 1 + min_gain
+
+
+def _median_interval(values: npt.NDArray[np.float64], confidence: float, seed: int) -> tuple[float, float, float]:
+    """The median, and the ends of its interval."""
+    chosen = np.random.default_rng(seed).integers(0, values.size, size=(RESAMPLES, values.size))
+    medians = np.median(values[chosen], axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(medians, (tail, 1 - tail))
+    estimate = float(np.median(values))
+    return estimate, min(float(low), estimate), max(float(high), estimate)
 
 
 def _filled(times_s: Sequence[float]) -> Sequence[float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from int8tune.results.errors import RecordError
-from int8tune.results.stats import MIN_PAIRS, Speedup, is_settled, is_win, median, ratio_interval, spread
+from int8tune.results.stats import MIN_PAIRS, Speedup, is_settled, is_win, median, median_time, ratio_interval, spread
 
 
 def test_median_and_spread() -> None:
@@ -115,3 +115,12 @@ def test_looking_often_hardly_ever_makes_equal_kernels_win() -> None:
         pairs = next(looks, 20)
         wins += is_win(ratio_interval(a_times_s[:pairs], b_times_s[:pairs]))
     assert wins / 300 <= 0.06
+
+
+def test_a_median_has_the_interval_of_its_ratio_to_a_second() -> None:
+    times_s = [2.0, 2.2, 2.1, 2.4, 2.0, 2.3]
+    found, ratio = median_time(times_s), ratio_interval(times_s, [1.0] * 6)
+    assert (found.estimate_s, found.low_s, found.high_s) == (ratio.estimate, ratio.low, ratio.high)
+    assert found.low_s < found.estimate_s < found.high_s
+    with pytest.raises(RecordError, match="at least 5 times: 4"):
+        median_time(times_s[:4])

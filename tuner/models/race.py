@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from int8tune.compiler.program import Array
-from int8tune.results.stats import Speedup, median, ratio_interval
+from int8tune.results.stats import MedianTime, Speedup, median, median_time, ratio_interval
 from int8tune.rpc.request import Timing
 from int8tune.rpc.session.timing import time_in_turn
 from int8tune.tuner.bench.contestant import Contestant, Contestants
@@ -53,6 +53,11 @@ class Result:
     @property
     def time_s(self) -> float | None:
         return median(self.times_s) if self.times_s else None
+
+    @property
+    def median_time(self) -> MedianTime | None:
+        """Seconds per run with a 95 % interval."""
+        return median_time(self.times_s) if self.times_s else None
 
 
 @dataclass(frozen=True, slots=True)
