@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from int8tune.quantize.profiler import Report
 from int8tune.quantize.qdq import WeightScales, quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined
-from int8tune.quantize.samples.base import Batch, Samples
+from int8tune.quantize.samples.base import FirstSamples, Samples
 from int8tune.quantize.thresholds import Threshold
 
 # Samples by which weights and biases are chosen: more bring little.
@@ -76,19 +76,10 @@ def written(
     """
     made = quantized(ready.model.proto, ready.thresholds, options, scales, ready.extremes)
     if samples is not None and (options.round_weights or options.bias_correction):
-        made = refined(ready.model, made, lambda: _first(samples, ready.model), options, report)
+        first = FirstSamples(samples, REFINED_WITH)
+        made = refined(ready.model, made, lambda: first.batches(ready.model.inputs), options, report)
     _describe(made, ready.ranges, options)
     return made
-
-
-def _first(samples: Samples, model: FloatModel) -> Iterator[Batch]:
-    """Batches that have `REFINED_WITH` samples, or all that there are."""
-    count = 0
-    for batch in samples.batches(model.inputs):
-        yield batch
-        count += len(batch[model.inputs[0].name])
-        if count >= REFINED_WITH:
-            return
 
 
 def _removed(proto: Any, made: Any) -> dict[str, str]:
