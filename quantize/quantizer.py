@@ -31,6 +31,7 @@ class Quantized:
         thresholds: which part of its range each of them has in the quantized model.
         gone: the tensor that has taken the place of each one that no longer exists.
         distance: from the float model, over the samples; None where there were none.
+        prepared: the float model that it was made of, with its channels made alike where that was wanted.
     """
 
     proto: Any
@@ -38,6 +39,7 @@ class Quantized:
     thresholds: Mapping[str, Threshold]
     gone: Mapping[str, str]
     distance: Distance | None
+    prepared: FloatModel
 
 
 def quantize(
@@ -58,9 +60,9 @@ def quantize(
     """
     ready = calibrated(model, samples, options, ranges, report)
     made = written(ready, samples, options, report)
-    apart = None if samples is None else distance(ready.model, made, samples.batches(model.inputs))
+    apart = None if samples is None else distance(model, made, samples.batches(model.inputs))
     gone = {**ready.gone, **_removed(ready.model.proto, made)}
-    return Quantized(made, ready.ranges, ready.thresholds, gone, apart)
+    return Quantized(made, ready.ranges, ready.thresholds, gone, apart, ready.model)
 
 
 def written(

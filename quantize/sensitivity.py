@@ -73,12 +73,14 @@ def sensitivity(
     trial = Trial(ready, tests or samples, options)
     whole = trial.quantized(())
     names = [node.name for node in ready.model.proto.graph.node]
-    along = trial.along(whole, [layer.tensor for layer in layers])
+    kept_db = trial.along(whole, [layer.tensor for layer in layers])
     found = []
     for done, layer in enumerate(layers):
         report("layers", done, len(layers))
         others = [name for name in names if name not in layer.nodes]
         alone, all_but_it = (trial.distance(trial.quantized(skip)) for skip in (others, layer.nodes))
-        found.append(LayerSensitivity(layer.name, layer.operator, layer.tensor, alone, all_but_it, along[layer.tensor]))
+        found.append(
+            LayerSensitivity(layer.name, layer.operator, layer.tensor, alone, all_but_it, kept_db[layer.tensor])
+        )
     report("layers", len(layers), len(layers))
     return Sensitivity(tuple(found), trial.distance(whole))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from int8tune.quantize.along import along
 from int8tune.quantize.calibrated import Calibrated
 from int8tune.quantize.comparison import Apart, Distance
 from int8tune.quantize.forms import Form
@@ -51,16 +52,7 @@ class Trial:
 
     def along(self, proto: Any, tensors: Sequence[str]) -> Mapping[str, float | None]:
         """The signal to quantization noise of tensors, in decibels; those that are no more in the form have None."""
-        read = _as_read(proto)
-        there = [name for name in dict.fromkeys(tensors) if name in read]
-        sides = ((self._model.proto, there), (proto, [read[name] for name in there]))
-        sessions = [(start_session(self._model.path, each, names), names) for each, names in sides]
-        apart = {name: Apart() for name in there}
-        for batch in self._batches():
-            rights, seens = (run_session(self._model.path, session, names, batch) for session, names in sessions)
-            for each, right, seen in zip(apart.values(), rights, seens, strict=True):
-                each.add(right, seen)
-        return {name: apart[name].distance.sqnr_db if name in apart else None for name in tensors}
+        return along(self._model, proto, tensors, self._batches())
 
     def _batches(self) -> Iterator[Batch]:
         return self._samples.batches(self._model.inputs)
@@ -78,14 +70,3 @@ class Trial:
                 kept.append(right)
             yield right
         self._kept = kept if size <= MOST_KEPT_BYTES else None
-
-
-def _as_read(proto: Any) -> dict[str, str]:
-    """What the readers of each tensor of a quantized form read: the numbers of its 8 bits, where it was quantized.
-
-    A Relu is a part of these: it is no operator any more, and the tensor in front of them has numbers below zero.
-    """
-    stored = {node.input[0]: node.output[0] for node in proto.graph.node if node.op_type == "QuantizeLinear"}
-    numbers = {node.input[0]: node.output[0] for node in proto.graph.node if node.op_type == "DequantizeLinear"}
-    made = {name for node in proto.graph.node for name in node.output}
-    return {name: numbers.get(stored.get(name, ""), name) for name in made}

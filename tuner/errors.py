@@ -15,6 +15,7 @@ TunerError
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
 │   ├── NoPeersError           nothing to compare with is installed
+│   ├── NoQuantizerError       a quantizer to compare with is not installed
 │   └── NoMetaScheduleError    TVM's MetaSchedule is not installed whole
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
 │   └── BuildClusterError      the cluster that builds candidates can't be reached, refuses, or was lost
@@ -87,6 +88,10 @@ class BenchSpecError(BenchError):
 
 class NoPeersError(BenchError):
     """Nothing to compare with is installed."""
+
+
+class NoQuantizerError(BenchError):
+    """A quantizer to compare with is not installed."""
 
 
 class NoMetaScheduleError(BenchError):

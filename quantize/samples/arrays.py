@@ -39,6 +39,8 @@ USUAL_NAMES = (
     "x_test",
     "arr_0",
 )
+# The same for samples that models are tested on, which may stand in the file of those that choose ranges.
+TEST_NAMES = ("test", *(name for name in USUAL_NAMES[2:] if name != "x_train"), "x_train", *USUAL_NAMES[:2])
 MOST_SAMPLE_BYTES = 1 << 28
 
 
@@ -60,11 +62,13 @@ class ArraySamples:
 
     Attributes:
         count: how many of them are used; None for all.
+        usual_names: of the array where there is one input, the first that is there.
     """
 
     path: Path
     count: int | None = None
     normalization: Normalization = AS_THEY_ARE
+    usual_names: tuple[str, ...] = USUAL_NAMES
 
     @property
     def title(self) -> str:
@@ -128,7 +132,7 @@ class ArraySamples:
         return member, _header(member)
 
     def _chosen(self, value: FloatInput, names: Sequence[str], count: int) -> str:
-        usual = [name for name in USUAL_NAMES if name in names]
+        usual = [name for name in self.usual_names if name in names]
         if value.name in names:
             return value.name
         if count == 1 and (usual or len(names) == 1):

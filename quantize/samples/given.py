@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from int8tune.quantize.errors import QuantizeSpecError
-from int8tune.quantize.samples.arrays import ArraySamples
+from int8tune.quantize.samples.arrays import TEST_NAMES, USUAL_NAMES, ArraySamples
 from int8tune.quantize.samples.base import Array, Normalization, Samples
 from int8tune.quantize.samples.yielded import FunctionSamples, PictureSamples, function_named
 
@@ -20,8 +20,13 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 LEAST, MOST = 1, 1_000_000
 
 
-def samples_of(data: DataLike, count: int | None = None, normalization: Normalization | None = None) -> Samples:
+def samples_of(
+    data: DataLike, count: int | None = None, normalization: Normalization | None = None, is_test: bool = False
+) -> Samples:
     """Samples that a file, a folder of pictures, `MODULE:FUNCTION`, arrays, or a function are.
+
+    Args:
+        is_test: models are tested on them: in a file with arrays for both, these are not those that choose ranges.
 
     Raises:
         QuantizeSpecError: the count or the normalization can't be used.
@@ -40,7 +45,7 @@ def samples_of(data: DataLike, count: int | None = None, normalization: Normaliz
         return PictureSamples(Path(data), count, normalization)
     if not Path(data).exists() and _FUNCTION.fullmatch(str(data)):
         return FunctionSamples(function_named(str(data)), str(data), count, normalization)
-    return ArraySamples(Path(data), count, normalization)
+    return ArraySamples(Path(data), count, normalization, TEST_NAMES if is_test else USUAL_NAMES)
 
 
 def _rows(data: Array | Mapping[str, Array]) -> Iterable[Any]:

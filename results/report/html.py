@@ -21,8 +21,8 @@ CURVE_WIDTH = 100.0
 CURVE_HEIGHT = 28.0
 
 
-def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
-    """The page; equal input gives equal text."""
+def page_environment() -> Environment:
+    """What the pages are rendered with: their templates, and numbers as people read them."""
     environment = Environment(
         loader=PackageLoader("int8tune.results", "report"),
         autoescape=True,
@@ -39,23 +39,37 @@ def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
         factor=format.factor,
         interval=format.interval,
     )
+    return environment
+
+
+def plotting() -> Markup:
+    """The library that draws the charts of a page."""
+    return Markup(get_plotlyjs())
+
+
+def render_html(summary: CampaignSummary, progress: Sequence[Progress]) -> str:
+    """The page; equal input gives equal text."""
     numbers = {row.workload: number for number, row in enumerate(summary.layers, start=1)}
     unit, scale = "GOP/s", 1e9
     in_words: Callable[[float], str] = format.giga
     if summary.estimated_by:
         unit, scale, in_words = "operations per cycle", 1.0, format.factor
-    return environment.get_template("page.html.j2").render(
-        summary=summary,
-        meaning=meanings(summary),
-        numbers=numbers,
-        unit=unit,
-        curves=[_curve(numbers, summary, one, in_words) for one in progress],
-        data={
-            "unit": unit,
-            "layers": _layers(summary),
-            "searches": [_search(numbers, one, scale) for one in progress],
-        },
-        plotly=Markup(get_plotlyjs()),
+    return (
+        page_environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            meaning=meanings(summary),
+            numbers=numbers,
+            unit=unit,
+            curves=[_curve(numbers, summary, one, in_words) for one in progress],
+            data={
+                "unit": unit,
+                "layers": _layers(summary),
+                "searches": [_search(numbers, one, scale) for one in progress],
+            },
+            plotly=plotting(),
+        )
     )
 
 

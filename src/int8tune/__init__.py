@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.quantizing import QuantizedModel, quantize
     from int8tune.tuner.api.records import Records, records
     from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, report, suggest
+    from int8tune.tuner.api.schemes import SchemeComparison, compare_schemes
     from int8tune.tuner.api.sensitivity import SensitivityResult, sensitivity
     from int8tune.tuner.api.templates import Templates, space, templates
     from int8tune.tuner.api.tune import CampaignResult, TuneResult, tune
@@ -60,6 +61,7 @@ _HOMES = {
     "QuantizedModel": "tuner.api.quantizing",
     "RaceResult": "tuner.api.lab",
     "Records": "tuner.api.records",
+    "SchemeComparison": "tuner.api.schemes",
     "SensitivityResult": "tuner.api.sensitivity",
     "Simulation": "tuner.api.boards",
     "Suggestions": "tuner.api.schedules",
@@ -69,6 +71,7 @@ _HOMES = {
     "bench": "tuner.api.bench",
     "best": "tuner.api.schedules",
     "check_device": "tuner.api.boards",
+    "compare_schemes": "tuner.api.schemes",
     "compile": "tuner.api.compiling",
     "devices": "tuner.api.boards",
     "lab": "tuner.api.lab",
@@ -112,6 +115,7 @@ __all__ = [
     "QuantizedModel",
     "RaceResult",
     "Records",
+    "SchemeComparison",
     "SensitivityResult",
     "Simulation",
     "Suggestions",
@@ -121,6 +125,7 @@ __all__ = [
     "bench",
     "best",
     "check_device",
+    "compare_schemes",
     "compile",
     "devices",
     "lab",

@@ -106,7 +106,7 @@ def sensitivity(
     options = Options(calibration_named(calibration), per_tensor, has_sign, skip=tuple(skip), equalize=equalize)
     normalization = Normalization(divide, tuple(mean), tuple(std))
     samples = samples_of(data, count, normalization)
-    tests = None if test is None else samples_of(test, count, normalization)
+    tests = None if test is None else samples_of(test, count, normalization, is_test=True)
     found = found_by(read_float_model(Path(model)), samples, options, tests, report)
     return SensitivityResult(found.layers, found.whole)
 

@@ -12,6 +12,7 @@ from int8tune.tuner.cli.accuracy import accuracy
 from int8tune.tuner.cli.bench import bench
 from int8tune.tuner.cli.best import best
 from int8tune.tuner.cli.bundle import make, merge, run_
+from int8tune.tuner.cli.compare_schemes import compare_schemes
 from int8tune.tuner.cli.compile import compile_
 from int8tune.tuner.cli.devices import check, list_, provision, release, trust
 from int8tune.tuner.cli.failures import explain
@@ -54,6 +55,7 @@ def make_program() -> typer.Typer:
     for command in (tune, plan, layers, report, accuracy, bench, profile, quantize, sensitivity, lab, simulate):
         program.command()(command)
     program.command("compile")(compile_)
+    program.command("compare-schemes")(compare_schemes)
     templates = _group("The ways to compute a layer, and what they leave open.")
     templates.command("list")(list_templates)
     templates.command("show")(show_template)

@@ -43,6 +43,19 @@ def read_array(path: Path) -> Array:
     return _arrays_of(path, [""])[""]
 
 
+def read_first(path: Path, names: Sequence[str]) -> Array:
+    """The array of the first of these names that a user's file of NumPy's has; of one without names, its array.
+
+    Raises:
+        SamplesError: it can't be read, or has none of them.
+    """
+    arrays = _arrays_of(path, names)
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise SamplesError(printable(f"{path}: has no array of these names: {', '.join(names)}"))
+
+
 def read_samples(path: Path, inputs: Sequence[Value]) -> list[Array]:
     """A user's samples for a model's inputs, whose first axis counts them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +74,18 @@ def outputs_of(
         CalibrationError: the samples can't be read, or don't fit the model.
         BenchError: the process failed.
     """
-    inputs = inputs_of(graph)
+    return run_samples(place, entry, inputs_of(graph), samples, report)
+
+
+def run_samples(
+    place: Place, entry: Entry, inputs: Sequence[FloatInput], samples: Samples, report: Report = ignore
+) -> tuple[Array, ...]:
+    """As `outputs_of`, for a model with these inputs, whose batch is not open.
+
+    Raises:
+        CalibrationError: the samples can't be read, or don't fit the model.
+        BenchError: the process failed.
+    """
     pieces, next_count, done = [], FIRST_SAMPLES, 0
     given, made = place.folder / "samples.npz", place.folder / "outputs.npz"
     with Contestants(WORKER) as contestants:
@@ -100,13 +111,18 @@ def inputs_of(graph: Graph) -> tuple[FloatInput, ...]:
     return tuple(FloatInput(value.name, np.dtype(DTYPES[value.type]), value.shape) for value in values)
 
 
-def first_sample(graph: Graph, samples: Samples) -> list[Array]:
+def first_sample(inputs: Graph | Sequence[FloatInput], samples: Samples) -> list[Array]:
     """The first run of a model, an array for each input, with its batch.
 
     Raises:
         CalibrationError: the samples can't be read, or don't fit the model.
     """
-    return next(_rows(samples, inputs_of(graph)))
+    return next(_rows(samples, inputs_of(inputs) if isinstance(inputs, Graph) else inputs))
+
+
+def one_at_a_time(inputs: Sequence[FloatInput]) -> tuple[FloatInput, ...]:
+    """Inputs of a float model as those of its compiled form: a batch that is open is 1."""
+    return tuple(replace(each, shape=(each.batch or 1, *each.shape[1:])) for each in inputs)
 
 
 def _rows(samples: Samples, inputs: Sequence[FloatInput]) -> Iterator[list[Array]]:

@@ -1,0 +1,116 @@
+"""`int8tune compare-schemes`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from int8tune.tuner.cli.bench import RunMsOption, RunsOption
+from int8tune.tuner.cli.calibration import (
+    CountOption,
+    DataOption,
+    DivideOption,
+    FloatModelArgument,
+    MeanOption,
+    StdOption,
+    numbers,
+)
+from int8tune.tuner.cli.labels import LabelsOption, TestCountOption
+from int8tune.tuner.cli.options import (
+    DEFAULT_RESULTS,
+    DebugOption,
+    Format,
+    FormatOption,
+    ResultsOption,
+    TargetOption,
+    ThreadsOption,
+)
+from int8tune.tuner.cli.output import emit, emit_json, say
+from int8tune.tuner.cli.quantize import BiasOption, EqualizeOption, RoundOption, SkipOption
+from int8tune.tuner.cli.sensitivity import TestOption
+
+SchemesOption = Annotated[str, typer.Option("--schemes", metavar="HOW,...", help="Ranges by these.")]
+WeightsOption = Annotated[str, typer.Option("--weights", metavar="FORM,...", help="per-channel, per-tensor or both.")]
+TypesOption = Annotated[str, typer.Option("--activations", metavar="TYPE,...", help="Types of data: u8, s8 or both.")]
+AgainstOption = Annotated[
+    str, typer.Option("--against", metavar="NAME,...", help="Quantizers of onnxruntime, openvino, nncf, too.")
+]
+PageOption = Annotated[
+    Path | None, typer.Option("--report", metavar="OUT.html", help="Write a page with histograms, too.")
+]
+
+
+def compare_schemes(
+    model: FloatModelArgument,
+    data: DataOption = None,
+    test: TestOption = None,
+    labels: LabelsOption = None,
+    schemes: SchemesOption = "max,percentile:99.99,mse,kl",
+    weights: WeightsOption = "per-channel",
+    activations: TypesOption = "u8",
+    against: AgainstOption = "",
+    page: PageOption = None,
+    skip: SkipOption = None,
+    equalize: EqualizeOption = True,
+    round_weights: RoundOption = True,
+    bias_correction: BiasOption = True,
+    count: CountOption = None,
+    test_count: TestCountOption = None,
+    divide: DivideOption = 1.0,
+    mean: MeanOption = "",
+    std: StdOption = "",
+    results: ResultsOption = DEFAULT_RESULTS,
+    target: TargetOption = None,
+    threads: ThreadsOption = 1,
+    runs: RunsOption = 20,
+    run_ms: RunMsOption = 20,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
+) -> None:
+    """Compare ways to quantize a model: accuracy and latency.
+
+    Answers and times are those of compiled libraries.
+
+    Example: int8tune compare-schemes m.onnx --data d.npz --test d.npz --labels d.npz
+    """
+    from int8tune.results.report.schemes import schemes_as_dict
+    from int8tune.tuner.api.schemes import compare_schemes as compared
+    from int8tune.tuner.cli.waiting import waiting
+
+    if data is None:
+        raise typer.BadParameter("samples are needed: --data FILE")
+    with waiting("compare-schemes") as report:
+        found = compared(
+            model,
+            data,
+            test=test,
+            labels=labels,
+            schemes=schemes,
+            weights=weights,
+            activations=activations,
+            against=against,
+            skip=skip or (),
+            equalize=equalize,
+            round_weights=round_weights,
+            bias_correction=bias_correction,
+            count=count,
+            test_count=test_count,
+            divide=divide,
+            mean=numbers(mean),
+            std=numbers(std),
+            page=page,
+            results=results,
+            target=target,
+            threads=threads,
+            runs=runs,
+            run_s=run_ms / 1e3,
+            report=report,
+        )
+    if form is Format.JSON:
+        emit_json(schemes_as_dict(found.summary))
+    else:
+        emit(str(found))
+    if page is not None:
+        say(f"report of {len(found.summary.rows)} schemes  {page}")
