@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,6 +15,7 @@ from int8tune.tuner.cli.calibration import (
     StdOption,
     numbers,
 )
+from int8tune.tuner.cli.labels import TestOption
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 from int8tune.tuner.cli.quantize import (
@@ -29,10 +30,6 @@ from int8tune.tuner.cli.quantize import (
 if TYPE_CHECKING:
     from int8tune.quantize.sensitivity import LayerSensitivity
     from int8tune.tuner.api.sensitivity import SensitivityResult
-
-TestOption = Annotated[
-    str | None, typer.Option("--test", metavar="FILE", help="Compare on these samples; those of --data if left out.")
-]
 
 
 def sensitivity(
