@@ -132,15 +132,18 @@ def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits
     front = _front(workshop, noise, times)
     failures: list[str] = []
     tries = Tries(front)
-    while not is_over() and (place_of := tries.next()) is not None:
+    for at, each in enumerate(front):
+        if set(each.forms) == {model.usual_form}:
+            tries.tried(at, _is_within(tried[0].point, limits))
+    while not is_over() and (number := tries.next()) is not None:
         report("trying networks", len(tried), 0)
-        forms = forms_by_layer(front[place_of].forms, [layer.name for layer in model.layers], model.usual_form)
-        found = next((each for each in tried if each.point.forms == forms), None) or _try(workshop, forms, judge)
+        forms = forms_by_layer(front[number].forms, [layer.name for layer in model.layers], model.usual_form)
+        found = _try(workshop, forms, judge)
         if isinstance(found, str):
             failures.append(found)
-        elif found not in tried:
+        else:
             tried.append(found)
-        tries.tried(place_of, not isinstance(found, str) and _is_within(found.point, limits))
+        tries.tried(number, not isinstance(found, str) and _is_within(found.point, limits))
     return _chosen(workshop, tried, judge, limits, times, failures)
 
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 
 from int8tune.quantize.forms import Form
 from int8tune.quantize.mixed import MixedLayer
-from int8tune.results.stats import median
+from int8tune.results.stats import median, ratio_interval
 from int8tune.rpc.request import Timing
+from int8tune.rpc.session.timing import time_in_turn
+from int8tune.tuner.bench.contestant import Contestant, Contestants
 from int8tune.tuner.choice.networks import Network, Workshop, network_or_why
 from int8tune.tuner.errors import BenchError
-from int8tune.tuner.models.race import Result
+from int8tune.tuner.models.arrays import write_arrays
+from int8tune.tuner.models.race import WORKER
+from int8tune.tuner.models.runtimes import OWN
+from int8tune.tuner.schemes.library import first_sample
 
 # Differences guide the search, and decide nothing.
 TIMING = Timing(repeats=10, min_repeat_s=0.01)
@@ -64,21 +69,22 @@ def form_times(
     found = FormTimes()
     todo = list(_in_order(workshop, layers, importance))
     found.wanted = len(todo)
-    while todo and not is_over():
-        workshop.report("timing forms of layers", found.done, found.wanted)
-        batch, todo = todo[:AT_ONCE], todo[AT_ONCE:]
-        made: list[tuple[tuple[str, Form], Network]] = []
-        for layer, form in batch:
-            if is_over() and made:
-                break
-            network = network_or_why(workshop, {layer.name: form}, is_refined=False)
-            if isinstance(network, str):
-                found.failures[layer.likeness, form] = network
-            else:
-                made.append(((layer.likeness, form), network))
-        if made:
-            results, _ = workshop.times([usual, *(network for _, network in made)], TIMING)
-            _add(found, [key for key, _ in made], results)
+    with Contestants(WORKER) as contestants:
+        seats = _Seats(workshop, [contestants.add(workshop.place.cores, OWN.name) for _ in range(1 + AT_ONCE)])
+        while todo and not is_over():
+            batch, todo = todo[:AT_ONCE], todo[AT_ONCE:]
+            made: list[tuple[tuple[str, Form], Network]] = []
+            for layer, form in batch:
+                workshop.report("timing forms of layers", found.done + len(made), found.wanted)
+                if is_over() and made:
+                    break
+                network = network_or_why(workshop, {layer.name: form}, is_refined=False)
+                if isinstance(network, str):
+                    found.failures[layer.likeness, form] = network
+                else:
+                    made.append(((layer.likeness, form), network))
+            if made:
+                _add(found, [key for key, _ in made], seats.times_s([usual, *(network for _, network in made)]))
     return found
 
 
@@ -93,14 +99,36 @@ def _in_order(
             yield from ((layer, form) for layer in ranked)
 
 
-def _add(found: FormTimes, keys: Sequence[tuple[str, Form]], results: Sequence[Result]) -> None:
-    base = results[0]
-    if not base.times_s:
-        raise BenchError(f"the usual network failed: {base.failure}")
-    for key, result in zip(keys, results[1:], strict=True):
-        if result.ratio is None:
-            found.failures[key] = result.failure
-        elif result.ratio.low <= 1 <= result.ratio.high:
-            found.extra_s[key] = 0.0
-        else:
-            found.extra_s[key] = (result.ratio.estimate - 1) * median(base.times_s)
+class _Seats:
+    """Processes that stay: each takes one library after the other, as starting one takes longer than timing it."""
+
+    def __init__(self, workshop: Workshop, contestants: Sequence[Contestant]) -> None:
+        self._workshop, self._contestants = workshop, contestants
+
+    def times_s(self, networks: Sequence[Network]) -> list[tuple[float, ...] | str]:
+        """Seconds of a run of each network, timed in turn; or why there are none."""
+        folder = self._workshop.place.folder
+        samples = folder / "first-sample.npz"
+        sample = first_sample(networks[0].library.graph, self._workshop.tests)
+        write_arrays(samples, [array[None] for array in sample])
+        taken = self._contestants[: len(networks)]
+        for contestant, network in zip(taken, networks, strict=True):
+            files = {"samples": str(samples), "outputs": str(folder / "first-outputs.npz")}
+            contestant.load({"model": str(network.library.entry.model), **files})
+        able = [contestant for contestant in taken if not contestant.failure]
+        times_s, _ = time_in_turn(able, TIMING)
+        known = {id(each): tuple(values) for each, values in zip(able, times_s, strict=True) if not each.failure}
+        return [known.get(id(each), each.failure) for each in taken]
+
+
+def _add(found: FormTimes, keys: Sequence[tuple[str, Form]], times_s: Sequence[tuple[float, ...] | str]) -> None:
+    usual_s = times_s[0]
+    if isinstance(usual_s, str):
+        raise BenchError(f"the usual network failed: {usual_s}")
+    for key, own_s in zip(keys, times_s[1:], strict=True):
+        if isinstance(own_s, str):
+            found.failures[key] = own_s
+            continue
+        ratio = ratio_interval(own_s, usual_s)
+        is_apart = not ratio.low <= 1 <= ratio.high
+        found.extra_s[key] = (ratio.estimate - 1) * median(usual_s) if is_apart else 0.0
