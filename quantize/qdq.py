@@ -109,18 +109,22 @@ def _word_readers(proto: Any, options: Options, in_float: Sequence[str]) -> Word
 def _for_words(copied: Any, words: WordReaders, in_float: Sequence[str], options: Options) -> Any:
     """A model whose standard operators may store 16 bits, if its version can be raised so far.
 
-    Otherwise ONNX Runtime's quantizer takes operators of its own domain.
+    Otherwise its operators that do so are ONNX Runtime's own (com.microsoft).
     """
     from onnx import version_converter
 
     if not options.symmetric and not _has_clip_without_zero(copied):
         without_activations(copied, words, in_float)
-    if next(each.version for each in copied.opset_import if each.domain in ("", "ai.onnx")) >= WORDS_OPSET:
+    if _opset(copied) >= WORDS_OPSET:
         return copied
     try:
         return version_converter.convert_version(copied, WORDS_OPSET)
     except Exception:  # the converter's own classes
         return copied
+
+
+def _opset(proto: Any) -> int:
+    return int(next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")))
 
 
 def _word_overrides(
@@ -164,6 +168,8 @@ def _extra(proto: Any, options: Options, overrides: WeightScales) -> dict[str, A
         "WeightSymmetric": not options.weight_zero_points,
         "QDQKeepRemovableActivations": _has_clip_without_zero(proto),
         "TensorQuantOverrides": dict(overrides),
+        # Standard operators of older versions store no 16 bits.
+        "UseQDQContribOps": Form.WORDS in options.forms.values() and _opset(proto) < WORDS_OPSET,
     }
 
 
