@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from int8tune.quantize.float_model import FloatModel, shown
 from int8tune.quantize.forms import Form
 from int8tune.quantize.options import Options
 from int8tune.quantize.profiler import Report
-from int8tune.quantize.quantizer import REFINED_WITH, written
+from int8tune.quantize.qdq import quantized
+from int8tune.quantize.quantizer import REFINED_WITH, with_chosen_weights, written
 from int8tune.quantize.samples.base import FirstSamples, Samples
 from int8tune.quantize.tensors import initializer_arrays
 from int8tune.quantize.trial import Trial
@@ -56,7 +57,9 @@ class MixedModel:
         layers = [layer for layer in required_layers(self._ready.model) if layer.name not in skipped]
         if not layers:
             raise QuantizeSpecError(f"{shown(model.path)}: no layer is left to choose a form of: all are skipped")
-        self._nodes = {layer.name: set(layer.nodes) for layer in layers}
+        self._layers = {layer.name: layer for layer in layers}
+        self._returned = {value.name for value in self._proto.graph.output}
+        self._noise: dict[tuple[str, Form], float] = {}
         self.layers = [MixedLayer(layer.name, layer.operator, self._likeness(layer)) for layer in layers]
         self.usual_form = options.usual_form
         self.quantized_forms = _quantized_forms(options)
@@ -68,15 +71,33 @@ class MixedModel:
         return self._ready.model.proto
 
     def noise(self, layer: str, form: Form) -> float:
-        """The noise over the signal of the model's first output where a layer alone has a form, and all else is float.
+        """The noise over the signal of the model's first output that a layer alone makes in a form.
 
-        It is of the first calibration samples; weights and biases are those of the options.
+        It is that of what the layer reads, as it is stored for it, and of its weights; of what it makes only where the
+        model returns that, as elsewhere who reads it decides. A layer in float still reads 8 bits: what 16 bits save.
+        It is of the first calibration samples; weights and biases are chosen as the options say.
         """
-        if form is Form.FLOAT:
-            return 0.0
-        others = [node.name for node in self._proto.graph.node if node.name not in self._nodes[layer]]
-        alone = replace(self._options, skip=(*self._options.skip, *others), forms={layer: form})
-        apart = self._trial.distance(written(self._ready, self._first, alone, lambda *_: None))
+        if (layer, form) not in self._noise:
+            is_returned = self._layers[layer].tensor in self._returned
+            if form is Form.FLOAT:
+                less = self.noise(layer, Form.WORDS)
+                usual = self._noise_alone(layer, self.usual_form, False) if is_returned else None
+                found = max(0.0, (self.noise(layer, self.usual_form) if usual is None else usual) - less)
+            else:
+                found = self._noise_alone(layer, form, is_returned)
+            self._noise[layer, form] = found
+        return self._noise[layer, form]
+
+    def _noise_alone(self, name: str, form: Form, with_outputs: bool) -> float:
+        layer, ready = self._layers[name], self._ready
+        others = [node.name for node in self._proto.graph.node if node.name not in layer.nodes]
+        alone = replace(self._options, skip=(*self._options.skip, *others), forms={name: form})
+        made = quantized(self._proto, ready.thresholds, alone, None, ready.extremes, with_outputs)
+        for node in made.graph.node:
+            if node.name in others and (at := _place(node.input, f"{layer.data}_DequantizeLinear_Output")) is not None:
+                node.input[at] = layer.data
+        made = with_chosen_weights(ready, made, self._first, alone, lambda *_: None)
+        apart = self._trial.distance(made)
         return 0.0 if apart.sqnr_db is None else float(10 ** (-apart.sqnr_db / 10))
 
     def network(self, forms: Mapping[str, Form], is_refined: bool = True) -> Any:
@@ -109,3 +130,7 @@ def _quantized_forms(options: Options) -> list[Form]:
     """Forms beside float; none with a scale for each channel where the user wants one for all weights."""
     refused = {Form.FLOAT} | ({Form.PER_CHANNEL} if options.per_tensor else set())
     return [form for form in Form if form not in refused]
+
+
+def _place(names: Sequence[str], name: str) -> int | None:
+    return list(names).index(name) if name in names else None

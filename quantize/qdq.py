@@ -18,18 +18,22 @@ from int8tune.quantize.activated_layers import activated_layers
 from int8tune.quantize.errors import QuantizeError, QuantizeSpecError
 from int8tune.quantize.float_model import one_line
 from int8tune.quantize.forms import Form
+from int8tune.quantize.kept_in_float import keep_in_float
 from int8tune.quantize.left_in_float import left_in_float
 from int8tune.quantize.options import Method, Options
 from int8tune.quantize.tensors import initializer_arrays
 from int8tune.quantize.thresholds import Threshold
-from int8tune.quantize.weights import channel_scales, layers_of, scale_and_zero_point
-from int8tune.quantize.words import WordReaders, without_activations, word_readers
+from int8tune.quantize.weights import LAYER_OPERATORS, channel_scales, layers_of, scale_and_zero_point
+from int8tune.quantize.words import WordReaders, read_words, without_activations, word_readers
 from int8tune.results.text import printable
 
 Array = npt.NDArray[Any]
 
 # The first in which QuantizeLinear has types of 16 bits.
 WORDS_OPSET = 21
+
+# Of ONNX Runtime's quantizer.
+_NO_OUTPUTS = "OpTypesToExcludeOutputQuantization"
 
 WeightScales = Mapping[str, list[dict[str, Any]]]
 """Scales and zero points by the names of weights, as ONNX Runtime's quantizer takes them."""
@@ -41,6 +45,7 @@ def quantized(
     options: Options,
     scales: WeightScales | None = None,
     extremes: Mapping[str, Threshold] | None = None,
+    with_outputs: bool = True,
 ) -> Any:
     """A model in the form QDQ.
 
@@ -49,6 +54,7 @@ def quantized(
         thresholds: of its float tensors.
         scales: what `weight_scales` gives, where that is known already.
         extremes: the whole range of each tensor, which those of 16 bits have; `thresholds` if None.
+        with_outputs: what layers make is quantized, too, and not only what others read of it.
 
     Raises:
         QuantizeSpecError: an operator that is to be skipped is not there.
@@ -64,13 +70,21 @@ def quantized(
         copied = _for_words(copied, words, in_float, options)
     overrides = {
         **(weight_scales(proto, options) if scales is None else scales),
-        **_word_overrides(copied.graph, words, extremes or thresholds, options),
+        **_word_overrides(copied.graph, words, extremes or thresholds, options, in_float),
     }
-    return _written(copied, thresholds, options, in_float, overrides)
+    made = _written(copied, thresholds, options, in_float, overrides, with_outputs)
+    read_words(made.graph, words, in_float)
+    keep_in_float(made.graph)
+    return made
 
 
 def _written(
-    copied: Any, thresholds: Mapping[str, Threshold], options: Options, in_float: list[str], overrides: WeightScales
+    copied: Any,
+    thresholds: Mapping[str, Threshold],
+    options: Options,
+    in_float: list[str],
+    overrides: WeightScales,
+    with_outputs: bool,
 ) -> Any:
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
@@ -89,7 +103,7 @@ def _written(
                 [],
                 in_float,
                 _operators(),
-                _extra(copied, options, overrides),
+                _extra(copied, options, overrides) | ({} if with_outputs else {_NO_OUTPUTS: LAYER_OPERATORS}),
             )
             writer.quantize_model()
         except QuantizeError:
@@ -128,7 +142,11 @@ def _opset(proto: Any) -> int:
 
 
 def _word_overrides(
-    graph: Any, words: WordReaders, extremes: Mapping[str, Threshold], options: Options
+    graph: Any,
+    words: WordReaders,
+    extremes: Mapping[str, Threshold],
+    options: Options,
+    in_float: Sequence[str],
 ) -> dict[str, list[dict[str, Any]]]:
     """Types and ranges of tensors of 16 bits, as ONNX Runtime's quantizer takes them."""
     from onnxruntime.quantization.quant_utils import QuantType
@@ -140,7 +158,7 @@ def _word_overrides(
             continue
         low, high = (np.array(value, np.float32) for value in extremes[name])
         override = {"quant_type": word, "rmin": low, "rmax": high}
-        if others := {node.name for node in graph.node if name in node.input} - readers:
+        if others := {node.name for node in graph.node if name in node.input} - readers - set(in_float):
             override["convert"] = {"quant_type": byte, "recv_nodes": others}
         found[name] = [override]
     return found

@@ -11,7 +11,7 @@ from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Options
 from int8tune.quantize.profiler import Report
-from int8tune.quantize.qdq import WeightScales, quantized
+from int8tune.quantize.qdq import quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined
 from int8tune.quantize.samples.base import FirstSamples, Samples
@@ -65,23 +65,25 @@ def quantize(
     return Quantized(made, ready.ranges, ready.thresholds, gone, apart, ready.model)
 
 
-def written(
-    ready: Calibrated, samples: Samples | None, options: Options, report: Report, scales: WeightScales | None = None
-) -> Any:
+def written(ready: Calibrated, samples: Samples | None, options: Options, report: Report) -> Any:
     """A model in the form QDQ, whose weights and biases the samples have chosen where there are any.
-
-    Args:
-        scales: what `weight_scales` gives, where that is known already.
 
     Raises:
         FloatModelError, CalibrationError, QuantizeSpecError, QuantizeError: as `quantize`.
     """
-    made = quantized(ready.model.proto, ready.thresholds, options, scales, ready.extremes)
-    if samples is not None and (options.round_weights or options.bias_correction):
-        first = FirstSamples(samples, REFINED_WITH)
-        made = refined(ready.model, made, lambda: first.batches(ready.model.inputs), options, report)
+    made = quantized(ready.model.proto, ready.thresholds, options, extremes=ready.extremes)
+    if samples is not None:
+        made = with_chosen_weights(ready, made, samples, options, report)
     _describe(made, ready.ranges, options)
     return made
+
+
+def with_chosen_weights(ready: Calibrated, made: Any, samples: Samples, options: Options, report: Report) -> Any:
+    """A QDQ model whose weights and biases the samples have chosen, where the options want that; it is changed."""
+    if not options.round_weights and not options.bias_correction:
+        return made
+    first = FirstSamples(samples, REFINED_WITH)
+    return refined(ready.model, made, lambda: first.batches(ready.model.inputs), options, report)
 
 
 def _removed(proto: Any, made: Any) -> dict[str, str]:

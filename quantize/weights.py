@@ -11,6 +11,7 @@ from int8tune.quantize.tensors import initializer_arrays, int_attribute
 
 Array = npt.NDArray[Any]
 
+LAYER_OPERATORS = ("Conv", "Gemm", "MatMul")
 HIGHEST = 127
 # Of the search for the least squared error: shares of the largest magnitude.
 SHARES = np.linspace(1.0, 0.7, 16)
@@ -38,7 +39,7 @@ def layers_of(graph: Any) -> list[Layer]:
     arrays = initializer_arrays(graph)
     found = []
     for node in graph.node:
-        if node.op_type not in ("Conv", "Gemm", "MatMul") or len(node.input) < 2 or node.input[0] in arrays:
+        if node.op_type not in LAYER_OPERATORS or len(node.input) < 2 or node.input[0] in arrays:
             continue
         weight = arrays.get(node.input[1])
         if weight is None or weight.dtype != np.float32 or (node.op_type != "Conv" and weight.ndim != 2):

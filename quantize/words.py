@@ -60,6 +60,19 @@ def without_activations(proto: Any, words: WordReaders, in_float: Collection[str
         graph.node.remove(node)
 
 
+def read_words(graph: Any, words: WordReaders, in_float: Collection[str]) -> None:
+    """Let operators in float read what is stored of a tensor of 16 bits, in a QDQ graph; it is changed.
+
+    ONNX Runtime's quantizer lets them read the tensor before it is stored, if others read it in 8 bits.
+    """
+    stored = {node.input[0]: node.output[0] for node in graph.node if node.op_type == "QuantizeLinear"}
+    numbers = {node.input[0]: node.output[0] for node in reversed(graph.node) if node.op_type == "DequantizeLinear"}
+    for node in [node for node in graph.node if node.name in in_float]:
+        for at, name in enumerate(node.input):
+            if name in words and name in stored:
+                node.input[at] = numbers[stored[name]]
+
+
 def _returned(graph: Any, tensor: str) -> list[str]:
     """A tensor if the graph returns it, or what else it returns of the same values."""
     outputs = {value.name for value in graph.output}
