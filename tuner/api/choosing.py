@@ -17,9 +17,11 @@ from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.results.atomic import require_folder, write_bytes_atomic
 from int8tune.results.shares import Share
+from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import Row, frame_of, listed, prefixed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
+from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.choice.choose import Choice, Limits, Point
 from int8tune.tuner.choice.choose import choose as chosen_by
 from int8tune.tuner.errors import SpecError
@@ -120,6 +122,8 @@ def choose(
     log: str | Path | None = None,
     target: str | None = None,
     threads: int = 1,
+    runs: int = 20,
+    run_s: float = 0.02,
     report: Report = ignore,
 ) -> ChoiceResult:
     """Quantize a float model with each layer in the form that pays: 8 bits, 16-bit data, or float.
@@ -147,6 +151,8 @@ def choose(
         log: a best log with schedules, in place of the records.
         target: a profile; the best of this CPU if None.
         threads: of each library, on as many cores.
+        runs: how often each network takes its turn.
+        run_s: how long a turn takes.
         report: is told how far it is.
 
     Raises:
@@ -155,11 +161,13 @@ def choose(
         CalibrationError: samples can't be read, or don't fit the model.
         SamplesError: labels can't be read, or don't fit the samples or the model.
         QuantizeSpecError: what is chosen can't be used, or no layer is there to choose a form of.
-        SpecError: a limit is out of its range.
+        SpecError, BenchSpecError: a number is out of its range.
         ModelError: the network in which all layers are as usual can't be compiled.
         ChoiceError: no network that was tried is within the limit.
         ExportError: the file can't be written.
     """
+    timing = Timing(runs, run_s)
+    require_ranges(threads, timing)
     _require_limits(max_drop, time_s)
     has_sign = is_signed(activations)
     if output is not None:
@@ -183,7 +191,7 @@ def choose(
     judge = judge_of(read, tests, known)
     with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
         found = chosen_by(
-            MixedModel(read, samples, options, report), tests, judge, place, Limits(max_drop, time_s), report
+            MixedModel(read, samples, options, report), tests, judge, place, Limits(max_drop, time_s, timing), report
         )
     if output is not None:
         write_bytes_atomic(Path(output), found.proto.SerializeToString(deterministic=True))

@@ -22,7 +22,8 @@ from int8tune.quantize.forms import Form
 from int8tune.quantize.mixed import MixedLayer, MixedModel
 from int8tune.quantize.samples.base import Samples
 from int8tune.results.shares import Share
-from int8tune.results.stats import MedianTime
+from int8tune.results.stats import MIN_PAIRS, MedianTime
+from int8tune.rpc.request import Timing
 from int8tune.tuner.choice.form_times import FormTimes, form_times
 from int8tune.tuner.choice.front import FormCost, Predicted, forms_by_layer, not_worse, predicted_front
 from int8tune.tuner.choice.networks import Network, Workshop, network_or_why
@@ -30,6 +31,7 @@ from int8tune.tuner.choice.tries import Tries
 from int8tune.tuner.errors import BenchError, ChoiceError
 from int8tune.tuner.schemes.judged import Judge
 from int8tune.tuner.schemes.place import Place
+from int8tune.tuner.schemes.timing import TIMING
 
 # Of the budget, for the times of forms.
 SHARE_OF_TIMES = 0.5
@@ -43,10 +45,12 @@ class Limits:
     Attributes:
         max_drop: points of top-1 that may be lost, or of answers that differ from the float model's without labels.
         budget_s: seconds; what is under way then comes to its end.
+        timing: of the networks; forms are timed half as often and as long.
     """
 
     max_drop: float
     budget_s: float
+    timing: Timing = TIMING
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits
     tried = [_Tried(usual, _point(usual, workshop.outputs(usual), judge))]
     noise = _noise(workshop)
     importance = {layer.name: noise[layer.name, model.usual_form] for layer in model.layers}
-    times = form_times(workshop, usual, model.layers, importance, lambda: is_over(SHARE_OF_TIMES))
+    times = form_times(workshop, usual, model.layers, importance, lambda: is_over(SHARE_OF_TIMES), _half(limits.timing))
     front = _front(workshop, noise, times)
     failures: list[str] = []
     tries = Tries(front)
@@ -145,6 +149,11 @@ def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits
             tried.append(found)
         tries.tried(number, not isinstance(found, str) and _is_within(found.point, limits))
     return _chosen(workshop, tried, judge, limits, times, failures)
+
+
+def _half(timing: Timing) -> Timing:
+    """For differences that guide the search, and decide nothing."""
+    return Timing(max(MIN_PAIRS, timing.repeats // 2), timing.min_repeat_s / 2)
 
 
 def _noise(workshop: Workshop) -> dict[tuple[str, Form], float]:
@@ -217,7 +226,7 @@ def _chosen(
         what = f"no network of {len(tried)} that were tried"
         raise ChoiceError(f"{what} has a drop of at most {limits.max_drop:g} points: the least is {least:.2f}")
     workshop.report("timing networks", 0, 1)
-    results, disturbance = workshop.times([each.network for each in tried])
+    results, disturbance = workshop.times([each.network for each in tried], limits.timing)
     timed = [
         _Tried(each.network, replace(each.point, time=result.median_time))
         for each, result in zip(tried, results, strict=True)

@@ -22,8 +22,6 @@ from int8tune.tuner.models.race import WORKER
 from int8tune.tuner.models.runtimes import OWN
 from int8tune.tuner.schemes.library import first_sample
 
-# Differences guide the search, and decide nothing.
-TIMING = Timing(repeats=10, min_repeat_s=0.01)
 AT_ONCE = 6
 # The order in which forms are worth their measurement: those that bring accuracy first.
 _ORDER = (Form.WORDS, Form.FLOAT, Form.PER_CHANNEL, Form.ZERO_POINTS, Form.PER_TENSOR)
@@ -56,6 +54,7 @@ def form_times(
     layers: Sequence[MixedLayer],
     importance: Mapping[str, float],
     is_over: Callable[[], bool],
+    timing: Timing,
 ) -> FormTimes:
     """Measure the forms of layers, the most important layers first, until it is over.
 
@@ -70,7 +69,7 @@ def form_times(
     todo = list(_in_order(workshop, layers, importance))
     found.wanted = len(todo)
     with Contestants(WORKER) as contestants:
-        seats = _Seats(workshop, [contestants.add(workshop.place.cores, OWN.name) for _ in range(1 + AT_ONCE)])
+        seats = _Seats(workshop, timing, [contestants.add(workshop.place.cores, OWN.name) for _ in range(1 + AT_ONCE)])
         while todo and not is_over():
             batch, todo = todo[:AT_ONCE], todo[AT_ONCE:]
             made: list[tuple[tuple[str, Form], Network]] = []
@@ -102,8 +101,8 @@ def _in_order(
 class _Seats:
     """Processes that stay: each takes one library after the other, as starting one takes longer than timing it."""
 
-    def __init__(self, workshop: Workshop, contestants: Sequence[Contestant]) -> None:
-        self._workshop, self._contestants = workshop, contestants
+    def __init__(self, workshop: Workshop, timing: Timing, contestants: Sequence[Contestant]) -> None:
+        self._workshop, self._timing, self._contestants = workshop, timing, contestants
 
     def times_s(self, networks: Sequence[Network]) -> list[tuple[float, ...] | str]:
         """Seconds of a run of each network, timed in turn; or why there are none."""
@@ -116,7 +115,7 @@ class _Seats:
             files = {"samples": str(samples), "outputs": str(folder / "first-outputs.npz")}
             contestant.load({"model": str(network.library.entry.model), **files})
         able = [contestant for contestant in taken if not contestant.failure]
-        times_s, _ = time_in_turn(able, TIMING)
+        times_s, _ = time_in_turn(able, self._timing)
         known = {id(each): tuple(values) for each, values in zip(able, times_s, strict=True) if not each.failure}
         return [known.get(id(each), each.failure) for each in taken]
 

@@ -19,7 +19,7 @@ from int8tune.tuner.errors import BenchError
 from int8tune.tuner.models.race import Result
 from int8tune.tuner.schemes.library import Library, compiled_library, first_sample, outputs_of
 from int8tune.tuner.schemes.place import Place
-from int8tune.tuner.schemes.timing import TIMING, time_in_turn
+from int8tune.tuner.schemes.timing import time_in_turn
 
 # What a network can fail by: such a one is left out. Where nothing links, all would.
 FAILURES = (QuantizeError, CompilerError, WorkloadError, BenchError)
@@ -75,7 +75,7 @@ class Workshop:
         """
         return outputs_of(self.place, network.library.entry, network.library.graph, self.tests)[0]
 
-    def times(self, networks: Sequence[Network], timing: Timing = TIMING) -> tuple[Sequence[Result], str]:
+    def times(self, networks: Sequence[Network], timing: Timing) -> tuple[Sequence[Result], str]:
         """How long networks take, timed in turn; and what makes the times doubtful.
 
         Raises:

@@ -54,7 +54,7 @@ def choose_and_show(model: Path, data: str | None, ranges: Path | None, form: Fo
     with waiting("choose") as report:
         found = choose(model, data, report=report, **{name: each for name, each in options.items() if each is not None})
     if form is Format.JSON:
-        emit_json(_as_json(found))
+        emit_json(as_json(found))
         return
     emit(_table(found))
     for line in _notes(found):
@@ -94,8 +94,11 @@ def _share(share: Share) -> str:
 def _notes(found: ChoiceResult) -> list[str]:
     choice = found.choice
     right = "" if choice.float_top1 is None else f" from {choice.float_top1.estimate:.2%} of the float model"
+    from int8tune.tuner.api.frames import listed
+
     lines = [
-        f"{len(choice.points):,} networks were compiled, run on {choice.chosen.agreement.samples:,} samples and timed;"
+        f"{listed(len(choice.points), 'network was', 'networks were')} compiled,"
+        f" run on {choice.chosen.agreement.samples:,} samples and timed;"
         f" the fastest with a drop of {found.measure} of at most {found.max_drop:g} points{right} is {found.file}"
     ]
     if choice.timed < choice.to_time:
@@ -105,7 +108,8 @@ def _notes(found: ChoiceResult) -> list[str]:
     return lines
 
 
-def _as_json(found: ChoiceResult) -> dict[str, Any]:
+def as_json(found: ChoiceResult) -> dict[str, Any]:
+    """What `--format json` prints."""
     choice = found.choice
     return {
         "file": str(found.file),
