@@ -28,11 +28,14 @@ class FloatInput:
 
     Attributes:
         shape: its extents, None where the file leaves one open; the first counts samples.
+        scale, zero_point: of a quantized model's input that stores numbers in 8 bits; no scale elsewhere.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
+    scale: float | None = None
+    zero_point: int = 0
 
     @property
     def batch(self) -> int | None:

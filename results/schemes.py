@@ -17,6 +17,9 @@ class Answers:
     top5: Share | None
 
 
+NO_ANSWERS = Answers(None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class FloatRow:
     """The float model in one runtime.
@@ -50,7 +53,7 @@ class SchemeRow:
 
     scheme: str
     runs_in: str
-    answers: Answers = Answers(None, None)
+    answers: Answers = NO_ANSWERS
     paired: PairedTest | None = None
     agreement: Share | None = None
     sqnr_db: float | None = None

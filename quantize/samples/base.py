@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,7 +72,7 @@ class Normalization:
         return self == Normalization()
 
     def apply(self, values: Array) -> Array:
-        """Values [samples, channels, ...] as float32.
+        """Values [samples, channels, ...] as float32; pictures may have their channels last.
 
         Raises:
             CalibrationError: there are more or fewer channels than means.
@@ -80,11 +80,21 @@ class Normalization:
         found = values.astype(np.float32) / np.float32(self.divide)
         for factors, operation in ((self.mean, np.subtract), (self.std, np.divide)):
             if factors:
-                if len(factors) not in (1, found.shape[1]):
-                    raise CalibrationError(f"a mean and a std need {found.shape[1]} values, or one: {len(factors)}")
-                shape = (1, len(factors), *[1] * (found.ndim - 2))
-                found = operation(found, np.asarray(factors, np.float32).reshape(shape))
+                found = operation(found, np.asarray(factors, np.float32).reshape(_channels(found, len(factors))))
         return found
+
+
+def _channels(values: Array, count: int) -> tuple[int, ...]:
+    """The shape of so many factors beside values.
+
+    Raises:
+        CalibrationError: there are more or fewer channels.
+    """
+    if count in (1, values.shape[1]):
+        return (1, count, *[1] * (values.ndim - 2))
+    if values.ndim == 4 and count == values.shape[-1]:
+        return (1, 1, 1, count)
+    raise CalibrationError(f"a mean and a std need {values.shape[1]} values, or one: {count}")
 
 
 AS_THEY_ARE = Normalization()
@@ -110,12 +120,18 @@ def require_whole_runs(inputs: Sequence[FloatInput], total: int, step: int, titl
 def fitted(value: FloatInput, array: Array, first: int, normalization: Normalization, title: str) -> Array:
     """Samples as an input takes them; pictures as bytes [samples, height, width, channels] get their channels first.
 
+    For an input that stores numbers in 8 bits, samples of its own type that stay as they are, are what is stored; all
+    others are numbers, which are rounded to these.
+
     Args:
         first: the number of the first of them.
 
     Raises:
-        CalibrationError: the shape or the type is another one, or a value is no number.
+        CalibrationError: the shape or the type is another one, or a value is no number, or beyond the type.
     """
+    if value.scale is not None and (array.dtype != value.dtype or not normalization.is_identity):
+        numbers = replace(value, dtype=np.dtype(np.float32), scale=None)
+        return _stored(value, fitted(numbers, array, first, normalization, title))
     array = _with_channels_first(value, array)
     if array.dtype.kind not in "fiub" or (value.dtype.kind in "iub" and array.dtype.kind == "f"):
         raise CalibrationError(f"{title}: input {value} can't take samples of {array.dtype}")
@@ -124,6 +140,8 @@ def fitted(value: FloatInput, array: Array, first: int, normalization: Normaliza
     if value.dtype.kind == "f":
         array = array if normalization.is_identity else normalization.apply(array)
         _refuse_nan(value, array, first, title)
+    elif value.dtype.kind in "iu" and not np.can_cast(array.dtype, value.dtype):
+        _refuse_beyond(value, array, title)
     return np.ascontiguousarray(array, value.dtype)
 
 
@@ -148,6 +166,20 @@ def _fits(value: FloatInput, shape: Sequence[int]) -> bool:
     if len(shape) != len(value.shape):
         return False
     return all(want in (None, have) for want, have in zip(value.shape[1:], shape[1:], strict=True))
+
+
+def _stored(value: FloatInput, numbers: Array) -> Array:
+    """Numbers as QuantizeLinear stores them."""
+    limits = np.iinfo(value.dtype)
+    rounded = np.rint(numbers / np.float32(value.scale)) + value.zero_point
+    stored: Array = np.clip(rounded, limits.min, limits.max).astype(value.dtype)
+    return stored
+
+
+def _refuse_beyond(value: FloatInput, array: Array, title: str) -> None:
+    limits, least, most = np.iinfo(value.dtype), array.min(initial=0), array.max(initial=0)
+    if least < limits.min or most > limits.max:
+        raise CalibrationError(f"{title}: input {value} can't take {least} to {most}: {limits.min} to {limits.max}")
 
 
 def _refuse_nan(value: FloatInput, array: Array, first: int, title: str) -> None:

@@ -50,16 +50,21 @@ class PictureSamples:
     def batches(self, inputs: Sequence[FloatInput]) -> Iterator[Batch]:
         """As `Samples.batches`."""
         channels, height, width = self._picture_shape(inputs)
+        axis = 0 if inputs[0].shape[1] == channels else -1
         names = sorted(path for path in self.folder.iterdir() if path.suffix.lower() in PICTURES)[: self.count]
         if not names:
             raise CalibrationError(f"{self.title}: no samples: no file ends with {', '.join(PICTURES)}")
-        singles = ((self._picture(path, channels, height, width),) for path in names)
+        pixels = (self._picture(path, channels, height, width) for path in names)
+        singles = ((np.moveaxis(each, -1, axis),) for each in pixels)
         yield from _batched(singles, inputs, self.normalization, self.title)
 
     def _picture_shape(self, inputs: Sequence[FloatInput]) -> tuple[int, int, int]:
         shape = inputs[0].shape
-        if len(inputs) == 1 and len(shape) == 4 and shape[1] in (1, 3) and shape[2] and shape[3]:
-            return shape[1], shape[2], shape[3]
+        if len(inputs) == 1 and len(shape) == 4:
+            # Channels are first in ONNX, and last in TFLite.
+            for channels, height, width in (shape[1:], (shape[3], shape[1], shape[2])):
+                if channels in (1, 3) and height and width:
+                    return channels, height, width
         listed = " and ".join(map(str, inputs))
         raise CalibrationError(f"{self.title}: pictures need one input [samples, 1 or 3, height, width]: {listed}")
 
@@ -74,7 +79,7 @@ class PictureSamples:
                 pixels = np.asarray(image.convert(mode).resize((width, height), Image.Resampling.BILINEAR))
         except Exception as error:  # decoders raise whatever the damage leads to
             raise CalibrationError(f"{shown(path)}: no picture: {one_line(error)}") from None
-        return np.moveaxis(pixels.reshape(height, width, channels), -1, 0)
+        return pixels.reshape(height, width, channels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,13 @@ def render_schemes(summary: SchemeSummary) -> str:
     front = {id(row) for row in summary.front}
     rows = [HEAD, *(float_cells(summary, row) for row in summary.floats)]
     rows += [scheme_cells(row, is_best=id(row) in front) for row in summary.rows]
-    lines = [*_head(summary), "", *_aligned(rows), "", *meanings(summary)]
+    lines = [
+        *_head(summary),
+        "",
+        *_aligned(rows),
+        "",
+        *(f"{word:<11}  {text}" for word, text in meanings(summary).items()),
+    ]
     lines += [f"{row.scheme}: {row.failure}" for row in summary.rows if row.failure]
     lines += [f"{row.runtime}: {row.failure}" for row in summary.floats if row.failure]
     lines += [f"times are doubtful: {summary.disturbance}"] if summary.disturbance else []
@@ -60,20 +66,17 @@ def scheme_cells(row: SchemeRow, *, is_best: bool) -> Cells:
     )
 
 
-def meanings(summary: SchemeSummary) -> list[str]:
-    """What the columns mean."""
+def meanings(summary: SchemeSummary) -> dict[str, str]:
+    """What the columns mean, by their words."""
+    fastest = summary.floats[0].runtime if summary.floats else "none"
     quality = "top-1" if summary.has_labels else "SQNR"
-    lines = [f"{FRONT} no other scheme is at least as fast and has at least as good a {quality} (Pareto front)"]
-    if summary.has_labels:
-        lines.append(
-            "p      McNemar's exact test of top-1 beside the float model: below 0.05, the difference is no chance"
-        )
-    return [
-        *lines,
-        "same   answers that are the float model's; SQNR: its outputs over what differs from them",
-        "made   seconds of calibrating and writing the model; KiB: its file",
-        f"ms     of the compiled library; of the float model, in each runtime: speedups are over {_fastest(summary)}",
-    ]
+    found = {"p": "McNemar's exact test of top-1 beside the float model: below 0.05, a difference is hardly chance"}
+    return (found if summary.has_labels else {}) | {
+        "same answer": "as the float model; SQNR is that model's outputs over what differs from them",
+        "made": "seconds of calibrating and writing the model; KiB are those of its file",
+        "ms": f"of a run of the compiled library, or of a runtime; speedups are over float, {fastest}",
+        FRONT: f"no other scheme is at least as fast and has at least as good a {quality} (Pareto front)",
+    }
 
 
 def share(value: Share | None) -> str:
@@ -102,10 +105,6 @@ def time(value: MedianTime | None) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return MISSING if value is None else form.format(value)
-
-
-def _fastest(summary: SchemeSummary) -> str:
-    return summary.floats[0].runtime if summary.floats else "none"
 
 
 def _head(summary: SchemeSummary) -> list[str]:

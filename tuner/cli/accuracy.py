@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from int8tune.tuner.cli.calibration import DivideOption, MeanOption, StdOption, numbers
 from int8tune.tuner.cli.compile import LogOption, ModelArgument
+from int8tune.tuner.cli.labels import LabelsOption
 from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
     BindOption,
@@ -24,6 +26,7 @@ from int8tune.tuner.cli.options import (
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 
 if TYPE_CHECKING:
+    from int8tune.tuner.api.accuracy import Accuracy
     from int8tune.tuner.models.accuracy import Difference
 
 SamplesOption = Annotated[
@@ -40,15 +43,18 @@ CountOption = Annotated[
         "--count",
         metavar="N",
         parser=whole_number,
-        help="Samples to draw; 10 to 1,000 if left out.",
+        help="Samples to draw, or to take of --test.",
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Seed of drawn samples.")]
+TestOption = Annotated[
+    str | None, typer.Option("--test", metavar="FILE", help="Samples of any kind that `profile` takes.")
+]
 LayersOption = Annotated[
     bool,
     typer.Option(
         "--layers",
-        help="Compare each operator on the same inputs, with this library's own reference: integer ones must be equal.",
+        help="Compare operators with this library's own reference.",
     ),
 ]
 
@@ -56,9 +62,14 @@ LayersOption = Annotated[
 def accuracy(
     model: ModelArgument,
     samples: SamplesOption = None,
+    test: TestOption = None,
+    labels: LabelsOption = None,
     count: CountOption = None,
     seed: SeedOption = 0,
     layers: LayersOption = False,
+    divide: DivideOption = 1.0,
+    mean: MeanOption = "",
+    std: StdOption = "",
     results: ResultsOption = DEFAULT_RESULTS,
     log: LogOption = None,
     target: TargetOption = None,
@@ -70,17 +81,13 @@ def accuracy(
 ) -> None:
     """Compare a compiled model with its own runtime.
 
-    That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too: by default it
-    computes some of these layers in float on x86 (`session.qdqisint8allowed`). Differences are in quantization steps
-    of each output. Operators in float may differ by rounding; SQNR says how much of the signal that is, and "its own"
-    how much ONNX Runtime differs from itself without its optimizations.
+    That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too. Differences are in
+    quantization steps of each output. Operators in float may differ by rounding: SQNR says by how much of the signal,
+    and "its own" by how much ONNX Runtime differs from itself without its optimizations.
 
-    Without --samples, inputs are drawn, in turn: noise, spread evenly over what an input stands for; smooth, as
-    pictures are; constant, at first the lowest, then the highest value; extremes, which are lowest and highest values
-    at random; speckled, which is smooth with some of these; saturated, which is smooth and beyond both ends. Your own
-    samples find more.
+    Inputs of six kinds are drawn (docs/models.md); your own --samples find more. --labels count right answers.
 
-    Example: int8tune accuracy mobilenet_v2.tflite --count 100
+    Example: int8tune accuracy m.tflite --test test.npz --labels test.npz
     """
     from int8tune.compiler.obstacles import exactness
     from int8tune.tuner.api.accuracy import MOST_SAMPLES
@@ -92,9 +99,14 @@ def accuracy(
     found = compared(
         model,
         samples=samples,
+        test=test,
+        labels=labels,
         count=count,
         seed=seed,
         layers=layers,
+        divide=divide,
+        mean=numbers(mean),
+        std=numbers(std),
         results=results,
         log=log,
         target=target,
@@ -106,13 +118,18 @@ def accuracy(
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None
         outputs = [asdict(each) for each in found.outputs]
         parts = {"exact": found.exact, "floats": dict(found.floats), "int8_share": found.int8_share}
-        emit_json({"model": str(model), "against": found.against, "drawn": drawn, **parts, "outputs": outputs})
+        answers = _answers_as_json(found)
+        emit_json(
+            {"model": str(model), "against": found.against, "drawn": drawn, **parts, **answers, "outputs": outputs}
+        )
         return
     rows = [
         ("differ", "of", "largest", "mean", "SQNR, dB", "its own", "same first", "output"),
         *map(_cells, found.outputs),
     ]
     emit(aligned(rows, numbers=range(7)))
+    if found.ours.top1 is not None:
+        _show_answers(found)
     if found.drawn:
         kinds = ", ".join(f"{number:,} {name}" for name, number in found.drawn.items())
         say(f"{found.outputs[0].samples:,} samples drawn with seed {seed}: {kinds}")
@@ -120,6 +137,22 @@ def accuracy(
     say(differ if found.differing else f"all equal to {found.against}")
     if found.floats:
         say(f"{exactness(found.exact, found.floats, found.int8_share)}; outputs may differ by rounding")
+
+
+def _show_answers(found: Accuracy) -> None:
+    from int8tune.results.report.schemes import p_value, share
+
+    sides = (("int8tune", found.ours), (found.against, found.theirs))
+    rows = [(share(each.top1), share(each.top5), name) for name, each in sides]
+    emit(aligned([("top-1", "top-5", "answers of"), *rows], numbers=(0, 1)))
+    say(f"p of McNemar's exact test of both top-1: {p_value(found.paired)}")
+
+
+def _answers_as_json(found: Accuracy) -> dict[str, Any]:
+    if found.paired is None:
+        return {}
+    answers = {"ours": asdict(found.ours), "theirs": asdict(found.theirs), "paired": asdict(found.paired)}
+    return {"answers": answers | {"p_value": found.paired.p_value}}
 
 
 def _cells(each: Difference) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from int8tune.tuner.cli.bench import RunMsOption, RunsOption
+from int8tune.tuner.cli import completing
+from int8tune.tuner.cli.bench import RunsOption
 from int8tune.tuner.cli.calibration import (
     CountOption,
     DataOption,
@@ -24,17 +25,29 @@ from int8tune.tuner.cli.options import (
     Format,
     FormatOption,
     ResultsOption,
-    TargetOption,
     ThreadsOption,
 )
 from int8tune.tuner.cli.output import emit, emit_json, say
-from int8tune.tuner.cli.quantize import BiasOption, EqualizeOption, RoundOption, SkipOption
+from int8tune.tuner.cli.quantize import SkipOption
 
-SchemesOption = Annotated[str, typer.Option("--schemes", metavar="HOW,...", help="Ranges by these.")]
-WeightsOption = Annotated[str, typer.Option("--weights", metavar="FORM,...", help="per-channel, per-tensor or both.")]
-TypesOption = Annotated[str, typer.Option("--activations", metavar="TYPE,...", help="Types of data: u8, s8 or both.")]
+SchemesOption = Annotated[
+    str, typer.Option("--schemes", metavar="HOW,...", help="Ranges by these; by all if left out.", show_default=False)
+]
+WeightsOption = Annotated[
+    str, typer.Option("--weights", metavar="FORM,...", help="per-channel,per-tensor or one.", show_default=False)
+]
+TypesOption = Annotated[
+    str, typer.Option("--activations", metavar="TYPE,...", help="Types of data: u8,s8 or one.", show_default=False)
+]
 AgainstOption = Annotated[
-    str, typer.Option("--against", metavar="NAME,...", help="Quantizers of onnxruntime, openvino, nncf, too.")
+    str, typer.Option("--against", metavar="NAME,...", help="Others: onnxruntime, openvino, nncf.", show_default=False)
+]
+PlainOption = Annotated[bool, typer.Option("--plain", help="No equalizing, rounding, bias correction.")]
+BestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="PROFILE", autocompletion=completing.targets, help="Target profile; the best if left out."
+    ),
 ]
 PageOption = Annotated[
     Path | None, typer.Option("--report", metavar="OUT.html", help="Write a page with histograms, too.")
@@ -52,27 +65,22 @@ def compare_schemes(
     against: AgainstOption = "",
     page: PageOption = None,
     skip: SkipOption = None,
-    equalize: EqualizeOption = True,
-    round_weights: RoundOption = True,
-    bias_correction: BiasOption = True,
+    plain: PlainOption = False,
     count: CountOption = None,
     test_count: TestCountOption = None,
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
     std: StdOption = "",
     results: ResultsOption = DEFAULT_RESULTS,
-    target: TargetOption = None,
+    target: BestOption = None,
     threads: ThreadsOption = 1,
     runs: RunsOption = 20,
-    run_ms: RunMsOption = 20,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
-    """Compare ways to quantize a model: accuracy and latency.
+    """Compare ways to quantize a model: answers and times of its compiled libraries.
 
-    Answers and times are those of compiled libraries.
-
-    Example: int8tune compare-schemes m.onnx --data d.npz --test d.npz --labels d.npz
+    Example: int8tune compare-schemes m.onnx --data d.npz
     """
     from int8tune.results.report.schemes import schemes_as_dict
     from int8tune.tuner.api.schemes import compare_schemes as compared
@@ -91,9 +99,9 @@ def compare_schemes(
             activations=activations,
             against=against,
             skip=skip or (),
-            equalize=equalize,
-            round_weights=round_weights,
-            bias_correction=bias_correction,
+            equalize=not plain,
+            round_weights=not plain,
+            bias_correction=not plain,
             count=count,
             test_count=test_count,
             divide=divide,
@@ -104,7 +112,6 @@ def compare_schemes(
             target=target,
             threads=threads,
             runs=runs,
-            run_s=run_ms / 1e3,
             report=report,
         )
     if form is Format.JSON:

@@ -101,7 +101,7 @@ def compare_outputs(check: Check) -> Comparison:
         if plain:
             itself = differences(graph, plain[0].outputs, other.outputs)
             found = [replace(each, itself_db=its.sqnr_db) for each, its in zip(found, itself, strict=True)]
-        return _comparison(name, graph, found)
+        return comparison_of(name, graph, found)
 
 
 def _may_round(graph: Graph, reference: Runtime) -> bool:
@@ -134,10 +134,11 @@ def compare_layers(check: Check) -> Comparison:
             kept = kept_values(graph, values | given)
             expected.append([values[name] for name in graph.outputs])
         stacked = [np.stack(arrays) for arrays in zip(*expected, strict=True)]
-        return _comparison(REFERENCE_NAME, graph, differences(graph, own.outputs, stacked))
+        return comparison_of(REFERENCE_NAME, graph, differences(graph, own.outputs, stacked))
 
 
-def _comparison(against: str, graph: Graph, outputs: list[Difference]) -> Comparison:
+def comparison_of(against: str, graph: Graph, outputs: list[Difference]) -> Comparison:
+    """A comparison of a model's outputs, with what is known of its operators."""
     return Comparison(against, outputs, exact_operators(graph), float_operators(graph), int8_share(graph))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from int8tune.compiler.about import About
 from int8tune.compiler.given import NOTHING_GIVEN, Given
-from int8tune.compiler.graph import DTYPES, Graph
+from int8tune.compiler.graph import DTYPES, Graph, Value
 from int8tune.compiler.program import Array
 from int8tune.compiler.report import Report, ignore
 from int8tune.quantize.float_model import FloatInput
@@ -107,8 +107,15 @@ def run_samples(
 
 def inputs_of(graph: Graph) -> tuple[FloatInput, ...]:
     """A model's inputs as samples are fitted to them."""
-    values = [graph.values[name] for name in graph.inputs]
-    return tuple(FloatInput(value.name, np.dtype(DTYPES[value.type]), value.shape) for value in values)
+    return tuple(_input(graph.values[name]) for name in graph.inputs)
+
+
+def _input(value: Value) -> FloatInput:
+    dtype = np.dtype(DTYPES[value.type])
+    if value.quantization is None or value.type not in ("u8", "s8"):
+        return FloatInput(value.name, dtype, value.shape)
+    scale, zero_point = float(value.quantization.scale[0]), int(value.quantization.zero_point[0])
+    return FloatInput(value.name, dtype, value.shape, scale, zero_point)
 
 
 def first_sample(inputs: Graph | Sequence[FloatInput], samples: Samples) -> list[Array]:

@@ -135,7 +135,7 @@ class OnnxRuntime:
             quantize_static(
                 model.path,
                 path,
-                _Reader(samples.batches(model.inputs)),
+                _Reader(_alike(model, samples)),
                 quant_format=QuantFormat.QDQ,
                 per_channel=not scheme.per_tensor,
                 activation_type=QuantType.QInt8 if scheme.is_signed else QuantType.QUInt8,
@@ -145,6 +145,16 @@ class OnnxRuntime:
                 extra_options={"CalibPercentile": _PERCENTILE} if method == "Percentile" else {},
             )
         return Made(path)
+
+
+def _alike(model: FloatModel, samples: Samples) -> Iterator[Batch]:
+    """Batches of the same size: percentiles are taken of arrays that are stacked."""
+    for batch in samples.batches(model.inputs):
+        if any(each.batch is not None for each in model.inputs):
+            yield batch
+            continue
+        for number in range(len(batch[model.inputs[0].name])):
+            yield {name: array[number : number + 1] for name, array in batch.items()}
 
 
 class _Reader:

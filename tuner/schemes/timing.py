@@ -10,6 +10,7 @@ from int8tune.compiler.program import Array
 from int8tune.rpc.request import Timing
 from int8tune.tuner.bench.contestant import disturbance
 from int8tune.tuner.bench.peers.registry import missing_distributions
+from int8tune.tuner.cores import bound_to
 from int8tune.tuner.models.race import Entry, Result, race, seats
 from int8tune.tuner.models.runtimes import PEERS, UNQUANTIZED
 from int8tune.tuner.schemes.place import Place
@@ -39,7 +40,8 @@ def time_in_turn(place: Place, entries: Sequence[Entry], sample: Sequence[Array]
     Raises:
         BenchError: the first entry failed.
     """
-    with seats(entries, place.cores, lambda _: [array[None] for array in sample], place.folder) as taken:
+    given = [array[None] for array in sample]
+    with bound_to(place.others), seats(entries, place.cores, lambda _: given, place.folder) as taken:
         results = race(taken, timing)
         turns = [turn for seat in taken for turn in seat.contestant.turns]
     return Times(tuple(results), disturbance(turns))

@@ -21,7 +21,7 @@ from int8tune.tuner.models.runtimes import OWN
 from int8tune.tuner.schemes import library as module
 from int8tune.tuner.schemes.library import compiled_library, first_sample, outputs_of
 from int8tune.tuner.schemes.place import open_place
-from int8tune.tuner.schemes.timing import float_entries, time_in_turn
+from int8tune.tuner.schemes.timing import time_in_turn
 from tests.support.models.float_models import pictures, saved, small
 
 
@@ -39,7 +39,7 @@ def test_a_library_answers_and_is_timed(tmp_path: Path, monkeypatch: pytest.Monk
         assert (seen == expected).all()
         assert library.size_bytes == library.entry.model.stat().st_size
         first = first_sample(library.graph, samples)
-        entries = [library.entry, *float_entries(place, path)]
+        entries = [library.entry, library.entry]
         found = time_in_turn(place, entries, first, Timing(5, 0.001))
         assert [each.failure for each in found.results] == [""] * len(entries)
         assert all(
