@@ -139,9 +139,15 @@ def choose(
         test: samples on which networks are run; `data` if None, which flatters.
         labels: the classes of these samples, or a file of them (.npy, .npz).
         time_s: seconds after which no other network is begun.
-        calibration, per_tensor, activations, symmetric, weight_zero_points, equalize, round_weights, bias_correction:
-            as `quantize` has them.
+        calibration: as `quantize` has it, like the next ones.
+        per_tensor: one scale for all weights of an operator; then no layer has one for each channel.
+        activations: the type of data, `u8` or `s8`; 16-bit data has the same sign.
+        symmetric: the zero point of data is the middle of its type.
+        weight_zero_points: weights have zero points, too; with `per_tensor` alone.
         skip: operators that stay in float in all networks.
+        equalize: make channels of data alike before.
+        round_weights: round weights so that each layer's outputs stay where they were.
+        bias_correction: let biases take up the mean errors of outputs.
         count: how many samples of `data` are used, the first ones; all if None.
         test_count: how many of the tests, and labels, likewise.
         divide: values of samples are divided by it.
