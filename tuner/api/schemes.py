@@ -99,7 +99,9 @@ def compare_schemes(
         activations: types of data, `u8`, `s8` or both.
         against: quantizers of others: `onnxruntime`, `openvino`, `nncf`.
         skip: operators that stay in float in all schemes.
-        equalize, round_weights, bias_correction: as `quantize` has them, in all schemes of this library.
+        equalize: as `quantize` has it, like the next two, in all schemes of this library.
+        round_weights: by what outputs become.
+        bias_correction: for the mean errors of outputs.
         count: how many samples choose ranges, the first ones; all if None.
         test_count: how many samples, and labels, models are compared on, the first ones; all if None.
         divide: values of samples are divided by it.

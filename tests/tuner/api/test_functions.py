@@ -73,6 +73,7 @@ class TestTheImport:
             "profile",
             "quantize",
             "sensitivity",
+            "compare_schemes",
             "bench",
             "records",
             "best",

@@ -25,6 +25,7 @@ COMMANDS = (
     "profile",
     "quantize",
     "sensitivity",
+    "compare-schemes",
     "report",
     "bench",
     "templates list",
