@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from int8tune.quantize.equalization import equalized
@@ -14,7 +14,7 @@ from int8tune.quantize.prepared import prepared
 from int8tune.quantize.profiler import Report, first_pass, profile, second_pass
 from int8tune.quantize.qdq import skipped_nodes
 from int8tune.quantize.ranges import Ranges
-from int8tune.quantize.samples.base import Batch, Samples
+from int8tune.quantize.samples.base import FirstSamples, Samples
 from int8tune.quantize.shared_scales import with_shared_scales
 from int8tune.quantize.smoothing import smoothed
 from int8tune.quantize.tensors import INPUT
@@ -44,6 +44,14 @@ class Calibrated:
     rule: Calibration
     gone: Mapping[str, str]
     folded: Mapping[str, str]
+
+    @property
+    def extremes(self) -> Mapping[str, Threshold]:
+        """The whole range of each tensor, with zero."""
+        return {
+            name: Threshold(min(0.0, each.minimum), max(0.0, each.maximum))
+            for name, each in self.ranges.tensors.items()
+        }
 
 
 def calibrated(
@@ -82,18 +90,9 @@ def calibrated(
 
     rule = options.calibration
     if samples is not None and rule.method is Method.GLOBAL:
-        rule = best_rule(runnable, thresholds, lambda: first_batches(samples, model), options, report)
+        first = FirstSamples(samples, CHOSEN_WITH)
+        rule = best_rule(runnable, thresholds, lambda: first.batches(model.inputs), options, report)
     return Calibrated(runnable, found, thresholds(rule), rule, ready.gone, ready.folded)
-
-
-def first_batches(samples: Samples, model: FloatModel) -> Iterator[Batch]:
-    """Batches that have `CHOSEN_WITH` samples, or all that there are."""
-    count = 0
-    for batch in samples.batches(model.inputs):
-        yield batch
-        count += len(batch[model.inputs[0].name])
-        if count >= CHOSEN_WITH:
-            return
 
 
 def _equalized(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from int8tune.quantize.errors import QuantizeSpecError
+from int8tune.quantize.forms import Form
 
 DEFAULT_PERCENTILE = 99.999
 LEAST_PERCENTILE = 90.0
@@ -50,6 +52,7 @@ class Options:
         bias_correction: biases take up the mean errors of outputs.
         smooth: how far what dense layers read is smoothed, 0 to 1, before; not at all if None. This needs samples, too.
         share_scales: the operands and the result of each Add and Concat have one scale.
+        forms: of layers that are computed in another form than the rest, by the names of their operators.
     """
 
     calibration: Calibration = Calibration()
@@ -63,6 +66,7 @@ class Options:
     bias_correction: bool = True
     smooth: float | None = None
     share_scales: bool = False
+    forms: Mapping[str, Form] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.weight_zero_points and not self.per_tensor:
@@ -70,6 +74,18 @@ class Options:
             raise QuantizeSpecError("zero points of weights need one scale for all channels: add --per-tensor")
         if self.smooth is not None and not 0 <= self.smooth <= 1:
             raise QuantizeSpecError(f"smoothing must be 0 to 1: {self.smooth:g}")
+
+    @property
+    def usual_form(self) -> Form:
+        """That of all layers which `forms` does not name."""
+        if self.weight_zero_points:
+            return Form.ZERO_POINTS
+        return Form.PER_TENSOR if self.per_tensor else Form.PER_CHANNEL
+
+    def weight_form(self, layer: str) -> Form:
+        """The form of 8-bit data whose weights a layer has, by the name of its operator."""
+        form = self.forms.get(layer, self.usual_form)
+        return self.usual_form if form in (Form.WORDS, Form.FLOAT) else form
 
 
 def chosen_by(calibration: Calibration, rule: Calibration) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from int8tune.quantize.blas_threads import one_blas_thread
-from int8tune.quantize.calibrated import Calibrated, calibrated, first_batches
+from int8tune.quantize.calibrated import CHOSEN_WITH, Calibrated, calibrated
 from int8tune.quantize.comparison import Distance, distance
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.options import Calibration, Options, chosen_by
@@ -15,7 +15,7 @@ from int8tune.quantize.profiler import Report
 from int8tune.quantize.qdq import quantized
 from int8tune.quantize.ranges import Ranges
 from int8tune.quantize.refinement import refined
-from int8tune.quantize.samples.base import Samples
+from int8tune.quantize.samples.base import FirstSamples, Samples
 from int8tune.quantize.thresholds import Threshold
 from int8tune.results.folded_names import FOLDED_KEY, folded_text
 
@@ -62,19 +62,43 @@ def quantize(
         QuantizeError: the model can't be rewritten.
     """
     ready = calibrated(model, samples, options, ranges, report)
-    made = quantized(ready.model.proto, ready.thresholds, options)
-    apart = None
+    made = quantized(ready.model.proto, ready.thresholds, options, extremes=ready.extremes)
     if samples is not None:
-        if options.round_weights or options.bias_correction:
-            with one_blas_thread():
-                made = refined(ready.model, made, lambda: first_batches(samples, model), options, report)
-        apart = distance(model, made, samples.batches(model.inputs))
+        made = with_chosen_weights(ready, made, samples, options, report)
     removed = _removed(ready.model.proto, made)
     gone = {**ready.gone, **{node.input[0]: node.output[0] for node in removed}}
-    makers = {name: node.name for node in made.graph.node for name in node.output}
-    folded = {**ready.folded, **{node.name: makers[node.output[0]] for node in removed if node.output[0] in makers}}
+    folded = _folded(ready, made, removed)
     _describe(made, ready, options, folded)
+    apart = None if samples is None else distance(model, made, samples.batches(model.inputs))
     return Quantized(made, ready.ranges, ready.thresholds, ready.rule, gone, folded, apart, ready.model)
+
+
+def written(ready: Calibrated, samples: Samples | None, options: Options, report: Report) -> Any:
+    """A model in the form QDQ, whose weights and biases the samples have chosen where there are any.
+
+    Raises:
+        FloatModelError, CalibrationError, QuantizeSpecError, QuantizeError: as `quantize`.
+    """
+    made = quantized(ready.model.proto, ready.thresholds, options, extremes=ready.extremes)
+    if samples is not None:
+        made = with_chosen_weights(ready, made, samples, options, report)
+    _describe(made, ready, options, _folded(ready, made, _removed(ready.model.proto, made)))
+    return made
+
+
+def with_chosen_weights(ready: Calibrated, made: Any, samples: Samples, options: Options, report: Report) -> Any:
+    """A QDQ model whose weights and biases the samples have chosen, where the options want that; it is changed."""
+    if not options.round_weights and not options.bias_correction:
+        return made
+    first = FirstSamples(samples, CHOSEN_WITH)
+    with one_blas_thread():
+        return refined(ready.model, made, lambda: first.batches(ready.model.inputs), options, report)
+
+
+def _folded(ready: Calibrated, made: Any, removed: Sequence[Any]) -> dict[str, str]:
+    """Operators that became a part of another one, with the name of that."""
+    makers = {name: node.name for node in made.graph.node for name in node.output}
+    return {**ready.folded, **{node.name: makers[node.output[0]] for node in removed if node.output[0] in makers}}
 
 
 def _removed(proto: Any, made: Any) -> list[Any]:
@@ -99,6 +123,8 @@ def _describe(made: Any, ready: Calibrated, options: Options, folded: Mapping[st
         "int8tune.steps": ", ".join(steps),
         FOLDED_KEY: folded_text(folded),
     }
+    if options.forms:
+        about["int8tune.forms"] = ", ".join(f"{name}: {form}" for name, form in options.forms.items())
     made.producer_name = "int8tune"
     for name, value in about.items():
         made.metadata_props.add(key=name, value=value)

@@ -11,6 +11,7 @@ from int8tune.quantize.tensors import initializer_arrays, int_attribute
 
 Array = npt.NDArray[Any]
 
+LAYER_OPERATORS = ("Conv", "Gemm", "MatMul")
 HIGHEST = 127
 # Of the search for the least squared error: shares of the largest magnitude.
 SHARES = np.linspace(1.0, 0.7, 16)
@@ -38,7 +39,7 @@ def layers_of(graph: Any) -> list[Layer]:
     arrays = initializer_arrays(graph)
     found = []
     for node in graph.node:
-        if node.op_type not in ("Conv", "Gemm", "MatMul") or len(node.input) < 2 or node.input[0] in arrays:
+        if node.op_type not in LAYER_OPERATORS or len(node.input) < 2 or node.input[0] in arrays:
             continue
         weight = arrays.get(node.input[1])
         if weight is None or weight.dtype != np.float32 or (node.op_type != "Conv" and weight.ndim != 2):
@@ -66,3 +67,10 @@ def channel_scales(weights: Array, axis: int, searched: bool) -> Array:
         scales = np.where(errors < least, tried, scales)
         least = np.minimum(errors, least)
     return scales.astype(np.float32)
+
+
+def scale_and_zero_point(weights: Array) -> tuple[np.float32, np.int8]:
+    """The scale and the zero point by which weights take all 256 numbers of s8, zero exactly."""
+    lowest, highest = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
+    scale = np.float32((highest - lowest) / 255) or np.float32(1)
+    return scale, np.int8(np.clip(np.rint(-128 - lowest / float(scale)), -128, 127))

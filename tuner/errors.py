@@ -11,6 +11,7 @@ TunerError
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
 ├── SamplesError               a file of samples for a model that can't be used
+├── ChoiceError                no network is as accurate as its user wants
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
 │   ├── NoPeersError           nothing to compare with is installed
@@ -71,6 +72,10 @@ class UnknownCampaignError(TunerError):
 
 class SamplesError(TunerError):
     """A file of samples for a model that can't be used."""
+
+
+class ChoiceError(TunerError):
+    """No network is as accurate as its user wants."""
 
 
 class BenchError(TunerError):

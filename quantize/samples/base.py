@@ -37,6 +37,28 @@ class Samples(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class FirstSamples:
+    """The first of some samples: `count` and what is left of their last batch."""
+
+    samples: Samples
+    count: int
+
+    @property
+    def title(self) -> str:
+        """As `Samples.title`."""
+        return self.samples.title
+
+    def batches(self, inputs: Sequence[FloatInput]) -> Iterator[Batch]:
+        """As `Samples.batches`."""
+        done = 0
+        for batch in self.samples.batches(inputs):
+            yield batch
+            done += len(batch[inputs[0].name])
+            if done >= self.count:
+                return
+
+
+@dataclass(frozen=True, slots=True)
 class Normalization:
     """How pixels become a model's inputs: (value / divide - mean) / std, of each channel or the same for all."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.bench import LayerBench, ModelBenches, bench
     from int8tune.tuner.api.boards import Boards, HostCheck, Simulation, check_device, devices, simulate
     from int8tune.tuner.api.bundles import BundleResult, MergeResult, make_bundle, merge_bundles
+    from int8tune.tuner.api.choosing import ChoiceResult, choose
     from int8tune.tuner.api.compiling import CompiledFile, compile, load
     from int8tune.tuner.api.lab import RaceResult, lab
     from int8tune.tuner.api.layers import Layers, layers
@@ -45,6 +46,7 @@ _HOMES = {
     "Boards": "tuner.api.boards",
     "BundleResult": "tuner.api.bundles",
     "CampaignResult": "tuner.api.tune",
+    "ChoiceResult": "tuner.api.choosing",
     "CompiledFile": "tuner.api.compiling",
     "CompiledModel": "compiler.compiled_model",
     "Ending": "tuner.campaign.loop",
@@ -71,6 +73,7 @@ _HOMES = {
     "bench": "tuner.api.bench",
     "best": "tuner.api.schedules",
     "check_device": "tuner.api.boards",
+    "choose": "tuner.api.choosing",
     "compare_schemes": "tuner.api.schemes",
     "compile": "tuner.api.compiling",
     "devices": "tuner.api.boards",
@@ -99,6 +102,7 @@ __all__ = [
     "Boards",
     "BundleResult",
     "CampaignResult",
+    "ChoiceResult",
     "CompiledFile",
     "CompiledModel",
     "Ending",
@@ -125,6 +129,7 @@ __all__ = [
     "bench",
     "best",
     "check_device",
+    "choose",
     "compare_schemes",
     "compile",
     "devices",

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
 
 import int8tune as it
-from int8tune.quantize import sensitivity as module
+from int8tune.quantize import trial
 from int8tune.quantize.errors import QuantizeSpecError
 from tests.support.models.float_models import pictures, saved, small
 from tests.support.models.onnx_models import Writer, onnx
@@ -80,7 +80,7 @@ def test_the_layer_that_is_hurt_is_found(tmp_path: Path) -> None:
 def test_large_outputs_are_computed_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = pictures(20)
     kept = it.sensitivity(path, samples)
-    monkeypatch.setattr(module, "MOST_KEPT_BYTES", 10)
+    monkeypatch.setattr(trial, "MOST_KEPT_BYTES", 10)
     assert it.sensitivity(path, samples) == kept
 
 

@@ -40,7 +40,8 @@ CountOption = Annotated[
     typer.Option("--count", metavar="N", parser=whole_number, help="Take the first N samples; all if left out."),
 ]
 DivideOption = Annotated[
-    float, typer.Option("--divide", metavar="X", parser=number, help="Divide samples, such as by 255.")
+    float,
+    typer.Option("--divide", metavar="X", parser=number, help="Divide samples, such as by 255.", show_default=False),
 ]
 MeanOption = Annotated[
     str, typer.Option("--mean", metavar="X,...", help="Then take this from each channel.", show_default=False)

@@ -18,7 +18,7 @@ from int8tune.tuner.cli.calibration import (
     StdOption,
     numbers,
 )
-from int8tune.tuner.cli.labels import LabelsOption, TestCountOption
+from int8tune.tuner.cli.labels import LabelsOption, TestCountOption, TestOption
 from int8tune.tuner.cli.options import (
     DEFAULT_RESULTS,
     DebugOption,
@@ -29,7 +29,6 @@ from int8tune.tuner.cli.options import (
 )
 from int8tune.tuner.cli.output import emit, emit_json, say
 from int8tune.tuner.cli.quantize import SkipOption
-from int8tune.tuner.cli.sensitivity import TestOption
 
 SchemesOption = Annotated[
     str, typer.Option("--schemes", metavar="HOW,...", help="Ranges by these; by all if left out.", show_default=False)

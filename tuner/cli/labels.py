@@ -9,6 +9,9 @@ import typer
 
 from int8tune.tuner.cli.options import whole_number
 
+TestOption = Annotated[
+    str | None, typer.Option("--test", metavar="FILE", help="Compare on these, not on those of --data.")
+]
 LabelsOption = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="Classes of the test samples, .npy or .npz.")
 ]

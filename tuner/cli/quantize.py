@@ -18,6 +18,15 @@ from int8tune.tuner.cli.calibration import (
     number,
     numbers,
 )
+from int8tune.tuner.cli.choosing import (
+    ChoiceResultsOption,
+    ChoiceTimeOption,
+    ChooseOption,
+    DropOption,
+    choose_and_show,
+    require_choice,
+)
+from int8tune.tuner.cli.labels import LabelsOption, TestOption
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
 from int8tune.tuner.cli.output import emit, emit_json, say
 
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
 
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The quantized model to write.")]
 CalibrationOption = Annotated[
-    str, typer.Option("--calibration", metavar="HOW", help="Ranges by: max, percentile[:p], mse, kl, global.")
+    str, typer.Option("--calibration", metavar="HOW", help="max, percentile[:p], mse, kl, global.")
 ]
 PerTensorOption = Annotated[bool, typer.Option("--per-tensor", help="One scale for all weights of an operator.")]
 ActivationsOption = Annotated[str, typer.Option("--activations", metavar="TYPE", help="Type of data: u8 or s8.")]
@@ -38,11 +47,15 @@ ZeroPointsOption = Annotated[
 SkipOption = Annotated[
     list[str] | None, typer.Option("--skip", metavar="NAME", help="Leave this operator in float; several times.")
 ]
-EqualizeOption = Annotated[bool, typer.Option("--equalize/--no-equalize", help="Make channels of data alike before.")]
-RoundOption = Annotated[
-    bool, typer.Option("--round-weights/--no-round-weights", help="Round weights by what outputs become.")
+EqualizeOption = Annotated[
+    bool, typer.Option("--equalize/--no-equalize", help="Make channels of data alike before.", show_default=False)
 ]
-BiasOption = Annotated[bool, typer.Option("--bias-correction/--no-bias-correction", help="Biases take up mean errors.")]
+RoundOption = Annotated[
+    bool, typer.Option("--round-weights/--no-round-weights", help="Round by what outputs become.", show_default=False)
+]
+BiasOption = Annotated[
+    bool, typer.Option("--bias-correction/--no-bias-correction", help="Biases take mean errors.", show_default=False)
+]
 SmoothOption = Annotated[
     float | None, typer.Option("--smooth", metavar="A", parser=number, help="Smooth what dense layers read: 0 to 1.")
 ]
@@ -68,6 +81,12 @@ def quantize(
     smooth: SmoothOption = None,
     share_scales: ShareOption = False,
     ranges: RangesOption = None,
+    choose: ChooseOption = False,
+    max_drop: DropOption = None,
+    test: TestOption = None,
+    labels: LabelsOption = None,
+    time_s: ChoiceTimeOption = None,
+    results: ChoiceResultsOption = None,
     count: CountOption = None,
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
@@ -83,29 +102,37 @@ def quantize(
     from int8tune.tuner.api.quantizing import quantize as quantized
     from int8tune.tuner.cli.waiting import waiting
 
+    options: dict[str, Any] = {
+        "output": output,
+        "calibration": calibration,
+        "per_tensor": per_tensor,
+        "activations": activations,
+        "symmetric": symmetric,
+        "weight_zero_points": weight_zero_points,
+        "skip": skip or (),
+        "equalize": equalize,
+        "round_weights": round_weights,
+        "bias_correction": bias_correction,
+        "count": count,
+        "divide": divide,
+        "mean": numbers(mean),
+        "std": numbers(std),
+    }
+    of_choice = {"max_drop": max_drop, "test": test, "labels": labels, "time_s": time_s, "results": results}
+    require_choice(choose, of_choice)
+    if choose:
+        choose_and_show(model, data, ranges, form, **options, **of_choice)
+        return
     with waiting("quantize") as report:
         made = quantized(
             model,
             data,
-            output,
-            calibration=calibration,
-            per_tensor=per_tensor,
-            activations=activations,
-            symmetric=symmetric,
-            weight_zero_points=weight_zero_points,
-            skip=skip or (),
-            equalize=equalize,
-            round_weights=round_weights,
-            bias_correction=bias_correction,
+            ranges=ranges,
             smooth=smooth,
             share_scales=share_scales,
-            ranges=ranges,
-            count=count,
-            divide=divide,
-            mean=numbers(mean),
-            std=numbers(std),
             trust=trust,
             report=report,
+            **options,
         )
     if form is Format.JSON:
         emit_json(_as_json(made))

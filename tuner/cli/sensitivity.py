@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,6 +16,7 @@ from int8tune.tuner.cli.calibration import (
     TrustOption,
     numbers,
 )
+from int8tune.tuner.cli.labels import TestOption
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 from int8tune.tuner.cli.quantize import (
@@ -30,10 +31,6 @@ from int8tune.tuner.cli.quantize import (
 if TYPE_CHECKING:
     from int8tune.quantize.sensitivity import LayerSensitivity
     from int8tune.tuner.api.sensitivity import SensitivityResult
-
-TestOption = Annotated[
-    str | None, typer.Option("--test", metavar="FILE", help="Compare on these samples; those of --data if left out.")
-]
 
 
 def sensitivity(

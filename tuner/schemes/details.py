@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from int8tune.compiler.report import Report
+from int8tune.quantize.activated_layers import activated_layers
 from int8tune.quantize.along import along
 from int8tune.quantize.float_model import FloatModel
 from int8tune.quantize.ranges import BINS, TensorRange
 from int8tune.quantize.samples.base import Batch, Samples
-from int8tune.quantize.sensitivity import layer_tensors
 from int8tune.results.schemes import Details, TensorHistogram
 from int8tune.tuner.schemes.quantizers import Made
 
@@ -28,7 +28,7 @@ def details_of(model: FloatModel, made: Mapping[str, Made], tests: Samples, repo
     if not own:
         return Details()
     first = next(iter(own.values()))
-    tensors = layer_tensors(first.prepared.proto)
+    tensors = [layer.tensor for layer in activated_layers(first.prepared.proto)]
     kept_db, samples = {}, 0
     for number, (name, each) in enumerate(own.items()):
         report("signal along the graph", number, len(own))
