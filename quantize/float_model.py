@@ -25,6 +25,10 @@ _QUANTIZED_STARTS = ("QLinear", "QGemm", "QAttention", "DynamicQuantize")
 _EXTERNAL = 1
 ONE_FILE = "python -c 'import onnx, sys; onnx.save(onnx.load(sys.argv[1]), sys.argv[2])' MODEL.onnx ONE.onnx"
 
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FloatInput:
@@ -96,6 +100,7 @@ def checked_model(path: Path, content: bytes, sha256: str | None = None) -> Floa
     if not proto.graph.node:
         raise FloatModelError(f"{shown(path)}: no ONNX file, or one without operators")
     _refuse_bytes(path, proto)
+    _refuse_random(path, proto)
     _refuse_quantized(path, proto)
     _refuse_external(path, proto)
     return FloatModel(path, proto, sha256 or hashlib.sha256(content).hexdigest(), _inputs(path, proto))
@@ -170,6 +175,15 @@ def _refuse_bytes(path: Path, proto: Any) -> None:
     for name in names:
         if not isinstance(name, str):
             raise FloatModelError(f"{shown(path)}: a name is no text: {printable(repr(name))}")
+
+
+def _refuse_random(path: Path, proto: Any) -> None:
+    for node in proto.graph.node:
+        if node.op_type in RANDOM:
+            place = printable(node.name or node.output[0])
+            raise FloatModelError(
+                f"{shown(path)} draws numbers, so that no two runs are alike: {node.op_type} `{place}`"
+            )
 
 
 def _refuse_quantized(path: Path, proto: Any) -> None:

@@ -78,7 +78,7 @@ def compare_schemes(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
-    """Compare ways to quantize a model: answers and times of its compiled libraries.
+    """Compare schemes of quantization: accuracy, size and speed.
 
     Example: int8tune compare-schemes m.onnx --data d.npz
     """

@@ -95,7 +95,7 @@ def quantize(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
-    """Quantize a float model to 8 bits: QDQ ONNX for any runtime.
+    """Quantize a float model to 8 bits, as QDQ ONNX.
 
     Example: int8tune quantize model.onnx --data samples.npz -o model.int8.onnx
     """

@@ -119,7 +119,7 @@ def tune(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
-    """Tune the layers of a network on this machine, or on boards.
+    """Tune a network's layers on this machine or on boards.
 
     Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
 
