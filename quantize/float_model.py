@@ -182,7 +182,7 @@ def _refuse_random(path: Path, proto: Any) -> None:
         if node.op_type in RANDOM:
             place = printable(node.name or node.output[0])
             raise FloatModelError(
-                f"{shown(path)} draws numbers, so that no two runs are alike: {node.op_type} `{place}`"
+                f"{shown(path)} draws numbers, no two runs are alike: {node.op_type} `{place}`"
             )
 
 

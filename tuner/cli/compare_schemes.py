@@ -78,7 +78,7 @@ def compare_schemes(
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
-    """Compare schemes of quantization: accuracy, size and speed.
+    """Compare schemes of quantization: accuracy and speed.
 
     Example: int8tune compare-schemes m.onnx --data d.npz
     """
