@@ -181,9 +181,7 @@ def _refuse_random(path: Path, proto: Any) -> None:
     for node in proto.graph.node:
         if node.op_type in RANDOM:
             place = printable(node.name or node.output[0])
-            raise FloatModelError(
-                f"{shown(path)} draws numbers, no two runs are alike: {node.op_type} `{place}`"
-            )
+            raise FloatModelError(f"{shown(path)} draws numbers, no two runs are alike: {node.op_type} `{place}`")
 
 
 def _refuse_quantized(path: Path, proto: Any) -> None:

@@ -239,9 +239,7 @@ def test_open_extents_are_those_of_the_samples(tmp_path: Path) -> None:
 def test_a_model_that_draws_numbers_is_refused(tmp_path: Path) -> None:
     writer = Writer(["n", 4])
     model = saved(writer.model(writer.node("RandomNormalLike", ["x"], "y", "random")), tmp_path)
-    with pytest.raises(
-        FloatModelError, match=r"draws numbers, no two runs are alike: RandomNormalLike `random`"
-    ):
+    with pytest.raises(FloatModelError, match=r"draws numbers, no two runs are alike: RandomNormalLike `random`"):
         it.profile(model, np.zeros((1, 4), np.float32))
 
 

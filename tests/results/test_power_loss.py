@@ -166,8 +166,8 @@ def new_folder(scratch: Path) -> Path:
     [
         ("records-few-pages", 10, 0.1, 8),
         pytest.param("records-few-pages", 10, 0.1, 80, marks=pytest.mark.thorough),
-        ("best-log", 24, 1.0, 40),
-        ("journal", 24, 1.0, 40),
+        ("best-log", 24, 1.0, 16),
+        ("journal", 24, 1.0, 16),
     ],
 )
 def test_what_was_acknowledged_outlives_a_power_failure(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from int8tune.compiler.report import Report, ignore
-from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.forms import Form
 from int8tune.quantize.mixed import MixedModel
 from int8tune.quantize.options import Options, calibration_named, is_signed
@@ -19,6 +18,7 @@ from int8tune.results.atomic import require_folder, write_bytes_atomic
 from int8tune.results.shares import Share
 from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
+from int8tune.tuner.api.float_models import float_model_of
 from int8tune.tuner.api.frames import Row, frame_of, listed, prefixed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
 from int8tune.tuner.bench.run import require_ranges
@@ -96,7 +96,7 @@ class ChoiceResult:
 
 
 def choose(
-    model: str | Path,
+    model: str | Path | Any,
     data: DataLike,
     output: str | Path | None = None,
     *,
@@ -113,6 +113,8 @@ def choose(
     equalize: bool = True,
     round_weights: bool = True,
     bias_correction: bool = True,
+    smooth: float | None = None,
+    share_scales: bool = False,
     count: int | None = None,
     test_count: int | None = None,
     divide: float = 1.0,
@@ -124,6 +126,7 @@ def choose(
     threads: int = 1,
     runs: int = 20,
     run_s: float = 0.02,
+    trust: bool = False,
     report: Report = ignore,
 ) -> ChoiceResult:
     """Quantize a float model with each layer in the form that pays: 8 bits, 16-bit data, or float.
@@ -132,7 +135,7 @@ def choose(
     `max_drop` is chosen. Options of `quantize` say what is usual; layers differ from that where it pays.
 
     Args:
-        model: a float model (.onnx).
+        model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
         data: samples by which ranges, weights and biases are chosen, as `profile` takes them.
         output: a file for the chosen model; none if None.
         max_drop: points of top-1 that may be lost; without labels, of answers that may differ from the float model's.
@@ -148,6 +151,8 @@ def choose(
         equalize: make channels of data alike before.
         round_weights: round weights so that each layer's outputs stay where they were.
         bias_correction: let biases take up the mean errors of outputs.
+        smooth: how far what dense layers read is smoothed, 0 to 1; not at all if None.
+        share_scales: the operands and the result of each Add and Concat have one scale.
         count: how many samples of `data` are used, the first ones; all if None.
         test_count: how many of the tests, and labels, likewise.
         divide: values of samples are divided by it.
@@ -159,10 +164,13 @@ def choose(
         threads: of each library, on as many cores.
         runs: how often each network takes its turn.
         run_s: how long a turn takes.
+        trust: load a .pt2 file, which may run code that is in it.
         report: is told how far it is.
 
     Raises:
         NoOnnxError: onnx or onnxruntime is not installed.
+        NoTorchError: torch or onnxscript is not installed.
+        UntrustedProgramError: the file runs code when it is loaded, and `trust` is not given.
         FloatModelError: the model can't be read or run, is quantized already, or a tensor has NaN.
         CalibrationError: samples can't be read, or don't fit the model.
         SamplesError: labels can't be read, or don't fit the samples or the model.
@@ -188,12 +196,14 @@ def choose(
         equalize,
         round_weights,
         bias_correction,
+        smooth,
+        share_scales,
     )
+    read, data = float_model_of(model, data, trust)
     normalization = Normalization(divide, tuple(mean), tuple(std))
     samples = samples_of(data, count, normalization)
     tests = samples if test is None else samples_of(test, test_count, normalization, is_test=True)
     known = None if labels is None else labels_of(labels, count if test is None else test_count)
-    read = read_float_model(Path(model))
     judge = judge_of(read, tests, known)
     with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
         found = chosen_by(

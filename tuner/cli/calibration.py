@@ -30,6 +30,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 FloatModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2).")]
+FloatOnnxArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A float model (.onnx).")]
 TrustOption = Annotated[bool, typer.Option("--trust", help="Load a .pt2, which may run code in it.")]
 DataOption = Annotated[
     str | None,

@@ -13,7 +13,7 @@ from int8tune.tuner.cli.calibration import (
     CountOption,
     DataOption,
     DivideOption,
-    FloatModelArgument,
+    FloatOnnxArgument,
     MeanOption,
     StdOption,
     numbers,
@@ -55,7 +55,7 @@ PageOption = Annotated[
 
 
 def compare_schemes(
-    model: FloatModelArgument,
+    model: FloatOnnxArgument,
     data: DataOption = None,
     test: TestOption = None,
     labels: LabelsOption = None,

@@ -113,6 +113,9 @@ def quantize(
         "equalize": equalize,
         "round_weights": round_weights,
         "bias_correction": bias_correction,
+        "smooth": smooth,
+        "share_scales": share_scales,
+        "trust": trust,
         "count": count,
         "divide": divide,
         "mean": numbers(mean),
@@ -124,16 +127,7 @@ def quantize(
         choose_and_show(model, data, ranges, form, **options, **of_choice)
         return
     with waiting("quantize") as report:
-        made = quantized(
-            model,
-            data,
-            ranges=ranges,
-            smooth=smooth,
-            share_scales=share_scales,
-            trust=trust,
-            report=report,
-            **options,
-        )
+        made = quantized(model, data, ranges=ranges, report=report, **options)
     if form is Format.JSON:
         emit_json(_as_json(made))
         return

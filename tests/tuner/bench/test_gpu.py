@@ -200,6 +200,7 @@ def test_own_kernels_are_judged_and_timed(contestants: Contestants, kernels: Ker
     assert all(0 < time_s < 0.01 for time_s in times_s[0])
 
 
+@pytest.mark.thorough
 def test_after_a_kernel_that_broke_the_gpu_the_next_layer_has_a_new_process(
     contestants: Contestants, kernels: Kernels
 ) -> None:

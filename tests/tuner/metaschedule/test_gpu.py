@@ -153,6 +153,7 @@ def machine_code(source: str, arch: str, folder: Path) -> list[str]:
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", one_in(3, ["sm_75", "sm_80", "sm_90a"]))
+@pytest.mark.thorough
 def test_a_warps_products_compile_to_those_of_tensor_cores(arch: str, tmp_path: Path) -> None:
     _, source = built(LAYERS[0], WARP, tmp_path)
     assert any(instruction.startswith("IMMA") for instruction in machine_code(source, arch, tmp_path))
