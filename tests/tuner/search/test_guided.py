@@ -49,6 +49,9 @@ class ListedScores:
         return self.score(features)
 
 
+LANDSCAPES = one_in(2, [(smooth, 1.0), (broken_where_large, 1.0), (broken_in_half, 1.2)])
+
+
 class TestModelGuidedSearch:
     def warm(self, space: ConfigSpace, model: ListedScores, landscape: Landscape = smooth) -> ModelGuidedSearch:
         strategy = ModelGuidedSearch(space, np.random.default_rng(0), model)
@@ -130,9 +133,7 @@ class TestModelGuidedSearch:
         self.warm(conv_space(), model, always_fails).propose(8)
         assert model.samples == ()
 
-    @pytest.mark.parametrize(
-        ("landscape", "slack"), one_in(2, [(smooth, 1.0), (broken_where_large, 1.0), (broken_in_half, 1.2)])
-    )
+    @pytest.mark.parametrize(("landscape", "slack"), LANDSCAPES)
     def test_it_finds_better_configs_than_random_search(self, landscape: Landscape, slack: float) -> None:
         guided, drawn = (
             np.median([best_of(name, conv_space(), landscape, seed) for seed in range(20)])
