@@ -105,7 +105,7 @@ def _equalized(
         if ranges is None:
             raise QuantizeSpecError("samples are needed, or ranges that were made before: --data FILE or --ranges FILE")
         return model, ranges
-    if not options.equalize:
+    if not options.equalizes:
         return model, ranges or profile(model, samples, report)
     first = None if ranges is not None else first_pass(model, samples, report)
     before = ranges if first is None else first.ranges

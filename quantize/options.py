@@ -47,7 +47,8 @@ class Options:
         symmetric: the zero point of data is the middle of its type.
         weight_zero_points: weights have zero points, too; for weights with one scale alone.
         skip: operators that stay in float, by their names or those of a tensor that they make.
-        equalize: channels are made alike before. This and what follows needs samples, not only ranges.
+        equalize: channels are made alike before, but with one scale for all weights, which would lose by it. This and
+            what follows needs samples, not only ranges.
         round_weights: weights are rounded so that outputs stay where they were.
         bias_correction: biases take up the mean errors of outputs.
         smooth: how far what dense layers read is smoothed, 0 to 1, before; not at all if None. This needs samples, too.
@@ -74,6 +75,11 @@ class Options:
             raise QuantizeSpecError("zero points of weights need one scale for all channels: add --per-tensor")
         if self.smooth is not None and not 0 <= self.smooth <= 1:
             raise QuantizeSpecError(f"smoothing must be 0 to 1: {self.smooth:g}")
+
+    @property
+    def equalizes(self) -> bool:
+        """Whether channels are made alike: one scale for all weights can't follow what that does to them."""
+        return self.equalize and not self.per_tensor
 
     @property
     def usual_form(self) -> Form:

@@ -113,9 +113,9 @@ def _removed(proto: Any, made: Any) -> list[Any]:
 
 
 def _describe(made: Any, ready: Calibrated, options: Options, folded: Mapping[str, str]) -> None:
-    taken = ("equalize", "round_weights", "bias_correction", "share_scales")
+    taken = ("equalizes", "round_weights", "bias_correction", "share_scales")
     steps = [] if options.smooth is None else [f"smooth {options.smooth:g}"]
-    steps += [name for name in taken if getattr(options, name)]
+    steps += [name.replace("equalizes", "equalize") for name in taken if getattr(options, name)]
     about = {
         "int8tune.float_model_sha256": ready.ranges.model_sha256,
         "int8tune.calibration_sha256": ready.ranges.data_sha256,

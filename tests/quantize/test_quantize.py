@@ -252,3 +252,14 @@ def test_every_choice_compiles_bit_for_bit(path: Path, options: dict[str, Any], 
     it.quantize(path, pictures(40), tmp_path / "q.onnx", **options)
     found = it.accuracy(tmp_path / "q.onnx", count=10, results=tmp_path / "none")
     assert found.is_exact or found.floats
+
+
+def test_weights_of_one_scale_are_left_as_they_are(tmp_path: Path) -> None:
+    model = saved(small(), tmp_path)
+    made = {one: it.quantize(model, pictures(20), per_tensor=one).proto for one in (False, True)}
+    steps = {
+        one: {each.key: each.value for each in proto.metadata_props}["int8tune.steps"] for one, proto in made.items()
+    }
+    assert steps == {False: "equalize, round_weights, bias_correction", True: "round_weights, bias_correction"}
+    plain = it.quantize(model, pictures(20), per_tensor=True, equalize=False).proto
+    assert made[True].graph == plain.graph
