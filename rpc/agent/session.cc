@@ -147,9 +147,12 @@ size_t Copies(const Program& program) {
 void MakeTimedCalls(Program& program) {
   Case& first = program.cases[0];
   for (size_t copies = Copies(program); program.timed.size() < copies;) {
-    bool shares = program.cold_inputs && !program.timed.empty();
-    program.timed.push_back(shares ? MakeCallBeside(UsedDevice(), session.cases, first, *program.timed[0], program.cold_inputs)
-                                   : MakeCall(UsedDevice(), session.cases, first, 0));
+    if (program.cold_inputs && !program.timed.empty()) {
+      const Call& shared = *program.timed[0];
+      program.timed.push_back(MakeCallBeside(UsedDevice(), session.cases, first, shared, program.cold_inputs));
+    } else {
+      program.timed.push_back(MakeCall(UsedDevice(), session.cases, first, 0));
+    }
   }
 }
 

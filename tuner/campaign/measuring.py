@@ -17,7 +17,7 @@ from int8tune.rpc.request import Capabilities, Cold, Program, Reply, Request, Ti
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.arguments import CONSTANT_INPUTS
 from int8tune.schedules.workload import Workload
-from int8tune.tuner.device_check import USUAL_CACHE_BYTES
+from int8tune.tuner.device_check import LIMIT_OVER_READ, USUAL_CACHE_BYTES
 
 T = TypeVar("T")
 
@@ -40,6 +40,8 @@ SLOWEST_FACTOR = 50
 MOST_SLOW_CALLS = 40
 # Twice its size, as caches don't always replace what was used longest ago.
 COLD_OVER_CACHE = 2
+# Copies of a layer's constants: a session makes them anew, and a virtual machine is told of caches of hundreds of MiB.
+MOST_CONSTANTS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +219,14 @@ def calls_limit_s(workload: Workload, best_s: float | None) -> float:
     return slowest_s if best_s is None else min(slowest_s, MOST_SLOW_CALLS * SLOWEST_FACTOR * best_s)
 
 
-def cold_of(mode: CacheMode, capabilities: Capabilities, network: Network) -> Cold | None:
-    """What calls do not share, so that a kernel finds its arguments where the mode says."""
+def cold_of(
+    mode: CacheMode, capabilities: Capabilities, network: Network, memory_limit_bytes: int | None = None
+) -> Cold | None:
+    """What calls do not share, so that a kernel finds its arguments where the mode says.
+
+    Args:
+        memory_limit_bytes: what a session may use, if that is little.
+    """
     match mode:
         case CacheMode.WARM:
             return None
@@ -226,7 +234,9 @@ def cold_of(mode: CacheMode, capabilities: Capabilities, network: Network) -> Co
             return Cold(_bytes_beyond("L2", capabilities))
         case CacheMode.NETWORK:
             others_bytes = sum(layer.count * prod(layer.workload.weight_shape) for layer in network.layers)
-            return Cold(min(others_bytes, _bytes_beyond("L3", capabilities)), CONSTANT_INPUTS)
+            room_bytes = MOST_CONSTANTS_BYTES if memory_limit_bytes is None else memory_limit_bytes // LIMIT_OVER_READ
+            enough_bytes = min(_bytes_beyond("L3", capabilities), MOST_CONSTANTS_BYTES, room_bytes)
+            return Cold(min(others_bytes, enough_bytes), CONSTANT_INPUTS)
 
 
 def _bytes_beyond(cache: str, capabilities: Capabilities) -> int:

@@ -183,7 +183,7 @@ def run_on(
         pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
         stack.enter_context(pool)
         probe, peak_work = _probe(ground, pool, store, folder, environment)
-        cold = cold_of(mode, ground.capabilities, spec.network)
+        cold = cold_of(mode, ground.capabilities, spec.network, ground.memory_limit_bytes)
         device = ground.measuring(probe, cold, Occasion(spec.name, results, listener.notice, peak_work))
         stack.callback(device.close)
         workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)

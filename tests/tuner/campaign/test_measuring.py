@@ -18,7 +18,15 @@ from int8tune.schedules.arguments import CONSTANT_INPUTS
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.loop import Ending
-from int8tune.tuner.campaign.measuring import DUEL_TIMING, GIVE_UP, TRIAL_TIMING, Device, calls_limit_s, cold_of
+from int8tune.tuner.campaign.measuring import (
+    DUEL_TIMING,
+    GIVE_UP,
+    MOST_CONSTANTS_BYTES,
+    TRIAL_TIMING,
+    Device,
+    calls_limit_s,
+    cold_of,
+)
 from int8tune.tuner.campaign.plan import make_plan
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.task import median_s
@@ -99,3 +107,6 @@ def test_a_network_s_weights_are_as_far_away_as_it_has_weights() -> None:
     assert cold_of(CacheMode.NETWORK, capabilities, small) == Cold(weights_bytes, CONSTANT_INPUTS)
     last = capabilities.cache_bytes.get("L3", capabilities.cache_bytes["L2"])
     assert cold_of(CacheMode.NETWORK, capabilities, large) == Cold(2 * last, CONSTANT_INPUTS)
+    assert cold_of(CacheMode.NETWORK, capabilities, large, 4 << 10) == Cold(1 << 10, CONSTANT_INPUTS)
+    huge = replace(capabilities, cache_bytes={"L2": 1 << 20, "L3": 1 << 30})
+    assert cold_of(CacheMode.NETWORK, huge, large) == Cold(MOST_CONSTANTS_BYTES, CONSTANT_INPUTS)
