@@ -19,12 +19,12 @@ from int8tune.results.atomic import sync_folder
 from int8tune.results.errors import ForeignStoreError, NewerSchemaError, NotOwnFileError, StoreError, StoreWriteError
 from int8tune.results.own_files import require_own
 from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
+from int8tune.results.text import one_line
 
 # How long a statement waits for another process, such as a reader that repairs the log after a crash.
 BUSY_LIMIT_S = 10.0
 
 MAGIC = b"SQLite format 3\x00"
-DAMAGE_SHOWN = 300
 # What SQLite keeps beside a file; it follows links of these names, and empties and removes what it finds.
 _BESIDE = ("-journal", "-wal", "-shm")
 
@@ -307,8 +307,3 @@ def _meaning(error: BaseException | None, path: Path) -> StoreError:
     if code in _FOREIGN:
         return ForeignStoreError(f"the results file is damaged ({cause}): {path}")
     return StoreError(f"the results file can't be used ({cause}): {path}")
-
-
-def one_line(text: str) -> str:
-    """What somebody else's text says, short enough for a message."""
-    return " ".join(text.split())[:DAMAGE_SHOWN]

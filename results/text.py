@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 MOST_UNKNOWN = 20
 _LONGEST_NAME = 80
+_CAUSE_SHOWN = 300
 
 
 def printable(text: str) -> str:
@@ -14,6 +15,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def one_line(text: str) -> str:
+    """What somebody else's text says, short enough for a message."""
+    return " ".join(text.split())[:_CAUSE_SHOWN]
 
 
 def unknown_field(name: str, known: Collection[str]) -> str:
