@@ -104,7 +104,7 @@ $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[tune]'
 	@touch $@
 
 $(VENV)/installed-peers: pyproject.toml $(VENV)/installed

@@ -22,6 +22,7 @@ from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device, read_sizes
 from int8tune.tuner.errors import CampaignError
+from int8tune.tuner.installed import require_tuning
 
 _CANARY_LIMIT_S = 60.0
 _BRIEF = Timing(repeats=1, min_repeat_s=0.0001)
@@ -54,6 +55,7 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
         NoLinkerError: nothing here links for its architecture.
         CampaignError: a probe does not build for the board, or is not exact there.
     """
+    require_tuning()
     transport = AGENTS[board.transport](board)
     state = _state(transport.way)
     measuring, building = measuring_and_build_cores()

@@ -10,6 +10,7 @@ TunerError
 │   ├── ForeignResultsError    results of a bundle that was not made here
 │   └── DeviceGoneError        no device is left to measure on
 ├── UnknownCampaignError       a name no campaign has, or none given where there are several
+├── NoTvmError                 what compiles and measures kernels is not installed
 ├── SamplesError               a file of samples for a model that can't be used
 ├── ChoiceError                no network is as accurate as its user wants
 ├── BenchError                 a comparison that can't start, or can't go on
@@ -20,6 +21,7 @@ TunerError
 ├── BuildPoolError             the processes that build candidates did not start, or keep dying
 │   └── BuildClusterError      the cluster that builds candidates can't be reached, refuses, or was lost
 ├── ParcelError                a build's result from another machine that is damaged
+├── UnknownPageError           a topic that the documentation has no page of
 ├── UnknownStrategyError       a search strategy's name nobody registered
 ├── RecordingError             a lab's recording that can't be read or written
 └── CostModelError             samples a cost model can't learn from, or a question it can't answer
@@ -70,6 +72,10 @@ class UnknownCampaignError(TunerError):
     """A name no campaign has, or none given where there are several."""
 
 
+class NoTvmError(TunerError):
+    """What compiles and measures kernels is not installed: this environment reads, compares and reports results."""
+
+
 class SamplesError(TunerError):
     """A file of samples for a model that can't be used."""
 
@@ -108,6 +114,10 @@ class BuildClusterError(BuildPoolError):
 
 class ParcelError(TunerError):
     """A build's result from another machine is damaged."""
+
+
+class UnknownPageError(TunerError):
+    """The documentation has no page of that name."""
 
 
 class UnknownStrategyError(TunerError):

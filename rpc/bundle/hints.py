@@ -15,7 +15,7 @@ from int8tune.rpc.errors import (
 DONE, FAILED, USAGE, NO_DEVICE, INTERRUPTED = 0, 1, 2, 4, 130
 
 HINTS: dict[type[Exception], tuple[int, str]] = {
-    BundleError: (FAILED, "copy it here again, or make it again: int8tune bundle make"),
+    BundleError: (FAILED, "copy it here again, or make it again: int8tune bundle make NETWORK"),
     BundleResultsError: (FAILED, "write others elsewhere: add --folder DIR"),
     WrongDeviceError: (NO_DEVICE, "make one for this device: int8tune bundle make --target PROFILE"),
     NoGpuError: (NO_DEVICE, "see the driver and its GPUs: nvidia-smi"),

@@ -51,7 +51,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of the source distribution of this tree."""
     folder = tmp_path_factory.mktemp("wheel")
     tree = folder / "tree"
-    for name in ("src", "LICENSE", "README.md", "pyproject.toml", *FOLDERS):
+    for name in ("src", "docs", "LICENSE", "README.md", "pyproject.toml", *FOLDERS):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, tree / name, symlinks=True)
         else:
@@ -67,7 +67,8 @@ def test_a_wheel_has_one_name_and_all_files(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"int8tune"}
     kept = subprocess.run(["git", "ls-files", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert {f"int8tune/{name}" for name in kept.splitlines()} | {"int8tune/py.typed"} <= names
+    pages = {f"int8tune/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert {f"int8tune/{name}" for name in kept.splitlines()} | {"int8tune/py.typed"} | pages <= names
 
 
 @pytest.mark.thorough

@@ -14,6 +14,7 @@ from int8tune.results.shares import PairedTest
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.errors import SamplesError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.models.accuracy import Difference
 from int8tune.tuner.models.checks import Check, Comparison, compare_layers, compare_outputs
 from int8tune.tuner.models.drawn_samples import statistics_of
@@ -125,6 +126,7 @@ def accuracy(
         CalibrationError: the test samples can't be read, or don't fit the model.
         QuantizeSpecError: how these are normalized can't be used.
     """
+    require_tuning()
     if test is not None:
         if layers or samples is not None:
             raise SamplesError("test samples are for the whole model, in place of other samples")

@@ -31,6 +31,7 @@ from int8tune.tuner.bench.peers.base import Peer
 from int8tune.tuner.bench.peers.registry import all_peers, missing_distributions, peers_named
 from int8tune.tuner.bench.run import BenchSpec, require_ranges, run_bench
 from int8tune.tuner.errors import BenchSpecError, NoPeersError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.models.bench import ModelBench, bench_model, runtimes_named
 from int8tune.tuner.models.checks import Check
 from int8tune.tuner.models.given import BindLike, ShapeLike, given_of
@@ -258,6 +259,7 @@ def bench_layers(
     Args:
         notice: is told what makes the times doubtful.
     """
+    require_tuning()
     left_out: list[Workload] = []
     leave_out = left_out.append if spec.board or spec.template else None
     name = run_bench(spec, results, listener, stop_requested, leave_out, notice)
@@ -288,6 +290,7 @@ def bench_models(
     Raises:
         BenchSpecError: a number is out of its range.
     """
+    require_tuning()
     require_ranges(threads, timing)
     peers = runtimes_named(against)
     for model in models:

@@ -26,6 +26,7 @@ from int8tune.tuner.board_transports import AGENTS
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.device_check import measure_device
 from int8tune.tuner.errors import SpecError
+from int8tune.tuner.installed import require_tuning
 
 if TYPE_CHECKING:
     import pandas
@@ -115,6 +116,7 @@ def check_host(target: str | None = None) -> HostCheck:
     Raises:
         DeviceStartError, UnknownTargetError, NoLinkerError, CampaignError: as `check_device`.
     """
+    require_tuning()
     find_linker()
     measuring, building = measuring_and_build_cores()
     device, measured = measure_device(measuring, building, target)

@@ -18,6 +18,7 @@ from int8tune.tuner.bundles.merge import Merged, merge
 from int8tune.tuner.campaign.events import Listener, Progress
 from int8tune.tuner.campaign.loop import Ending
 from int8tune.tuner.campaign.spec import DEFAULT_MIN_GAIN, DEFAULT_STRATEGY, DEFAULT_TRIALS, CampaignSpec
+from int8tune.tuner.installed import require_tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ def make_bundle(
         CampaignDiffersError, CampaignError, BuildPoolError: it can't start here, or can't go on.
         StoreError, OSError: records or the bundle can't be written.
     """
+    require_tuning()
     layers = as_network(network, batch)
     spec = CampaignSpec(
         layers.name if name is None else name, layers, strategy, seed, trials, None, CacheMode.WARM, min_gain

@@ -25,6 +25,7 @@ from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.choice.choose import Choice, Limits, Point
 from int8tune.tuner.choice.choose import choose as chosen_by
 from int8tune.tuner.errors import SpecError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.schemes.judged import judge_of, labels_of
 from int8tune.tuner.schemes.place import open_place
 
@@ -180,6 +181,7 @@ def choose(
         ChoiceError: no network that was tried is within the limit.
         ExportError: the file can't be written.
     """
+    require_tuning()
     timing = Timing(runs, run_s)
     require_ranges(threads, timing)
     _require_limits(max_drop, time_s)

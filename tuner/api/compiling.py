@@ -16,6 +16,7 @@ from int8tune.compiler.toolchain.kernel_cache import KernelCounts
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.errors import SpecError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.models.compiling import compile_apart
 from int8tune.tuner.models.given import BindLike, ShapeLike, all_given
 from int8tune.tuner.models.ranking import rank_on_this_machine
@@ -133,6 +134,7 @@ def compile_graphs(
     Raises:
         ModelError, NoLinkerError, ExportError, CompilerDiedError: as `compile_apart`.
     """
+    require_tuning()
     compiled = compile_apart(graphs, target, schedules, output, report=report)
     return CompiledFile(output, compiled.about, compiled.kernels)
 

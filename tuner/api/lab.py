@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from int8tune.tuner.api.checks import require_whole
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.errors import SpecError, UnknownStrategyError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.lab.leaderboard import Standing, leaderboard
 from int8tune.tuner.lab.lessons import Classroom
 from int8tune.tuner.lab.losses import replayable
@@ -108,6 +109,7 @@ def race_on(
     Raises:
         SpecError: a number is out of its range.
     """
+    require_tuning()
     require_runs(seeds, trials)
     classroom = Classroom(layers)
     standings = leaderboard(race(classroom, strategies, seeds, trials), trials)

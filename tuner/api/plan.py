@@ -13,6 +13,7 @@ from int8tune.tuner.api.networks import NetworkLike, as_network
 from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.spec import DEFAULT_TRIALS, CampaignSpec
 from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.models.given import BindLike, ShapeLike
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def plan(
         SpecError: a number is out of its range.
         UnknownTargetError: nobody registered the profile, or this CPU can't run it.
     """
+    require_tuning()
     spec = CampaignSpec("plan", as_network(network, batch, bind, shape), trials_per_task=trials)
     measuring, building = measuring_and_build_cores(threads)
     with LocalTransport(measuring) as transport:

@@ -143,7 +143,7 @@ def _write(frame: pandas.DataFrame, path: Path) -> None:
     except OSError as error:
         raise RecordingError(f"the recording can't be written: {path}: {error.strerror or error}") from error
     except ImportError as error:
-        raise RecordingError(f"Parquet needs pyarrow: {error.name}; pip install 'int8tune[lab]'") from error
+        raise RecordingError(f"Parquet needs pyarrow: {error.name}; pip install 'int8tune[parquet]'") from error
 
 
 def _as_text(value: Any) -> Any:

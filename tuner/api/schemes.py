@@ -20,6 +20,7 @@ from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import Row, frame_of, listed
 from int8tune.tuner.bench.run import require_ranges
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.schemes.comparison import Question, compare
 from int8tune.tuner.schemes.judged import labels_of
 from int8tune.tuner.schemes.place import open_place
@@ -127,6 +128,7 @@ def compare_schemes(
         BenchError: no scheme came to an end.
         ExportError: the page can't be written.
     """
+    require_tuning()
     timing = Timing(runs, run_s)
     require_ranges(threads, timing)
     chosen = schemes_of(_several(schemes), _several(weights), _several(activations))

@@ -24,6 +24,7 @@ from int8tune.tuner.campaign.run import run_campaign, run_on
 from int8tune.tuner.campaign.spec import DEFAULT_MIN_GAIN, DEFAULT_STRATEGY, DEFAULT_TRIALS, CampaignSpec
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import SpecError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.models.given import BindLike, ShapeLike
 from int8tune.tuner.publish import publish
 
@@ -208,6 +209,7 @@ def run_assignment(
     Args:
         prepare: called before each campaign on boards.
     """
+    require_tuning()
     if not where.devices:
         yield _run_here(where, watch, stop_requested)
         return

@@ -30,6 +30,7 @@ from int8tune.tuner.campaign.spec import NAME, CampaignSpec
 from int8tune.tuner.campaign.surroundings import Purpose
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.folders import make_folder
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.publish import open_records
 from int8tune.tuner.verify import SUITE_NAME, SUITE_SEED
 
@@ -89,6 +90,7 @@ def make_next(
         BuildPoolError, CampaignError, StoreError: as `tuner.campaign.run.run_on`.
         OSError: the bundle can't be written.
     """
+    require_tuning()
     away = _away(device)
     memory = BundleMemory(make_folder(results), spec.name)
     with TemporaryDirectory(prefix=".bundle-", dir=results) as staging:

@@ -85,7 +85,7 @@ def accuracy(
     quantization steps of each output. Operators in float may differ by rounding: SQNR says by how much of the signal,
     and "its own" by how much ONNX Runtime differs from itself without its optimizations.
 
-    Inputs of six kinds are drawn (docs/models.md); your own --samples find more. --labels count right answers.
+    Inputs of six kinds are drawn (int8tune help models); your own --samples find more. --labels count right answers.
 
     Example: int8tune accuracy m.tflite --test test.npz --labels test.npz
     """

@@ -93,14 +93,17 @@ from int8tune.tuner.errors import (
     NoPeersError,
     NoQuantizerError,
     NoRoomError,
+    NoTvmError,
     RecordingError,
     ResultsFolderError,
     SamplesError,
     SpecError,
     TunerError,
     UnknownCampaignError,
+    UnknownPageError,
     UnknownStrategyError,
 )
+from int8tune.tuner.installed import TUNING
 
 FAILED = 1
 USAGE = 2
@@ -129,18 +132,20 @@ FAILURES: dict[type[BaseException], Failure] = {
     ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
     OpenShapeError: Failure(FAILED, "say how large the input is, such as: --shape NAME=1x3x224x224"),
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),
-    CompilerDiedError: Failure(FAILED, "report it with the model; until then: int8tune compile --target generic"),
+    CompilerDiedError: Failure(
+        FAILED, "report it with the model; until then: int8tune compile MODEL -o FILE --target generic"
+    ),
     CompilerError: Failure(FAILED, "see what is accepted: int8tune layers --help"),
     NoOnnxError: Failure(FAILED, "install what runs and writes models: pip install 'int8tune[quantize]'"),
     NoTorchError: Failure(FAILED, "install what makes ONNX of PyTorch's programs: pip install torch onnxscript"),
     NoTfliteError: Failure(FAILED, "install what quantizes TFLite models: pip install ai-edge-quantizer"),
     UntrustedProgramError: Failure(FAILED, "if you trust where it comes from, add --trust; or give an ONNX file"),
-    FloatModelError: Failure(FAILED, "see what a float model must be: int8tune profile --help; docs/quantization.md"),
-    CalibrationError: Failure(FAILED, "see what samples may be: int8tune profile --help; docs/quantization.md"),
+    FloatModelError: Failure(FAILED, "see what a float model must be: int8tune help quantization"),
+    CalibrationError: Failure(FAILED, "see what samples may be: int8tune help quantization"),
     ForeignRangesError: Failure(FAILED, "make those of this model: int8tune profile MODEL --data FILE -o OUT"),
     RangesError: Failure(FAILED, "make them anew: int8tune profile MODEL --data FILE -o OUT.ranges.json"),
     QuantizeSpecError: Failure(USAGE, "see the options: int8tune quantize --help; int8tune profile --help"),
-    QuantizeError: Failure(FAILED, "see what can be quantized: docs/quantization.md"),
+    QuantizeError: Failure(FAILED, "see what can be quantized: int8tune help quantization"),
     WorkloadError: Failure(FAILED, "see keys of layers that are known: int8tune layers resnet50"),
     ConfigError: Failure(FAILED, "see what may be chosen: int8tune templates show NAME --workload KEY"),
     UnknownTemplateError: Failure(USAGE, "see the templates: int8tune templates list"),
@@ -148,6 +153,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     ScheduleError: Failure(FAILED, "see the templates: int8tune templates list"),
     GivenError: Failure(USAGE, "see --bind and --shape: int8tune compile --help"),
     SpecError: Failure(USAGE, "see the options: int8tune tune --help"),
+    UnknownPageError: Failure(USAGE, "see the pages: int8tune help"),
     UnknownStrategyError: Failure(USAGE, "see the options: int8tune tune --help"),
     UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results best --results DIR"),
     CampaignDiffersError: Failure(FAILED, "go on as it was started, or start another one: add --name OTHER"),
@@ -155,7 +161,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     NoRoomError: Failure(FAILED, f"make room, see df -h; then {GO_ON}"),
     ResultsFolderError: Failure(FAILED, "choose a folder that can be written: add --results DIR"),
     DeviceGoneError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
-    ForeignResultsError: Failure(FAILED, "say where the bundle was made: add --results DIR; see docs/bundles.md"),
+    ForeignResultsError: Failure(FAILED, "say where the bundle was made: add --results DIR; see int8tune help bundles"),
     CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     BenchSpecError: Failure(USAGE, "see the options: int8tune bench --help"),
     NoPeersError: Failure(FAILED, "install the libraries to compare with: pip install 'int8tune[peers]'"),
@@ -163,6 +169,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     NoMetaScheduleError: Failure(FAILED, "install them: pip install 'apache-tvm[rpc]==0.27.0.post1' xgboost-cpu"),
     ChoiceError: Failure(FAILED, "allow a larger drop, or more time: add --max-drop 2 --time 10m"),
     BenchError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
+    NoTvmError: Failure(FAILED, "install it: pip install 'int8tune[tune]'"),
     SamplesError: Failure(FAILED, "see what samples must be: int8tune accuracy --help"),
     RecordingError: Failure(FAILED, "make one: int8tune results export OUT.parquet; see int8tune lab --help"),
     BuildClusterError: Failure(
@@ -190,7 +197,7 @@ FAILURES: dict[type[BaseException], Failure] = {
         NO_DEVICE, "see whether the board is on and its sshd answers: ssh-keyscan -p PORT ADDRESS"
     ),
     NoSshError: Failure(NO_DEVICE, "install it: pip install 'int8tune[farm]'"),
-    HostKeyError: Failure(NO_DEVICE, "see the key that the board shows: ssh-keyscan -t ed25519 ADDRESS; docs/farm.md"),
+    HostKeyError: Failure(NO_DEVICE, "see the key that it shows: ssh-keyscan -t ed25519 ADDRESS; int8tune help farm"),
     NoAnswerError: Failure(NO_DEVICE, _BY_HAND),
     LateError: Failure(NO_DEVICE, _BY_HAND),
     LoginError: Failure(NO_DEVICE, _BY_HAND),
@@ -205,10 +212,10 @@ FAILURES: dict[type[BaseException], Failure] = {
     DownloadError: Failure(
         FAILED, "pip install nvidia-cuda-runtime; or from where a network is: scp -r HOST:.cache/int8tune ~/.cache/"
     ),
-    ProvisionError: Failure(FAILED, "see what a board needs: docs/farm.md"),
+    ProvisionError: Failure(FAILED, "see what a board needs: int8tune help farm"),
     DeviceLostError: Failure(NO_DEVICE, f"check the device: int8tune devices check; then {GO_ON}"),
     MachineLimitError: Failure(FAILED, "raise it where this is started: ulimit -n 1024; ulimit -v unlimited"),
-    InventoryError: Failure(USAGE, "mend the file, see docs/farm.md; then see its boards: int8tune devices list"),
+    InventoryError: Failure(USAGE, "see what it must say: int8tune help farm; then its boards: int8tune devices list"),
     JournalError: Failure(FAILED, "move the file away; what is recorded stays, what was under way is measured again"),
     UnknownBoardError: Failure(USAGE, "see the boards: int8tune devices list"),
     RpcError: Failure(FAILED, "check the device: int8tune devices check"),
@@ -227,6 +234,7 @@ _BUG = Failure(FAILED, "report it with the traceback, which the same command wit
 
 def explain(error: BaseException, *, debug: bool) -> int:
     """Say what went wrong and what to type next; the exit code."""
+    error = _known(error)
     if debug and not isinstance(error, typer.TyperException):
         say("".join(traceback.format_exception(error)))
     if isinstance(error, typer.TyperException):
@@ -237,6 +245,13 @@ def explain(error: BaseException, *, debug: bool) -> int:
     known = _OS_HINTS.get(error.errno or 0) if isinstance(error, OSError) else None
     say(f"hint: {known or failure.hint}")
     return failure.exit_code
+
+
+def _known(error: BaseException) -> BaseException:
+    """The error itself; where a module of the extra `tune` is missing, the error that says so."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in TUNING:
+        return NoTvmError(f"not installed: {error.name}").with_traceback(error.__traceback__)
+    return error
 
 
 def failure_of(error: BaseException) -> Failure:

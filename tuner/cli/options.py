@@ -124,7 +124,7 @@ TargetOption = Annotated[
     ),
 ]
 InventoryOption = Annotated[
-    Path, typer.Option("--inventory", metavar="FILE", help="Boards: see docs/farm.md.", show_default=True)
+    Path, typer.Option("--inventory", metavar="FILE", help="Boards: see int8tune help farm.", show_default=True)
 ]
 BindOption = Annotated[
     list[str] | None,

@@ -16,6 +16,7 @@ from int8tune.tuner.cli.compare_schemes import compare_schemes
 from int8tune.tuner.cli.compile import compile_
 from int8tune.tuner.cli.devices import check, list_, provision, release, trust
 from int8tune.tuner.cli.failures import explain
+from int8tune.tuner.cli.help import help_
 from int8tune.tuner.cli.lab import export, lab
 from int8tune.tuner.cli.layers import layers
 from int8tune.tuner.cli.options import Invocation
@@ -55,6 +56,7 @@ def make_program() -> typer.Typer:
     for command in (tune, plan, layers, report, accuracy, bench, profile, quantize, sensitivity, lab, simulate):
         program.command()(command)
     program.command("compile")(compile_)
+    program.command("help")(help_)
     program.command("compare-schemes")(compare_schemes)
     templates = _group("The ways to compute a layer, and what they leave open.")
     templates.command("list")(list_templates)

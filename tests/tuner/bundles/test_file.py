@@ -213,7 +213,7 @@ def test_the_program_says_in_a_line_that_a_file_is_no_bundle(tmp_path: Path, con
     assert ended.code == 1
     assert ended.err.splitlines() == [
         message.format(path=path),
-        "hint: copy it here again, or make it again: int8tune bundle make",
+        "hint: copy it here again, or make it again: int8tune bundle make NETWORK",
     ]
     assert list(tmp_path.iterdir()) == [path]
 

@@ -283,6 +283,6 @@ def test_the_program_names_what_it_did_not_take(home: Home) -> None:
     missing = int8tune("bundle", "merge", home.file, "--results", home.file.parent)
     assert missing.code == 1
     assert missing.err.splitlines()[1] == (
-        "hint: say where the bundle was made: add --results DIR; see docs/bundles.md"
+        "hint: say where the bundle was made: add --results DIR; see int8tune help bundles"
     )
     assert home.stored(Campaign)[0].name == "c1"

@@ -14,6 +14,7 @@ from int8tune.schedules.target import PROFILES
 from int8tune.tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
 from int8tune.tuner.cli.plan import cores_in_words, in_words
 from tests.support.models.shared_models import V2, model_path
+from tests.support.places import ROOT
 from tests.support.program.cli_program import CONV, DEPTHWISE, in_process, int8tune, write_table
 
 COMMANDS = (
@@ -36,6 +37,7 @@ COMMANDS = (
     "lab",
     "simulate",
     "devices check",
+    "help",
 )
 SHOW = ("templates", "show", "generic.direct", "--target", "generic", "--workload", CONV)
 
@@ -63,6 +65,17 @@ def test_help_has_the_defaults_of_a_campaign() -> None:
     shown = " ".join(in_process("tune", "--help").out.split())
     assert f"Trials per distinct layer. [default: {DEFAULT_TRIALS}]" in shown
     assert f"[default: {DEFAULT_STRATEGY}]" in shown
+
+
+def test_a_page_of_the_documentation() -> None:
+    topics = [line.split()[0] for line in in_process("help").out.splitlines()]
+    assert topics == sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
+    assert in_process("help", "farm").out == (ROOT / "docs" / "farm.md").read_text()
+    unknown = in_process("help", "fram")
+    assert unknown.code == 2
+    assert unknown.err == (
+        "error: no page of the documentation is called: fram, did you mean farm?\nhint: see the pages: int8tune help\n"
+    )
 
 
 def test_the_version() -> None:
