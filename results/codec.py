@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Generic
 
 from sqlalchemy import ColumnElement, Table
@@ -17,6 +16,7 @@ from int8tune.results.errors import RecordError
 from int8tune.results.record import (
     BenchResult,
     Campaign,
+    CampaignRun,
     Candidate,
     DeviceCheck,
     Duel,
@@ -27,11 +27,14 @@ from int8tune.results.record import (
     Outcome,
     Trial,
 )
-from int8tune.results.schema import bench_results, campaigns, device_checks, duels, trials
+from int8tune.results.schema import bench_results, campaign_runs, campaigns, device_checks, duels, trials
+from int8tune.results.storable import as_unicode, require_storable
 
 Values = dict[str, Any]
 # Where the table of trials keeps an estimate: among what was observed, beside an empty list of times.
 _CYCLES = "estimated_cycles"
+# Columns of a run that could not have the field's name, which is a word of SQL.
+_RUN_COLUMNS = {"user": "user_name", "commit": "commit_id"}
 Environment = Mapping[str, str]
 
 
@@ -105,30 +108,8 @@ def encode(entry: Entry) -> Values:
     codec = codec_of(type(entry))
     values = codec.encode(entry)
     for name, value in values.items():
-        _require_storable(f"{name} of a {codec.label}", value)
+        require_storable(f"{name} of a {codec.label}", value)
     return values
-
-
-def _require_storable(what: str, value: object) -> None:
-    if isinstance(value, str) and not _is_unicode(value):
-        raise RecordError(f"{what} is not valid Unicode: {value!a:.200}")
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise RecordError(f"{what} needs more than 64 bits: {value}")
-    if isinstance(value, float) and math.isnan(value):
-        raise RecordError(f"{what} is not a number: {value}")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _printable(text: str) -> str:
-    # What a crashed process printed may hold bytes that are no UTF-8 (lone surrogates here): not worth losing a trial.
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _encode_campaign(campaign: Campaign) -> Values:
@@ -164,9 +145,19 @@ def _decode_campaign(row: Values, _campaign: str, _environment: Environment) -> 
 def _layers_to_json(campaign: Campaign) -> Values:
     """For each workload a count, or, where names are known, a list of the count and the names."""
     return {
-        workload: [count, *map(_printable, campaign.names[workload])] if workload in campaign.names else count
+        workload: [count, *map(as_unicode, campaign.names[workload])] if workload in campaign.names else count
         for workload, count in campaign.layers.items()
     }
+
+
+def _encode_run(run: CampaignRun) -> Values:
+    texts = {name: as_unicode(str(value)) for name, value in asdict(run).items() if name != "campaign"}
+    return {_RUN_COLUMNS.get(name, name): text for name, text in texts.items()}
+
+
+def _decode_run(row: Values, campaign: str, _environment: Environment) -> CampaignRun:
+    names = [field.name for field in fields(CampaignRun) if field.name != "campaign"]
+    return CampaignRun(campaign, **{name: row[_RUN_COLUMNS.get(name, name)] for name in names})
 
 
 def _encode_trial(trial: Trial) -> Values:
@@ -187,8 +178,8 @@ def _encode_trial(trial: Trial) -> Values:
         "run_s": float(trial.run_s),
         "binary": trial.binary,
         "reused_from": trial.reused_from,
-        "error_class": _printable(trial.error_class),
-        "error": _printable(trial.error),
+        "error_class": as_unicode(trial.error_class),
+        "error": as_unicode(trial.error),
         "attempts": int(trial.attempts),
     }
 
@@ -342,7 +333,7 @@ def _decode_bench(row: Values, _campaign: str, environment: Environment) -> Benc
 
 
 def _entrant_to_json(entrant: Entrant) -> Values:
-    return asdict(entrant) | {"error": _printable(entrant.error)}
+    return asdict(entrant) | {"error": as_unicode(entrant.error)}
 
 
 def _columns(table: Table, names: Sequence[str]) -> dict[str, ColumnElement[Any]]:
@@ -356,6 +347,13 @@ _CODECS: dict[type[Any], Codec[Any]] = {
         {"campaign": campaigns.c.name, **_columns(campaigns, ("target", "device"))},
         _encode_campaign,
         _decode_campaign,
+    ),
+    CampaignRun: Codec(
+        campaign_runs,
+        "run of a campaign",
+        {"campaign": campaigns.c.name},
+        _encode_run,
+        _decode_run,
     ),
     Trial: Codec(
         trials,

@@ -240,6 +240,42 @@ class Campaign:
 
 
 @dataclass(frozen=True, slots=True)
+class CampaignRun:
+    """One run of the program for a campaign, which may have several; kept when it begins, and once more when it ends.
+
+    No campaign needs it to go on. Both entries have the same `run`; one without the other was killed, or is still
+    running.
+
+    Attributes:
+        run: a name of its own, drawn at random.
+        host, user: where and by whom it was started; the device may be another machine.
+        command: what was typed, without its secrets.
+        version: of this program.
+        commit: of the checkout it ran from, with `-dirty` where files were changed; empty where it was installed.
+        cpu: the host's model.
+        started_at, ended_at: wall-clock time in ISO 8601 UTC; the latter is empty while it runs.
+        ending: such as `finished`, `out of time`, `interrupted` or `failed`; empty while it runs.
+    """
+
+    campaign: str
+    run: str
+    host: str
+    user: str
+    command: str
+    version: str
+    commit: str
+    cpu: str
+    started_at: str
+    ended_at: str = ""
+    ending: str = ""
+
+
+def runs_of(entries: Iterable[CampaignRun]) -> list[CampaignRun]:
+    """Each run once, as it is known last, in the order in which they began."""
+    return list({entry.run: entry for entry in entries}.values())
+
+
+@dataclass(frozen=True, slots=True)
 class Entrant:
     """How one library did on one layer of a bench.
 
@@ -310,4 +346,4 @@ class BenchResult:
         return self.candidate.target
 
 
-Entry = Campaign | Trial | Duel | DeviceCheck | BenchResult
+Entry = Campaign | CampaignRun | Trial | Duel | DeviceCheck | BenchResult

@@ -1,8 +1,9 @@
-"""The tables of a results file, schema version 4.
+"""The tables of a results file, schema version 5.
 
 Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each. A table says
 since which version there is one; a file of an older version gets it when it is opened for writing. Since version 3 a
-campaign's layers may have names; since version 4 a trial that is `ok` may have an estimate and no times.
+campaign's layers may have names; since version 4 a trial that is `ok` may have an estimate and no times; since version
+5 the runs of campaigns are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sqlalchemy.types import TypeEngine
 
 from int8tune.results.record import Outcome
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # Where a table has this version.
 SINCE = "since"
 # "i8tn" in ASCII; SQLite keeps it in the header, where file(1) and other programs can see whose file it is.
@@ -168,4 +169,24 @@ bench_results = Table(
     _checksum(),
     CheckConstraint("threads >= 1", name="threads_at_least_1"),
     info={SINCE: 2},
+)
+
+campaign_runs = Table(
+    "campaign_runs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _owned_by("campaign"),
+    _column("run", Text),
+    _column("host", Text),
+    _column("user_name", Text),
+    _column("command", Text),
+    _column("version", Text),
+    _column("commit_id", Text),
+    _column("cpu", Text),
+    _column("started_at", Text),
+    _column("ended_at", Text),
+    _column("ending", Text),
+    _checksum(),
+    Index("runs_by_campaign", "campaign_id"),
+    info={SINCE: 5},
 )

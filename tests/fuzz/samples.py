@@ -41,7 +41,7 @@ from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
 from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS
 from int8tune.tuner.metaschedule.job import Found, found_to_json
-from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, ok
+from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, ok, run
 
 WORKLOAD = "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8"
 TARGET = "x86-avx512vnni"
@@ -60,7 +60,7 @@ def records(folder: Path) -> None:
         "b", candidates[0], True, "local", 1, entrants[0], (entrants[1],), (1e9, 2e9), environment, "2026"
     )
     with SqliteStore(folder / "records.db") as store:
-        store.append([campaign(), replace(campaign("c2"), names={}), check(), bench])
+        store.append([campaign(), replace(campaign("c2"), names={}), run(), check(), bench])
         trials = [ok(n, 1e-3 / (n + 1), chosen=each) for n, each in enumerate(candidates[:2])]
         store.append(
             [*trials, failed(2, chosen=candidates[2]), duel(candidates[0], candidates[1], 1.5), estimated(0, name="c2")]

@@ -17,6 +17,7 @@ from int8tune.results.memory import MemoryStore
 from int8tune.results.record import (
     BenchResult,
     Campaign,
+    CampaignRun,
     Candidate,
     DeviceCheck,
     Duel,
@@ -40,6 +41,7 @@ from tests.support.program.results_samples import (
     duel,
     failed,
     ok,
+    run,
 )
 
 
@@ -54,6 +56,8 @@ class StoreContract(ABC):
         entries: list[Entry] = [
             campaign(),
             replace(campaign("named"), names={LAYER: ("conv1", "conv2; add")}),
+            run(),
+            replace(run(), ended_at=STARTED, ending="finished"),
             check(),
             ok(0),
             failed(1),
@@ -61,7 +65,7 @@ class StoreContract(ABC):
             result(1e-4, peer("onednn", 2e-4, 1e-6), failed_entrant("litert")),
         ]
         store.append(entries)
-        kinds: list[type[Entry]] = [Campaign, DeviceCheck, Trial, Duel, BenchResult]
+        kinds: list[type[Entry]] = [Campaign, CampaignRun, DeviceCheck, Trial, Duel, BenchResult]
         assert [entry for kind in kinds for entry in store.query(kind)] == entries
 
     def test_trials_come_campaign_by_campaign_by_sequence(self, store: Store) -> None:

@@ -26,7 +26,17 @@ from int8tune.results.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
+from int8tune.results.record import (
+    BenchResult,
+    Campaign,
+    CampaignRun,
+    DeviceCheck,
+    Duel,
+    Entrant,
+    Outcome,
+    Trial,
+    runs_of,
+)
 from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION
 from int8tune.results.store import SqliteStore
 from tests.support.places import PYTHON_PATH, TESTS
@@ -42,11 +52,16 @@ from tests.support.program.results_samples import (
     estimated,
     failed,
     ok,
+    run,
 )
 
 pytestmark = pytest.mark.promise(1, 14, 15, 16)
 
-SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4 = (TESTS / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4))
+SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4, SAMPLE_V5 = (
+    TESTS / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4, 5)
+)
+# As `store_v5.db` has it.
+ENDED_RUN = replace(run(), ended_at="2026-03-01T12:30:00+00:00", ending="finished")
 # As `store_v3.db` has them.
 NAMES = {LAYER: ("layer1.0.conv1", "layer1.1.conv2; layer1.1.add")}
 # As `store_v2.db` has it.
@@ -313,7 +328,7 @@ def _pipe(path: Path) -> None:
         (_png, ForeignStoreError, r"not a results file \(it starts with b'\\x89PNG.*\)"),
         (_foreign, ForeignStoreError, r"the SQLite file of another program \(application id 0x0\)"),
         (_foreign_id, ForeignStoreError, r"the SQLite file of another program \(application id 0x2a\)"),
-        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 4\)"),
+        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 5\)"),
         (_older_than_any, ForeignStoreError, r"the results file is damaged \(schema 0\)"),
         (_cut, ForeignStoreError, r"the results file is damaged \(.+\)"),
         (_overwritten, ForeignStoreError, r"the results file is damaged \(.+\)"),
@@ -415,6 +430,18 @@ def test_files_of_version_4_are_read_for_ever(tmp_path: Path) -> None:
     """`store_v4.db` was written by schema version 4 and must never be written again."""
     shutil.copy(SAMPLE_V4, tmp_path / "r.db")
     with SqliteStore(tmp_path / "r.db") as store:
+        assert list(store.query(Trial)) == [estimated(0), failed(1)]
+        assert list(store.query(CampaignRun)) == []
+        store.append([replace(run(), command="tune \udc80.onnx")])
+        assert list(store.query(CampaignRun)) == [replace(run(), command="tune \\udc80.onnx")]
+
+
+def test_files_of_version_5_are_read_for_ever(tmp_path: Path) -> None:
+    """`store_v5.db` was written by schema version 5 and must never be written again."""
+    shutil.copy(SAMPLE_V5, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db", readonly=True) as store:
+        assert list(store.query(CampaignRun)) == [run(), ENDED_RUN]
+        assert runs_of(store.query(CampaignRun)) == [ENDED_RUN]
         assert list(store.query(Trial)) == [estimated(0), failed(1)]
 
 

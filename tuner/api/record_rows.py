@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from int8tune.results.base import Store
 from int8tune.results.label import layer_label
-from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Trial
+from int8tune.results.record import BenchResult, Campaign, CampaignRun, DeviceCheck, Duel, Trial, runs_of
 from int8tune.results.stats import median
 from int8tune.tuner.api.frames import Row, prefixed
 from int8tune.tuner.lab.recorded_layer import canonical
@@ -30,6 +31,11 @@ def campaign_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:
             "runs": sum(found.layers.values()),
             "created_at": found.created_at,
         }
+
+
+def run_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:
+    """A row for each run of the program for a campaign: host, user, command, version and commit, times and ending."""
+    yield from map(asdict, runs_of(store.query(CampaignRun, campaign=campaign)))
 
 
 def trial_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:

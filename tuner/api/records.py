@@ -13,7 +13,7 @@ from int8tune.results.record import Campaign, Duel, Trial
 from int8tune.results.stores import open_store
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import Row, frame_of, listed
-from int8tune.tuner.api.record_rows import bench_rows, campaign_rows, device_rows, duel_rows, trial_rows
+from int8tune.tuner.api.record_rows import bench_rows, campaign_rows, device_rows, duel_rows, run_rows, trial_rows
 from int8tune.tuner.errors import RecordingError
 from int8tune.tuner.lab.recording import COLUMNS, record_layers
 from int8tune.tuner.publish import choose_campaign
@@ -26,6 +26,7 @@ _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "trials": trial_rows,
     "duels": duel_rows,
     "campaigns": campaign_rows,
+    "runs": run_rows,
 }
 _OF_ALL: dict[str, Callable[[Store], Iterator[Row]]] = {"devices": device_rows, "benches": bench_rows}
 TABLES = (*_OF_CAMPAIGNS, *_OF_ALL)
@@ -57,7 +58,8 @@ class Records:
 
         Args:
             table: `trials`, each with its candidate, campaign, raw times, environment, device and duels; `duels`, a
-                row for each pair of times; `campaigns`, `devices`, `benches`.
+                row for each pair of times; `campaigns`; `runs`, who ran them, where and by which command; `devices`,
+                `benches`.
             campaign: only this one's, where rows are a campaign's.
 
         Raises:

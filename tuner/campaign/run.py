@@ -26,6 +26,7 @@ from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.search import make_search
 from int8tune.tuner.campaign.spec import CampaignSpec, require_same
 from int8tune.tuner.campaign.surroundings import Purpose, Surroundings
+from int8tune.tuner.campaign.this_run import kept_run
 from int8tune.tuner.campaign.workshop import Workshop
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device, read_sizes
@@ -179,6 +180,7 @@ def run_on(
             return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
         require_room(folder, LEAST_ROOM_BYTES, "a campaign")
+        ended = stack.enter_context(kept_run(store, spec.name))
         log = folder / "build-server.log"
         pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
         stack.enter_context(pool)
@@ -191,6 +193,7 @@ def run_on(
         loop = CampaignLoop(spec, search, around)
         listener.progress(loop.progress())
         ending = loop.run()
+        ended(ending.value)
         if ending is Ending.FINISHED:
             journal_path(results, spec.name).unlink(missing_ok=True)
         return Outlet(ending, tasks, target, nothing_left=False)

@@ -10,6 +10,7 @@ from int8tune.results.base import Store
 from int8tune.results.record import (
     ESTIMATED_BY,
     Campaign,
+    CampaignRun,
     Candidate,
     DeviceCheck,
     Duel,
@@ -39,6 +40,20 @@ def candidate(tile: int = 1, workload: str = LAYER, target: str = TARGET) -> Can
 
 def campaign(name: str = "c1", layers: dict[str, int] | None = None, network: str = "resnet18") -> Campaign:
     return Campaign(name, network, DEVICE, TARGET, "evolutionary", 7, 64, layers or {LAYER: 4}, STARTED)
+
+
+def run(number: int = 0, name: str = "c1") -> CampaignRun:
+    return CampaignRun(
+        campaign=name,
+        run=f"{number:016x}",
+        host="bench-1",
+        user="ada",
+        command="int8tune tune resnet18 --trials 64",
+        version="0.1.0",
+        commit="4f" * 20,
+        cpu="Intel Xeon Platinum 8272CL",
+        started_at=STARTED,
+    )
 
 
 def ok(sequence: int, median_s: float = 1e-3, *, chosen: Candidate | None = None, name: str = "c1") -> Trial:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import re
 import shutil
 import signal
+import socket
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from int8tune.results.record import CampaignRun, runs_of
+from int8tune.results.store import SqliteStore
+from int8tune.rpc.local.capabilities import cpu_name
 from tests.support.program.cli_program import (
     CONV,
     Ended,
@@ -71,6 +79,19 @@ def test_a_second_run_says_that_nothing_is_left(tuned: Ended, table: Path, resul
     files = tuned.err.splitlines()[-2:]
     assert again.err.splitlines() == ["nothing is left to do, 6 trials are recorded", *files]
     assert count_trials(results) == 2 * TRIALS
+
+
+def test_a_campaign_knows_who_ran_it_and_how(tuned: Ended, table: Path, results: Path) -> None:
+    assert tuned.code == 0
+    with SqliteStore(results / "records.db", readonly=True) as store:
+        (ran,) = runs_of(store.query(CampaignRun, campaign="small"))
+        began, _ = store.query(CampaignRun)
+    assert ran.command == f"int8tune tune {table} --results {results} --trials {TRIALS}"
+    assert (ran.host, ran.user) == (socket.gethostname(), pwd.getpwuid(os.getuid()).pw_name)
+    assert (ran.version, ran.cpu) == (version("int8tune"), cpu_name())
+    assert ran.ending == "finished"
+    assert ran.started_at <= ran.ended_at
+    assert began == replace(ran, ended_at="", ending="")
 
 
 @pytest.fixture(scope="module")
