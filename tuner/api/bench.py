@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.network_file import is_model
 from int8tune.results.bench import BenchSummary, LayerFacts, bench_results, summarize_bench
+from int8tune.results.pytest_benchmark import of_layers, write_benchmarks
 from int8tune.results.record import BenchResult
 from int8tune.results.report.bench import render_bench
 from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.inventory.file import read_inventory
+from int8tune.rpc.local.capabilities import cpu_name
 from int8tune.rpc.local.tile_registers import deny_tile_registers
 from int8tune.rpc.request import Timing
 from int8tune.schedules.registry import template_named
@@ -69,6 +71,16 @@ class LayerBench:
         """A row for each library on each layer, with its raw times."""
         return frame_of(list(layer_bench_rows(self.name, self.summary)))
 
+    def write_benchmarks(self, out: str | Path) -> None:
+        """Write the times as pytest-benchmark's JSON, a benchmark for each library on each layer.
+
+        Raises:
+            ExportError: no layer was timed, or the file can't be written.
+        """
+        results = [row.result for row in self.summary.rows]
+        cpu = next((result.environment["cpu"] for result in results if "cpu" in result.environment), "")
+        write_benchmarks(Path(out), of_layers(results), cpu)
+
     def __str__(self) -> str:
         """The table that the command line shows."""
         return render_bench(self.summary) if self.summary.rows else "no layer was compared"
@@ -87,6 +99,14 @@ class ModelBenches:
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each runtime of each model, with its raw times."""
         return frame_of([row for model in self.models for row in model_bench_rows(model)])
+
+    def write_benchmarks(self, out: str | Path) -> None:
+        """Write the times as pytest-benchmark's JSON, a benchmark for each runtime of each model.
+
+        Raises:
+            ExportError: no model was timed, or the file can't be written.
+        """
+        write_benchmarks(Path(out), [timed for model in self.models for timed in model.timed()], cpu_name())
 
     def __repr__(self) -> str:
         return f"<Bench of {', '.join(model.model for model in self.models)}>"

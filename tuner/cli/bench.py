@@ -88,6 +88,10 @@ TemplateOption = Annotated[
         help="Run this template's fastest trial or default.",
     ),
 ]
+BenchmarkJsonOption = Annotated[
+    Path | None,
+    typer.Option("--benchmark-json", metavar="FILE", help="Write the times for `pytest-benchmark compare`, too."),
+]
 
 
 def bench(
@@ -108,6 +112,7 @@ def bench(
     template: TemplateOption = None,
     device: DeviceOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
+    benchmark_json: BenchmarkJsonOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -121,11 +126,14 @@ def bench(
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
+    from int8tune.results.atomic import require_folder
     from int8tune.rpc.request import Timing
     from int8tune.tuner.api.bench import cpu_spec, gpu_of, gpu_spec, is_of_models, require_no_amx
     from int8tune.tuner.cli.bench_model import show_models
     from int8tune.tuner.models.given import bindings, given_of, shapes_of
 
+    if benchmark_json is not None:
+        require_folder(benchmark_json)
     given = given_of(bindings(bind), shapes_of(shape))
     timing, libraries = Timing(runs, run_ms / 1e3), None if against is None else against.split(",")
     if device is not None:
@@ -133,22 +141,24 @@ def bench(
             raise typer.BadParameter("--threads, --without-amx and --float are for CPUs, --device for a GPU")
         board = gpu_of(inventory, device)
         spec = gpu_spec(names or [], only, batch, libraries, timing, target, board, template, _note, given)
-        return _bench(spec, results, form)
+        return _bench(spec, results, form, benchmark_json)
     if without_amx:
         require_no_amx()
     if is_of_models(names or [], only=only, layers=layers_only):
         models = [Path(name) for name in names or []]
-        show_models(models, unquantized, results, target, threads, libraries, timing, given, form)
+        shown = show_models(models, unquantized, results, target, threads, libraries, timing, given, form)
+        if benchmark_json is not None:
+            shown.write_benchmarks(benchmark_json)
         return 0
     spec = cpu_spec(names or [], only, batch, libraries, threads, timing, target, template, _note, given)
-    return _bench(spec, results, form)
+    return _bench(spec, results, form, benchmark_json)
 
 
 def _note(text: str) -> None:
     say(f"note: {text}")
 
 
-def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
+def _bench(spec: BenchSpec, results: Path, form: Format, benchmark_json: Path | None) -> int:
     from int8tune.results.report.bench import bench_as_dict
     from int8tune.tuner.api.bench import bench_layers, facts_of
     from int8tune.tuner.cli.stopping import StopRequest
@@ -159,6 +169,8 @@ def _bench(spec: BenchSpec, results: Path, form: Format) -> int:
             layers = "layer is" if len(found.left_out) == 1 else "layers are"
             which = f"{spec.template} does not take" if spec.template else "no template takes"
             _note(f"{len(found.left_out)} {layers} left out, {which} such: {found.left_out[0].key}")
+        if benchmark_json is not None:
+            found.write_benchmarks(benchmark_json)
         if form is Format.JSON:
             emit_json({"bench": found.name} | bench_as_dict(found.summary))
         elif found.summary.rows:

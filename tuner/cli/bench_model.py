@@ -12,6 +12,7 @@ from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 if TYPE_CHECKING:
     from int8tune.compiler.given import Given
     from int8tune.rpc.request import Timing
+    from int8tune.tuner.api.bench import ModelBenches
     from int8tune.tuner.models.bench import ModelBench
     from int8tune.tuner.models.race import Result
 
@@ -26,17 +27,18 @@ def show_models(
     timing: Timing,
     given: Given,
     form: Format,
-) -> None:
+) -> ModelBenches:
     """Compare whole models with other runtimes, one model after the other."""
-    from int8tune.tuner.api.bench import bench_models
+    from int8tune.tuner.api.bench import ModelBenches, bench_models
 
     found = []
     for bench in bench_models(models, unquantized, results, target, threads, against, timing, given):
-        found.append(_as_dict(bench))
+        found.append(bench)
         if form is Format.TABLE:
             _show(bench)
     if form is Format.JSON:
-        emit_json(found)
+        emit_json(list(map(_as_dict, found)))
+    return ModelBenches(tuple(found))
 
 
 def _show(bench: ModelBench) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from int8tune.results.pytest_benchmark import Timed
 from int8tune.rpc.request import Timing
 from int8tune.tuner.bench.contestant import disturbance
 from int8tune.tuner.bench.peers.registry import missing_distributions
@@ -34,6 +35,19 @@ class ModelBench:
     results: tuple[Result, ...]
     differences: tuple[Difference, ...] | None
     disturbance: str = ""
+
+    def timed(self) -> list[Timed]:
+        """A benchmark for each runtime that ran it."""
+        return [
+            Timed(
+                name=f"{result.entry.label}[{self.model}]",
+                group=self.model,
+                times_s=result.times_s,
+                about={"library": result.entry.label, "version": result.version, "threads": self.threads},
+            )
+            for result in self.results
+            if result.times_s
+        ]
 
 
 def bench_model(check: Check, peers: Sequence[Runtime], unquantized: Path | None, timing: Timing) -> ModelBench:
