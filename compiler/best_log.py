@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from int8tune.results.best import BestSchedule
+from int8tune.results.record import Candidate
 from int8tune.schedules.errors import ScheduleError, UnknownTargetError
 from int8tune.schedules.target import Target, targets_named
 from int8tune.schedules.upgrades import Upgraded, with_same_kernel
@@ -11,19 +12,24 @@ from int8tune.schedules.workload import Workload, parse_workload
 
 def schedule_faults(best: BestSchedule) -> list[str]:
     """Why the schedule can't be made here, as `field: what`; empty if it can."""
+    return candidate_faults(best.candidate)
+
+
+def candidate_faults(candidate: Candidate) -> list[str]:
+    """The same of a candidate."""
     faults: list[str] = []
     workload = found = None
     targets: tuple[Target, ...] = ()
     try:
-        workload = parse_workload(best.workload)
+        workload = parse_workload(candidate.workload)
     except ScheduleError as error:
         faults.append(f"workload: {error}")
     try:
-        found = with_same_kernel(best.candidate.template, best.candidate.template_version, best.candidate.config)
+        found = with_same_kernel(candidate.template, candidate.template_version, candidate.config)
     except ScheduleError as error:
         faults.append(f"template: {error}")
     try:
-        targets = targets_named(best.target)
+        targets = targets_named(candidate.target)
     except UnknownTargetError as error:
         faults.append(f"target: {error}")
     if workload and found and targets:

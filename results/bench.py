@@ -10,7 +10,7 @@ from enum import StrEnum
 from int8tune.results.base import Store
 from int8tune.results.label import layer_label
 from int8tune.results.record import BenchResult, Entrant
-from int8tune.results.stats import Speedup, is_win, median, ratio_interval
+from int8tune.results.stats import Speedup, inverse, is_win, median, ratio_interval
 
 GPU_RATE = "gpu_int8_ops_per_s"
 """In the environment of a GPU: operations per second of all its tensor cores at the highest clock."""
@@ -186,8 +186,7 @@ def _claim(ratio: Speedup | None, min_gain: float) -> BenchVerdict:
         return BenchVerdict.NOISE
     if is_win(ratio, min_gain):
         return BenchVerdict.FASTER
-    inverse = Speedup(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low)
-    return BenchVerdict.SLOWER if is_win(inverse, min_gain) else BenchVerdict.NOISE
+    return BenchVerdict.SLOWER if is_win(inverse(ratio), min_gain) else BenchVerdict.NOISE
 
 
 def _peer_time(entrant: Entrant) -> PeerTime:

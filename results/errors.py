@@ -9,7 +9,11 @@ ResultsError
 │       └── StoreGoneError       the file was removed, or replaced, while it was written
 ├── BestLogError         a best log that can't be used; lists every fault in it
 ├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
+├── ComparisonError      results that can't be compared
+│   └── DifferentConditionsError  they were taken under other conditions: device, target, threads, caches
 ├── ExportError          a report or best log could not be written
+│   ├── UnknownFormError     its name's extension is of no form that is known
+│   └── NoParquetError       what writes Parquet is not installed
 ├── ExtensionError       a part of another package that can't be used; names the package
 └── NotOwnFileError      what lies under a name of this program is not its own, such as a link; an `OSError`, too
 """
@@ -63,8 +67,24 @@ class RecordError(ResultsError):
     """A record that contradicts itself."""
 
 
+class ComparisonError(ResultsError):
+    """Results can't be compared: a file is of another kind, or says nothing of what the other one has."""
+
+
+class DifferentConditionsError(ComparisonError):
+    """Results were taken on other devices or targets, with other threads, or with other caches."""
+
+
 class ExportError(ResultsError):
     """A report or best log could not be written."""
+
+
+class UnknownFormError(ExportError):
+    """The extension of a file to write is of no form that is known."""
+
+
+class NoParquetError(ExportError):
+    """What writes Parquet is not installed."""
 
 
 class ExtensionError(ResultsError):

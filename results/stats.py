@@ -106,6 +106,11 @@ def is_win(speedup: Speedup, min_gain: float = 0.01) -> bool:
     return speedup.low > 1 and speedup.estimate >= 1 + min_gain
 
 
+def inverse(speedup: Speedup) -> Speedup:
+    """How many times faster the baseline is than the candidate."""
+    return Speedup(1 / speedup.estimate, 1 / speedup.high, 1 / speedup.low)
+
+
 def _median_interval(values: npt.NDArray[np.float64], confidence: float, seed: int) -> tuple[float, float, float]:
     """The median, and the ends of its interval."""
     chosen = np.random.default_rng(seed).integers(0, values.size, size=(RESAMPLES, values.size))

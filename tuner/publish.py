@@ -96,3 +96,13 @@ def _macs(workloads: Iterable[str]) -> dict[str, int]:
         except WorkloadError:
             continue
     return macs
+
+
+def summary_of(store: Store, campaign: str) -> CampaignSummary:
+    """What a campaign found so far.
+
+    Raises:
+        StoreError: no such campaign, or the records can't be read.
+    """
+    layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
+    return summarize(store, campaign, _macs(layers))

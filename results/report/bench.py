@@ -181,7 +181,10 @@ def _row_as_dict(row: BenchRow) -> dict[str, Any]:
         "threads": result.threads,
         "outcome": result.ours.outcome.value,
         "error": result.ours.error,
+        "device": result.device,
         "time_s": row.time_s,
+        "times_s": result.ours.times_s,
+        "peaks_ops_per_s": result.peak_ops_per_s,
         "peak_share": row.peak_share,
         "ops_per_s": row.ops_per_s,
         "peak_ops_per_s": median(result.peak_ops_per_s) if result.peak_ops_per_s else None,
@@ -200,6 +203,7 @@ def _peer_as_dict(peer: PeerTime) -> dict[str, Any]:
         "outcome": peer.entrant.outcome.value,
         "error": peer.entrant.error,
         "time_s": peer.time_s,
+        "times_s": peer.entrant.times_s,
         "net_time_s": peer.net_time_s,
     }
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from int8tune.results.report.format import MISSING, interval, milliseconds
+from int8tune.results.report.markdown import cell, table
 from int8tune.results.schemes import FloatRow, SchemeRow, SchemeSummary
 from int8tune.results.shares import PairedTest, Share
 from int8tune.results.stats import MedianTime
@@ -32,6 +33,18 @@ def render_schemes(summary: SchemeSummary) -> str:
     lines += [f"{row.runtime}: {row.failure}" for row in summary.floats if row.failure]
     lines += [f"times are doubtful: {summary.disturbance}"] if summary.disturbance else []
     return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def render_schemes_markdown(summary: SchemeSummary) -> str:
+    """The same for a pull request."""
+    front = {id(row) for row in summary.front}
+    rows = [float_cells(summary, row) for row in summary.floats]
+    rows += [scheme_cells(row, is_best=id(row) in front) for row in summary.rows]
+    cells = [tuple(map(cell, row)) for row in rows]
+    lines = [f"### {cell(summary.model)}", "", *map(cell, _head(summary)), "", *table(HEAD, cells), ""]
+    lines += [f"- {cell(word)}: {text}" for word, text in meanings(summary).items()]
+    lines += [f"- {cell(row.scheme)}: {cell(row.failure)}" for row in summary.rows if row.failure]
+    return "\n".join(lines) + "\n"
 
 
 def schemes_as_dict(summary: SchemeSummary) -> dict[str, Any]:

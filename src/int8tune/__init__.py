@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.boards import Boards, HostCheck, Simulation, check_device, devices, simulate
     from int8tune.tuner.api.bundles import BundleResult, MergeResult, make_bundle, merge_bundles
     from int8tune.tuner.api.choosing import ChoiceResult, choose
+    from int8tune.tuner.api.comparing import ResultComparison, compare
     from int8tune.tuner.api.compiling import CompiledFile, compile, load
     from int8tune.tuner.api.lab import RaceResult, lab
     from int8tune.tuner.api.layers import Layers, layers
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.profiling import ModelRanges, profile
     from int8tune.tuner.api.quantizing import QuantizedModel, quantize
     from int8tune.tuner.api.records import Records, records
-    from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, report, suggest
+    from int8tune.tuner.api.reporting import report
+    from int8tune.tuner.api.schedules import BestSchedules, Suggestions, best, suggest
     from int8tune.tuner.api.schemes import SchemeComparison, compare_schemes
     from int8tune.tuner.api.sensitivity import SensitivityResult, sensitivity
     from int8tune.tuner.api.templates import Templates, space, templates
@@ -63,6 +65,7 @@ _HOMES = {
     "QuantizedModel": "tuner.api.quantizing",
     "RaceResult": "tuner.api.lab",
     "Records": "tuner.api.records",
+    "ResultComparison": "tuner.api.comparing",
     "SchemeComparison": "tuner.api.schemes",
     "SensitivityResult": "tuner.api.sensitivity",
     "Simulation": "tuner.api.boards",
@@ -74,6 +77,7 @@ _HOMES = {
     "best": "tuner.api.schedules",
     "check_device": "tuner.api.boards",
     "choose": "tuner.api.choosing",
+    "compare": "tuner.api.comparing",
     "compare_schemes": "tuner.api.schemes",
     "compile": "tuner.api.compiling",
     "devices": "tuner.api.boards",
@@ -87,7 +91,7 @@ _HOMES = {
     "profile": "tuner.api.profiling",
     "quantize": "tuner.api.quantizing",
     "records": "tuner.api.records",
-    "report": "tuner.api.schedules",
+    "report": "tuner.api.reporting",
     "sensitivity": "tuner.api.sensitivity",
     "simulate": "tuner.api.boards",
     "space": "tuner.api.templates",
@@ -119,6 +123,7 @@ __all__ = [
     "QuantizedModel",
     "RaceResult",
     "Records",
+    "ResultComparison",
     "SchemeComparison",
     "SensitivityResult",
     "Simulation",
@@ -130,6 +135,7 @@ __all__ = [
     "best",
     "check_device",
     "choose",
+    "compare",
     "compare_schemes",
     "compile",
     "devices",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from int8tune.results.base import E, Store
+from int8tune.results.forms import Form
 from int8tune.results.record import Campaign, Duel, Trial
 from int8tune.results.stores import open_store
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
+from int8tune.tuner.api.documents import Document, require_form, versioned
 from int8tune.tuner.api.frames import Row, frame_of, listed
 from int8tune.tuner.api.record_rows import bench_rows, campaign_rows, device_rows, duel_rows, run_rows, trial_rows
 from int8tune.tuner.errors import RecordingError
@@ -21,7 +22,7 @@ from int8tune.tuner.publish import choose_campaign
 if TYPE_CHECKING:
     import pandas
 
-SUFFIXES = (".parquet", ".csv")
+EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON)
 _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "trials": trial_rows,
     "duels": duel_rows,
@@ -77,20 +78,24 @@ class Records:
         return frame_of(rows, COLUMNS if table == "trials" else ())
 
     def export(self, out: str | Path, *, campaign: str | None = None) -> Exported:
-        """Write a campaign's trials as one table, `.parquet` or `.csv`, with all columns; in CSV, lists are JSON.
+        """Write a campaign's trials with all columns: `.parquet`, `.csv` or `.json`; in CSV, lists are JSON.
 
         Args:
             campaign: the only one if None.
 
         Raises:
-            RecordingError: it was estimated, or the file can't be written.
+            RecordingError: it was estimated.
+            UnknownFormError: the extension is of another form.
+            NoParquetError: pyarrow is not installed.
+            ExportError: the file can't be written.
             UnknownCampaignError: it is not clear which campaign.
         """
         path = Path(out)
+        require_form(path, EXPORTED_FORMS)
         chosen = choose_campaign(self._store, campaign)
         layers = record_layers(self._store.query(Trial, campaign=chosen), self._store.query(Duel, campaign=chosen))
-        frame = self.to_pandas(campaign=chosen)
-        _write(frame, path)
+        rows = list(trial_rows(self._store, chosen))
+        Document({Form.JSON: lambda: versioned("trials", 1, {"trials": rows})}, lambda: rows, COLUMNS).write(path)
         return Exported(path, sum(len(layer.times_s) for layer in layers), len(layers))
 
     def close(self) -> None:
@@ -134,29 +139,3 @@ def records(where: str | Path = DEFAULT_RESULTS) -> Records:
         StoreError: they are not there, or can't be read.
     """
     return Records(where)
-
-
-def _write(frame: pandas.DataFrame, path: Path) -> None:
-    try:
-        if path.suffix.lower() == ".csv":
-            frame.map(_as_text).to_csv(path, index=False)
-        else:
-            _with_plain_columns(frame).to_parquet(path, engine="pyarrow", compression="zstd", index=False)
-    except OSError as error:
-        raise RecordingError(f"the recording can't be written: {path}: {error.strerror or error}") from error
-    except ImportError as error:
-        raise RecordingError(f"Parquet needs pyarrow: {error.name}; pip install 'int8tune[parquet]'") from error
-
-
-def _as_text(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, tuple) else value
-
-
-def _with_plain_columns(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """Knobs that are numbers in one template and words in another are words."""
-    mixed = [name for name in frame if frame[name].dtype == object and not frame[name].map(_is_list).any()]
-    return frame.assign(**{name: frame[name].map(lambda v: v if v is None else str(v)).astype("str") for name in mixed})
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, tuple)

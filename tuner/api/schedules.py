@@ -1,9 +1,8 @@
-"""What the records say: the best schedules, suggestions, and the report of a campaign."""
+"""What the records say: the best schedules, and suggestions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,13 @@ from int8tune.compiler.best_log import schedule_faults
 from int8tune.results.best import BestSchedule, best_schedules, read_best_log
 from int8tune.results.label import layer_label
 from int8tune.results.record import CacheMode
-from int8tune.results.summary import CampaignSummary
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.summaries import schedule_row
 from int8tune.tuner.bench.layers import choose_layers
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.local_target import DEVICE_NAME, target_to_look_at
-from int8tune.tuner.publish import choose_campaign, open_records, write_page
+from int8tune.tuner.publish import choose_campaign, open_records
 from int8tune.tuner.suggest import Suggestion
 from int8tune.tuner.suggest import suggest as suggest_from
 
@@ -66,15 +64,6 @@ class Suggestions(tuple[Suggestion, ...]):
 
     def __repr__(self) -> str:
         return f"<{listed(len(self), 'suggestion')}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A campaign's page, as it was written."""
-
-    campaign: str
-    summary: CampaignSummary
-    page: Path
 
 
 def best(
@@ -130,20 +119,3 @@ def suggest(
     asked = [names] if isinstance(names, str) else list(names)
     with open_records(Path(results)) as store:
         return Suggestions(suggest_from(store, layer, chosen, DEVICE_NAME) for layer in choose_layers(asked, None))
-
-
-def report(page: str | Path, *, results: str | Path = DEFAULT_RESULTS, campaign: str | None = None) -> Report:
-    """Write the report of a campaign as one HTML page that needs no other file.
-
-    Args:
-        page: the file to write.
-        results: the folder of the records.
-        campaign: the only one if None.
-
-    Raises:
-        StoreError, UnknownCampaignError: the records can't be read, or it is not clear which campaign.
-        ExportError: the file can't be written.
-    """
-    with open_records(Path(results)) as store:
-        chosen = choose_campaign(store, campaign)
-        return Report(chosen, write_page(store, chosen, Path(page)), Path(page))

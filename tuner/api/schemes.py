@@ -12,12 +12,13 @@ from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.options import Options
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
-from int8tune.results.atomic import require_folder
-from int8tune.results.report.schemes import render_schemes
-from int8tune.results.report.schemes_page import write_schemes_page
+from int8tune.results.forms import Form, form_of
+from int8tune.results.report.schemes import render_schemes, render_schemes_markdown, schemes_as_dict
+from int8tune.results.report.schemes_page import render_schemes_page
 from int8tune.results.schemes import SchemeSummary
 from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
+from int8tune.tuner.api.documents import Document, require_form, versioned
 from int8tune.tuner.api.frames import Row, frame_of, listed
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.installed import require_tuning
@@ -108,7 +109,8 @@ def compare_schemes(
         divide: values of samples are divided by it.
         mean: what is then taken from each channel; one number is for all.
         std: what each channel is then divided by.
-        page: a file for a report with histograms and the Pareto front, HTML; none if None.
+        page: a file for a report: `.html` with histograms and the Pareto front, `.md`, `.csv`, `.json` or `.parquet`;
+            none if None.
         results: the folder of the records, whose schedules are taken.
         log: a best log with schedules, in place of the records.
         target: a profile; the best of this CPU if None.
@@ -126,7 +128,8 @@ def compare_schemes(
         BenchSpecError: a number is out of its range, or a quantizer unknown.
         NoQuantizerError: a quantizer is not installed.
         BenchError: no scheme came to an end.
-        ExportError: the page can't be written.
+        UnknownFormError: the report's extension is of no such form.
+        ExportError: the report can't be written.
     """
     require_tuning()
     timing = Timing(runs, run_s)
@@ -134,7 +137,7 @@ def compare_schemes(
     chosen = schemes_of(_several(schemes), _several(weights), _several(activations))
     others = quantizers_named(_several(against))
     if page is not None:
-        require_folder(Path(page))
+        require_form(Path(page), tuple(Form))
     normalization = Normalization(divide, tuple(mean), tuple(std))
     samples = samples_of(data, count, normalization)
     tests = samples if test is None else samples_of(test, test_count, normalization, is_test=True)
@@ -149,13 +152,25 @@ def compare_schemes(
         ),
         others=others,
         timing=timing,
-        with_details=page is not None,
+        with_details=page is not None and form_of(Path(page), tuple(Form)) is Form.HTML,
     )
     with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
         summary = compare(question, place, report)
     if page is not None:
-        write_schemes_page(Path(page), summary)
+        _document(summary).write(Path(page))
     return SchemeComparison(summary, None if page is None else Path(page))
+
+
+def _document(summary: SchemeSummary) -> Document:
+    """What can be written of schemes."""
+    return Document(
+        {
+            Form.HTML: lambda: render_schemes_page(summary),
+            Form.MARKDOWN: lambda: render_schemes_markdown(summary),
+            Form.JSON: lambda: versioned("schemes", 1, schemes_as_dict(summary)),
+        },
+        lambda: scheme_rows(summary),
+    )
 
 
 def scheme_rows(summary: SchemeSummary) -> list[Row]:

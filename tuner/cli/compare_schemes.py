@@ -50,7 +50,7 @@ BestOption = Annotated[
     ),
 ]
 PageOption = Annotated[
-    Path | None, typer.Option("--report", metavar="OUT.html", help="Write a page with histograms, too.")
+    Path | None, typer.Option("--report", metavar="OUT", help="Write it, too: .html with histograms, .md, .csv, ...")
 ]
 
 

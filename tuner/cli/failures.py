@@ -34,16 +34,20 @@ from int8tune.quantize.errors import (
 )
 from int8tune.results.errors import (
     BestLogError,
+    ComparisonError,
+    DifferentConditionsError,
     ExportError,
     ExtensionError,
     ForeignStoreError,
     NewerSchemaError,
+    NoParquetError,
     NotOwnFileError,
     ResultsError,
     StoreError,
     StoreGoneError,
     StoreLockedError,
     StoreWriteError,
+    UnknownFormError,
 )
 from int8tune.rpc.bundle.hints import HINTS
 from int8tune.rpc.errors import (
@@ -188,6 +192,12 @@ FAILURES: dict[type[BaseException], Failure] = {
     NotOwnFileError: Failure(
         FAILED, "see what it is: ls -l PATH; move it away, or use another folder: add --results DIR"
     ),
+    ComparisonError: Failure(
+        FAILED, "see what can be compared: int8tune results compare --help; int8tune help compare"
+    ),
+    DifferentConditionsError: Failure(FAILED, "compare them all the same: add --across-devices"),
+    UnknownFormError: Failure(USAGE, "say by the extension what it is to be, such as OUT.html or OUT.md"),
+    NoParquetError: Failure(FAILED, "install it: pip install 'int8tune[parquet]'; or write a table as OUT.csv"),
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
     ExtensionError: Failure(FAILED, "mend that package, or remove it: pip uninstall PACKAGE"),
     ResultsError: Failure(FAILED, "see what is recorded: int8tune results best --results DIR"),

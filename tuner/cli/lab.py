@@ -73,7 +73,7 @@ AgainstOption = Annotated[
     str | None,
     typer.Option("--against", metavar="TUNER", help="Race with another tuner on this machine: metaschedule."),
 ]
-OutArgument = Annotated[Path, typer.Argument(metavar="OUT.parquet", help="The file to write, .parquet or .csv.")]
+OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv or .json.")]
 
 
 def lab(

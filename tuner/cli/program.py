@@ -12,6 +12,7 @@ from int8tune.tuner.cli.accuracy import accuracy
 from int8tune.tuner.cli.bench import bench
 from int8tune.tuner.cli.best import best
 from int8tune.tuner.cli.bundle import make, merge, run_
+from int8tune.tuner.cli.compare import compare
 from int8tune.tuner.cli.compare_schemes import compare_schemes
 from int8tune.tuner.cli.compile import compile_
 from int8tune.tuner.cli.devices import check, list_, provision, release, trust
@@ -63,6 +64,7 @@ def make_program() -> typer.Typer:
     templates.command("show")(show_template)
     results = _group("What campaigns found.")
     results.command("best")(best)
+    results.command("compare")(compare)
     results.command("suggest")(suggest)
     results.command("export")(export)
     devices = _group("The machines that kernels are measured on.")

@@ -10,20 +10,31 @@ import typer
 from int8tune.tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, ResultsOption
 from int8tune.tuner.cli.output import say
 
-PageArgument = Annotated[Path, typer.Argument(metavar="OUT.html", help="The file to write.")]
+OutArgument = Annotated[
+    Path, typer.Argument(metavar="OUT", help="The file to write: .html, .md, .csv, .json or .parquet.")
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option("--against", metavar="OLD", help="What changed since these results; `results compare` reads them."),
+]
+AcrossOption = Annotated[
+    bool, typer.Option("--across-devices", help="Compare other devices, targets, threads and caches, too.")
+]
 
 
 def report(
-    page: PageArgument,
+    out: OutArgument,
     results: ResultsOption = DEFAULT_RESULTS,
     campaign: CampaignOption = None,
+    against: AgainstOption = None,
+    across_devices: AcrossOption = False,
     _debug: DebugOption = False,
 ) -> None:
-    """Write the report of a campaign as one HTML page.
+    """Write the report of a campaign.
 
     Example: int8tune report resnet50.html --campaign resnet50
     """
-    from int8tune.tuner.api.schedules import report as write
+    from int8tune.tuner.api.reporting import report as write
 
-    written = write(page, results=results, campaign=campaign)
-    say(f"report of {written.campaign}, {written.summary.totals.trials:,} trials  {page}")
+    written = write(out, results=results, campaign=campaign, against=against, across_devices=across_devices)
+    say(f"report of {written.campaign}, {written.summary.totals.trials:,} trials  {out}")

@@ -34,6 +34,7 @@ COMMANDS = (
     "results best",
     "results suggest",
     "results export",
+    "results compare",
     "lab",
     "simulate",
     "devices check",

@@ -210,7 +210,7 @@ def test_a_campaign_must_be_in_the_records(tmp_path: Path) -> None:
 def test_a_report_needs_its_folder(tmp_path: Path) -> None:
     shutil.copy(TESTS / "data" / "store_v1.db", tmp_path / "records.db")
     ended = in_process("report", tmp_path / "missing" / "page.html", "--results", tmp_path)
-    assert_failed(ended, 1, "the file can't be written .No such file or directory.: .*/missing/page.html")
+    assert_failed(ended, 1, "the file can't be written .no such folder.: .*/missing/page.html")
 
 
 def test_kernels_need_a_compiler(table: Path, tmp_path: Path) -> None:
