@@ -138,3 +138,28 @@ def test_most_additions_are_found() -> None:
         addend = Addend(np.empty(0, np.uint8), 0, 255, int(points[0]), 128, multiplier=multiplier, shift=shift)
         found += fused_sum(values, values, int(points[1]), addend) is not None
     assert found > 48
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_a_layer_and_its_addition_have_one_rule(is_found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the addition has no sum of the rule `fused`, its layer stays as it was, too."""
+    pytest.importorskip("tflite", reason="needs the extra `models`")
+    from int8tune.compiler import fused_graph
+    from int8tune.compiler.tflite_reader.model import read_tflite
+    from tests.support.models.tflite_models import network
+
+    if not is_found:
+        monkeypatch.setattr(fused_graph, "fused_sum", lambda *_: None)
+    graph = fused_graph.with_fused_rules(read_tflite(network(), "network"))
+    rules = {name: operator.rule for operator in graph.operators for name in operator.outputs}
+    assert (rules["body"], rules["sum"]) == (("fused", "fused") if is_found else ("fixed", "fixed"))
+    assert rules["deep"] == "fused"
+
+
+@pytest.mark.parametrize(("exception", "is_one"), [(-1, False), (0, True), (3, True)])
+def test_an_exception_is_the_magnitude_of_a_sum(exception: int, is_one: bool) -> None:
+    found = FusedRounding(
+        *(np.zeros(1, np.float32) for _ in range(2)), np.array([exception], np.int32), np.zeros(1, np.float32)
+    )
+    assert found.has_exceptions == is_one
+    assert ("exception" in found.operands()) == is_one
