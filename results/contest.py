@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -94,12 +94,18 @@ def contests(
 
     Keeps the trials in memory that matter, not all of them.
     """
+    filters = {"campaign": campaign, "workload": workload, "target": target, "device": device}
+    yield from contests_of(store.query(Duel, **filters), store.query(Trial, **filters))
+
+
+def contests_of(duels: Iterable[Duel], trials: Iterable[Trial]) -> Iterator[Contest]:
+    """The same of duels and trials that somebody else has asked for; the trials of a task by sequence."""
     pairs: dict[Task, dict[tuple[str, str], list[Duel]]] = {}
-    for duel in store.query(Duel, campaign=campaign, workload=workload, target=target, device=device):
+    for duel in duels:
         task = Task(duel.campaign, duel.workload, duel.target, duel.device)
         pairs.setdefault(task, {}).setdefault((duel.a, duel.b), []).append(duel)
     drafts: dict[Task, _Draft] = {}
-    for trial in store.query(Trial, campaign=campaign, workload=workload, target=target, device=device):
+    for trial in trials:
         task = task_of(trial)
         draft = drafts.setdefault(task, _Draft(trial, pairs.get(task, {})))
         draft.add(trial)

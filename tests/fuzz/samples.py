@@ -30,8 +30,9 @@ from int8tune.rpc.farm.entries import (
     Turned,
 )
 from int8tune.rpc.farm.journal import JournalFile
-from int8tune.rpc.farm.status_file import BoardReport, Writer, write_report
+from int8tune.rpc.farm.status_file import BoardReport, write_report
 from int8tune.rpc.farm.values import Campaign, State, Trial, Verdict
+from int8tune.rpc.process.status_files import Writer
 from int8tune.rpc.protocol import capabilities_to_json, reply_to_json
 from int8tune.rpc.request import Case, Program, Reply, Request, Timing
 from int8tune.rpc.transports.fake import FAKE_CAPABILITIES

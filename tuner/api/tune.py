@@ -18,6 +18,7 @@ from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, joined, listed
 from int8tune.tuner.api.interrupts import Interrupts
 from int8tune.tuner.api.networks import NetworkLike, as_network
+from int8tune.tuner.campaign.announcing import announced
 from int8tune.tuner.campaign.events import Listener, Progress, Silence
 from int8tune.tuner.campaign.loop import Ending
 from int8tune.tuner.campaign.run import run_campaign, run_on
@@ -223,8 +224,9 @@ def run_assignment(
         for ground in grounds:
             prepare()
             own = spec_on(where.spec, ground, grounds)
-            with watch(own) as listener:
-                outlet = run_on(ground, own, where.results, listener, stop_requested, where.build_cluster)
+            with watch(own) as listener, announced(own, where.results, listener) as announcer:
+                outlet = run_on(ground, own, where.results, announcer, stop_requested, where.build_cluster)
+                announcer.end(outlet.ending.value)
             yield campaign_result(where.results, own.name, outlet.ending, outlet.nothing_left)
             if outlet.ending is Ending.INTERRUPTED:
                 return
@@ -243,11 +245,12 @@ def campaign_result(results: Path, campaign: str, ending: Ending, nothing_left: 
 
 def _run_here(where: Assignment, watch: Watch, stop_requested: Callable[[], bool]) -> CampaignResult:
     spec, results = where.spec, where.results
-    with watch(spec) as listener:
+    with watch(spec) as listener, announced(spec, results, listener) as announcer:
         transport = LocalTransport(measuring_and_build_cores(where.threads)[0])
         outlet = run_campaign(
-            spec, where.target, where.threads, transport, results, listener, stop_requested, where.build_cluster
+            spec, where.target, where.threads, transport, results, announcer, stop_requested, where.build_cluster
         )
+        announcer.end(outlet.ending.value)
     return campaign_result(results, spec.name, outlet.ending, outlet.nothing_left)
 
 

@@ -23,8 +23,8 @@ from int8tune.rpc.farm.entries import Began, Booted, Calibrated, Entry, Turned
 from int8tune.rpc.farm.health import TOOK_OTHERWISE
 from int8tune.rpc.farm.journal import JournalFile
 from int8tune.rpc.farm.ledger import Ledger
-from int8tune.rpc.farm.status_file import host_boot
 from int8tune.rpc.farm.values import State, Verdict
+from int8tune.rpc.process.status_files import host_boot
 from int8tune.rpc.protocol import reply_from_json, reply_to_json
 from int8tune.rpc.request import Reply, Request
 

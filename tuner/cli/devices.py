@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +21,14 @@ from int8tune.tuner.cli.options import (
 )
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say, stdout_columns
 from int8tune.tuner.cli.plan import cores_in_words
+from int8tune.tuner.cli.screen import show_until_interrupted, terminal
 
 if TYPE_CHECKING:
     from int8tune.results.record import DeviceCheck
     from int8tune.rpc.inventory.boards import Board
     from int8tune.rpc.request import Capabilities
     from int8tune.tuner.board_check import BoardCheck
+    from int8tune.tuner.board_states import BoardState
 
 # Of all CPU features, those that decide how fast int8 can be.
 INT8_FEATURES = (
@@ -48,17 +52,25 @@ BoardArgument = Annotated[
 
 
 def list_(
-    inventory: InventoryOption = DEFAULT_INVENTORY, form: FormatOption = Format.TABLE, _debug: DebugOption = False
+    inventory: InventoryOption = DEFAULT_INVENTORY,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing how they are, until Ctrl-C.")] = False,
+    form: FormatOption = Format.TABLE,
+    _debug: DebugOption = False,
 ) -> None:
     """The boards of an inventory, and how they are in the campaigns that use them. None of them is touched.
 
     Example: int8tune devices list --inventory farm.toml
     """
+    from int8tune.rpc.farm.status_file import status_folder
     from int8tune.tuner.api.boards import board_fields, devices
-    from int8tune.tuner.board_states import state_fields
+    from int8tune.tuner.board_states import read_states, state_fields
     from int8tune.tuner.cli.board_states import states_table
 
     found = devices(inventory)
+    console = terminal() if watch and form is Format.TABLE else None
+    if console is not None:
+        names = [board.name for board in found.boards]
+        show_until_interrupted(console, partial(read_states, status_folder(inventory), names), _draw_states)
     fields = [board_fields(board) for board in found.boards]
     if form is Format.JSON:
         emit_json([own | state_fields(state) for own, state in zip(fields, found.states, strict=True)])
@@ -66,6 +78,12 @@ def list_(
     header = ("board", "transport", "address", "target", "cores", "timing", "tags")
     emit(aligned([header, *(tuple(map(str, own.values())) for own in fields)]))
     emit(f"\n{states_table(found.states, time.time(), stdout_columns())}")
+
+
+def _draw_states(states: Sequence[BoardState], columns: int, _rows: int) -> list[str]:
+    from int8tune.tuner.cli.board_states import states_table
+
+    return states_table(states, time.time(), columns).splitlines()
 
 
 def provision(

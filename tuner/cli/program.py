@@ -31,6 +31,7 @@ from int8tune.tuner.cli.simulate import simulate
 from int8tune.tuner.cli.suggest import suggest
 from int8tune.tuner.cli.templates import list_templates, show_template
 from int8tune.tuner.cli.tune import tune
+from int8tune.tuner.cli.watch import watch
 
 NAME = "int8tune"
 
@@ -54,7 +55,7 @@ def make_program() -> typer.Typer:
     """All commands."""
     program = typer.Typer(rich_markup_mode=None)
     program.callback()(_program)
-    for command in (tune, plan, layers, report, accuracy, bench, profile, quantize, sensitivity, lab, simulate):
+    for command in (tune, plan, watch, layers, report, accuracy, bench, profile, quantize, sensitivity, lab, simulate):
         program.command()(command)
     program.command("compile")(compile_)
     program.command("help")(help_)

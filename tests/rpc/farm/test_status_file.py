@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from int8tune.rpc.errors import StatusFileError
-from int8tune.rpc.farm.status_file import BoardReport, Writer, read_report, status_folder, write_report
+from int8tune.rpc.farm.status_file import BoardReport, read_report, status_folder, write_report
 from int8tune.rpc.farm.values import State
+from int8tune.rpc.process.status_files import Writer
 
 REPORT = BoardReport(
     board="a",

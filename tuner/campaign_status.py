@@ -1,0 +1,142 @@
+"""What a campaign says of itself while it runs: a small file, read by whoever watches it from another process."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from int8tune.results.bounded_json import parse_json
+from int8tune.results.stores import STORE_FILE
+from int8tune.results.text import printable
+from int8tune.rpc.errors import ProtocolError, StatusFileError
+from int8tune.rpc.process.status_files import (
+    LAST_MOMENT,
+    LONGEST_TEXT,
+    Writer,
+    short_line,
+    state_folder,
+    status_text,
+    write_status,
+    writer,
+)
+from int8tune.rpc.wire.fields import Fields, integer, line, number, optional
+
+FORMAT = 1
+FAILED, INTERRUPTED = "failed", "interrupted"
+MOST_FILES = 1000
+_MOST = 1 << 62
+_LONGEST_S = 1e9
+_URL = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^/@]*@)?(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStatus:
+    """A campaign as its process saw it last. Moments are seconds since 1970, for people.
+
+    Attributes:
+        place: the results folder, or the URL, of its records.
+        trials: the budget of all layers; `trials_done` of them are recorded, `resumed` of these by earlier runs.
+        left_s: an estimate, at `written_at`; None where there is none.
+        ending: why it ended, `failed` by an error; empty while it runs.
+        error: that error in a line.
+        writer: the campaign's process.
+    """
+
+    place: str
+    campaign: str
+    network: str
+    tasks: int
+    tasks_done: int
+    trials: int
+    trials_done: int
+    resumed: int
+    per_minute: float
+    started_at: float
+    left_s: float | None
+    written_at: float
+    ending: str
+    error: str
+    writer: Writer
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the campaign still runs."""
+        return not self.ending and self.writer.is_alive
+
+
+def campaigns_folder() -> Path:
+    """Where the campaigns of this machine say how they are."""
+    return state_folder() / "campaigns"
+
+
+def place_of(where: str | Path) -> str:
+    """What campaigns call the place of their records: a folder's path, or a URL without its user and password."""
+    if url := _URL.fullmatch(str(where)):
+        return printable(f"{url[1]}{url[2]}")
+    path = Path(where).resolve()
+    return printable(str(path.parent if path.name == STORE_FILE else path))
+
+
+def status_path(place: str, campaign: str) -> Path:
+    key = hashlib.sha256(f"{place}\n{campaign}".encode(errors="surrogateescape")).hexdigest()[:24]
+    return campaigns_folder() / f"{key}.json"
+
+
+def write_campaign_status(status: CampaignStatus) -> None:
+    """Replace a campaign's file.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    write_status(status_path(status.place, status.campaign), {"format": FORMAT} | asdict(status))
+
+
+def read_status(path: Path) -> CampaignStatus | None:
+    """What a campaign said last; None where there is no such file.
+
+    Raises:
+        StatusFileError: it can't be read, or has something else in it.
+    """
+    try:
+        text = status_text(path)
+        return None if text is None else _status(parse_json(text))
+    except (OSError, ValueError, ProtocolError) as error:
+        raise StatusFileError(f"{path}: {printable(str(error))[:LONGEST_TEXT]}") from error
+
+
+def all_statuses() -> list[CampaignStatus]:
+    """Of all campaigns of this machine that said something in the last weeks, those that say it well; newest first."""
+    return sorted(_readable(), key=lambda status: -status.written_at)
+
+
+def _readable() -> Iterator[CampaignStatus]:
+    with suppress(OSError):
+        for path in sorted(campaigns_folder().glob("*.json"))[:MOST_FILES]:
+            with suppress(StatusFileError):
+                if status := read_status(path):
+                    yield status
+
+
+def _status(value: object) -> CampaignStatus:
+    read = Fields("", value, ("format", *(field.name for field in fields(CampaignStatus))))
+    read.read("format", integer(FORMAT, FORMAT))
+    counts: dict[str, int] = {
+        name: read.read(name, integer(0, _MOST)) for name in ("tasks", "tasks_done", "trials", "trials_done", "resumed")
+    }
+    return CampaignStatus(
+        place=read.read("place", line),
+        campaign=read.read("campaign", short_line),
+        network=read.read("network", short_line),
+        per_minute=read.read("per_minute", number(0, _LONGEST_S)),
+        started_at=read.read("started_at", number(0, LAST_MOMENT)),
+        left_s=read.read("left_s", optional(number(0, _LONGEST_S))),
+        written_at=read.read("written_at", number(0, LAST_MOMENT)),
+        ending=read.read("ending", short_line),
+        error=read.read("error", short_line),
+        writer=read.read("writer", writer),
+        **counts,
+    )

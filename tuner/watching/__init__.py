@@ -1,0 +1,1 @@
+"""Campaigns and boards while they are at work, as other processes write them down."""
