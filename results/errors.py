@@ -3,6 +3,7 @@
 ResultsError
 ├── StoreError           the results file can't be used
 │   ├── ForeignStoreError    it belongs to another program, or is damaged
+│   │   └── DamagedRowError      rows of it are; the others can be read
 │   ├── NewerSchemaError     it was written by a newer version of this program
 │   ├── StoreLockedError     another process is writing to it
 │   └── StoreWriteError      a record could not be written (full disk, read-only folder)
@@ -35,6 +36,10 @@ class StoreError(ResultsError):
 
 class ForeignStoreError(StoreError):
     """The file belongs to another program, or is damaged."""
+
+
+class DamagedRowError(ForeignStoreError):
+    """Rows of the file are damaged; the others can be read."""
 
 
 class NewerSchemaError(StoreError):

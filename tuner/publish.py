@@ -64,7 +64,7 @@ def write_page(store: Store, campaign: str, page: Path) -> CampaignSummary:
     from int8tune.results.report.html import write_html  # takes long to import, and few commands write a page
 
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
-    macs = _macs(layers)
+    macs = macs_of(layers)
     summary = summarize(store, campaign, macs)
     write_html(page, summary, search_progress(store, campaign, macs))
     return summary
@@ -87,7 +87,7 @@ def choose_campaign(store: Store, name: str | None) -> str:
     raise UnknownCampaignError(f"no such campaign, the records have {known}: {name}")
 
 
-def _macs(workloads: Iterable[str]) -> dict[str, int]:
+def macs_of(workloads: Iterable[str]) -> dict[str, int]:
     """Multiply-adds by workload; without those that another version wrote and this one can't read."""
     macs = {}
     for key in workloads:
@@ -105,4 +105,4 @@ def summary_of(store: Store, campaign: str) -> CampaignSummary:
         StoreError: no such campaign, or the records can't be read.
     """
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
-    return summarize(store, campaign, _macs(layers))
+    return summarize(store, campaign, macs_of(layers))

@@ -16,13 +16,15 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, select, update
 
 from int8tune.results.codec import checksum
-from int8tune.results.errors import ForeignStoreError, NoSuchCampaignError, UpkeepError
+from int8tune.results.errors import DamagedRowError, NoSuchCampaignError, UpkeepError
 from int8tune.results.schema import campaigns, environments, metadata
 from int8tune.results.sqlite_file import resolved
 from int8tune.results.store import SqliteStore
-from int8tune.results.upkeep.merging import copy_campaigns
+from int8tune.results.upkeep.merging import LONGEST_NAME, copy_campaigns
 from int8tune.results.upkeep.new_file import new_store
 from int8tune.results.upkeep.snapshot import Snapshot, names_in, snapshot, snapshot_of_open
+
+MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,15 @@ def require_campaigns(taken: Snapshot, wanted: Sequence[str]) -> list[str]:
     names = names_in(taken)
     for name in wanted:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            known = f"did you mean `{near[0]}`?" if near else f"the records have: {', '.join(names[:20]) or 'none'}"
-            raise NoSuchCampaignError(f"no such campaign `{name[:80]}`, {known}")
+            raise NoSuchCampaignError(did_you_mean(name, names))
     return names
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """What is said of a campaign that is not there."""
+    near = difflib.get_close_matches(name[:LONGEST_NAME], names, n=1)
+    known = f"did you mean `{near[0]}`?" if near else f"the records have: {', '.join(names[:MOST_SHOWN]) or 'none'}"
+    return f"no such campaign `{name[:LONGEST_NAME]}`, {known}"
 
 
 def _copy(taken: Snapshot, names: Sequence[str], out: Path) -> int:
@@ -114,11 +121,11 @@ def _copy(taken: Snapshot, names: Sequence[str], out: Path) -> int:
 
 
 def _require_whole(taken: Snapshot) -> None:
-    """Raises: ForeignStoreError: rows were found that can't be read; they would be lost without a word."""
+    """Raises: DamagedRowError: rows were found that can't be read; they would be lost without a word."""
     if taken.damaged:
         first = next(iter(taken.damaged.values()))
         where = f"{len(taken.damaged)} rows, such as row {first.row} of {first.table}"
-        raise ForeignStoreError(f"the results file is damaged ({where}): {taken.path}")
+        raise DamagedRowError(f"the results file is damaged ({where}): {taken.path}")
 
 
 def _remove(connection: Connection, names: Sequence[str]) -> None:

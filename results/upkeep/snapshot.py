@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, select
 
 from int8tune.results.base import E
 from int8tune.results.codec import codec_of
-from int8tune.results.errors import ForeignStoreError
+from int8tune.results.errors import DamagedRowError
 from int8tune.results.record import BenchResult, Campaign, CampaignRun, DeviceCheck, Duel, Trial
 from int8tune.results.rows import ROWS_AT_ONCE, entry_of, statement_of
 from int8tune.results.schema import campaigns, environments
@@ -62,7 +62,7 @@ class Snapshot:
             values = dict(row)
             try:
                 yield entry_of(codec, dict(values), self._known, str(self.path))
-            except ForeignStoreError as error:
+            except DamagedRowError as error:
                 self._set_aside(codec.table, values, str(error))
 
     def find_orphans(self, known: Sequence[str]) -> None:
