@@ -111,8 +111,13 @@ def write_best_log(path: Path, schedules: Iterable[BestSchedule]) -> None:
     Raises:
         ExportError: the file can't be written; an older one is as it was.
     """
+    write_atomic(path, best_log_text(schedules))
+
+
+def best_log_text(schedules: Iterable[BestSchedule]) -> str:
+    """A header line, then one JSON object per schedule."""
     lines = [json.dumps({HEADER: VERSION}), *(json.dumps(_as_line(best), allow_nan=False) for best in schedules)]
-    write_atomic(path, "".join(f"{line}\n" for line in lines))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def read_best_log(

@@ -49,11 +49,10 @@ def _without_secrets(arguments: Sequence[str]) -> Iterator[str]:
             is_secret = False
             continue
         is_secret = _SECRET_OPTION.fullmatch(argument) is not None
-        yield argument if is_secret else hidden_secrets(argument)
+        yield argument if is_secret else _hidden(argument)
 
 
-def hidden_secrets(argument: str) -> str:
-    """A text without the passwords, tokens and paths of webhooks in it."""
+def _hidden(argument: str) -> str:
     text = _BEARER.sub(rf"\1 {HIDDEN}", argument)
     text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
     text = _USER_OF_URL.sub(rf"\1{HIDDEN}@", text)

@@ -39,6 +39,10 @@ ADVICE = "advice_"
 by this code that it makes the kernel slow."""
 
 
+CACHE_BYTES = "cache_bytes_"
+"""In the environment of a device check, the beginning of names such as `cache_bytes_L2`: the size of that cache."""
+
+
 class CacheMode(StrEnum):
     """Where a kernel finds its data and weights when it is timed. Times of one mode say nothing about the other's.
 
@@ -136,7 +140,7 @@ class Trial:
         reused_from: id of the candidate with the same binary whose measurement this is, or empty.
         error: one line for a person, empty when the outcome is `OK`.
         environment: CPU, governor, OS, versions of TVM, LLVM and this project, cache mode.
-        started_at: wall-clock time in ISO 8601 UTC; a label, never used to compute a duration.
+        started_at: wall-clock time in ISO 8601 UTC; a label: reports order records by it, nothing is decided by it.
     """
 
     campaign: str

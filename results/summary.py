@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,8 +12,19 @@ from int8tune.results.contest import Contest, contests
 from int8tune.results.drift import cost
 from int8tune.results.errors import StoreError
 from int8tune.results.label import layer_label
-from int8tune.results.record import ADVICE, ESTIMATED_BY, Campaign, Candidate, DeviceCheck, Outcome, Trial, cache_mode
+from int8tune.results.record import (
+    ADVICE,
+    ESTIMATED_BY,
+    Campaign,
+    Candidate,
+    DeviceCheck,
+    Duel,
+    Outcome,
+    Trial,
+    cache_mode,
+)
 from int8tune.results.stats import Speedup, median, spread
+from int8tune.results.wall_clock import WallClock
 
 
 class Verdict(StrEnum):
@@ -109,7 +120,7 @@ class Totals:
         default_s, best_s: medians times counts, summed over the compared layers.
         default_cycles, best_cycles: the same of what was estimated.
         speedup: of the best over the default; None if no layer could be compared.
-        work_s: build plus run time of all trials. Builds and runs overlap, so it may exceed the time that passed.
+        wall_s: the time that passed until the last record, without pauses.
     """
 
     layers: int
@@ -120,15 +131,16 @@ class Totals:
     best_cycles: float
     speedup: float | None
     outcomes: Mapping[Outcome, int]
-    work_s: float
+    wall_s: float
 
     @property
     def trials(self) -> int:
         return sum(self.outcomes.values())
 
     @property
-    def trials_per_work_s(self) -> float | None:
-        return self.trials / self.work_s if self.work_s > 0 else None
+    def trials_per_s(self) -> float | None:
+        """Of the time that passed; None where none did."""
+        return self.trials / self.wall_s if self.wall_s > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +188,7 @@ def summarize(
     check = _latest_check(store, campaign)
     peak_ops_per_s = check.peak_ops_per_s if check else None
     counts = _Counts()
+    counts.stamps = {campaign.created_at, *(duel.started_at for duel in store.query(Duel, campaign=campaign_name))}
     for trial in store.query(Trial, campaign=campaign_name):
         counts.add(trial)
     found = contests(store, campaign=campaign_name, target=campaign.target, device=campaign.device)
@@ -198,7 +211,7 @@ def summarize(
         tuple(counts.environments),
         tuple(rows),
         tuple(failures),
-        _totals(rows, counts),
+        _totals(rows, counts, WallClock(counts.stamps).total_s),
         dict(counts.advised),
     )
 
@@ -237,12 +250,12 @@ class _Counts:
         self.by_workload: dict[str, Counter[Outcome]] = {}
         self.environments: list[Mapping[str, str]] = []
         self.failures: dict[tuple[Outcome, str], FailureGroup] = {}
-        self.work_s = 0.0
+        self.stamps: set[str] = set()
         self.advised: Counter[str] = Counter()
 
     def add(self, trial: Trial) -> None:
         self.by_workload.setdefault(trial.candidate.workload, Counter())[trial.outcome] += 1
-        self.work_s += trial.build_s + trial.run_s
+        self.stamps.add(trial.started_at)
         if trial.environment not in self.environments:
             self.environments.append(trial.environment)
         observed = trial.measurement.observed if trial.measurement else {}
@@ -304,8 +317,7 @@ def _time_of(trial: Trial) -> float:
     return cost(trial) if trial.outcome is Outcome.OK else float("inf")
 
 
-def _totals(rows: Iterable[LayerRow], counts: _Counts) -> Totals:
-    rows = list(rows)
+def _totals(rows: Sequence[LayerRow], counts: _Counts, wall_s: float) -> Totals:
     pairs = [(row.count, row.default, row.best) for row in rows if row.default is not None and row.best is not None]
     default_s = sum(count * (default.median_s or 0.0) for count, default, _ in pairs)
     best_s = sum(count * (best.median_s or 0.0) for count, _, best in pairs)
@@ -315,6 +327,4 @@ def _totals(rows: Iterable[LayerRow], counts: _Counts) -> Totals:
     speedup = (default_s or default_cycles) / (best_s or best_cycles) if best_s or best_cycles else None
     layers, compared = sum(row.count for row in rows), sum(count for count, _, _ in pairs)
     outcomes: Counter[Outcome] = sum(counts.by_workload.values(), Counter())
-    return Totals(
-        layers, compared, default_s, best_s, default_cycles, best_cycles, speedup, dict(outcomes), counts.work_s
-    )
+    return Totals(layers, compared, default_s, best_s, default_cycles, best_cycles, speedup, dict(outcomes), wall_s)

@@ -70,7 +70,8 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
             pool, target, folder, read_sizes(device, board.limits.memory_bytes) if is_measured else {}
         )
         _run_canary(transport, probes.peak_program, board.name)
-        measured = check_device(transport, probes, board.name, target, device.environment) if is_measured else None
+        about = (board.name, target, device.environment, device.cache_bytes)
+        measured = check_device(transport, probes, *about) if is_measured else None
         return BoardCheck(board.name, device, target.name, state, measured)
 
 

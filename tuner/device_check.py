@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from int8tune.results.record import DeviceCheck, Outcome
+from int8tune.results.analysis.roofline import USUAL_CACHE_BYTES
+from int8tune.results.record import CACHE_BYTES, DeviceCheck, Outcome
 from int8tune.results.stats import median, spread
 from int8tune.rpc.request import Capabilities, Program, Request, Timing
 from int8tune.rpc.transports.base import Transport
@@ -24,12 +25,10 @@ from int8tune.tuner.folders import require_room
 
 BUILD_LIMIT_S = 60.0
 RUN_LIMIT_S = 30.0
-# A peak whose spread is at least this is measured again, so many times in all.
+# A probe whose spread is at least this is measured again, so many times in all.
 QUIET, PEAK_ATTEMPTS = 0.02, 5
 PEAK_TIMING = Timing(repeats=40, min_repeat_s=0.002)
 BANDWIDTH_TIMING = Timing(repeats=5, min_repeat_s=0.004)
-# Where a device does not say how large its caches are.
-USUAL_CACHE_BYTES = {"L1": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
 # A cache's probe reads half of it, or this many times the cache before it: a virtual machine is told of caches of
 # hundreds of MiB that it shares, and what is read has to be written first.
 OVER_SMALLER_CACHE = 16
@@ -100,17 +99,25 @@ def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None
 
 
 def check_device(
-    transport: Transport, probes: Probes, device: str, target: Target, environment: Mapping[str, str]
+    transport: Transport,
+    probes: Probes,
+    device: str,
+    target: Target,
+    environment: Mapping[str, str],
+    cache_bytes: Mapping[str, int] | None = None,
 ) -> DeviceCheck:
     """Run the probes on one core of the device.
+
+    Args:
+        cache_bytes: how large its caches are, where it says so: reports tell by it which one bounds a layer.
 
     Raises:
         CampaignError: a probe failed there.
     """
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    peak_times_s = _quiet_times_s(transport, probes.peak)
+    peak_times_s = _quiet_times_s(transport, probes.peak, PEAK_TIMING)
     bandwidth = {
-        level: probe.work / median(_times_s(transport, probe, BANDWIDTH_TIMING))
+        level: probe.work / median(_quiet_times_s(transport, probe, BANDWIDTH_TIMING))
         for level, probe in probes.reads.items()
     }
     return DeviceCheck(
@@ -119,16 +126,19 @@ def check_device(
         peak_ops_per_s=probes.peak.work / median(peak_times_s),
         bandwidth_bytes_per_s=bandwidth,
         noise=spread(peak_times_s),
-        environment=environment,
+        environment={
+            **environment,
+            **{f"{CACHE_BYTES}{level}": str(size) for level, size in (cache_bytes or {}).items()},
+        },
         started_at=started_at,
     )
 
 
-def _quiet_times_s(transport: Transport, peak: Built) -> tuple[float, ...]:
-    """The peak loop's times at the quietest of a few moments: a peak is what a core can do, not what is left of it."""
+def _quiet_times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float, ...]:
+    """A probe's times at the quietest of a few moments: a roof is what a core can do, not what is left of it."""
     attempts = []
     for _ in range(PEAK_ATTEMPTS):
-        attempts.append(_times_s(transport, peak, PEAK_TIMING))
+        attempts.append(_times_s(transport, probe, timing))
         if spread(attempts[-1]) < QUIET:
             break
     return min(attempts, key=median)
@@ -162,4 +172,5 @@ def measure_device(
         target = target_for(capabilities.features, capabilities.llvm_cpu, capabilities.llvm_triple, profile)
         pool = stack.enter_context(BuildPool(build_cores, cores[-1], folder / "build-server.log"))
         probes = build_probes(pool, target, folder, read_sizes(capabilities))
-        return capabilities, check_device(transport, probes, "local", target, capabilities.environment)
+        environment, caches = capabilities.environment, capabilities.cache_bytes
+        return capabilities, check_device(transport, probes, "local", target, environment, caches)

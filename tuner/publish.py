@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+from int8tune.results.analysis.campaign import CampaignAnalysis, analyze
+from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
 from int8tune.results.best import best_schedules, write_best_log
 from int8tune.results.own_files import require_own
-from int8tune.results.progress import search_progress
 from int8tune.results.record import Campaign
 from int8tune.results.store import SqliteStore
 from int8tune.results.summary import CampaignSummary, summarize
 from int8tune.schedules.errors import WorkloadError
-from int8tune.schedules.workload import parse_workload
+from int8tune.schedules.workload import Workload, parse_workload
 from int8tune.tuner.errors import UnknownCampaignError
 from int8tune.tuner.folders import STORE_FILE
 
@@ -63,11 +65,19 @@ def write_page(store: Store, campaign: str, page: Path) -> CampaignSummary:
     """
     from int8tune.results.report.html import write_html  # takes long to import, and few commands write a page
 
+    found = analysis_of(store, campaign)
+    write_html(page, found)
+    return found.summary
+
+
+def analysis_of(store: Store, campaign: str) -> CampaignAnalysis:
+    """All that a report of a campaign says.
+
+    Raises:
+        StoreError: no such campaign, or the records can't be read.
+    """
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
-    macs = macs_of(layers)
-    summary = summarize(store, campaign, macs)
-    write_html(page, summary, search_progress(store, campaign, macs))
-    return summary
+    return analyze(store, campaign, layer_sizes(layers))
 
 
 def choose_campaign(store: Store, name: str | None) -> str:
@@ -87,15 +97,22 @@ def choose_campaign(store: Store, name: str | None) -> str:
     raise UnknownCampaignError(f"no such campaign, the records have {known}: {name}")
 
 
-def macs_of(workloads: Iterable[str]) -> dict[str, int]:
-    """Multiply-adds by workload; without those that another version wrote and this one can't read."""
-    macs = {}
+def layer_sizes(workloads: Iterable[str]) -> dict[str, LayerSize]:
+    """What layers compute and move; without those that another version wrote and this one can't read."""
+    sizes = {}
     for key in workloads:
         try:
-            macs[key] = parse_workload(key).macs
+            sizes[key] = _size(parse_workload(key))
         except WorkloadError:
             continue
-    return macs
+    return sizes
+
+
+def _size(workload: Workload) -> LayerSize:
+    output = prod(workload.output_shape)
+    residual = output if workload.numerics.residual else 0
+    written = 4 * output if workload.numerics.output == "s32" else output
+    return LayerSize(workload.macs, prod(workload.data_shape) + residual + written, prod(workload.weight_shape))
 
 
 def summary_of(store: Store, campaign: str) -> CampaignSummary:
@@ -105,4 +122,4 @@ def summary_of(store: Store, campaign: str) -> CampaignSummary:
         StoreError: no such campaign, or the records can't be read.
     """
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
-    return summarize(store, campaign, macs_of(layers))
+    return summarize(store, campaign, {key: size.macs for key, size in layer_sizes(layers).items()})

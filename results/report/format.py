@@ -51,5 +51,25 @@ def interval(speedup: Speedup | None) -> str:
     return f"{factor(speedup.estimate)} [{factor(speedup.low)}, {factor(speedup.high)}]"
 
 
+def seconds(time_s: float | None) -> str:
+    """A duration, such as `42 s`, `3 min 12 s` or `2 h 05 min`."""
+    if time_s is None:
+        return MISSING
+    if time_s < 10:
+        return f"{time_s:.1f} s"
+    whole = round(time_s)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 6000:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def moment(stamp: str) -> str:
+    """A time in ISO 8601, to the minute."""
+    cut = stamp.replace("T", " ")
+    return f"{cut[:16]} UTC" if cut.endswith("+00:00") else cut
+
+
 def _three_digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -6,12 +6,19 @@ import math
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
 from int8tune.results.atomic import write_atomic
-from int8tune.results.report.html import CURVE_HEIGHT, CURVE_WIDTH, page_environment, plotting
+from int8tune.results.report.document import page_environment
 from int8tune.results.report.schemes import HEAD, float_cells, meanings, scheme_cells
 from int8tune.results.schemes import SchemeRow, SchemeSummary, TensorHistogram
 from int8tune.results.shares import Share
 from int8tune.results.stats import MedianTime
+
+# View box of the small curves in the overview.
+CURVE_WIDTH = 100.0
+CURVE_HEIGHT = 28.0
 
 
 def render_schemes_page(summary: SchemeSummary) -> str:
@@ -37,7 +44,7 @@ def render_schemes_page(summary: SchemeSummary) -> str:
                 "along": [{"scheme": name, "db": _rounded(values)} for name, values in _along(summary)],
                 "histograms": [_histogram(each) for each in summary.details.histograms],
             },
-            plotly=plotting(),
+            plotly=Markup(get_plotlyjs()),
         )
     )
 

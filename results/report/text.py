@@ -96,7 +96,7 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
             **asdict(summary.totals),
             "outcomes": _outcomes(summary.totals.outcomes),
             "trials": summary.totals.trials,
-            "trials_per_work_s": summary.totals.trials_per_work_s,
+            "trials_per_s": summary.totals.trials_per_s,
         },
     }
 
@@ -130,12 +130,12 @@ def _aligned(cell: str, width: int) -> str:
 def _foot(summary: CampaignSummary) -> list[str]:
     totals = summary.totals
     outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in totals.outcomes.items())
-    rate = f"{totals.trials_per_work_s:.2f}" if totals.trials_per_work_s is not None else MISSING
+    rate = f"{totals.trials_per_s:.2f}" if totals.trials_per_s is not None else MISSING
     compared = f"{totals.compared_layers} of {totals.layers} layer runs"
     verdicts = {row.verdict for row in summary.layers}
     return [
         f"network  {_sums(summary)}: {factor(totals.speedup)} times faster ({compared})",
-        f"trials   {totals.trials}, {rate} per second of build and run time",
+        f"trials   {totals.trials}, {rate} per second",
         f"         {outcomes or 'none'}",
         *_advised(summary),
         *(f"{verdict.value:<10} {meaning}" for verdict, meaning in meanings(summary).items() if verdict in verdicts),

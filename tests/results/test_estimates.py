@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from int8tune.results.analysis.campaign import analyze
+from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
 from int8tune.results.best import best_schedules, read_best_log, write_best_log
 from int8tune.results.contest import contests
 from int8tune.results.errors import BestLogError, RecordError
 from int8tune.results.memory import MemoryStore
-from int8tune.results.progress import search_progress
 from int8tune.results.record import Entry, Estimate, Outcome, Trial
 from int8tune.results.report.html import render_html
 from int8tune.results.report.text import as_dict, render_table
@@ -163,13 +164,12 @@ def test_json_has_cycles_in_place_of_times() -> None:
 
 def test_a_page_says_that_nothing_was_measured() -> None:
     store = store_of(estimated(0, 2e6), estimated(1, 1e6), failed(2))
-    page = render_html(summary_of(store), search_progress(store, "c1", {LAYER: MACS}))
-    text = page[: page.index("<script")]
-    assert f"cycles as estimated by {MODEL}" in text
-    assert "8,000 &rarr; 4,000 kilocycles" in text
-    assert "1.00 &rarr; 2.00 operations per cycle" in text
-    for word in ("GOP/s", "&micro;s", "Measured peak", "repeats", "in duels"):
-        assert word not in text
+    page = render_html(analyze(store, "c1", {LAYER: LayerSize(MACS, 1000, 100)}))
+    assert f"as estimated by {MODEL}, 8,000 kilocycles by default" in page
+    assert '<dd class="figure">4,000 kilocycles</dd>' in page
+    assert "2,000 &rarr; 1,000 kilocycles, 2.00" in page
+    for word in ("GOP/s", "µs", "Peak", "repeats", "in duels"):
+        assert word not in page
 
 
 def test_what_failed_is_no_estimate() -> None:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from int8tune.compiler.network import Network
+from int8tune.results.analysis.roofline import USUAL_CACHE_BYTES
 from int8tune.results.record import CacheMode
 from int8tune.rpc.request import Capabilities, Cold, Program, Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.arguments import CONSTANT_INPUTS
 from int8tune.schedules.workload import Workload
-from int8tune.tuner.device_check import LIMIT_OVER_READ, USUAL_CACHE_BYTES
+from int8tune.tuner.device_check import LIMIT_OVER_READ
 
 T = TypeVar("T")
 

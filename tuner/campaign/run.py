@@ -250,5 +250,6 @@ def _probe(
     sizes = read_sizes(ground.capabilities, ground.memory_limit_bytes) if checks_now else {}
     probes = build_probes(pool, ground.target, folder, sizes)
     if not known and ground.transport is not None:
-        store.append([check_device(ground.transport, probes, ground.device, ground.target, environment)])
+        caches = ground.capabilities.cache_bytes
+        store.append([check_device(ground.transport, probes, ground.device, ground.target, environment, caches)])
     return probes.peak_program, 0 if known or checks_now else probes.peak.work

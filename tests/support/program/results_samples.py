@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import numpy as np
 
+from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
 from int8tune.results.record import (
     ESTIMATED_BY,
@@ -54,6 +56,11 @@ def run(number: int = 0, name: str = "c1") -> CampaignRun:
         cpu="Intel Xeon Platinum 8272CL",
         started_at=STARTED,
     )
+
+
+def at(sequence: int) -> str:
+    """The time of a trial's record: one a second."""
+    return (datetime.fromisoformat(STARTED) + timedelta(seconds=sequence)).isoformat()
 
 
 def ok(sequence: int, median_s: float = 1e-3, *, chosen: Candidate | None = None, name: str = "c1") -> Trial:
@@ -220,15 +227,31 @@ def _search(
         fails = rng.random() < 0.12 if number else place == 30
         if fails or place == 31:
             outcome, error_class, error = FAILURES[int(rng.integers(len(FAILURES)))]
-            trials.append(failed(first + number, outcome, error_class, error, chosen=chosen, name=name))
+            trial = failed(first + number, outcome, error_class, error, chosen=chosen, name=name)
+            trials.append(replace(trial, started_at=at(trial.sequence)))
             continue
         best = number == count * 2 // 3
         reach = layer.best_share if best else layer.default_share
         share = reach if best or not number else layer.best_share * rng.uniform(0.35, 0.98)
         if number and not best:
             share = min(share, layer.best_share * (0.6 + 0.39 * number / count))
-        trials.append(ok(first + number, 2 * layer.macs / (share * peak_ops_per_s), chosen=chosen, name=name))
+        found = ok(first + number, 2 * layer.macs / (share * peak_ops_per_s), chosen=chosen, name=name)
+        trials.append(_observed(found))
     return trials
+
+
+def _observed(trial: Trial) -> Trial:
+    """The trial at its time, with the probe around it, a little noisy, and now and then somebody else on the core."""
+    assert trial.measurement is not None
+    rng = np.random.default_rng(trial.sequence)
+    probes = {f"probe_{when}_s": 2e-5 * float(rng.normal(1, 0.006)) for when in ("before", "after")}
+    seen = {"load_1min": 0.25, "interrupted": float(rng.random() < 0.03) * 4, "timings": 1.0, **probes}
+    return replace(trial, measurement=replace(trial.measurement, observed=seen), started_at=at(trial.sequence))
+
+
+def sample_sizes() -> dict[str, LayerSize]:
+    """What the sample layers compute and move, with bytes of about their size."""
+    return {layer.workload: LayerSize(layer.macs, 200_000, layer.macs // 1000 + 1) for layer in sample_layers()}
 
 
 def _append_duel(store: Store, place: int, trials: list[Trial]) -> None:

@@ -1,0 +1,1 @@
+"""What a campaign's records say beyond its layers' times, computed before anything of it is drawn."""
