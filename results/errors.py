@@ -3,10 +3,13 @@
 ResultsError
 ├── StoreError           the results file can't be used
 │   ├── ForeignStoreError    it belongs to another program, or is damaged
+│   │   └── DamagedRowError      rows of it are; the others can be read
 │   ├── NewerSchemaError     it was written by a newer version of this program
 │   ├── StoreLockedError     another process is writing to it
 │   └── StoreWriteError      a record could not be written (full disk, read-only folder)
 │       └── StoreGoneError       the file was removed, or replaced, while it was written
+├── UpkeepError          campaigns can't be joined, renamed, put aside or removed so
+│   └── NoSuchCampaignError  there is none of this name; says which was meant
 ├── BestLogError         a best log that can't be used; lists every fault in it
 ├── RecordError          a record that contradicts itself (an `OK` without times, a negative time)
 ├── ComparisonError      results that can't be compared
@@ -35,6 +38,10 @@ class ForeignStoreError(StoreError):
     """The file belongs to another program, or is damaged."""
 
 
+class DamagedRowError(ForeignStoreError):
+    """Rows of the file are damaged; the others can be read."""
+
+
 class NewerSchemaError(StoreError):
     """The file was written by a newer version of this program."""
 
@@ -49,6 +56,14 @@ class StoreWriteError(StoreError):
 
 class StoreGoneError(StoreWriteError):
     """The results file was removed, or replaced by another one, while it was written."""
+
+
+class UpkeepError(ResultsError):
+    """Campaigns can't be joined, renamed, put aside or removed so."""
+
+
+class NoSuchCampaignError(UpkeepError):
+    """There is no campaign of this name."""
 
 
 class BestLogError(ResultsError):

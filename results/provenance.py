@@ -49,10 +49,11 @@ def _without_secrets(arguments: Sequence[str]) -> Iterator[str]:
             is_secret = False
             continue
         is_secret = _SECRET_OPTION.fullmatch(argument) is not None
-        yield argument if is_secret else _hidden(argument)
+        yield argument if is_secret else hidden_secrets(argument)
 
 
-def _hidden(argument: str) -> str:
+def hidden_secrets(argument: str) -> str:
+    """A text without the passwords, tokens and paths of webhooks in it."""
     text = _BEARER.sub(rf"\1 {HIDDEN}", argument)
     text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
     text = _USER_OF_URL.sub(rf"\1{HIDDEN}@", text)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, insert, select
 from int8tune.results.base import E
 from int8tune.results.codec import Codec, Values, checksum, codec_of, encode, to_json
 from int8tune.results.columns import check_types, texts_of
-from int8tune.results.errors import ForeignStoreError, RecordError, StoreError
+from int8tune.results.errors import DamagedRowError, RecordError, StoreError
 from int8tune.results.record import Campaign, Entry, Trial
 from int8tune.results.schema import campaigns, environments
 from int8tune.results.text import one_line
@@ -97,7 +97,7 @@ def entry_of(codec: Codec[E], row: Values, known: dict[str, Mapping[str, str]], 
     """The entry of a row. `known` has the environments that were decoded before, as most rows share one.
 
     Raises:
-        ForeignStoreError: the row is damaged; the message names it and the store.
+        DamagedRowError: the message names it and the store.
     """
     try:
         check_types(codec.table, row)
@@ -113,7 +113,7 @@ def entry_of(codec: Codec[E], row: Values, known: dict[str, Mapping[str, str]], 
     except (RecordError, ValueError, LookupError) as error:
         where = f"row {row['id']} of {codec.table.name}"
         what = one_line(f"{where}: {error}")
-        raise ForeignStoreError(f"the results file is damaged ({what}): {store}") from error
+        raise DamagedRowError(f"the results file is damaged ({what}): {store}") from error
 
 
 def contradiction(entry: Entry, cause: str, *, is_taken: bool) -> StoreError | RecordError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -94,6 +95,33 @@ class SqliteStore:
         """
         if self._lock:
             self._lock.require_file()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction, for the upkeep of the file: what campaigns have to say is appended.
+
+        Raises:
+            StoreError: the file is not open for writing, or can't be written.
+        """
+        if self._writer is None:
+            raise StoreError(f"the store is not open for writing: {self._path}")
+        try:
+            with translated(self._path), self._writer.begin() as connection:
+                yield connection
+            self._require_file()
+        finally:
+            self._references = References()
+
+    def compact(self) -> None:
+        """Give the room of what was removed back to the disk, where the disk has enough for that."""
+        if self._writer is not None:
+            with suppress(StoreError), translated(self._path), closing(self._writer.raw_connection()) as raw:
+                driver: Any = raw.driver_connection
+                driver.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 1)  # the file that SQLite copies to
+                try:
+                    driver.execute("VACUUM")
+                finally:
+                    driver.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
 
     def query(
         self,

@@ -17,6 +17,11 @@ _OWN = ("sqlite",)
 _SHOWN = 200
 
 
+def is_url(where: str | Path) -> bool:
+    """Whether records are at a URL, and not in a folder or file."""
+    return _URL.fullmatch(str(where)) is not None
+
+
 def open_store(where: str | Path, *, readonly: bool = False) -> Store:
     """The records of a results folder or of a results file, or those that a URL names.
 

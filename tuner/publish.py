@@ -108,6 +108,11 @@ def layer_sizes(workloads: Iterable[str]) -> dict[str, LayerSize]:
     return sizes
 
 
+def macs_of(workloads: Iterable[str]) -> dict[str, int]:
+    """Multiply-adds of one call by workload, of those that this version can read."""
+    return {key: size.macs for key, size in layer_sizes(workloads).items()}
+
+
 def _size(workload: Workload) -> LayerSize:
     output = prod(workload.output_shape)
     residual = output if workload.numerics.residual else 0
@@ -122,4 +127,4 @@ def summary_of(store: Store, campaign: str) -> CampaignSummary:
         StoreError: no such campaign, or the records can't be read.
     """
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
-    return summarize(store, campaign, {key: size.macs for key, size in layer_sizes(layers).items()})
+    return summarize(store, campaign, macs_of(layers))

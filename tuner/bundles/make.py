@@ -26,8 +26,9 @@ from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.loop import Ending
 from int8tune.tuner.campaign.measuring import Measuring, Occasion
 from int8tune.tuner.campaign.run import Ground, Outlet, environment_of, run_on
-from int8tune.tuner.campaign.spec import NAME, CampaignSpec
+from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.surroundings import Purpose
+from int8tune.tuner.campaign_name import NAME
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.folders import make_folder
 from int8tune.tuner.installed import require_tuning

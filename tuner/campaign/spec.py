@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from int8tune.compiler.network import Network
 from int8tune.results.record import CacheMode, Campaign
 from int8tune.schedules.target import Target
+from int8tune.tuner.campaign_name import require_name
 from int8tune.tuner.errors import CampaignDiffersError, SpecError
 from int8tune.tuner.search.registry import strategy_names
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_TRIALS = 1_000_000
 DEFAULT_TRIALS = 32
 DEFAULT_STRATEGY = "xgboost"
@@ -43,8 +42,7 @@ class CampaignSpec:
     min_gain: float = DEFAULT_MIN_GAIN
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name) or self.name in (".", ".."):
-            raise SpecError(f"a campaign's name has 1 to 64 of the characters A-Z a-z 0-9 . _ -: {self.name[:80]!r}")
+        require_name(self.name)
         if not 1 <= self.trials_per_task <= MOST_TRIALS:
             raise SpecError(f"trials per layer must be 1 to {MOST_TRIALS}: {self.trials_per_task}")
         if not 0 <= self.seed < 2**32:

@@ -35,12 +35,14 @@ from int8tune.quantize.errors import (
 from int8tune.results.errors import (
     BestLogError,
     ComparisonError,
+    DamagedRowError,
     DifferentConditionsError,
     ExportError,
     ExtensionError,
     ForeignStoreError,
     NewerSchemaError,
     NoParquetError,
+    NoSuchCampaignError,
     NotOwnFileError,
     ResultsError,
     StoreError,
@@ -48,6 +50,7 @@ from int8tune.results.errors import (
     StoreLockedError,
     StoreWriteError,
     UnknownFormError,
+    UpkeepError,
 )
 from int8tune.rpc.bundle.hints import HINTS
 from int8tune.rpc.errors import (
@@ -183,11 +186,14 @@ FAILURES: dict[type[BaseException], Failure] = {
     BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
     TunerError: Failure(FAILED, "see the commands: int8tune --help"),
     StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),
+    DamagedRowError: Failure(FAILED, "take what can be read into a new folder: int8tune results merge DIR -o NEW"),
     ForeignStoreError: Failure(FAILED, "move the file away, or use another folder: add --results DIR"),
     NewerSchemaError: Failure(FAILED, "pip install --upgrade int8tune, or use another folder: add --results DIR"),
     StoreGoneError: Failure(FAILED, "put it back, or begin anew: run the same command again"),
     StoreWriteError: Failure(FAILED, f"see the room and the permissions: df -h DIR; then {GO_ON}"),
     StoreError: Failure(FAILED, "make records: int8tune tune NETWORK; or say where they are: --results DIR"),
+    NoSuchCampaignError: Failure(FAILED, "see what there is: int8tune results list DIR"),
+    UpkeepError: Failure(FAILED, "choose another name, or other campaigns: int8tune results list DIR"),
     BestLogError: Failure(FAILED, "write a new one: int8tune tune NETWORK ends with one"),
     NotOwnFileError: Failure(
         FAILED, "see what it is: ls -l PATH; move it away, or use another folder: add --results DIR"

@@ -68,6 +68,20 @@ def duration_s(text: str) -> float:
     raise typer.BadParameter(f"a duration {problem}, such as 90s, 5m or 1.5h: {text[:_SHOWN]}")
 
 
+def age_s(text: str | float) -> float:
+    """An age such as 90d or 12h, in seconds."""
+    if isinstance(text, float):
+        return text
+    days = text.removesuffix("d")
+    try:
+        found = float(days) * 86400 if days != text else duration_s(text)
+    except (ValueError, typer.BadParameter):
+        found = -1.0
+    if not 0 < found < float("inf"):
+        raise typer.BadParameter(f"an age is a number with a unit, such as 90d or 12h: {text}")
+    return found
+
+
 def cluster_address(text: str) -> str:
     """The address of a cluster that builds."""
     from int8tune.tuner.builder.cluster import checked_address

@@ -12,6 +12,7 @@ from int8tune.tuner.cli.accuracy import accuracy
 from int8tune.tuner.cli.bench import bench
 from int8tune.tuner.cli.best import best
 from int8tune.tuner.cli.bundle import make, merge, run_
+from int8tune.tuner.cli.campaigns import archive, list_campaigns, merge_, prune, rename, show
 from int8tune.tuner.cli.compare import compare
 from int8tune.tuner.cli.compare_schemes import compare_schemes
 from int8tune.tuner.cli.compile import compile_
@@ -64,10 +65,16 @@ def make_program() -> typer.Typer:
     templates.command("list")(list_templates)
     templates.command("show")(show_template)
     results = _group("What campaigns found.")
+    results.command("list")(list_campaigns)
+    results.command("show")(show)
     results.command("best")(best)
     results.command("compare")(compare)
     results.command("suggest")(suggest)
     results.command("export")(export)
+    results.command("merge")(merge_)
+    results.command("rename")(rename)
+    results.command("archive")(archive)
+    results.command("prune")(prune)
     devices = _group("The machines that kernels are measured on.")
     devices.command("list")(list_)
     devices.command("check")(check)
