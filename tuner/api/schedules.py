@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.results.best import BestSchedule, best_schedules, read_best_log
 from int8tune.results.label import layer_label
-from int8tune.results.record import CacheMode
+from int8tune.results.record import CacheMode, Campaign
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.summaries import schedule_row
@@ -95,7 +95,16 @@ def best(
         raise SpecError(f"unknown cache mode `{cache}`, known: {', '.join(CacheMode)}")
     with open_records(Path(results)) as store:
         chosen = None if campaign is None else choose_campaign(store, campaign)
-        return BestSchedules(best_schedules(store, campaign=chosen, cache=None if cache is None else CacheMode(cache)))
+        mode = None if cache is None else CacheMode(cache)
+        places = {
+            workload: place
+            for found in store.query(Campaign, campaign=chosen)
+            for place, workload in enumerate(found.layers)
+        }
+        found_best = best_schedules(store, campaign=chosen, cache=mode)
+        return BestSchedules(
+            sorted(found_best, key=lambda each: (each.device, each.target, places.get(each.workload, len(places))))
+        )
 
 
 def suggest(

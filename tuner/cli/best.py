@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from int8tune.tuner.cli.options import (
     ResultsOption,
     cache_mode_named,
 )
-from int8tune.tuner.cli.output import emit, emit_json, say
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say, uncut_columns
 
 if TYPE_CHECKING:
     from int8tune.results.best import BestSchedule
@@ -64,20 +65,43 @@ def best(
     if not schedules:
         say("no schedule was verified yet")
         return
-    emit("\n".join(_lines(schedule) for schedule in schedules))
+    emit(_table(schedules, uncut_columns()))
 
 
-def _lines(best: BestSchedule) -> str:
-    """Two lines: which layer and how fast, then the schedule."""
+def _table(schedules: Sequence[BestSchedule], columns: int) -> str:
+    """A row for each layer; a config has what is left of the line."""
     from int8tune.results.label import layer_label
-    from int8tune.results.report.format import interval, kilocycles, microseconds
 
-    gain = "default" if best.is_default else interval(best.speedup)
-    measured = f"{microseconds(best.median_s)} us"
-    cost = f"{kilocycles(best.estimated_cycles)} kcyc est." if best.median_s is None else measured
-    head = f"{layer_label(best.workload):<30} {cost:>14}  {gain:<17}"
-    config = " ".join(f"{name}={value}" for name, value in best.candidate.config.items())
-    return f"{head}  {best.target}\n    {best.candidate.template} {config}"
+    several = len({best.target for best in schedules}) > 1
+    rows: list[tuple[str, ...]] = [("layer", "time", "speedup", *(["target"] if several else []), "template")]
+    for best in schedules:
+        target = [best.target] if several else []
+        rows.append((layer_label(best.workload), _time(best), _gain(best), *target, best.candidate.template))
+    configs = [
+        "config",
+        *(" ".join(f"{name}={value}" for name, value in b.candidate.config.items()) for b in schedules),
+    ]
+    lines = aligned(rows, numbers=(1,)).splitlines()
+    width = max(map(len, lines)) + 2
+    return "\n".join(_cut(line.ljust(width) + config, columns) for line, config in zip(lines, configs, strict=True))
+
+
+def _time(best: BestSchedule) -> str:
+    from int8tune.results.report.format import kilocycles, microseconds
+
+    if best.median_s is None:
+        return f"{kilocycles(best.estimated_cycles)} kcyc est."
+    return f"{microseconds(best.median_s)} us"
+
+
+def _gain(best: BestSchedule) -> str:
+    from int8tune.results.report.format import interval
+
+    return "default" if best.is_default else interval(best.speedup)
+
+
+def _cut(line: str, columns: int) -> str:
+    return line if len(line) <= columns else line[: max(0, columns - 3)] + "..."
 
 
 def _as_dict(best: BestSchedule) -> dict[str, Any]:

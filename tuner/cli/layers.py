@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from int8tune.tuner.cli.options import (
     ShapeOption,
     TargetOption,
 )
-from int8tune.tuner.cli.output import aligned, emit, emit_json, say
+from int8tune.tuner.cli.output import aligned, emit, emit_json, say, uncut_columns
 
 if TYPE_CHECKING:
     from int8tune.tuner.api.layers import LayerInfo, Layers
@@ -49,7 +50,7 @@ def layers(
         emit_json(_as_json(found))
         return
     if found.layers:
-        emit(aligned([("runs", "MACs", "template", "workload"), *map(_cells, found.layers)], numbers=(0, 1)))
+        emit(layers_table(found.layers, uncut_columns()))
     if verbose:
         emit("\n" + "\n".join(line for layer in found.layers for line in _reasons(layer)))
     distinct = f"{found.runs:,} layers, {len(found.layers)} distinct"
@@ -90,6 +91,19 @@ def short(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g}{unit}"
     return str(count)
+
+
+def layers_table(layers: Sequence[LayerInfo], columns: int) -> str:
+    """With the workloads' keys; where these don't fit, with the layers' shapes."""
+    from int8tune.results.label import layer_label
+
+    cells = [_cells(layer) for layer in layers]
+    whole = aligned([("runs", "MACs", "template", "workload"), *cells], numbers=(0, 1))
+    if max(map(len, whole.splitlines())) <= columns:
+        return whole
+    return aligned(
+        [("runs", "MACs", "template", "layer"), *((*row[:-1], layer_label(row[-1])) for row in cells)], numbers=(0, 1)
+    )
 
 
 def _cells(layer: LayerInfo) -> tuple[str, str, str, str]:

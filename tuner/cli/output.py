@@ -64,6 +64,11 @@ def stdout_columns() -> int:
     return shutil.get_terminal_size((PAGE_COLUMNS, 24)).columns if sys.stdout.isatty() else PAGE_COLUMNS
 
 
+def uncut_columns() -> int:
+    """How wide a table on stdout may be before something is left out of it: in a pipe, nothing is."""
+    return stdout_columns() if sys.stdout.isatty() else sys.maxsize
+
+
 def size(count: int) -> str:
     """A number of bytes, such as `2.4 MiB`; in KiB below a tenth of a MiB."""
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 / 10 else f"{count / 2**10:.1f} KiB"

@@ -21,6 +21,7 @@ from int8tune.tuner.cli.failures import explain
 from int8tune.tuner.cli.help import help_
 from int8tune.tuner.cli.lab import export, lab
 from int8tune.tuner.cli.layers import layers
+from int8tune.tuner.cli.networks import networks
 from int8tune.tuner.cli.options import Invocation
 from int8tune.tuner.cli.output import emit
 from int8tune.tuner.cli.plan import plan
@@ -54,9 +55,23 @@ def run(arguments: list[str]) -> int:
 
 def make_program() -> typer.Typer:
     """All commands."""
-    program = typer.Typer(rich_markup_mode=None)
+    program = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
     program.callback()(_program)
-    for command in (tune, plan, watch, layers, report, accuracy, bench, profile, quantize, sensitivity, lab, simulate):
+    for command in (
+        tune,
+        plan,
+        watch,
+        networks,
+        layers,
+        report,
+        accuracy,
+        bench,
+        profile,
+        quantize,
+        sensitivity,
+        lab,
+        simulate,
+    ):
         program.command()(command)
     program.command("compile")(compile_)
     program.command("help")(help_)
@@ -92,7 +107,15 @@ def make_program() -> typer.Typer:
 
 
 def _group(text: str) -> typer.Typer:
-    return typer.Typer(help=text, add_completion=False, rich_markup_mode=None)
+    group = typer.Typer(help=text, add_completion=False, rich_markup_mode=None)
+    group.callback(invoke_without_command=True, help=text)(_show_help)
+    return group
+
+
+def _show_help(context: typer.Context) -> None:
+    """A group alone."""
+    if context.invoked_subcommand is None:
+        emit(context.get_help())
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,8 +40,20 @@ def list_templates(form: FormatOption = Format.TABLE, _debug: DebugOption = Fals
     if form is Format.JSON:
         emit_json(rows)
         return
-    cells = [(r["name"], str(r["version"]), ", ".join(r["operators"]), ", ".join(r["targets"])) for r in rows]
+    cells = [(r["name"], str(r["version"]), ", ".join(r["operators"]), ", ".join(folded(r["targets"]))) for r in rows]
     emit(aligned([("template", "version", "operators", "targets"), *cells], numbers=(1,)))
+
+
+def folded(targets: Sequence[str]) -> list[str]:
+    """Targets; of families of which all are there the family, such as `x86-*`."""
+    from int8tune.schedules.target import PROFILE_NAMES
+
+    found: dict[str, None] = {}
+    for name in targets:
+        family = name.partition("-")[0]
+        members = {known for known in PROFILE_NAMES if known.startswith(f"{family}-")}
+        found[f"{family}-*" if len(members) > 1 and members <= set(targets) else name] = None
+    return list(found)
 
 
 def show_template(

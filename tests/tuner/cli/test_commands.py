@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from int8tune.compiler.network_file import load_network
 from int8tune.schedules.target import PROFILES
+from int8tune.tuner.api.layers import layers
+from int8tune.tuner.api.templates import templates
 from int8tune.tuner.campaign.spec import DEFAULT_STRATEGY, DEFAULT_TRIALS
+from int8tune.tuner.cli.layers import layers_table
 from int8tune.tuner.cli.plan import cores_in_words, in_words
+from int8tune.tuner.cli.templates import folded
 from tests.support.models.shared_models import V2, model_path
 from tests.support.places import ROOT
 from tests.support.program.cli_program import CONV, DEPTHWISE, in_process, int8tune, write_table
@@ -20,6 +25,8 @@ from tests.support.program.cli_program import CONV, DEPTHWISE, in_process, int8t
 COMMANDS = (
     "tune",
     "plan",
+    "watch",
+    "networks",
     "layers",
     "compile",
     "accuracy",
@@ -158,6 +165,49 @@ def test_templates_say_what_they_take() -> None:
     table = in_process("templates", "list").out.splitlines()
     assert table[0].split() == ["template", "version", "operators", "targets"]
     assert len(table) == 1 + len(found)
+    assert max(map(len, table)) <= 80
+    assert "x86-*, arm-*, generic" in "\n".join(table)
+
+
+def test_no_template_takes_nothing() -> None:
+    for known in templates():
+        assert known.operators, known.name
+        assert known.targets, known.name
+
+
+def test_families_of_targets_are_folded_where_they_are_whole() -> None:
+    assert folded(["x86-amx", "generic"]) == ["x86-amx", "generic"]
+    assert folded([profile.name for profile in PROFILES]) == ["x86-*", "arm-*", "generic"]
+
+
+@pytest.mark.parametrize("group", ["results", "templates", "devices", "bundle"])
+def test_a_group_alone_shows_its_help(group: str) -> None:
+    assert in_process(group) == in_process(group, "--help") == in_process(group, "-h")
+    assert in_process(group).code == 0
+    assert "\nCommands:\n" in in_process(group).out
+
+
+def test_h_is_help() -> None:
+    for words in ((), ("tune",), ("devices", "list")):
+        assert in_process(*words, "-h") == in_process(*words, "--help")
+
+
+def test_the_networks() -> None:
+    table = in_process("networks").out.splitlines()
+    assert table[0].split() == ["network", "layers", "distinct", "GMACs"]
+    assert "mobilenet_v2      53        31  0.301" in table
+    found = json.loads(in_process("networks", "--format", "json").out)
+    assert {"network": "mobilenet_v2", "layers": 53, "distinct": 31, "macs": load_network("mobilenet_v2").macs} in found
+    assert len(found) == len(table) - 1
+
+
+def test_layers_that_do_not_fit_have_their_shapes() -> None:
+    found = layers("mobilenet_v2", target="x86-avx512vnni").layers
+    for columns in (80, 40):
+        lines = layers_table(found, columns).splitlines()
+        assert lines[0].split() == ["runs", "MACs", "template", "layer"]
+        assert lines[1].endswith("conv2d 3x3 s2 224x224x3->32")
+    assert "conv2d-u8s8-1x224x224x3" in layers_table(found, 100)
 
 
 def test_a_template_and_its_space() -> None:

@@ -148,7 +148,9 @@ def test_the_best_schedules_are_read_back(tuned: Ended, results: Path) -> None:
     assert json.loads(recorded.out) == json.loads(logged.out)
     assert json.loads(logged.out)[0]["workload"] == CONV
     table = in_process("results", "best", "--results", results, "--campaign", "small")
-    assert table.out.startswith("conv2d 1x1 8x8x16->32 ")
+    head, first, *_ = table.out.splitlines()
+    assert head.split() == ["layer", "time", "speedup", "template", "config"]
+    assert first.startswith("conv2d 1x1 8x8x16->32 ")
     assert "tile_columns=" in table.out
 
 
