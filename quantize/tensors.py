@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,15 @@ class Producer:
         return f"{self.operator} `{self.node}`" if self.node else self.operator
 
 
-def float_tensors(proto: Any, session: Any) -> dict[str, Producer]:
-    """Each float tensor that a session returns, in the order of the graph, by the name that the file has for it."""
+def float_tensors(proto: Any, session: Any, sources: Callable[[str], str] = str) -> dict[str, Producer]:
+    """Each float tensor that a session returns, in the order of the graph, by the name that the file has for it.
+
+    Args:
+        sources: the tensor that a session returns in place of one, whose type is the same.
+    """
     types = {value.name: value.type for value in (*session.get_inputs(), *session.get_outputs())}
     made = varying_tensors(proto)
-    return {name: producer for name, producer in made.items() if types.get(name) == "tensor(float)"}
+    return {name: producer for name, producer in made.items() if types.get(sources(name)) == "tensor(float)"}
 
 
 def varying_tensors(proto: Any) -> dict[str, Producer]:

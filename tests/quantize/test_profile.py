@@ -302,3 +302,24 @@ def test_a_trained_network_by_the_archive_that_is_there() -> None:
     assert (found.samples, found.tensors["input"].maximum) == (8, 255)
     assert found.tensors["t22"].producer == "Relu"
     assert found.faults() == []
+
+
+@pytest.mark.parametrize("opset", [6, 17])
+def test_a_clip_within_limits_that_are_constants_or_computed(opset: int, tmp_path: Path) -> None:
+    """What a Relu or Clip makes is not asked of ONNX Runtime, but computed here: the same values."""
+    writer = Writer(["n", 4])
+    relu = writer.node("Relu", ["x"], "positive", "relu")
+    if opset == 6:
+        output = writer.node("Clip", [relu], "y", "clip", min=0.25, max=0.75)
+    else:
+        computed = writer.node("ReduceMean", ["x"], "mean", "mean", keepdims=0)
+        bounded = writer.node("Clip", [relu, "", writer.constant("high", np.float32(0.75))], "bounded", "clip")
+        output = writer.node("Clip", [bounded, computed], "y", "computed")
+    model = writer.model(output, opset=opset)
+    sample = np.asarray([[-1, 0.5, 3, 0.1]], np.float32)
+    found = it.profile(saved(model, tmp_path), sample).ranges.tensors
+    expected = all_values(model, sample)
+    assert {name: (each.minimum, each.maximum) for name, each in found.items()} == {
+        name: (values.min(), values.max()) for name, values in expected.items() if values.dtype == np.float32
+    }
+    assert found["positive"].zeros == (expected["positive"] == 0).sum()
