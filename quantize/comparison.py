@@ -24,33 +24,42 @@ class Distance:
         sqnr_db: signal to quantization noise: squares of the float output over those of the differences, in decibels;
             None where nothing differs.
         agreement: share of samples whose largest value is in the same place.
+        top1: share of samples whose largest value is that of their label; None where nobody knows labels.
     """
 
     samples: int
     sqnr_db: float | None
     agreement: float
+    top1: float | None = None
 
 
 class Apart:
     """Outputs of a float model and those of a quantized one, counted batch by batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Array | None = None) -> None:
+        self._labels = labels
         self._signal = self._noise = 0.0
-        self._samples = self._same = 0
+        self._samples = self._same = self._right = 0
 
     def add(self, right: Array, seen: Array) -> None:
         """Take the outputs of the same samples: [samples, ...]."""
         right, seen = (each.reshape(len(each), -1).astype(np.float64) for each in (right, seen))
         self._signal += float((right**2).sum())
         self._noise += float(((right - seen) ** 2).sum())
+        answers = seen.argmax(axis=1)
+        if self._labels is not None:
+            self._right += int((answers == self._labels[self._samples : self._samples + len(answers)]).sum())
         self._samples += len(right)
-        self._same += int((right.argmax(axis=1) == seen.argmax(axis=1)).sum())
+        self._same += int((right.argmax(axis=1) == answers).sum())
 
     @property
     def distance(self) -> Distance:
         is_apart = self._noise and self._signal
         sqnr_db = 10 * float(np.log10(self._signal / self._noise)) if is_apart else None
-        return Distance(self._samples, sqnr_db, self._same / max(1, self._samples))
+        count = max(1, self._samples)
+        return Distance(
+            self._samples, sqnr_db, self._same / count, None if self._labels is None else self._right / count
+        )
 
 
 def distance(model: FloatModel, quantized: Any, batches: Iterable[Batch]) -> Distance:

@@ -6,6 +6,9 @@ Damages don't add up: errors of two layers may cancel. What is left in float by 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
 
 from int8tune.quantize.activated_layers import required_layers
 from int8tune.quantize.calibrated import calibrated
@@ -52,6 +55,7 @@ def sensitivity(
     samples: Samples,
     options: Options,
     tests: Samples | None = None,
+    labels: npt.NDArray[Any] | None = None,
     report: Report = lambda *_: None,
 ) -> Sensitivity:
     """Quantize each layer alone, and all but it, and run what comes of it beside the float model.
@@ -61,6 +65,7 @@ def sensitivity(
     Args:
         samples: by which ranges are chosen.
         tests: on which models are compared; `samples` if None.
+        labels: their classes [samples]; None: nobody knows.
 
     Raises:
         FloatModelError: the model can't be run, or a tensor that is to be quantized has NaN or infinity.
@@ -70,7 +75,7 @@ def sensitivity(
     """
     ready = calibrated(model, samples, options, None, report)
     layers = required_layers(ready.model)
-    trial = Trial(ready, tests or samples, options)
+    trial = Trial(ready, tests or samples, options, labels)
     whole = trial.quantized(())
     names = [node.name for node in ready.model.proto.graph.node]
     kept_db = trial.along(whole, [layer.tensor for layer in layers])

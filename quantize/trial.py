@@ -25,9 +25,10 @@ NO_FORMS: Mapping[str, Form] = {}
 
 
 class Trial:
-    """Quantized forms of one model beside it, on the same samples."""
+    """Quantized forms of one model beside it, on the same samples, whose `labels` are known or not."""
 
-    def __init__(self, ready: Calibrated, samples: Samples, options: Options) -> None:
+    def __init__(self, ready: Calibrated, samples: Samples, options: Options, labels: Array | None = None) -> None:
+        self._labels = labels
         self._ready, self._samples, self._options = ready, samples, options
         self._model = ready.model
         self._scales = weight_scales(self._model.proto, options)
@@ -43,7 +44,7 @@ class Trial:
 
     def distance(self, proto: Any) -> Distance:
         """How far a quantized form is from the float model."""
-        apart = Apart()
+        apart = Apart(self._labels)
         session = start_session(self._model.path, proto)
         name = session.get_outputs()[0].name
         for batch, right in zip(self._batches(), self._right(), strict=True):

@@ -14,6 +14,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra `quantize`")
 import int8tune as it
 from int8tune.quantize import trial
 from int8tune.quantize.errors import QuantizeSpecError
+from int8tune.quantize.session import start_session
 from tests.support.models.float_models import pictures, saved, small
 from tests.support.models.onnx_models import Writer, onnx
 from tests.support.models.shared_quant import float_model, inputs_of
@@ -31,6 +32,12 @@ def parts_of(path: Path, layer: Any) -> list[str]:
     """The operators of a layer: itself, and the one that makes its tensor."""
     nodes = onnx.load(path).graph.node
     return [node.name for node in nodes if node.name == layer.name or layer.tensor in node.output]
+
+
+def answers_of(proto: Any, samples: Any) -> Any:
+    session = start_session(Path("model.onnx"), proto)
+    (output,), (given,) = session.get_outputs(), session.get_inputs()
+    return session.run([output.name], {given.name: samples})[0].argmax(axis=1)
 
 
 def assert_same(found: Any, expected: Any) -> None:
@@ -100,6 +107,27 @@ def test_the_program_says_it_in_words_and_numbers(path: Path, tmp_path: Path) ->
     worst = min(layers, key=lambda each: each["alone"]["sqnr_db"])["name"]
     assert last == f"`{worst}` costs most alone; to leave it in float: int8tune quantize ... --skip {worst}"
     assert in_process("sensitivity", path).err.startswith("error: samples are needed: --data FILE")
+
+
+def test_with_labels_each_model_has_its_top1(path: Path, tmp_path: Path) -> None:
+    samples, tests = pictures(12), pictures(30)
+    made = it.quantize(path, samples, **PLAIN)
+    labels = answers_of(made.proto, tests)
+    labels[:3] = (labels[:3] + 1) % 2
+    np.save(tmp_path / "samples.npy", samples)
+    np.save(tmp_path / "tests.npy", tests)
+    np.save(tmp_path / "labels.npy", labels)
+    found = it.sensitivity(path, samples, test=tests, labels=labels)
+    assert found.whole.top1 == pytest.approx(0.9)
+    assert found.float_top1 is not None
+    assert found.float_top1.count == int((answers_of(onnx.load(path), tests) == labels).sum())
+    words = ("sensitivity", path, "--data", tmp_path / "samples.npy", "--test", tmp_path / "tests.npy", "--labels")
+    shown = in_process(*words, tmp_path / "labels.npy")
+    assert shown.out.splitlines()[0].split("  ").count("top-1") == 2
+    assert f"; top-1 90.0%, of the float model {found.float_top1.estimate:.1%}" in shown.err
+    np.save(tmp_path / "few.npy", labels[:7])
+    refused = in_process(*words, tmp_path / "few.npy")
+    assert (refused.code, refused.errors) == (1, ["error: a label is needed for each sample: 7 labels, 30 samples"])
 
 
 def test_a_model_without_layers_says_so(tmp_path: Path) -> None:

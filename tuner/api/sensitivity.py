@@ -14,9 +14,11 @@ from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.quantize.sensitivity import LayerSensitivity
 from int8tune.quantize.sensitivity import sensitivity as found_by
+from int8tune.results.shares import Share
 from int8tune.tuner.api.float_models import float_model_of
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
+from int8tune.tuner.schemes.judged import judge_of, labels_of
 
 if TYPE_CHECKING:
     import pandas
@@ -29,10 +31,12 @@ class SensitivityResult:
     Attributes:
         layers: in the order of the graph.
         whole: how far the model is from itself where all of it is quantized.
+        float_top1: of the float model; None without labels.
     """
 
     layers: tuple[LayerSensitivity, ...]
     whole: Distance
+    float_top1: Share | None = None
 
     @property
     def worst(self) -> LayerSensitivity:
@@ -48,8 +52,10 @@ class SensitivityResult:
                 "tensor": each.tensor,
                 "alone_db": each.alone.sqnr_db,
                 "alone_agreement": each.alone.agreement,
+                "alone_top1": each.alone.top1,
                 "all_but_it_db": each.all_but_it.sqnr_db,
                 "all_but_it_agreement": each.all_but_it.agreement,
+                "all_but_it_top1": each.all_but_it.top1,
                 "along_db": each.along_db,
             }
             for each in self.layers
@@ -65,6 +71,7 @@ def sensitivity(
     data: DataLike,
     *,
     test: DataLike | None = None,
+    labels: str | Path | Sequence[int] | None = None,
     calibration: str = DEFAULT_CALIBRATION,
     per_tensor: bool = False,
     activations: str = "u8",
@@ -85,6 +92,7 @@ def sensitivity(
         model: a float model: a file (.onnx), a program of torch.export (.pt2, or as it is), or a module of PyTorch's.
         data: samples by which ranges are chosen, as `profile` takes them.
         test: samples on which models are compared; `data` if None.
+        labels: the classes of these samples, or a file of them (.npy, .npz): what each layer costs of top-1, too.
         calibration: how the ranges of quantized values are chosen: `max`, `percentile[:p]`, `mse`, `kl` or `global`.
         per_tensor: one scale for all weights of an operator, not one for each output channel.
         activations: the type of data, `u8` or `s8`.
@@ -103,6 +111,7 @@ def sensitivity(
         UntrustedProgramError: a .pt2 file is not trusted.
         FloatModelError: the model can't be read or run, is quantized already, or a tensor has NaN.
         CalibrationError: the samples can't be read, or don't fit the model.
+        SamplesError: labels can't be read, or don't fit the samples or the model.
         QuantizeSpecError: what is chosen can't be used, or the model has no layers.
         QuantizeError: ONNX Runtime can't rewrite the model.
     """
@@ -112,8 +121,13 @@ def sensitivity(
     read, data = float_model_of(model, data, trust)
     samples = samples_of(data, count, normalization)
     tests = None if test is None else samples_of(test, count, normalization, is_test=True)
-    found = found_by(read, samples, options, tests, report)
-    return SensitivityResult(found.layers, found.whole)
+    if labels is None:
+        found = found_by(read, samples, options, tests, report=report)
+        return SensitivityResult(found.layers, found.whole)
+    classes = labels_of(labels, count)
+    judge = judge_of(read, tests or samples, classes)
+    found = found_by(read, samples, options, tests, classes, report)
+    return SensitivityResult(found.layers, found.whole, judge.answers(judge.outputs).top1)
 
 
 def _db(distance: Distance) -> float:

@@ -16,7 +16,7 @@ from int8tune.tuner.cli.calibration import (
     TrustOption,
     numbers,
 )
-from int8tune.tuner.cli.labels import TestOption
+from int8tune.tuner.cli.labels import LabelsOption, TestOption
 from int8tune.tuner.cli.options import DebugOption, Format, FormatOption
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
 from int8tune.tuner.cli.quantize import (
@@ -37,6 +37,7 @@ def sensitivity(
     model: FloatModelArgument,
     data: DataOption = None,
     test: TestOption = None,
+    labels: LabelsOption = None,
     calibration: CalibrationOption = "mse",
     per_tensor: PerTensorOption = False,
     activations: ActivationsOption = "u8",
@@ -66,6 +67,7 @@ def sensitivity(
             model,
             data,
             test=test,
+            labels=labels,
             calibration=calibration,
             per_tensor=per_tensor,
             activations=activations,
@@ -81,9 +83,10 @@ def sensitivity(
     if form is Format.JSON:
         _emit_json(found)
         return
-    head = ("alone, dB", "same answer", "all but it, dB", "same answer", "along, dB", "operator", "layer")
-    emit(aligned([head, *map(_cells, found.layers)], numbers=range(5)))
-    say(f"all of it quantized, {in_words(found.whole)}")
+    compared = ("same answer", *(["top-1"] if labels is not None else []))
+    head = ("alone, dB", *compared, "all but it, dB", *compared, "along, dB", "operator", "layer")
+    emit(aligned([head, *map(_cells, found.layers)], numbers=range(len(head) - 2)))
+    say(f"all of it quantized, {in_words(found.whole)}{_top1_in_words(found)}")
     say(f"`{found.worst.name}` costs most alone; to leave it in float: int8tune quantize ... --skip {found.worst.name}")
 
 
@@ -91,9 +94,19 @@ def _cells(each: LayerSensitivity) -> tuple[str, ...]:
     apart = [
         text
         for distance in (each.alone, each.all_but_it)
-        for text in (_in_db(distance.sqnr_db), f"{distance.agreement:.1%}")
+        for text in (
+            _in_db(distance.sqnr_db),
+            f"{distance.agreement:.1%}",
+            *([] if distance.top1 is None else [f"{distance.top1:.1%}"]),
+        )
     ]
     return (*apart, _in_db(each.along_db), each.operator, each.name)
+
+
+def _top1_in_words(found: SensitivityResult) -> str:
+    if found.whole.top1 is None or found.float_top1 is None:
+        return ""
+    return f"; top-1 {found.whole.top1:.1%}, of the float model {found.float_top1.estimate:.1%}"
 
 
 def _in_db(sqnr_db: float | None) -> str:
@@ -103,4 +116,5 @@ def _in_db(sqnr_db: float | None) -> str:
 def _emit_json(found: SensitivityResult) -> None:
     from dataclasses import asdict
 
-    emit_json({"whole": asdict(found.whole), "layers": [asdict(each) for each in found.layers]})
+    float_top1 = None if found.float_top1 is None else found.float_top1.estimate
+    emit_json({"float_top1": float_top1, "whole": asdict(found.whole), "layers": [asdict(each) for each in found.layers]})
