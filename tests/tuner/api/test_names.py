@@ -52,6 +52,8 @@ def test_names_are_kept_to_the_profile_of_a_library_and_back(made: Any, tmp_path
     operators = {node.name: node.output[0] for node in float_model().graph.node}
     there = {node.name for node in made.proto.graph.node}
     tensors = {name for node in made.proto.graph.node for name in (*node.input, *node.output)}
+    ranges = it.profile(made.file.with_name("m.onnx"), pictures(2), tmp_path / "m.ranges.json").ranges.tensors
+    assert {each.node: name for name, each in ranges.items()} == {"": "x", **operators}
     assert made.folded == {"norm": "stem", "relu1": "stem", "relu2": "add"}
     assert made.gone == {"stem.y": "normalized", "normalized": "first", "sum": "second"}
     assert operators.keys() == (there & operators.keys()) | made.folded.keys()
