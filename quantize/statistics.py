@@ -121,6 +121,7 @@ class Histogram:
         span = np.float32(extremes.maximum - extremes.minimum)
         scale = BINS * _BELOW_ONE / span if span > 0 else 0.0
         self._scale = np.float32(scale if scale < _LARGEST_SCALE else 0)
+
     def add(self, array: Array) -> None:
         """Take a batch into account; values that are not finite are left out.
 

@@ -117,4 +117,6 @@ def _emit_json(found: SensitivityResult) -> None:
     from dataclasses import asdict
 
     float_top1 = None if found.float_top1 is None else found.float_top1.estimate
-    emit_json({"float_top1": float_top1, "whole": asdict(found.whole), "layers": [asdict(each) for each in found.layers]})
+    emit_json(
+        {"float_top1": float_top1, "whole": asdict(found.whole), "layers": [asdict(each) for each in found.layers]}
+    )
