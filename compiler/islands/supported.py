@@ -60,9 +60,15 @@ def _recurrent(inputs: Sequence[Shape], _output: Shape) -> int:
     return math.prod(inputs[0][:2]) * sum(math.prod(weight) for weight in inputs[1:3])
 
 
+def _recurrent_states(inputs: Sequence[Shape], _output: Shape) -> int:
+    """A layer computes what the data is multiplied by; each step meets the weights of states."""
+    return math.prod(inputs[0][:2]) * math.prod(inputs[1])
+
+
 _COUNTS: dict[str, Callable[[Sequence[Shape], Shape], int]] = {
     **dict.fromkeys(("MatMul", "Gemm", "MatMulInteger"), _product),
     "Conv": _convolution,
     "ConvTranspose": _transposed,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
+    "DynamicQuantizeLSTM": _recurrent_states,
 }

@@ -9,11 +9,14 @@ import numpy as np
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader import compositions, sequences
+from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, INTEGERS, QUANTIZE
+from int8tune.compiler.onnx_reader.quantized_lstm import write_quantized_lstm
 from int8tune.compiler.onnx_reader.recurrent import GATES, write_recurrent
+from int8tune.compiler.onnx_reader.run_time import MOST, bytes_at_run_time
 from int8tune.compiler.operators.base import STORED_RANGES
 
 # Raises UnsupportedNodeError where it does not write what a node is.
@@ -22,26 +25,16 @@ Expansion = Callable[[FloatWriter, OnnxFile, Node], None]
 # ONNX's numbers of types.
 NUMBERS: dict[ElementType, int] = {"u8": 2, "s8": 3, "u16": 4, "s16": 5}
 _FLOAT, _UINT8, _INT32 = 1, 2, 6
-_MOST = 255
 # Integers below are numbers of f32.
 _EXACT = 1 << 24
 
 
 def _dynamic_quantize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
-    """Bytes from the least to the most of all values and zero; as ONNX Runtime, a scale of 1 where all are zero."""
     data, (made, scale, point) = node.input(0), (*node.outputs, "", "")[:3]
-    most = writer.positive(writer.apply("ReduceMax", data, keepdims=0))
-    least = writer.negative(writer.apply("ReduceMin", data, keepdims=0))
-    extent = writer.apply("Sub", most, least)
-    is_none = writer.apply("Equal", extent, 0.0)
-    scale = writer.apply("Where", is_none, 1.0, writer.apply("Div", extent, float(_MOST)), output=scale)
-    below = writer.apply("Neg", writer.apply("Div", least, scale))
-    steps = writer.clipped(writer.apply("Round", below), 0.0, float(_MOST), file.opset)
+    found = bytes_at_run_time(writer, data, file.opset, scale)
     if point:
-        writer.apply("Cast", steps, output=point, to=_UINT8)
-    rounded = writer.apply("Add", writer.apply("Round", writer.apply("Div", data, scale)), steps)
-    within = writer.clipped(rounded, 0.0, float(_MOST), file.opset)
-    writer.apply("Cast", within, output=made, to=_UINT8)
+        writer.apply("Cast", found.point, output=point, to=_UINT8)
+    writer.apply("Cast", found.stored, output=made, to=_UINT8)
 
 
 def _quantize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
@@ -73,7 +66,7 @@ def _dequantize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
 def _convolve_integers(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     """A convolution of few enough stored values that its sums are exact in f32."""
     (_, data), (_, weight) = (file.forms[name] for name in node.inputs[:2])
-    if len(weight) != len(data) or math.prod(weight[1:]) * _MOST**2 >= _EXACT:
+    if len(weight) != len(data) or math.prod(weight[1:]) * MOST**2 >= _EXACT:
         raise UnsupportedNodeError("its weights are computed, and sums of so many products may not be exact in f32")
     numbers = []
     for index in (0, 1):
@@ -123,6 +116,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "DynamicQuantizeLinear": _dynamic_quantize,
     "ConvInteger": _convolve_integers,
     **dict.fromkeys(GATES, write_recurrent),
+    QUANTIZED_LSTM: write_quantized_lstm,
     "BitShift": compositions.write_bit_shift,
     "CastLike": compositions.write_cast_like,
     "Celu": compositions.write_celu,

@@ -13,7 +13,7 @@ from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
 from int8tune.compiler.onnx_reader.branches import with_branches_taken
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
-from int8tune.compiler.onnx_reader.dynamic import FUSED, unfused
+from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
@@ -41,7 +41,6 @@ MAX_FIELDS = 1000
 
 _STANDARD_DOMAINS = ("", "ai.onnx")
 # ONNX Runtime's own operators, whose shapes onnx can't infer.
-_QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLSTM",)
 # Types of attributes.
 _FLOAT, _INT, _STRING, _GRAPH, _INTS, _GRAPHS = 1, 2, 3, 5, 7, 10
 # Tags of the fields that a ModelProto has at its top.
@@ -104,6 +103,8 @@ def load(data: bytes, name: str) -> OnnxFile:
             nodes.extend(product_nodes(node, constants, name))
         elif is_of_microsoft(node, FUSED):
             nodes.extend(unfused(node))
+        elif is_of_microsoft(node, (LSTM,)):
+            nodes.extend(unfused_lstm(node, constants, name))
         elif is_fused(node, opset):
             nodes.extend(unfused_transformer(node, constants, ranks, opset))
         elif node.operator != "Constant":
@@ -198,8 +199,6 @@ def _node(proto: Any, model: str) -> Node:
     node = Node(proto.name or next(filter(None, outputs), ""), operator, computes, tuple(proto.input), outputs)
     if not outputs or not outputs[0]:
         raise node_fault(model, node, "it must make a value")
-    if operator in _QUANTIZE_AT_RUN_TIME:
-        raise node_fault(model, node, "values must be quantized with constant scales, not with computed ones")
     if any(attribute.type in (_GRAPH, _GRAPHS) for attribute in proto.attribute):
         raise node_fault(model, node, "graphs within a node are not supported")
     if operator in ("QuantizeLinear", "DequantizeLinear") and proto.domain == MICROSOFT:

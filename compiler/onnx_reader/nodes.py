@@ -12,7 +12,7 @@ from int8tune.results.text import printable
 
 MICROSOFT = "com.microsoft"
 # Whose first output may be left out.
-RECURRENT = ("LSTM", "GRU", "RNN")
+RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
 MAX_NAMES_OF_A_CYCLE = 4
 # From this on the axes of a ReduceSum are an input.
 OPSET_OF_SUM_AXES = 13

@@ -23,7 +23,7 @@ _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class Form:
     """Sizes of a node, and what its attributes say.
 
     Attributes:
@@ -41,11 +41,16 @@ class _Form:
 
 
 def write_recurrent(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
-    form = _form(file, node)
+    write_directions(writer, file, node, Direction)
+
+
+def write_directions(writer: FloatWriter, file: OnnxFile, node: Node, kind: type[Direction]) -> None:
+    """Write each direction as a kind of them does, and what both make together."""
+    form = _form(file, node, kind)
     data = node.input(0)
     if form.is_batch_first:
         data = writer.apply("Transpose", data, perm=[1, 0, 2])
-    found = [_Direction(writer, node, form, index, file.opset).run(data) for index in range(len(form.reverse))]
+    found = [kind(writer, node, form, index, file.opset).run(data) for index in range(len(form.reverse))]
     every, hidden, cells = zip(*found, strict=True)
     # [direction, batch, hidden] of each step, and of the last one.
     order = [2, 0, 1, 3] if form.is_batch_first else [0, 1, 2, 3]
@@ -58,15 +63,15 @@ def write_recurrent(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
             writer.apply("Transpose", joined, output=node.outputs[index], perm=order)
 
 
-def _form(file: OnnxFile, node: Node) -> _Form:
+def _form(file: OnnxFile, node: Node, kind: type[Direction]) -> Form:
     at, (type_, data) = node.attributes, file.forms[node.input(0)]
     direction, layout = at.get("direction", "forward"), at.get("layout", 0)
     if type_ != "f32" or len(data) != 3 or direction not in _DIRECTIONS or layout not in (0, 1):
         raise UnsupportedNodeError(f"its data must be f32 of three axes: {type_} {list(data)}, {direction}")
     batch, steps = (data[0], data[1]) if layout else (data[1], data[0])
-    count, gates, hidden = _DIRECTIONS[str(direction)], GATES[node.computes], at.get("hidden_size")
+    count, gates, hidden = _DIRECTIONS[str(direction)], GATES[node.proto.op_type], at.get("hidden_size")
     shapes = [file.forms[node.input(index)][1] for index in (1, 2)]
-    if not isinstance(hidden, int) or shapes != [(count, gates * hidden, data[2]), (count, gates * hidden, hidden)]:
+    if not isinstance(hidden, int) or tuple(shapes) != kind.weight_shapes(count, gates * hidden, hidden, data[2]):
         raise UnsupportedNodeError(f"its weights don't fit data {list(data)} and hidden_size {hidden}: {shapes}")
     if steps * count > MOST_STEPS:
         raise UnsupportedNodeError(f"it must have at most {MOST_STEPS} steps, of both directions together: {steps}")
@@ -74,7 +79,7 @@ def _form(file: OnnxFile, node: Node) -> _Form:
         raise UnsupportedNodeError("its activations must be without parameters")
     functions = _functions(node, count)
     reverse = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[str(direction)]
-    form = _Form(steps, batch, hidden, gates, bool(layout), functions, reverse)
+    form = Form(steps, batch, hidden, gates, bool(layout), functions, reverse)
     _require_others(file, node, form)
     return form
 
@@ -82,7 +87,7 @@ def _form(file: OnnxFile, node: Node) -> _Form:
 def _functions(node: Node, count: int) -> tuple[tuple[str, ...], ...]:
     import onnx
 
-    default = _DEFAULTS[node.computes]
+    default = _DEFAULTS[node.proto.op_type]
     named = [
         [each.decode("utf-8", "replace").lower() for each in onnx.helper.get_attribute_value(attribute)]
         for attribute in node.proto.attribute
@@ -98,7 +103,7 @@ def _functions(node: Node, count: int) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(found[at : at + len(default)]) for at in range(0, len(found), len(default)))
 
 
-def _require_others(file: OnnxFile, node: Node, form: _Form) -> None:
+def _require_others(file: OnnxFile, node: Node, form: Form) -> None:
     """Raise where inputs behind the weights have other shapes than they should."""
     count, hidden = len(form.reverse), form.hidden
     state = (form.batch, count, hidden) if form.is_batch_first else (count, form.batch, hidden)
@@ -111,14 +116,14 @@ def _require_others(file: OnnxFile, node: Node, form: _Form) -> None:
         raise UnsupportedNodeError("lengths of sequences can't be given where they are read from the end")
 
 
-class _Direction:
+class Direction:
     """Writes the steps of one direction."""
 
-    def __init__(self, writer: FloatWriter, node: Node, form: _Form, index: int, opset: int) -> None:
+    def __init__(self, writer: FloatWriter, node: Node, form: Form, index: int, opset: int) -> None:
         self._opset = opset
         self._writer, self._node, self._form, self._index = writer, node, form, index
         self._functions = form.functions[index]
-        self._recurrence = self._transposed(2)
+        self._recurrence = self._weight_of_state()
         self._biases = self._own(3)
         peepholes = self._own(7)
         self._peepholes = self._parts(peepholes, [form.hidden] * 3, 0) if peepholes else ()
@@ -127,13 +132,18 @@ class _Direction:
             sizes = [2 * form.hidden, form.hidden]
             self._gates_of_state, self._new_of_state = self._parts(self._recurrence, sizes, 1)
 
+    @staticmethod
+    def weight_shapes(count: int, rows: int, hidden: int, wide: int) -> tuple[tuple[int, ...], ...]:
+        """What the second and the third input must be, of `count` directions and `wide` data."""
+        return (count, rows, wide), (count, rows, hidden)
+
     def run(self, data: str) -> tuple[str, str, str]:
         """What it makes: of every step, [steps, 1, batch, hidden]; of the last one its state and cell, [1, ...]."""
         apply, form = self._writer.apply, self._form
-        inputs = apply("MatMul", data, self._transposed(1))
+        inputs = self._of_data(data)
         if bias := self._bias():
             inputs = apply("Add", inputs, bias)
-        state, self._cell = self._state(5), self._state(6) if self._node.computes == "LSTM" else ""
+        state, self._cell = self._state(5), self._state(6) if self._node.proto.op_type == "LSTM" else ""
         steps, made = range(form.steps), dict[int, str]()
         lengths = self._node.input(4)
         for step in reversed(steps) if form.reverse[self._index] else steps:
@@ -150,11 +160,21 @@ class _Direction:
         shape = np.array([form.steps, 1, form.batch, form.hidden])
         return apply("Reshape", whole, shape), state, self._cell
 
+    def _of_data(self, data: str) -> str:
+        """What a sequence is multiplied by, of all steps."""
+        return self._writer.apply("MatMul", data, self._transposed(1))
+
+    def _weight_of_state(self) -> str:
+        return self._transposed(2)
+
+    def _of_state(self, state: str) -> str:
+        return self._writer.apply("MatMul", state, self._recurrence)
+
     def _step(self, inputs: str, state: str) -> str:
         if self._node.computes == "GRU":
             return self._gru(inputs, state)
         apply = self._writer.apply
-        total = apply("Add", inputs, apply("MatMul", state, self._recurrence))
+        total = apply("Add", inputs, self._of_state(state))
         if self._node.computes == "RNN":
             return apply(self._functions[0], self._clipped(total))
         return self._lstm(total)

@@ -45,7 +45,6 @@ OF_MICROSOFT: Mapping[str, str] = {
     **dict.fromkeys(("DequantizeBFP", "QuantizeBFP"), "its values share exponents"),
     **dict.fromkeys(("DequantizeWithOrder", "QuantizeWithOrder", "QOrderedAttention", "QOrderedGelu"), _OPTIMIZED),
     **dict.fromkeys(("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul"), _OPTIMIZED),
-    "DynamicQuantizeLSTM": "values must be quantized with constant scales, not with computed ones",
     **dict.fromkeys(("GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"), _NO_KERNEL),
     **dict.fromkeys(("GatherBlockQuantized", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16"), _NO_KERNEL),
     **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MulInteger"), _NO_KERNEL),

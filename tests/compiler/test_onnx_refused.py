@@ -40,6 +40,7 @@ def test_every_quantized_operator_of_onnx_runtime_is_computed_or_refused() -> No
         *TRANSFORMERS,
         *qlinear.FORMS,
         *dynamic.FUSED,
+        dynamic.LSTM,
         *blocked.PRODUCTS,
         "QLinearConcat",
         "QLinearWhere",

@@ -81,6 +81,31 @@ def recurrent() -> bytes:
     return w.file(w.quantized(last), f"{made}.2", opset=18)
 
 
+def quantized_lstm(steps: int = 3, is_per_channel: bool = True, direction: str = "bidirectional") -> bytes:
+    """ONNX Runtime's LSTM whose data and states are quantized while it runs, as its `quantize_dynamic` writes it."""
+    w, count = IslandWriter((steps, 2, 4)), 2 if direction == "bidirectional" else 1
+    scales = (count, 12) if is_per_channel else (count,)
+    weights = [w.constant(name, w.rng.integers(0, 256, (count, rows, 12)), np.uint8) for name, rows in _WEIGHTS.items()]
+    parameters = [
+        w.constant(f"{name}.{what}", values, dtype)
+        for name in _WEIGHTS
+        for what, values, dtype in (
+            ("scale", w.rng.uniform(0.001, 0.01, scales), np.float32),
+            ("zero", np.full(scales, 121), np.uint8),
+        )
+    ]
+    states = [w.constant(name, w.rng.normal(size=(count, 2, 3))) for name in ("hidden", "cell")]
+    bias, made = w.constant("bias", w.rng.normal(size=(count, 24))), ["every", "last", "last cell"]
+    inputs = ["x", *weights, bias, "", *states, "", *parameters]
+    w.node("DynamicQuantizeLSTM", inputs, "every", hidden_size=3, direction=direction)
+    w.nodes[-1].domain = "com.microsoft"
+    w.nodes[-1].output.extend(made[1:])
+    return w.file(*made, opset=18)
+
+
+_WEIGHTS = {"of data": 4, "of states": 3}
+
+
 def compositions() -> bytes:
     """Operators that are written by others."""
     w = IslandWriter((1, 4, 3, 6))
@@ -111,6 +136,7 @@ FORMS: dict[str, Callable[[], bytes]] = {
     "words": words,
     "dynamic": dynamic,
     "recurrent": recurrent,
+    "quantized-lstm": quantized_lstm,
     "compositions": compositions,
     "attention": attention,
 }
