@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -39,12 +39,11 @@ def render_comparison(comparison: Comparison, width: int = WIDE) -> str:
 
 def render_comparison_markdown(comparison: Comparison) -> str:
     """A headline, the layers that changed, and the others folded away."""
-    counts = comparison.counts()
     changed = [layer for layer in comparison.layers if layer.change is not Change.UNCHANGED]
     same = [layer for layer in comparison.layers if layer.change is Change.UNCHANGED]
     network = comparison.network
-    lines = [f"### {cell(_title(comparison))}: {network.change.value}", ""]
-    lines += [f"**{_network(comparison)}**. {_counts(counts)}.", ""]
+    lines = [f"### {cell(title_of(comparison))}: {network.change.value}", ""]
+    lines += [f"**{network_in_words(comparison)}**. {counts_in_words(comparison)}.", ""]
     lines += [*_markdown_table(comparison, changed), ""] if changed else []
     if same:
         lines += ["<details><summary>", "", f"{len(same)} unchanged", "", "</summary>", ""]
@@ -100,19 +99,21 @@ def _schedule_columns(prefix: str, time: LayerTime | None) -> dict[str, Any]:
 
 
 def _head(comparison: Comparison) -> list[str]:
-    lines = [f"A  {_about(comparison.a)}", f"B  {_about(comparison.b)}"]
+    lines = [f"A  {side_in_words(comparison.a)}", f"B  {side_in_words(comparison.b)}"]
     differing = [f"{name} {pair[0]} and {pair[1]}" for name, pair in comparison.differences.items()]
     return [*lines, *([f"differs: {'; '.join(differing)}"] if differing else [])]
 
 
-def _about(side: Side) -> str:
+def side_in_words(side: Side) -> str:
+    """What a side is, and where it is from."""
     known = side.conditions
     cache = f"cache {known.cache}" if known.cache else ""
     words = [side.source, side.started_at[:16].replace("T", " "), side.estimated_by, known.cpu, known.target, cache]
     return ", ".join(filter(None, words))
 
 
-def _title(comparison: Comparison) -> str:
+def title_of(comparison: Comparison) -> str:
+    """What was compared, in a few words."""
     network = comparison.b.network or comparison.a.network
     return network or f"{comparison.a.name} and {comparison.b.name}"
 
@@ -121,12 +122,13 @@ def _titles(comparison: Comparison) -> tuple[str, str]:
     return ("A kcyc", "B kcyc") if comparison.is_estimated else ("A us", "B us")
 
 
-def _time(comparison: Comparison, time: LayerTime | None) -> str:
+def time_in_words(comparison: Comparison, time: LayerTime | None) -> str:
+    """Microseconds, or thousands of cycles."""
     return (kilocycles if comparison.is_estimated else microseconds)(time.time if time else None)
 
 
 def _layer(comparison: Comparison, layer: ComparedLayer, *, is_wide: bool) -> str:
-    times = _time(comparison, layer.a), _time(comparison, layer.b)
+    times = time_in_words(comparison, layer.a), time_in_words(comparison, layer.b)
     change = f"{layer.change.value}{f' ({layer.why})' if layer.why and is_wide else ''}"
     return _line(layer.label, str(layer.count), times, interval(layer.ratio), change, is_wide=is_wide)
 
@@ -141,13 +143,14 @@ def _line(label: str, runs: str, times: tuple[str, str], ratio: str, change: str
 
 def _foot(comparison: Comparison) -> list[str]:
     counts = comparison.counts()
-    lines = [f"network  {_network(comparison)}", f"layers   {_counts(counts)}"]
+    lines = [f"network  {network_in_words(comparison)}", f"layers   {counts_in_words(comparison)}"]
     lines += [f"{'how' if not place else '':<{_INDENT}}{note}" for place, note in enumerate(comparison.notes)]
     known = [change for change in MEANING if change in counts]
     return [*lines, *(f"{change.value}: {MEANING[change]}" for change in known)]
 
 
-def _network(comparison: Comparison) -> str:
+def network_in_words(comparison: Comparison) -> str:
+    """The network's times, and their ratio."""
     network = comparison.network
     unit = "thousand cycles" if comparison.is_estimated else "ms"
     a, b = map(kilocycles if comparison.is_estimated else milliseconds, (network.a, network.b))
@@ -155,8 +158,9 @@ def _network(comparison: Comparison) -> str:
     return f"{a} {unit} in A, {b} {unit} in B: A / B {interval(network.ratio)}, {network.change.value} ({which})"
 
 
-def _counts(counts: Mapping[Change, int]) -> str:
-    return ", ".join(f"{count} {change.value}" for change, count in counts.items())
+def counts_in_words(comparison: Comparison) -> str:
+    """How many layers changed in which way."""
+    return ", ".join(f"{count} {change.value}" for change, count in comparison.counts().items())
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -169,8 +173,8 @@ def _markdown_table(comparison: Comparison, layers: Sequence[ComparedLayer]) -> 
         (
             cell(layer.label),
             str(layer.count),
-            _time(comparison, layer.a),
-            _time(comparison, layer.b),
+            time_in_words(comparison, layer.a),
+            time_in_words(comparison, layer.b),
             factor(layer.ratio.estimate if layer.ratio else None),
             f"{factor(layer.ratio.low)} to {factor(layer.ratio.high)}" if layer.ratio else "",
             cell(f"{layer.change.value}{f' ({layer.why})' if layer.why else ''}"),

@@ -29,9 +29,9 @@ def _line(analysis: CampaignAnalysis, number: int, row: LayerRow) -> dict[str, A
     speedup = row.speedup
     return {
         "layer": number,
-        "label": _text(row.label),
-        "workload": _text(row.workload),
-        "names": _text(" ".join(row.names)),
+        "label": spreadsheet_text(row.label),
+        "workload": spreadsheet_text(row.workload),
+        "names": spreadsheet_text(" ".join(row.names)),
         "runs": row.count,
         "macs": row.macs,
         "verdict": row.verdict.value,
@@ -54,10 +54,11 @@ def _schedule(name: str, timed: TimedSchedule | None) -> dict[str, Any]:
     config = ";".join(f"{knob}={value}" for knob, value in candidate.config.items()) if candidate else None
     return found | {
         f"{name}_candidate": candidate.id if candidate else None,
-        f"{name}_template": _text(candidate.template) if candidate else None,
-        f"{name}_config": None if config is None else _text(config),
+        f"{name}_template": spreadsheet_text(candidate.template) if candidate else None,
+        f"{name}_config": None if config is None else spreadsheet_text(config),
     }
 
 
-def _text(value: str) -> str:
+def spreadsheet_text(value: str) -> str:
+    """A text as it is to be shown: no spreadsheet computes it."""
     return f"'{value}" if value.startswith(_FORMULA) else value

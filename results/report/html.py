@@ -12,9 +12,11 @@ from typing import Any
 from int8tune.results.analysis.campaign import CampaignAnalysis
 from int8tune.results.atomic import write_atomic
 from int8tune.results.best import best_log_text
+from int8tune.results.comparison.compare import Comparison
 from int8tune.results.record import Outcome
 from int8tune.results.report import campaign_views as views_of
 from int8tune.results.report import campaign_words as words
+from int8tune.results.report.comparison_page import comparison_view
 from int8tune.results.report.csv_text import layers_as_csv
 from int8tune.results.report.document import download, render_document
 from int8tune.results.report.text import as_dict
@@ -35,12 +37,17 @@ SECTIONS = (
 MOST_ENVIRONMENTS = 4
 
 
-def render_html(analysis: CampaignAnalysis) -> str:
-    """The page; equal input gives equal text."""
+def render_html(analysis: CampaignAnalysis, since: Comparison | None = None) -> str:
+    """The page; equal input gives equal text.
+
+    Args:
+        since: what changed since earlier results; it is the first section.
+    """
     summary, views = analysis.summary, views_of.layer_views(analysis)
     return render_document(
         "campaign.html.j2",
-        sections=SECTIONS,
+        sections=SECTIONS if since is None else (("against", "What changed"), *SECTIONS),
+        against=None if since is None else comparison_view(since),
         campaign=summary.campaign,
         summary=summary,
         network=analysis.network,

@@ -14,6 +14,8 @@ from int8tune.results.stats import MedianTime
 
 HEAD = ("top-1", "top-5", "p", "same answer", "SQNR, dB", "made, s", "KiB", "ms [95 %]", "speedup [95 %]", "scheme")
 FRONT = "*"
+VERSION = 1
+"""Of the JSON form."""
 Cells = tuple[str, ...]
 
 
@@ -49,7 +51,7 @@ def render_schemes_markdown(summary: SchemeSummary) -> str:
 
 def schemes_as_dict(summary: SchemeSummary) -> dict[str, Any]:
     """The whole summary as JSON values, without details; times in seconds, shares as counts, ratios as they are."""
-    found = asdict(summary)
+    found = {"int8tune_schemes": VERSION, **asdict(summary)}
     del found["details"]
     for row, each in zip(found["rows"], summary.rows, strict=True):
         row["p_value"] = each.paired.p_value if each.paired else None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from int8tune.results.atomic import write_atomic
 from int8tune.results.report.document import page_environment
 from int8tune.results.report.schemes import HEAD, float_cells, meanings, scheme_cells
 from int8tune.results.schemes import SchemeRow, SchemeSummary, TensorHistogram
@@ -47,15 +45,6 @@ def render_schemes_page(summary: SchemeSummary) -> str:
             plotly=Markup(get_plotlyjs()),
         )
     )
-
-
-def write_schemes_page(path: Path, summary: SchemeSummary) -> None:
-    """Write the page, whole or not at all.
-
-    Raises:
-        ExportError: the file can't be written.
-    """
-    write_atomic(path, render_schemes_page(summary))
 
 
 def _along(summary: SchemeSummary) -> Any:

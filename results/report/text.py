@@ -21,6 +21,8 @@ from int8tune.results.report.format import (
 from int8tune.results.report.words import meanings
 from int8tune.results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
 
+VERSION = 1
+"""Of the JSON form."""
 # A table is as wide as this, or, where there is less room, as `NARROW` is.
 WIDEST = 100
 FOOT_INDENT = 9
@@ -85,6 +87,7 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
     """The whole summary as JSON values; times in seconds, rates in operations per second, shares of 1."""
     campaign = asdict(summary.campaign)
     return {
+        "int8tune_report": VERSION,
         "campaign": campaign | {"layers": dict(summary.campaign.layers)},
         "estimated_by": summary.estimated_by or None,
         "peak_ops_per_s": summary.check.peak_ops_per_s if summary.check else None,

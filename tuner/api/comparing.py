@@ -15,13 +15,12 @@ from int8tune.results.comparison.side import Side
 from int8tune.results.errors import ComparisonError
 from int8tune.results.forms import Form
 from int8tune.results.report.comparison import (
-    VERSION,
     comparison_as_dict,
     comparison_rows,
     render_comparison,
     render_comparison_markdown,
 )
-from int8tune.tuner.api.documents import Document, require_form, versioned
+from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.interrupts import Interrupts
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from int8tune.tuner.bench.again import Retimed
 
-FORMS = (Form.MARKDOWN, Form.CSV, Form.JSON, Form.PARQUET)
+FORMS = tuple(Form)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,7 +51,7 @@ class ResultComparison:
         return frame_of(list(comparison_rows(self.comparison)))
 
     def write(self, out: str | Path) -> None:
-        """Write it as the extension says: `.md`, `.csv`, `.json` or `.parquet`.
+        """Write it as the extension says: `.html`, `.md`, `.csv`, `.json` or `.parquet`.
 
         Raises:
             UnknownFormError: the extension is of another form.
@@ -98,7 +97,7 @@ def compare(
         fail_if: what counts as a regression: `slower:3%`, `network:3%`, `missing`; one text, or several.
         again: time the schedules of both in turn now, on this machine.
         across_devices: compare other devices, targets, numbers of threads and modes of caches, too.
-        out: a file for it; its extension is one of `.md`, `.csv`, `.json`, `.parquet`.
+        out: a file for it; its extension is one of `.html`, `.md`, `.csv`, `.json`, `.parquet`.
         listener: is told of each layer that was timed again.
         stop: asked between layers whether to end.
 
@@ -142,11 +141,18 @@ def document_of(comparison: Comparison) -> Document:
     content = comparison_as_dict(comparison)
     return Document(
         {
+            Form.HTML: lambda: _page(comparison),
             Form.MARKDOWN: lambda: render_comparison_markdown(comparison),
-            Form.JSON: lambda: versioned("comparison", VERSION, content),
+            Form.JSON: lambda: json_text(content),
         },
         lambda: list(comparison_rows(comparison)),
     )
+
+
+def _page(comparison: Comparison) -> str:
+    from int8tune.results.report.comparison_page import render_comparison_page  # takes long to import
+
+    return render_comparison_page(comparison)
 
 
 def _timed_again(

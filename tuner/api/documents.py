@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from int8tune.results.atomic import require_folder, write_atomic, write_bytes_atomic
 from int8tune.results.errors import NoParquetError
 from int8tune.results.forms import Form, form_of
+from int8tune.results.report.csv_text import spreadsheet_text
 from int8tune.tuner.api.frames import Row, frame_of
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def require_form(path: Path, known: Collection[Form]) -> Form:
     return form
 
 
-def versioned(name: str, version: int, content: Mapping[str, Any]) -> str:
-    """JSON text that says first what it is, and of which version."""
-    return json.dumps({f"int8tune_{name}": version, **content}, indent=2, allow_nan=False) + "\n"
+def json_text(content: Mapping[str, Any]) -> str:
+    """JSON, which says first what it is, and of which version."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def _csv(frame: pandas.DataFrame) -> bytes:
@@ -88,6 +89,8 @@ def _parquet(frame: pandas.DataFrame) -> bytes:
 
 
 def _as_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return spreadsheet_text(value)
     return json.dumps(value) if isinstance(value, tuple | list | dict) else value
 
 

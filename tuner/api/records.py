@@ -12,7 +12,7 @@ from int8tune.results.forms import Form
 from int8tune.results.record import Campaign, Duel, Trial
 from int8tune.results.stores import open_store
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
-from int8tune.tuner.api.documents import Document, require_form, versioned
+from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import Row, frame_of, listed
 from int8tune.tuner.api.record_rows import bench_rows, campaign_rows, device_rows, duel_rows, run_rows, trial_rows
 from int8tune.tuner.errors import RecordingError
@@ -22,6 +22,8 @@ from int8tune.tuner.publish import choose_campaign
 if TYPE_CHECKING:
     import pandas
 
+VERSION = 1
+"""Of exported trials as JSON."""
 EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON)
 _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "trials": trial_rows,
@@ -95,7 +97,9 @@ class Records:
         chosen = choose_campaign(self._store, campaign)
         layers = record_layers(self._store.query(Trial, campaign=chosen), self._store.query(Duel, campaign=chosen))
         rows = list(trial_rows(self._store, chosen))
-        Document({Form.JSON: lambda: versioned("trials", 1, {"trials": rows})}, lambda: rows, COLUMNS).write(path)
+        Document(
+            {Form.JSON: lambda: json_text({"int8tune_trials": VERSION, "trials": rows})}, lambda: rows, COLUMNS
+        ).write(path)
         return Exported(path, sum(len(layer.times_s) for layer in layers), len(layers))
 
     def close(self) -> None:

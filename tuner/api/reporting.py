@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from int8tune.results.analysis.campaign import CampaignAnalysis
 from int8tune.results.base import Store
 from int8tune.results.comparison.compare import Comparison, compare_sides
 from int8tune.results.comparison.of_store import side_of_store
@@ -17,13 +18,21 @@ from int8tune.results.report.comparison import comparison_as_dict, comparison_ro
 from int8tune.results.report.text import as_dict
 from int8tune.results.summary import CampaignSummary
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
-from int8tune.tuner.api.documents import Document, require_form, versioned
+from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import Row
+from int8tune.tuner.api.index import ReportIndex, write_index
 from int8tune.tuner.api.summaries import layer_rows
-from int8tune.tuner.publish import choose_campaign, open_records, summary_of, write_page
+from int8tune.tuner.errors import SpecError
+from int8tune.tuner.publish import analysis_of, choose_campaign, open_records, summary_of
 
-VERSION = 1
-"""Of the JSON form."""
+_AGAINST = {
+    "change": "change",
+    "time": "a",
+    "ratio": "ratio",
+    "ratio_low": "ratio_low",
+    "ratio_high": "ratio_high",
+    "candidate_id": "a.candidate_id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +53,17 @@ class Report:
 def report(
     page: str | Path,
     *,
-    results: str | Path = DEFAULT_RESULTS,
+    results: str | Path | Sequence[str | Path] = DEFAULT_RESULTS,
     campaign: str | None = None,
     against: str | Path | None = None,
     across_devices: bool = False,
-) -> Report:
-    """Write the report of a campaign.
+) -> Report | ReportIndex:
+    """Write the report of a campaign; or of all campaigns, with an index and how they came about.
 
     Args:
-        page: the file to write; its extension is the form: `.html`, `.md`, `.csv`, `.json` or `.parquet`.
-        results: the folder of the records.
+        page: the file to write; its extension is the form: `.html`, `.md`, `.csv`, `.json` or `.parquet`. A folder, or
+            a text that ends in `/`, gets an index of all campaigns, and a page of each.
+        results: the folder of the records; for an index also several.
         campaign: the only one if None.
         against: earlier results, as `compare` takes them: what changed since them is a part of the report.
         across_devices: compare with those of other devices, targets, numbers of threads and modes of caches, too.
@@ -61,19 +71,24 @@ def report(
     Raises:
         StoreError, UnknownCampaignError: the records can't be read, or it is not clear which campaign.
         ComparisonError, BestLogError: the earlier results can't be read, or can't be compared with.
+        SpecError: an index is of one campaign, or a report of several folders.
         UnknownFormError: the extension is of no such form.
         ExportError: the file can't be written.
     """
-    path = Path(page)
-    form = require_form(path, [form for form in Form if against is None or form is not Form.HTML])
-    with open_records(Path(results)) as store:
+    places = [results] if isinstance(results, str | Path) else list(results)
+    if str(page).endswith("/") or Path(page).is_dir():
+        if (campaign, against) != (None, None):
+            raise SpecError("an index is of all campaigns: leave campaign and against out")
+        return write_index(Path(page), places)
+    if len(places) != 1:
+        raise SpecError("a report is of one results folder; an index may be of several: OUT/")
+    path, where = Path(page), places[0]
+    require_form(path, tuple(Form))
+    with open_records(Path(where)) as store:
         chosen = choose_campaign(store, campaign)
-        since = None if against is None else _since(store, results, chosen, str(against), across_devices=across_devices)
-        if form is Form.HTML:
-            summary = write_page(store, chosen, path)
-        else:
-            summary = summary_of(store, chosen)
-            _document(summary, since).write(path)
+        since = None if against is None else _since(store, where, chosen, str(against), across_devices=across_devices)
+        summary = summary_of(store, chosen)
+        _document(store, summary, since).write(path)
     return Report(chosen, summary, path, since)
 
 
@@ -82,15 +97,22 @@ def _since(store: Store, where: str | Path, campaign: str, against: str, *, acro
     return compare_sides(read_side(against), side_of_store(store, str(where), campaign), across_devices=across_devices)
 
 
-def _document(summary: CampaignSummary, since: Comparison | None) -> Document:
-    """What can be written of a campaign beside its page."""
+def _document(store: Store, summary: CampaignSummary, since: Comparison | None) -> Document:
+    """What can be written of a campaign."""
     return Document(
         {
+            Form.HTML: lambda: _page(store, summary, since),
             Form.MARKDOWN: lambda: _markdown(summary, since),
-            Form.JSON: lambda: versioned("report", VERSION, _values(summary, since)),
+            Form.JSON: lambda: json_text(_values(summary, since)),
         },
-        lambda: _rows(summary, since),
+        lambda: _rows(analysis_of(store, summary.campaign.name), since),
     )
+
+
+def _page(store: Store, summary: CampaignSummary, since: Comparison | None) -> str:
+    from int8tune.results.report.html import render_html  # takes long to import, and few commands write a page
+
+    return render_html(analysis_of(store, summary.campaign.name), since)
 
 
 def _markdown(summary: CampaignSummary, since: Comparison | None) -> str:
@@ -102,13 +124,19 @@ def _values(summary: CampaignSummary, since: Comparison | None) -> Mapping[str, 
     return as_dict(summary) | {"against": comparison_as_dict(since) if since else None}
 
 
-def _rows(summary: CampaignSummary, since: Comparison | None) -> list[Row]:
-    """A row for each layer, with what it was before."""
+def _rows(analysis: CampaignAnalysis, since: Comparison | None) -> list[Row]:
+    """A row for each layer, with what bounds it, and what it was before."""
     changes = {row["workload"]: row for row in comparison_rows(since)} if since else {}
-    names = ("change", "a", "ratio", "ratio_low", "ratio_high", "a.candidate_id")
-    return [
-        row | {f"against.{name.removeprefix('a.')}": changes.get(row["workload"], {}).get(name) for name in names}
-        if since
-        else row
-        for row in layer_rows(summary)
-    ]
+    found = []
+    for row, layer in zip(layer_rows(analysis.summary), analysis.summary.layers, strict=True):
+        roof, rate = analysis.roofs.get(layer.workload), layer.best.ops_per_s if layer.best else None
+        row |= {
+            "share_of_network": analysis.network.share(layer),
+            "bound_by": roof.bound_by if roof else None,
+            "roof_share": rate / roof.ops_per_s if roof and rate else None,
+        }
+        before = changes.get(layer.workload, {})
+        found.append(
+            row | {f"against.{name}": before.get(column) for name, column in _AGAINST.items()} if since else row
+        )
+    return found

@@ -18,7 +18,7 @@ from int8tune.results.report.schemes_page import render_schemes_page
 from int8tune.results.schemes import SchemeSummary
 from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
-from int8tune.tuner.api.documents import Document, require_form, versioned
+from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import Row, frame_of, listed
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.installed import require_tuning
@@ -167,7 +167,7 @@ def _document(summary: SchemeSummary) -> Document:
         {
             Form.HTML: lambda: render_schemes_page(summary),
             Form.MARKDOWN: lambda: render_schemes_markdown(summary),
-            Form.JSON: lambda: versioned("schemes", 1, schemes_as_dict(summary)),
+            Form.JSON: lambda: json_text(schemes_as_dict(summary)),
         },
         lambda: scheme_rows(summary),
     )

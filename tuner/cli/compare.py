@@ -43,7 +43,8 @@ FailIfOption = Annotated[
 ]
 AgainOption = Annotated[bool, typer.Option("--again", help="Time the schedules of both in turn now, on this machine.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write it, too: .md, .csv, .json or .parquet.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="OUT", help="A file for it: .html, .md, .csv, .json, .parquet."),
 ]
 ComparisonFormatOption = Annotated[
     ComparisonFormat,

@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
-from int8tune.tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, ResultsOption
+from int8tune.tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption
 from int8tune.tuner.cli.output import say
 
 OutArgument = Annotated[
-    Path, typer.Argument(metavar="OUT", help="The file to write: .html, .md, .csv, .json or .parquet.")
+    str, typer.Argument(metavar="OUT", help="A file: .html, .md, .csv, .json, .parquet; OUT/: an index of all.")
+]
+PlacesOption = Annotated[
+    list[Path] | None,
+    typer.Option("--results", metavar="DIR", help="Folder of the records; several for an index."),
 ]
 AgainstOption = Annotated[
     str | None,
@@ -24,17 +28,27 @@ AcrossOption = Annotated[
 
 def report(
     out: OutArgument,
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: PlacesOption = None,
     campaign: CampaignOption = None,
     against: AgainstOption = None,
     across_devices: AcrossOption = False,
     _debug: DebugOption = False,
 ) -> None:
-    """Write the report of a campaign.
+    """Write the report of a campaign, or an index of all.
 
     Example: int8tune report resnet50.html --campaign resnet50
+
+    Example: int8tune report site/ --results int8tune-results
     """
+    from int8tune.tuner.api.index import ReportIndex
     from int8tune.tuner.api.reporting import report as write
 
-    written = write(out, results=results, campaign=campaign, against=against, across_devices=across_devices)
+    places = results or [DEFAULT_RESULTS]
+    written = write(out, results=places, campaign=campaign, against=against, across_devices=across_devices)
+    if isinstance(written, ReportIndex):
+        for line in written.damaged:
+            say(f"left out: {line}")
+        campaigns = "campaign" if written.campaigns == 1 else "campaigns"
+        say(f"index of {written.campaigns:,} {campaigns}  {written.page}")
+        return
     say(f"report of {written.campaign}, {written.summary.totals.trials:,} trials  {out}")

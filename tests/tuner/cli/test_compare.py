@@ -46,12 +46,12 @@ def test_a_regression_has_an_exit_code_of_its_own(stores: tuple[Path, Path]) -> 
     assert in_process("results", "compare", *reversed(stores), "--fail-if", "slower:3%").code == 0
 
 
-def test_it_is_printed_in_three_forms_and_written_in_four(stores: tuple[Path, Path], tmp_path: Path) -> None:
+def test_it_is_printed_in_three_forms_and_written_in_five(stores: tuple[Path, Path], tmp_path: Path) -> None:
     command = ("results", "compare", *stores)
     printed = json.loads(in_process(*command, "--format", "json").out)
     assert [layer["change"] for layer in printed["layers"]] == ["slower"]
     assert in_process(*command, "--format", "markdown").out.startswith("### resnet18: slower\n")
-    for extension in (".md", ".csv", ".json", ".parquet"):
+    for extension in (".html", ".md", ".csv", ".json", ".parquet"):
         out = tmp_path / f"out{extension}"
         assert in_process(*command, "-o", out).code == 0
         assert out.stat().st_size > 0
@@ -99,7 +99,7 @@ def test_an_unknown_condition_is_refused_before_anything_is_read(condition: str,
     [
         (("report", "{out}", "--results", "{old}"), ".html, .md, .csv, .json, .parquet"),
         (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json"),
-        (("results", "compare", "{old}", "{new}", "-o", "{out}"), ".md, .csv, .json, .parquet"),
+        (("results", "compare", "{old}", "{new}", "-o", "{out}"), ".html, .md, .csv, .json, .parquet"),
         (("compare-schemes", "{old}", "--data", "{old}", "--report", "{out}"), ".html, .md, .csv, .json, .parquet"),
     ],
 )
@@ -156,3 +156,57 @@ def test_a_store_of_an_old_version_is_compared(tmp_path: Path) -> None:
         shutil.copy(TESTS / "data" / f"store_v{version}.db", tmp_path / str(version) / "records.db")
     found = in_process("results", "compare", tmp_path / "1::c1", tmp_path / "3", "--campaign", "c1")
     assert (found.code, found.err) == (0, "")
+
+
+def test_an_index_has_a_page_of_every_campaign(stores: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    found = in_process("report", f"{out}/", "--results", stores[0], "--results", stores[1])
+    assert (found.code, found.err) == (0, f"index of 2 campaigns  {out}/index.html\n")
+    # Both campaigns have one name.
+    assert sorted(path.name for path in out.iterdir()) == ["c1.html", "campaign-2.html", "index.html"]
+    page = (out / "index.html").read_text()
+    assert 'href="c1.html"' in page
+    assert 'href="campaign-2.html"' in page
+    again = in_process("report", out, "--results", stores[0], "--results", tmp_path / "nowhere")
+    assert again.err.splitlines() == [
+        f"left out: no such results file: {tmp_path}/nowhere/records.db",
+        f"index of 1 campaign  {out}/index.html",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("{out}/", "--results", "{out}/none"), "no such results file: {out}/none/records.db"),
+        (("{out}/", "--campaign", "c1"), "an index is of all campaigns: leave campaign and against out"),
+        (("{out}.md", "--results", "{old}", "--results", "{new}"), "a report is of one results folder; an index may"),
+        (("{file}/", "--results", "{old}"), "the folder can't be made (there is a file of this name): {file}"),
+        (("{out}/a/b/", "--results", "{old}"), "the folder can't be made (no such file or directory): {out}/a/b"),
+    ],
+)
+def test_an_index_that_can_not_be_is_a_line(
+    words: tuple[str, ...], said: str, stores: tuple[Path, Path], tmp_path: Path
+) -> None:
+    places = {"out": tmp_path / "out", "old": stores[0], "new": stores[1], "file": tmp_path / "file"}
+    places["file"].touch()
+    found = in_process("report", *(word.format(**places) for word in words))
+    assert found.code in (1, 2)
+    assert found.err.startswith(f"error: {said.format(**places)}")
+    assert len(found.err.splitlines()) == 2
+
+
+def test_names_of_campaigns_lead_nowhere_else(tmp_path: Path) -> None:
+    """A store may come from anywhere: its campaigns may have any name."""
+    (tmp_path / "store").mkdir()
+    names = ("../../c1", "index", "C1", "c1", ".hidden", "a" * 300)
+    with SqliteStore(tmp_path / "store" / "records.db") as store:
+        for name in names:
+            store.append([campaign(name), ok(0, chosen=candidate(0), name=name)])
+    out = tmp_path / "site"
+    assert in_process("report", f"{out}/", "--results", tmp_path / "store").code == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "C1.html",
+        *(f"campaign-{number}.html" for number in (1, 2, 4, 5, 6)),
+        "index.html",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["site", "store"]
