@@ -71,6 +71,7 @@ def list_(
     if console is not None:
         names = [board.name for board in found.boards]
         show_until_interrupted(console, partial(read_states, status_folder(inventory), names), _draw_states)
+        return
     fields = [board_fields(board) for board in found.boards]
     if form is Format.JSON:
         emit_json([own | state_fields(state) for own, state in zip(fields, found.states, strict=True)])

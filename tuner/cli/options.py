@@ -52,6 +52,13 @@ def whole_number(value: str | int) -> int:
     return int(value)
 
 
+def port_number(value: str | int) -> int:
+    """A TCP port that a person typed; 0 for any."""
+    if not 0 <= (number := whole_number(value)) < 1 << 16:
+        raise typer.BadParameter(f"a port is 0 to 65535: {number}")
+    return number
+
+
 def share(value: str | float) -> float:
     """A part of 1 that a person typed, such as `0.01`, or a default."""
     if not _SHARE.fullmatch(str(value)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Generic, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -30,7 +30,7 @@ def terminal() -> Console | None:
 
 def show_until_interrupted(
     console: Console, look: Callable[[], Seen], draw: Callable[[Seen, int, int], list[str]]
-) -> NoReturn:
+) -> None:
     """Draw what is seen now, over and over; what was seen last stays on the terminal.
 
     Args:
@@ -43,15 +43,21 @@ def show_until_interrupted(
     try:
         # Without a thread of its own: what goes wrong while it is drawn ends the program.
         with Live(drawing, console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live:
-            while True:
-                began = time.monotonic()
-                drawing.seen = look()
-                again_at = time.monotonic() + max(EVERY_S, (time.monotonic() - began) / _SHARE)
-                while time.monotonic() < again_at:
-                    live.refresh()
-                    time.sleep(_REDRAW_EVERY_S)
+            for drawing.seen in again_and_again(look, live.refresh):
+                live.refresh()
     finally:
         show(drawing.draw(drawing.seen, console.width, console.height))
+
+
+def again_and_again(look: Callable[[], Seen], meanwhile: Callable[[], None] = lambda: None) -> Iterator[Seen]:
+    """What is seen, every two seconds, or less often where looking takes long."""
+    while True:
+        began = time.monotonic()
+        yield look()
+        again_at = time.monotonic() + max(EVERY_S, (time.monotonic() - began) / _SHARE)
+        while time.monotonic() < again_at:
+            meanwhile()
+            time.sleep(_REDRAW_EVERY_S)
 
 
 def show(lines: Sequence[str]) -> None:
