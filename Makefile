@@ -9,7 +9,7 @@ GPU_KIT ?= gpu-kit
 GPU_PYTHON ?= 3.12
 BIN = $(VENV)/bin
 
-.PHONY: help tune bench test test-unit test-thorough test-slow test-all mutants check format api-docs soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
+.PHONY: help tune bench bench-self test test-unit test-thorough test-slow test-all mutants check format api-docs soak noise false-alarms farm-nemesis farm-storm farm-soak fuzz gpu-kit clean
 
 help:
 	@echo "make tune [NETWORK=mobilenet_v2]  tune a network's int8 layers on this machine (two to four minutes)"
@@ -23,6 +23,7 @@ help:
 	@echo "make format                       format the code"
 	@echo "make api-docs                     make pages of the Python API, in build/api"
 	@echo "make bench                        compare the layers of six networks with other libraries (a quarter of an hour)"
+	@echo "make bench-self                   how long our own paths take, beside the kept baseline of this kind of machine"
 	@echo "make soak                         2,000 trials: memory, leftovers and use of the cores"
 	@echo "make noise                        what campaigns choose while another process keeps the machine busy"
 	@echo "make false-alarms                 right kernels of 45 layers, none of which may be found wrong (ten minutes)"
@@ -69,6 +70,9 @@ format: $(VENV)/installed-dev
 
 api-docs: $(VENV)/installed-dev
 	$(BIN)/pdoc --docformat google --output-directory build/api int8tune '!int8tune[.]' int8tune.tuner.api.quantizing
+
+bench-self: $(VENV)/installed-test
+	$(BIN)/python -m tests.own_speed
 
 soak: $(VENV)/installed-test
 	$(BIN)/python -m tests.soak --trials 2000

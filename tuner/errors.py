@@ -15,6 +15,7 @@ TunerError
 ├── ChoiceError                no network is as accurate as its user wants
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
+│   │   └── NoScheduleError        a best log has no schedule of what is to be timed
 │   ├── NoPeersError           nothing to compare with is installed
 │   ├── NoQuantizerError       a quantizer to compare with is not installed
 │   └── NoMetaScheduleError    TVM's MetaSchedule is not installed whole
@@ -90,6 +91,10 @@ class BenchError(TunerError):
 
 class BenchSpecError(BenchError):
     """A comparison's description that can't be used."""
+
+
+class NoScheduleError(BenchSpecError):
+    """A best log has no schedule of the layer that is to be timed."""
 
 
 class NoPeersError(BenchError):

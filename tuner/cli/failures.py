@@ -100,6 +100,7 @@ from int8tune.tuner.errors import (
     NoPeersError,
     NoQuantizerError,
     NoRoomError,
+    NoScheduleError,
     NoTvmError,
     RecordingError,
     ResultsFolderError,
@@ -171,6 +172,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     ForeignResultsError: Failure(FAILED, "say where the bundle was made: add --results DIR; see int8tune help bundles"),
     CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     BenchSpecError: Failure(USAGE, "see the options: int8tune bench --help"),
+    NoScheduleError: Failure(FAILED, "see what it has: int8tune results best --log FILE"),
     NoPeersError: Failure(FAILED, "install the libraries to compare with: pip install 'int8tune[peers]'"),
     NoQuantizerError: Failure(FAILED, "or leave it out of --against: int8tune compare-schemes --help"),
     NoMetaScheduleError: Failure(FAILED, "install them: pip install 'apache-tvm[rpc]==0.27.0.post1' xgboost-cpu"),
@@ -261,6 +263,13 @@ def explain(error: BaseException, *, debug: bool) -> int:
     known = _OS_HINTS.get(error.errno or 0) if isinstance(error, OSError) else None
     say(f"hint: {known or failure.hint}")
     return failure.exit_code
+
+
+def in_one_line(error: BaseException) -> str | None:
+    """What went wrong and what to do, for who is no terminal; None of what is a bug."""
+    error = _known(error)
+    failure = failure_of(error)
+    return None if failure is _BUG else f"{'; '.join(_lines(error))}; hint: {failure.hint}"
 
 
 def _known(error: BaseException) -> BaseException:
