@@ -2,7 +2,7 @@
 
     python examples/make_models.py resnet50 -o models     # models/resnet50.onnx and models/resnet50_int8.onnx
 
-Topologies are those of the layer tables in `compiler/networks` (ResNets as in torchvision, MobileNets and Inception V3
+Topologies are those of the layer tables in `compiler/networks` (ResNets as in torchvision, MobileNets and Inceptions
 as in TF-slim), with batch normalization folded into the convolutions. Weights are random, of sizes that keep
 activations in range: the time of a network depends on its shapes alone, its classes mean nothing.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ try:
 except ImportError as missing:
     sys.exit(f"error: {missing}\nhint: pip install 'int8tune[peers]'")
 
+from inceptions import inception_v1, inception_v2, inception_v3, inception_v4
+
 Array = npt.NDArray[Any]
 FLOAT, INPUT, OUTPUT = onnx.TensorProto.FLOAT, "input", "logits"
 OPSET, FILE_VERSION = 17, 8
@@ -39,6 +41,8 @@ LINEAR, RELU, RESIDUAL = 1.0, 2.0, 0.1
 
 class Writer:
     """Writes a network node by node; values are called like the nodes that make them."""
+
+    input = INPUT
 
     def __init__(self, size: int) -> None:
         self._rng = np.random.default_rng(0)
@@ -77,9 +81,18 @@ class Writer:
     def concat(self, parts: Sequence[str], name: str) -> str:
         return self._node("Concat", parts, name, sum(self._channels[part] for part in parts), axis=1)
 
-    def pool(self, data: str, name: str, operator: str, stride: int, padding: int, **attributes: Any) -> str:
-        """A window of 3 x 3."""
-        window = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": [padding] * 4}
+    def pool(
+        self,
+        data: str,
+        name: str,
+        operator: str,
+        stride: int,
+        pads: Sequence[int],
+        extent: int = 3,
+        **attributes: Any,
+    ) -> str:
+        """A window of `extent` x `extent`; `pads` are top, left, bottom, right."""
+        window = {"kernel_shape": [extent] * 2, "strides": [stride] * 2, "pads": list(pads)}
         return self._node(operator, [data], name, self._channels[data], **window, **attributes)
 
     def classifier(self, data: str, classes: int) -> None:
@@ -125,7 +138,7 @@ def resnet50(net: Writer) -> str:
 
 def _resnet(net: Writer, block: Callable[..., str], expansion: int, depths: Sequence[int]) -> str:
     data = net.relu(net.conv(INPUT, "conv1", 64, (7, 7), stride=2))
-    data = net.pool(data, "maxpool", "MaxPool", stride=2, padding=1)
+    data = net.pool(data, "maxpool", "MaxPool", stride=2, pads=[1] * 4)
     for stage, depth in enumerate(depths):
         width = 64 << stage
         for index in range(depth):
@@ -191,77 +204,6 @@ def _same_conv(net: Writer, data: str, name: str, channels: int, stride: int, gr
     return net.conv(data, name, channels, (3, 3), stride, [0, 0, 1, 1] if stride == 2 else None, groups)
 
 
-# Inception V3: https://github.com/pytorch/vision/blob/main/torchvision/models/inception.py
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A convolution with ReLU; with a stride, nothing is padded."""
-
-    channels: int
-    kernel: tuple[int, int] = (1, 1)
-    stride: int = 1
-    unpadded: bool = False
-
-
-AVERAGE, MAXIMUM = "AveragePool", "MaxPool"
-# Pools, convolutions, and convolutions side by side.
-Branch = Sequence[str | Step | tuple[Step, ...]]
-STEM: Branch = (
-    Step(32, (3, 3), stride=2),
-    Step(32, (3, 3), unpadded=True),
-    Step(64, (3, 3)),
-    MAXIMUM,
-    Step(80),
-    Step(192, (3, 3), unpadded=True),
-    MAXIMUM,
-)
-
-
-def inception_v3(net: Writer) -> str:
-    data = _branch(net, INPUT, "stem", STEM)
-    for name, branches in _inception_blocks():
-        parts = [_branch(net, data, f"{name}.{index}", branch) for index, branch in enumerate(branches)]
-        data = net.concat(parts, name)
-    return data
-
-
-def _inception_blocks() -> Iterable[tuple[str, Sequence[Branch]]]:
-    """InceptionA to InceptionE of the source, each with its branches."""
-    wide, high = (1, 7), (7, 1)
-    for name, pooled in (("5b", 32), ("5c", 64), ("5d", 64)):
-        five, three = [Step(48), Step(64, (5, 5))], [Step(64), Step(96, (3, 3)), Step(96, (3, 3))]
-        yield f"Mixed_{name}", [[Step(64)], five, three, [AVERAGE, Step(pooled)]]
-    reduced = [Step(64), Step(96, (3, 3)), Step(96, (3, 3), 2)]
-    yield "Mixed_6a", [[Step(384, (3, 3), 2)], reduced, [MAXIMUM]]
-    for name, inner in (("6b", 128), ("6c", 160), ("6d", 160), ("6e", 192)):
-        single = [Step(inner), Step(inner, wide), Step(192, high)]
-        double = [Step(inner), Step(inner, high), Step(inner, wide), Step(inner, high), Step(192, wide)]
-        yield f"Mixed_{name}", [[Step(192)], single, double, [AVERAGE, Step(192)]]
-    reduced = [Step(192), Step(192, wide), Step(192, high), Step(192, (3, 3), 2)]
-    yield "Mixed_7a", [[Step(192), Step(320, (3, 3), 2)], reduced, [MAXIMUM]]
-    for name in ("7b", "7c"):
-        split = (Step(384, (1, 3)), Step(384, (3, 1)))
-        deep: Branch = [Step(448), Step(384, (3, 3)), split]
-        yield f"Mixed_{name}", [[Step(320)], [Step(384), split], deep, [AVERAGE, Step(192)]]
-
-
-def _branch(net: Writer, data: str, name: str, branch: Branch) -> str:
-    for index, step in enumerate(branch):
-        place = f"{name}.{index}"
-        if isinstance(step, tuple):
-            parts = [_branch(net, data, f"{place}.{part}", [each]) for part, each in enumerate(step)]
-            data = net.concat(parts, place)
-        elif step == AVERAGE:
-            data = net.pool(data, place, AVERAGE, stride=1, padding=1, count_include_pad=1)
-        elif step == MAXIMUM:
-            data = net.pool(data, place, MAXIMUM, stride=2, padding=0)
-        elif isinstance(step, Step):
-            pads = [0, 0, 0, 0] if step.stride > 1 or step.unpadded else None
-            data = net.relu(net.conv(data, place, step.channels, step.kernel, step.stride, pads))
-    return data
-
-
 @dataclass(frozen=True, slots=True)
 class Network:
     """A network: what writes it up to its classifier, the extent of its images, and how many classes it has."""
@@ -279,7 +221,10 @@ class Network:
 NETWORKS = {
     "resnet18": Network(resnet18, 224, 1000),
     "resnet50": Network(resnet50, 224, 1000),
+    "inception_v1": Network(inception_v1, 224, 1001),
+    "inception_v2": Network(inception_v2, 224, 1001),
     "inception_v3": Network(inception_v3, 299, 1001),
+    "inception_v4": Network(inception_v4, 299, 1001),
     "mobilenet_v1": Network(mobilenet_v1, 224, 1001),
     "mobilenet_v2": Network(mobilenet_v2, 224, 1001),
 }

@@ -40,7 +40,16 @@ TABLES = (
     "resnet18",
     "resnet50",
 )
-MODELS = ("mobilenet_v1", "mobilenet_v2", "resnet18", "resnet50", "inception_v3")
+MODELS = (
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "resnet18",
+    "resnet50",
+    "inception_v1",
+    "inception_v2",
+    "inception_v3",
+    "inception_v4",
+)
 # Types of data and weights, and whether weights have zero points. Those of data are part of the bias.
 FORMS = {
     "symmetric (s8 data, s8 weights)": ("s8", "s8", False),

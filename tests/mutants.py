@@ -39,6 +39,7 @@ KEPT = TESTS / "data" / "mutants.tsv"
 AREAS = (
     "schedules",
     "compiler",
+    "quantize",
     "results",
     "rpc/farm",
     "rpc",

@@ -24,7 +24,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra `peers`")
 
 EXAMPLE = ROOT / "examples" / "make_models.py"
 SMALL = ("mobilenet_v1", "mobilenet_v2")
-LARGE = ("resnet18", "resnet50", "inception_v3")
+LARGE = ("resnet18", "resnet50", "inception_v1", "inception_v2", "inception_v3", "inception_v4")
 
 
 def make_models(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -61,7 +61,7 @@ def test_networks_have_the_layers_of_their_tables(name: str, tmp_path: Path) -> 
 def test_unknown_networks_are_named_with_the_known_ones() -> None:
     done = make_models("resnet101")
     assert done.returncode == 2
-    assert "unknown network `resnet101`, known: resnet18, resnet50, inception_v3" in done.stderr
+    assert "unknown network `resnet101`, known: resnet18, resnet50, inception_v1" in done.stderr
 
 
 def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ BY_AREA = {
     "tuner/bench": ("tuner/bench/", "tuner/cli/test_bench"),
     "tuner/models": ("tuner/models/", "tuner/cli/test_models"),
     "tuner/lab": ("tuner/lab/",),
+    "tuner/choice": ("tuner/choice/",),
+    "tuner/schemes": ("tuner/schemes/", "tuner/cli/test_models"),
     "tuner/metaschedule": ("tuner/metaschedule/",),
     "tuner/api": ("tuner/api/", "tuner/cli/"),
     "tuner/cli": ("tuner/cli/",),
