@@ -154,6 +154,19 @@ def test_layers_in_float_stay_so_in_onnx_runtime(follower: str, tmp_path: Path) 
     assert {"a.y", "b.y", "c.y"} <= names
 
 
+def test_layers_in_float_share_the_constants_that_keep_them_so(tmp_path: Path) -> None:
+    writer, data, channels = Writer(["n", 3, 8, 8]), "x", 3
+    for name in "abcde":
+        data = writer.node(
+            "Relu", [writer.conv(data, name, (4, channels, 3, 3), pads=[1] * 4)], f"{name}.r", f"{name}r"
+        )
+        channels = 4
+    path = saved(writer.model(data), tmp_path)
+    proto = made_of(path, {"b": Form.FLOAT, "d": Form.FLOAT}, round_weights=False, bias_correction=False)
+    assert [node.name for node in proto.graph.node if node.op_type == "Max"] == ["br", "dr"]
+    assert [tensor.name for tensor in proto.graph.initializer].count("zero_of_relu") == 1
+
+
 def test_what_a_form_alone_costs(path: Path) -> None:
     """Of a layer that makes the output, all of it; of another one, what it reads and its weights."""
     model = MixedModel(read_float_model(path), samples_of(pictures(40)), Options())
