@@ -126,7 +126,8 @@ def _bests(attempts: Sequence[Attempt], start: float | None, final: Best) -> tup
 def _network(layers: Sequence[LayerCourse], counts: Mapping[str, int]) -> tuple[Best, ...]:
     """The sum of the layers' best so far, times how often the network runs them."""
     now = {layer.workload: layer.bests[0].amount for layer in layers}
-    steps = sorted((step.at_s, layer.workload, step.amount) for layer in layers for step in layer.bests)
+    steps = [(step.at_s, layer.workload, step.amount) for layer in layers for step in layer.bests]
+    steps.sort(key=lambda step: (step[0], -step[2]))
     total = [Best(0.0, sum(counts[workload] * amount for workload, amount in now.items()))]
     for at_s, workload, amount in steps:
         now[workload] = amount

@@ -18,6 +18,7 @@ from int8tune.results.report.charts.bars import Part, bar, interval_bar
 from int8tune.results.report.charts.course import layer_chart, network_chart
 from int8tune.results.report.charts.health import health_chart
 from int8tune.results.report.charts.roofline import Dot, roofline_chart
+from int8tune.results.report.document import Figure
 from int8tune.results.summary import LayerRow, Verdict
 
 WIDE, NARROW = (860.0, 400.0), (358.0, 330.0)
@@ -91,14 +92,6 @@ class BarRow:
     bar: Markup
     cells: tuple[str, ...]
     kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A chart for screens and paper, and one for phones."""
-
-    desk: Markup
-    phone: Markup
 
 
 def unit_of(analysis: CampaignAnalysis) -> Unit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,6 +15,14 @@ from int8tune.results.report import format
 
 # Beyond this, a download is compressed: a page is to stay small enough for a mail.
 MOST_PLAIN_BYTES = 24_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart for screens and paper, and one for phones."""
+
+    desk: Markup
+    phone: Markup
 
 
 def page_environment() -> Environment:

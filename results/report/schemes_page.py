@@ -2,97 +2,119 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import asdict
 from typing import Any
 
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from int8tune.results.report.document import page_environment
-from int8tune.results.report.schemes import HEAD, float_cells, meanings, scheme_cells
-from int8tune.results.schemes import SchemeRow, SchemeSummary, TensorHistogram
+from int8tune.results.report.charts.histogram import histogram_chart
+from int8tune.results.report.charts.pareto import Point, pareto_chart
+from int8tune.results.report.charts.series import series_chart, series_class
+from int8tune.results.report.document import Figure, download, render_document
+from int8tune.results.report.schemes import HEAD, Cells, float_cells, meanings, scheme_cells
+from int8tune.results.schemes import SchemeRow, SchemeSummary
 from int8tune.results.shares import Share
 from int8tune.results.stats import MedianTime
 
-# View box of the small curves in the overview.
-CURVE_WIDTH = 100.0
-CURVE_HEIGHT = 28.0
+WIDE, NARROW = (860.0, 380.0), (358.0, 320.0)
+LOW_WIDE, LOW_NARROW = (860.0, 320.0), (358.0, 280.0)
 
 
 def render_schemes_page(summary: SchemeSummary) -> str:
     """The page; equal input gives equal text."""
-    front = {id(row) for row in summary.front}
-    rows = [float_cells(summary, row) for row in summary.floats]
-    rows += [scheme_cells(row, is_best=id(row) in front) for row in summary.rows]
-    return (
-        page_environment()
-        .get_template("schemes.html.j2")
-        .render(
-            summary=summary,
-            head=HEAD,
-            rows=rows,
-            meanings=meanings(summary),
-            outlines=[_outline(each) for each in summary.details.histograms],
-            data={
-                "quality": "top-1, %" if summary.has_labels else "SQNR, dB",
-                "floats": [_float_point(summary, row.runtime, row.time) for row in summary.floats if row.time],
-                "schemes": [_point(summary, row) for row in summary.rows if row.time],
-                "front": [row.scheme for row in summary.front],
-                "tensors": summary.details.tensors,
-                "along": [{"scheme": name, "db": _rounded(values)} for name, values in _along(summary)],
-                "histograms": [_histogram(each) for each in summary.details.histograms],
-            },
-            plotly=Markup(get_plotlyjs()),
-        )
+    return render_document(
+        "schemes.html.j2",
+        summary=summary,
+        head=HEAD,
+        rows=_rows(summary),
+        meanings=meanings(summary),
+        pareto=_pareto(summary),
+        fastest_float=summary.floats[0].time if summary.floats else None,
+        along=_along(summary),
+        histograms=_histograms(summary),
+        series={name: series_class(place) for place, name in enumerate(_names(summary))},
+        downloads=[_details(summary)],
     )
 
 
-def _along(summary: SchemeSummary) -> Any:
-    return (summary.details.along_db or {}).items()
+def _rows(summary: SchemeSummary) -> list[tuple[str, Cells]]:
+    """The rows of the table, each with the name of its point."""
+    front = {id(row) for row in summary.front}
+    rows = [(_float_name(place), float_cells(summary, row)) for place, row in enumerate(summary.floats)]
+    schemes = enumerate(summary.rows, start=1)
+    return rows + [(str(place), scheme_cells(row, is_best=id(row) in front)) for place, row in schemes]
 
 
-def _point(summary: SchemeSummary, row: SchemeRow) -> dict[str, Any]:
-    """What the chart of accuracy against time draws: values with the ends of their intervals."""
-    assert row.time is not None
-    quality = _percent(row.answers.top1) if summary.has_labels else _single(row.sqnr_db)
-    return {"name": row.scheme, "ms": _ms(row.time), "quality": quality}
+def _float_name(place: int) -> str:
+    return f"f{place + 1}"
 
 
-def _float_point(summary: SchemeSummary, runtime: str, time: MedianTime) -> dict[str, Any]:
-    return {"name": f"float, {runtime}", "ms": _ms(time), "quality": _percent(summary.answers.top1)}
+def _pareto(summary: SchemeSummary) -> Figure | None:
+    """None where nothing has a time."""
+    front = {id(row) for row in summary.front}
+    points = []
+    for place, row in enumerate(summary.rows, start=1):
+        quality = _quality(summary, row)
+        if row.time is not None and quality is not None:
+            points.append(Point(str(place), row.scheme, _ms(row.time), quality, is_front=id(row) in front))
+    if not points:
+        return None
+    if summary.answers.top1 is not None:
+        points += [
+            Point(
+                _float_name(place),
+                f"float, {row.runtime}",
+                _ms(row.time),
+                _percent(summary.answers.top1),
+                is_reference=True,
+            )
+            for place, row in enumerate(summary.floats)
+            if row.time
+        ]
+    titles = ("ms", "top-1, %" if summary.has_labels else "SQNR, dB")
+    return Figure(pareto_chart(points, titles, *WIDE), pareto_chart(points, titles, *NARROW))
 
 
-def _percent(share: Share | None) -> list[float] | None:
-    return None if share is None else [round(each * 100, 3) for each in (share.estimate, share.low, share.high)]
+def _quality(summary: SchemeSummary, row: SchemeRow) -> tuple[float, float, float] | None:
+    if summary.has_labels:
+        return _percent(row.answers.top1) if row.answers.top1 else None
+    return (row.sqnr_db,) * 3 if row.sqnr_db is not None else None
 
 
-def _single(value: float | None) -> list[float] | None:
-    return None if value is None else [round(value, 2)] * 3
+def _percent(share: Share) -> tuple[float, float, float]:
+    return share.estimate * 100, share.low * 100, share.high * 100
 
 
-def _ms(time: MedianTime) -> list[float]:
-    return [float(f"{each * 1e3:.5g}") for each in (time.estimate_s, time.low_s, time.high_s)]
+def _ms(time: MedianTime) -> tuple[float, float, float]:
+    return time.estimate_s * 1e3, time.low_s * 1e3, time.high_s * 1e3
 
 
-def _rounded(values: tuple[float | None, ...]) -> list[float | None]:
-    return [None if value is None else round(value, 2) for value in values]
+def _names(summary: SchemeSummary) -> list[str]:
+    """The schemes of the charts below the table, each once."""
+    kept = [name for each in summary.details.histograms for name in each.kept]
+    return list(dict.fromkeys([*(summary.details.along_db or {}), *kept]))
 
 
-def _histogram(values: TensorHistogram) -> dict[str, Any]:
-    return {
-        "name": values.name,
-        "producer": values.producer,
-        "low": values.low,
-        "high": values.high,
-        "counts": values.counts,
-        "kept": [{"scheme": name, "ends": [float(f"{end:.5g}") for end in ends]} for name, ends in values.kept.items()],
-    }
+def _along(summary: SchemeSummary) -> Figure | None:
+    found = summary.details.along_db
+    if not found or not any(value is not None and math.isfinite(value) for line in found.values() for value in line):
+        return None
+    lines = {name: found.get(name, ()) for name in _names(summary)}
+    titles = ("layer", "SQNR, dB")
+    return Figure(series_chart(lines, titles, *LOW_WIDE), series_chart(lines, titles, *LOW_NARROW))
 
 
-def _outline(values: TensorHistogram) -> dict[str, Any]:
-    """One entry of the overview: the logarithm of counts as an SVG polyline."""
-    width = CURVE_WIDTH / max(len(values.counts) - 1, 1)
-    logarithms = [math.log1p(count) for count in values.counts]
-    most = max(logarithms) or 1.0
-    points = [f"{place * width:.1f},{(1 - value / most) * CURVE_HEIGHT:.1f}" for place, value in enumerate(logarithms)]
-    return {"name": values.name, "producer": values.producer, "points": " ".join(points)}
+def _histograms(summary: SchemeSummary) -> list[dict[str, Any]]:
+    names = _names(summary)
+    found = []
+    for place, each in enumerate(summary.details.histograms, start=1):
+        # Lines are drawn as the series of their scheme: one that keeps nothing of this tensor has none.
+        kept = [each.kept.get(name) for name in names]
+        chart = histogram_chart(each.low, each.high, each.counts, kept, f"Values of tensor {place}")
+        found.append({"name": each.name, "producer": each.producer, "chart": chart})
+    return found
+
+
+def _details(summary: SchemeSummary) -> dict[str, str]:
+    """What the charts are drawn from, as a file."""
+    return download(json.dumps(asdict(summary.details)), "application/json", "details.json")

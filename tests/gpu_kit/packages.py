@@ -18,7 +18,7 @@ PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]
 NVIDIA = ("nvidia-cuda-nvrtc>=13,<14", "nvidia-cuda-runtime==13.0.96")
 LIMIT_S = 900.0
 # Of a wheel, what nothing there reads: TVM's sources and headers of others, and tests.
-UNREAD = ("tvm/3rdparty/", "tvm/src/", "scipy/*/tests/", "numpy/*/tests/", "plotly/package_data/templates/")
+UNREAD = ("tvm/3rdparty/", "tvm/src/", "scipy/*/tests/", "numpy/*/tests/")
 # Wheels by name that are archives of their own, as they are as large as all others.
 ALONE = ("apache_tvm-", "nvidia_cuda_nvrtc-")
 

@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from int8tune.results.analysis.roofline import Roofline
 from int8tune.results.report.charts.axes import Frame, frame, x_axis, y_axis
+from int8tune.results.report.charts.labels import place_labels
 from int8tune.results.report.charts.scale import Logarithmic
-from int8tune.results.report.charts.svg import image, line, tag, text, width_of
+from int8tune.results.report.charts.svg import image, line, tag, text
 
 SMALLEST, LARGEST = 3.0, 9.0
-LABEL = 11.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ def roofline_chart(roofline: Roofline, dots: Sequence[Dot], width: float, height
     ordered = sorted(dots, key=lambda dot: -dot.share)
     radii = [max(SMALLEST, LARGEST * math.sqrt(dot.share / largest)) for dot in ordered]
     parts += [_dot(dot, radius, x, y) for dot, radius in zip(ordered, radii, strict=True)]
-    parts += _numbers(ordered, radii, x, y, inside)
+    places = zip(ordered, radii, strict=True)
+    parts += place_labels([(str(dot.number), x(dot.intensity), y(dot.best), radius) for dot, radius in places], inside)
     label = f"Roofline: what {len(dots)} layers reach, beside the device's peak and the bandwidth of its memories"
     return image(width, height, label, parts)
 
@@ -100,35 +101,3 @@ def _dot(dot: Dot, radius: float, x: Logarithmic, y: Logarithmic) -> Markup:
         parts.append(tag("circle", cx=across, cy=y(dot.default), r=radius, class_="ring"))
     parts.append(tag("circle", cx=across, cy=y(dot.best), r=radius, class_="dot"))
     return tag("g", *parts)
-
-
-def _numbers(
-    dots: Sequence[Dot], radii: Sequence[float], x: Logarithmic, y: Logarithmic, inside: Frame
-) -> list[Markup]:
-    """The layers' numbers, where they cover neither a dot nor each other."""
-    taken = [
-        (x(dot.intensity) - r, y(dot.best) - r, x(dot.intensity) + r, y(dot.best) + r)
-        for dot, r in zip(dots, radii, strict=True)
-    ]
-    labels = []
-    for dot, radius in zip(dots, radii, strict=True):
-        content = str(dot.number)
-        width, height = width_of(content, LABEL), LABEL * 0.8
-        across, middle = x(dot.intensity), y(dot.best)
-        sides = (
-            (across + radius + 3, middle - height / 2),
-            (across - radius - 3 - width, middle - height / 2),
-            (across - width / 2, middle - radius - 3 - height),
-            (across - width / 2, middle + radius + 3),
-        )
-        for left, top in sides:
-            box = (left, top, left + width, top + height)
-            if left > inside.left and left + width < inside.right and not any(_meet(box, other) for other in taken):
-                taken.append(box)
-                labels.append(text(content, left, top + height, class_="dotlabel"))
-                break
-    return labels
-
-
-def _meet(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
