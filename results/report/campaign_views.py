@@ -85,13 +85,14 @@ class LayerView:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A row of a list of bars: what it is of, the bar, and cells of text beside it."""
+    """A row of a list of bars: what it is of, with a note below, the bar, and cells of text beside it."""
 
     number: str
     name: str
     bar: Markup
     cells: tuple[str, ...]
     kind: str = ""
+    note: str = ""
 
 
 def unit_of(analysis: CampaignAnalysis) -> Unit:
@@ -211,8 +212,8 @@ def failure_rows(analysis: CampaignAnalysis) -> list[BarRow]:
             if outcome is not Outcome.OK
         ]
         piece = bar([Part(0, share, "bad"), Part(share, 1, "quiet")] if one.failed else [Part(0, 1, "quiet")])
-        cells = (f"{one.trials:,}", f"{one.failed:,}", format.percent(share) if one.failed else "0%", ", ".join(ways))
-        rows.append(BarRow("", one.template, piece, cells))
+        cells = (f"{one.trials:,}", f"{one.failed:,}", format.percent(share) if one.failed else "0%")
+        rows.append(BarRow("", one.template, piece, cells, note=", ".join(ways)))
     return rows
 
 
