@@ -54,6 +54,6 @@ def _insert_max(graph: Any, layer: Any) -> None:
 def _constant(graph: Any, name: str, value: float) -> str:
     from onnx import numpy_helper
 
-    if any(tensor.name != name for tensor in graph.initializer):
+    if all(tensor.name != name for tensor in graph.initializer):
         graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), name))
     return name
