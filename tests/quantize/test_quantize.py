@@ -88,6 +88,22 @@ def test_the_names_of_the_users_file_survive(tmp_path: Path) -> None:
     assert list(made.to_pandas()["name"]) == ["x", "normalized", "y"]
 
 
+@pytest.mark.parametrize("attributes", [{}, {"transB": 0}, {"transB": 1}])
+def test_batch_normalization_is_folded_into_a_dense_layer(attributes: dict[str, int], tmp_path: Path) -> None:
+    from int8tune.quantize.float_model import read_float_model
+    from int8tune.quantize.prepared import prepared
+
+    writer = Writer(["n", 6])
+    weights = [writer.weight("w", 6, 6), writer.weight("b", 6)]
+    names = [writer.constant(name, writer.rng.uniform(0.5, 2, 6)) for name in ("gamma", "beta", "mean", "variance")]
+    dense = writer.node("Gemm", ["x", *weights], "made", "dense", **attributes)
+    file = saved(writer.model(writer.node("BatchNormalization", [dense, *names], "y", "norm")), tmp_path)
+    folded = prepared(read_float_model(file)).proto
+    samples = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32)
+    assert [node.op_type for node in folded.graph.node] == ["Gemm"]
+    np.testing.assert_allclose(run(folded, samples), run(file, samples), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_batch_normalization_is_folded_exactly(bias: bool, tmp_path: Path) -> None:
     from int8tune.quantize.float_model import read_float_model
