@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from int8tune.results.errors import ComparisonError, DifferentConditionsError
 from int8tune.results.stats import Speedup, inverse, is_win, median
 
 MIN_CHANGE = 0.01
+# Seconds, of the peak loop those of one operation; or cycles of estimates.
+SHORTEST, LONGEST = 1e-18, 1e15
 _CONFIDENCE = 0.95
 
 
@@ -119,6 +122,8 @@ def compare_sides(a: Side, b: Side, *, across_devices: bool = False) -> Comparis
         DifferentConditionsError: it was, with both values of each.
         ComparisonError: no layer is on both sides, or one side was measured and the other estimated.
     """
+    for side in (a, b):
+        _require_possible(side)
     differing = _require_alike(a, b, across_devices=across_devices)
     common = [key for key in a.layers if key in b.layers]
     if not common:
@@ -142,6 +147,14 @@ def compared(
     rows = [_row(key, a, b, ratios.get(key), confidence, whys.get(key, "")) for key in keys]
     network = _network(rows, ratios)
     return Comparison(a, b, tuple(rows), network, tuple(notes), _environment_differences(a, b))
+
+
+def _require_possible(side: Side) -> None:
+    """Times, seconds or cycles, with which one can reckon; what no machine has ever taken comes from a damaged file."""
+    repeats = [(layer.time, *layer.times_s, *chain(*layer.references.values())) for layer in side.layers.values()]
+    for time in chain(*repeats, side.controls.values(), side.gains.values(), side.probe_s):
+        if not SHORTEST <= time <= LONGEST:
+            raise ComparisonError(f"a time that can't be ({time:g}): {side.source}")
 
 
 def _require_alike(a: Side, b: Side, *, across_devices: bool) -> Mapping[str, tuple[str, str]]:

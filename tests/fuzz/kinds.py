@@ -68,6 +68,25 @@ def _records(folder: Path) -> None:
         store.append([campaign("another")])
 
 
+def _compared_records(folder: Path) -> None:
+    from int8tune.results.comparison.compare import compare_sides
+    from int8tune.results.comparison.reading import read_side
+    from int8tune.results.report.comparison import render_comparison
+
+    side = read_side(str(folder / "records.db"), "c1")
+    render_comparison(compare_sides(side, side))
+
+
+def _compared_json(folder: Path) -> None:
+    from int8tune.results.comparison.compare import compare_sides
+    from int8tune.results.comparison.reading import read_side
+    from int8tune.results.report.comparison import render_comparison
+
+    for path in folder.glob("*.json"):
+        side = read_side(str(path))
+        render_comparison(compare_sides(side, side))
+
+
 def _layer_table(folder: Path) -> None:
     from int8tune.compiler.network_file import load_network
 
@@ -207,6 +226,10 @@ KINDS: Mapping[str, Kind] = {
         {"records.db": (files.changed_row, files.changed_row, files.changed_schema, changed_bytes)},
         _records,
     ),
+    "compared-records": Kind(
+        samples.records, {"records.db": (files.changed_row, files.changed_row, changed_bytes)}, _compared_records
+    ),
+    "compared-json": Kind(samples.compared_json, {"*.json": _JSON}, _compared_json),
     "layer-table": Kind(samples.layer_table, {"table.json": _JSON}, _layer_table),
     "farm": Kind(samples.farm, {"farm.toml": _TOML}, _farm),
     "simulation": Kind(samples.farm, {"farm.toml": _TOML}, _simulation),

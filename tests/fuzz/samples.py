@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from int8tune.results.bench import summarize_bench
 from int8tune.results.best import best_schedules, write_best_log
+from int8tune.results.pytest_benchmark import of_layers, write_benchmarks
 from int8tune.results.record import BenchResult, Entrant, Outcome
+from int8tune.results.report.bench import bench_as_dict
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.bundle.manifest import File, Item, Manifest, id_of, manifest_to_json
 from int8tune.rpc.farm.entries import (
@@ -42,6 +45,7 @@ from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
 from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS
 from int8tune.tuner.metaschedule.job import Found, found_to_json
+from tests.support.program import bench_entries
 from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, ok, run
 
 WORKLOAD = "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8"
@@ -81,6 +85,17 @@ def best_log(folder: Path) -> None:
     default = replace(chosen, config=dict(space.default))
     best = replace(found[0], workload=WORKLOAD, target=TARGET, candidate=default, default_candidate=default.id)
     write_best_log(folder / "best.jsonl", [best, replace(best, device="other")])
+
+
+def compared_json(folder: Path) -> None:
+    """The kinds of JSON that are compared: a bench of layers, one of models, and pytest-benchmark's."""
+    results = [bench_entries.result(2e-4, bench_entries.peer("onnxruntime", 2.1e-4))]
+    summary = summarize_bench(results, bench_entries.FACTS, bench_entries.CLASSES)
+    (folder / "bench.json").write_text(json.dumps({"bench": "2026-03-01T12:00:00", **bench_as_dict(summary)}))
+    times_s = results[0].ours.times_s
+    runtimes = [{"name": name, "version": "1", "times_s": times_s, "failure": ""} for name in ("int8tune", "openvino")]
+    (folder / "models.json").write_text(json.dumps([{"model": "net", "threads": 1, "runtimes": runtimes}]))
+    write_benchmarks(folder / "pytest.json", of_layers(results), "AMD EPYC 9B45", "")
 
 
 def layer_table(folder: Path) -> None:

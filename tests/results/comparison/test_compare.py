@@ -168,6 +168,14 @@ def test_nothing_in_common_is_an_error_that_says_what_there_is() -> None:
         compared(side_store(Machine(), 0, layers=LAYERS[:2]), side_store(Machine(), 0, layers=LAYERS[2:3]))
 
 
+@pytest.mark.parametrize("time_s", [1e-300, 1e300])
+def test_times_that_can_not_be_are_refused(time_s: float) -> None:
+    a, b = (side(side_store(Machine(), seed, layers=LAYERS[:1]), name) for seed, name in ((0, "a"), (1, "b")))
+    wrong = replace(b, layers={FIRST: replace(b.layers[FIRST], time=time_s)})
+    with pytest.raises(ComparisonError, match=r"a time that can't be \(1e.300\): campaign c1 of b"):
+        compare_sides(a, wrong)
+
+
 def test_conditions_of_a_regression() -> None:
     b = side_store(Machine(), 1, {FIRST: 0.92}, made_anew="best")
     comparison = compared(side_store(Machine(), 0), b)
