@@ -130,3 +130,19 @@ def test_a_layer_beside_itself_passes(pytester: pytest.Pytester, best_log: Path)
     found = ran(pytester, "-p", "no:benchmark")
     found.assert_outcomes(passed=1)
     found.stdout.fnmatch_lines(["*gave Speedup(estimate=*"])
+
+
+@pytest.mark.thorough
+@pytest.mark.alone
+def test_a_model_is_timed_whole(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    """By a best log without any schedule, it is the same as by default."""
+    pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
+    from tests.support.models.onnx_models import MODELS, quantized
+
+    quantized(MODELS["head"](), tmp_path, "u8", "s8", True)
+    write_best_log(tmp_path / "none.jsonl", [])
+    model, log = str(tmp_path / "quantized.onnx"), str(tmp_path / "none.jsonl")
+    write_test(pytester, f"{model!r}, best_log={log!r}, min_ratio=0.5, target='generic'")
+    found = ran(pytester, "--benchmark-enable")
+    found.assert_outcomes(passed=1)
+    found.stdout.fnmatch_lines(["*gave Speedup(estimate=*"])
