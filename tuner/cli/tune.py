@@ -33,6 +33,7 @@ from int8tune.tuner.cli.options import (
 )
 from int8tune.tuner.cli.output import emit, emit_json, say, stdout_columns
 from int8tune.tuner.cli.stopping import INTERRUPTED, Interruption, StopRequest
+from int8tune.tuner.cli.telling import Telling
 
 if TYPE_CHECKING:
     from int8tune.tuner.api.tune import Assignment, CampaignResult
@@ -95,6 +96,10 @@ DevicesOption = Annotated[
         "--devices", metavar="NAMES", autocompletion=completing.boards, help="Boards that measure, separated by commas."
     ),
 ]
+NotifyOption = Annotated[
+    str | None,
+    typer.Option("--notify", metavar="COMMAND|URL", help="Told at the end, or on failure; see docs/watching.md."),
+]
 
 
 def tune(
@@ -116,6 +121,7 @@ def tune(
     min_gain: MinGainOption = 0.005,
     devices: DevicesOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
+    notify: NotifyOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -137,15 +143,17 @@ def tune(
         raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")
     boards = () if devices is None else tuple(devices.split(","))
     where = Assignment(spec, results, target, threads, boards, inventory, build_cluster)
+    told = Telling(notify, command)
     with StopRequest() as stop:
         try:
-            return _tune(where, form, command, stop)
+            with told:
+                return _tune(where, form, command, stop, told)
         except Interruption:
             say(f"interrupted; to go on: {command}")
             return INTERRUPTED
 
 
-def _tune(where: Assignment, form: Format, command: str, stop: StopRequest) -> int:
+def _tune(where: Assignment, form: Format, command: str, stop: StopRequest, told: Telling) -> int:
     from int8tune.tuner.api.tune import run_assignment
     from int8tune.tuner.campaign.loop import Ending
     from int8tune.tuner.cli.live import make_display
@@ -158,6 +166,7 @@ def _tune(where: Assignment, form: Format, command: str, stop: StopRequest) -> i
         for result in ran:
             show_found(result, form)
             _say_end(result, command)
+            told.add(result)
             ending = result.ending
     return INTERRUPTED if ending is Ending.INTERRUPTED else 0
 
