@@ -14,7 +14,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Operator, Quantization, Value
 from int8tune.compiler.naming import free_name
 from int8tune.compiler.tflite_reader.file import MOST_OPERATORS, MOST_TENSORS, Operators, Subgraph, TfliteFile
-from int8tune.compiler.tflite_reader.integers import known_integers
+from int8tune.compiler.tflite_reader.integers import known_integers, sliced_shape
 from int8tune.compiler.tflite_reader.states import is_same_form
 from int8tune.compiler.tflite_reader.steps import Reason
 
@@ -89,7 +89,7 @@ class Flow:
             own = replace(plain, inputs=inputs, outputs=outputs)
             if plain.operator not in CALLERS:
                 if not self._fold(own, graph.operator(index)):
-                    self._append(own, _Place(graph, index, names))
+                    self._append(self._sized(own), _Place(graph, index, names))
                 continue
             before = len(self.plains), len(self.values)
             try:
@@ -130,6 +130,23 @@ class Flow:
             return False
         self.values[output.name] = replace(output, constant=made)
         return True
+
+    def _sized(self, plain: Operator) -> Operator:
+        """An operator whose output has the shape that integers known now give it, without inputs that have no values.
+
+        Lists of tensors are converted so: what is before a place, what is set, and what is behind it.
+        """
+        values = [self.values.get(name) for name in plain.inputs]
+        if plain.operator == "SLICE" and len(plain.outputs) == 1 and plain.outputs[0] not in self.outputs:
+            shape, output = sliced_shape(values), self.values.get(plain.outputs[0])
+            if shape is not None and output is not None:
+                self.values[output.name] = replace(output, shape=shape)
+        if plain.operator != "CONCATENATION":
+            return plain
+        filled = [
+            name for name, value in zip(plain.inputs, values, strict=True) if value is None or 0 not in value.shape
+        ]
+        return replace(plain, inputs=tuple(filled or plain.inputs))
 
     def _called(self, plain: Operator, operator: Any, depth: int) -> Sequence[str]:
         """Add what an operator runs; the names of what it makes."""

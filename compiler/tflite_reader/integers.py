@@ -54,6 +54,8 @@ def _made(file: TfliteFile, operator: Any, arrays: Sequence[Array], output: Valu
         return arrays[0].reshape(output.shape).astype(DTYPES[output.type]) if fits else None
     if word == "LOGICAL_NOT" and len(arrays) == 1:
         return np.asarray(np.logical_not(arrays[0]))
+    if word == "CONCATENATION":
+        return _concatenated(arrays, file.options(operator, "ConcatenationOptions"))
     if word == "PACK":
         return _packed(arrays, file.options(operator, "PackOptions").Axis())
     if word not in ARITHMETIC or len(arrays) != 2 or arrays[0].dtype != arrays[1].dtype:
@@ -71,3 +73,27 @@ def _packed(arrays: Sequence[Array], axis: int) -> Array | None:
     if len({(array.shape, array.dtype) for array in arrays}) != 1 or axis != 0:
         return None
     return np.stack(arrays)
+
+
+def _concatenated(arrays: Sequence[Array], options: Any) -> Array | None:
+    if len({(array.ndim, array.dtype) for array in arrays}) != 1 or options.FusedActivationFunction():
+        return None
+    try:
+        return np.concatenate(arrays, options.Axis())
+    except ValueError:  # an axis or shapes that don't fit
+        return None
+
+
+def sliced_shape(inputs: Sequence[Value | None]) -> tuple[int, ...] | None:
+    """The shape of a SLICE's output, where its begin and size are known and within its data."""
+    if len(inputs) != 3 or any(value is None for value in inputs):
+        return None
+    data, begin, size = (value for value in inputs if value is not None)
+    if begin.constant is None or size.constant is None or begin.type not in TYPES or size.type not in TYPES:
+        return None
+    begins, sizes = begin.constant.reshape(-1).tolist(), size.constant.reshape(-1).tolist()
+    if not len(begins) == len(sizes) == len(data.shape):
+        return None
+    ends = [extent if own == -1 else at + own for at, own, extent in zip(begins, sizes, data.shape, strict=True)]
+    is_within = all(0 <= at <= end <= extent for at, end, extent in zip(begins, ends, data.shape, strict=True))
+    return tuple(end - at for at, end in zip(begins, ends, strict=True)) if is_within else None

@@ -14,7 +14,15 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.tflite_reader.model import read_tflite
 from tests.support.models.onnx_islands import assert_close
-from tests.support.models.tflite_flow import FORM, SHAPE, file_with_loop, joined, made_by_litert, while_loop
+from tests.support.models.tflite_flow import (
+    FORM,
+    SHAPE,
+    file_with_list,
+    file_with_loop,
+    joined,
+    made_by_litert,
+    while_loop,
+)
 from tests.support.models.tflite_islands import compiled
 from tests.support.models.tflite_models import Writer
 
@@ -73,7 +81,9 @@ def composed() -> bytes:
     return w.model(joined(w, "ADD", made, data, "y"), others=[parts])
 
 
-@pytest.mark.parametrize("build", [repeated, branched, composed, file_with_loop, lambda: file_with_loop(turns=0)])
+@pytest.mark.parametrize(
+    "build", [repeated, branched, composed, file_with_list, file_with_loop, lambda: file_with_loop(turns=0)]
+)
 def test_what_is_run_is_litert_s(build: Callable[[], bytes], tmp_path: Path) -> None:
     file, rng = build(), np.random.default_rng(5)
     model = compiled(file, tmp_path)
