@@ -119,7 +119,8 @@ def drawn(shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Array]]:
     ("element", "names"),
     [
         pytest.param("f32", FEW, marks=pytest.mark.thorough),
-        ("s8", ("coupled peepholes", "normalized, everything", "asymmetric filters")),
+        ("s8", ("normalized, everything", "asymmetric filters")),
+        pytest.param("s8", ("coupled peepholes",), marks=pytest.mark.thorough),
         pytest.param("s8", FEW, marks=pytest.mark.thorough),
         *(pytest.param(element, [*FORMS, *FILTERS], marks=pytest.mark.thorough) for element in ("f32", "s8")),
     ],

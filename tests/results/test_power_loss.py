@@ -166,8 +166,8 @@ def new_folder(scratch: Path) -> Path:
     [
         ("records-few-pages", 10, 0.1, 8),
         pytest.param("records-few-pages", 10, 0.1, 80, marks=pytest.mark.thorough),
-        ("best-log", 24, 1.0, 16),
-        ("journal", 24, 1.0, 16),
+        *(pytest.param(name, 24, 1.0, 16, marks=pytest.mark.thorough) for name in ("best-log", "journal")),
+        *((name, 12, 1.0, 8) for name in ("best-log", "journal")),
     ],
 )
 def test_what_was_acknowledged_outlives_a_power_failure(

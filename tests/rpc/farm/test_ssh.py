@@ -126,6 +126,7 @@ def test_a_folder_of_somebody_else_is_left_alone(board: Board) -> None:
     assert (folder / "thesis.tex").read_text() == "all of it"
 
 
+@pytest.mark.thorough  # compiles an agent for it
 def test_a_board_of_another_kind_is_refused(board: Board) -> None:
     """This machine can't run code of a 64-bit Arm without an emulator; what was sent is removed."""
     with pytest.raises(ProvisionError):

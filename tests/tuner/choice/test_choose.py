@@ -153,6 +153,7 @@ def test_where_none_is_within_the_limit_nothing_is_written(path: Path, tmp_path:
     assert not (tmp_path / "q.onnx").exists()
 
 
+@pytest.mark.thorough
 def test_an_interrupt_leaves_nothing(path: Path, tmp_path: Path) -> None:
     def interrupt(doing: str, _done: int, _total: int) -> None:
         if doing == "timing forms of layers":

@@ -25,10 +25,9 @@ from int8tune.tuner.bench.own import Choice, choose
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 from int8tune.tuner.device_check import Probes, build_probes
-from tests.support.gpu import emulated as emulated_gpus
 from tests.support.gpu.machine import FARM, Machine
 
-pytestmark = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+pytestmark = pytest.mark.usefixtures("emulated_gpu")
 
 DENSE = "dense-u8s8-32x16-o24-float.c-u8"
 POINTWISE = "conv2d-u8s8-1x4x4x16-k1x1x32-s1-p0-float.c-u8"
