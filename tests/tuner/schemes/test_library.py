@@ -25,7 +25,6 @@ from int8tune.tuner.schemes.timing import time_in_turn
 from tests.support.models.float_models import pictures, saved, small
 
 
-@pytest.mark.thorough
 def test_a_library_answers_and_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are run in several pieces, and none of them is lost."""
     path, quantized = saved(small(), tmp_path), tmp_path / "q.onnx"
