@@ -106,9 +106,9 @@ class Notifier:
         except subprocess.TimeoutExpired:
             return f"took more than {LIMIT_S:g} s"
         finally:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+                process.wait(LIMIT_S)
         return f"ended with exit code {process.returncode}" if process.returncode else ""
 
     def _post(self, notification: Notification) -> str:

@@ -25,6 +25,7 @@ ALLOWED = {
     ("rpc/bundle/results_file.py", "read_lines", "readline"): "`require_file` lets nothing in but files",
     ("rpc/farm/journal.py", "__init__", "readline"): "what is no file was refused before",
     ("tuner/lab/metaschedule.py", "_lines", "readline"): "what is no file was refused before",
+    ("tuner/watching/server.py", "_head_of", "recv"): "`settimeout` has set what is left of the deadline",
     ("rpc/farm/driver.py", "_work", "get"): "a board's thread has nothing else to do; `end` sends it None",
 }
 
