@@ -26,7 +26,7 @@ ALONE = ("apache_tvm-", "nvidia_cuda_nvrtc-")
 def requirements() -> list[str]:
     """What int8tune needs there, as in `pyproject.toml`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [*project["dependencies"], *NVIDIA]
+    return [*project["dependencies"], *project["optional-dependencies"]["tune"], *NVIDIA]
 
 
 def download(python: str, folder: Path) -> list[Path]:
