@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from int8tune.results.record import Entry
 
@@ -47,3 +47,18 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the store. Closing twice is allowed."""
+
+
+@runtime_checkable
+class ClaimingStore(Store, Protocol):
+    """A store that several processes write at once: each of them other campaigns."""
+
+    def claim(self, campaign: str) -> None:
+        """Be the only writer of a campaign, which need not be there, until the store is closed.
+
+        Adding to it does the same; this is for who must know before that nobody else will add to what it reads.
+
+        Raises:
+            StoreLockedError: another process writes it; the message has its host, its process and since when.
+            StoreAwayError: the store can't be reached.
+        """

@@ -99,6 +99,15 @@ def codec_of(kind: type[E]) -> Codec[E]:
     return _CODECS[kind]
 
 
+def codec_of_table(name: str) -> Codec[Any]:
+    """The codec of the entries that a table has.
+
+    Raises:
+        KeyError: there is no such table.
+    """
+    return {codec.table.name: codec for codec in _CODECS.values()}[name]
+
+
 def encode(entry: Entry) -> Values:
     """Values of any entry, checked to be such that a table can keep them.
 

@@ -5,7 +5,8 @@ ResultsError
 │   ├── ForeignStoreError    it belongs to another program, or is damaged
 │   │   └── DamagedRowError      rows of it are; the others can be read
 │   ├── NewerSchemaError     it was written by a newer version of this program
-│   ├── StoreLockedError     another process is writing to it
+│   ├── StoreLockedError     another process is writing to it, or to the campaign
+│   ├── StoreAwayError       the database that has the records can't be reached
 │   └── StoreWriteError      a record could not be written (full disk, read-only folder)
 │       └── StoreGoneError       the file was removed, or replaced, while it was written
 ├── UpkeepError          campaigns can't be joined, renamed, put aside or removed so
@@ -48,6 +49,10 @@ class NewerSchemaError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another process is writing to the file."""
+
+
+class StoreAwayError(StoreError):
+    """The database that has the records can't be reached, or not any more."""
 
 
 class StoreWriteError(StoreError):

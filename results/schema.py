@@ -16,14 +16,13 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     Index,
-    Integer,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
 )
 from sqlalchemy.types import TypeEngine
 
+from int8tune.results.column_types import INTEGER, TEXT
 from int8tune.results.record import Outcome
 
 SCHEMA_VERSION = 5
@@ -35,41 +34,41 @@ APPLICATION_ID = 0x6938746E
 metadata = MetaData()
 
 
-def _column(name: str, kind: type[TypeEngine[Any]]) -> Column[Any]:
+def _column(name: str, kind: type[TypeEngine[Any]] | TypeEngine[Any]) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
 def _owned_by(table: str) -> Column[int]:
-    return Column(f"{table}_id", Integer, ForeignKey(f"{table}s.id"), nullable=False)
+    return Column(f"{table}_id", INTEGER, ForeignKey(f"{table}s.id"), nullable=False)
 
 
 def _checksum() -> Column[int]:
     # CRC-32 of the row's other values: SQLite itself does not see a flipped bit inside a value.
-    return Column("checksum", Integer, nullable=False)
+    return Column("checksum", INTEGER, nullable=False)
 
 
 environments = Table(
     "environments",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("digest", Text, nullable=False, unique=True),
-    _column("content", Text),
+    Column("id", INTEGER, primary_key=True),
+    Column("digest", TEXT, nullable=False, unique=True),
+    _column("content", TEXT),
 )
 
 campaigns = Table(
     "campaigns",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    _column("network", Text),
-    _column("device", Text),
-    _column("target", Text),
-    _column("strategy", Text),
+    Column("id", INTEGER, primary_key=True),
+    Column("name", TEXT, nullable=False, unique=True),
+    _column("network", TEXT),
+    _column("device", TEXT),
+    _column("target", TEXT),
+    _column("strategy", TEXT),
     # Decimal text, as a seed may have more than 64 bits.
-    _column("seed", Text),
-    _column("trials_per_task", Integer),
-    _column("layers", Text),
-    _column("created_at", Text),
+    _column("seed", TEXT),
+    _column("trials_per_task", INTEGER),
+    _column("layers", TEXT),
+    _column("created_at", TEXT),
     _checksum(),
 )
 
@@ -78,29 +77,29 @@ _outcomes = ", ".join(f"'{outcome.value}'" for outcome in Outcome if outcome is 
 trials = Table(
     "trials",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", INTEGER, primary_key=True),
     _owned_by("campaign"),
-    _column("sequence", Integer),
-    _column("candidate_id", Text),
-    _column("workload", Text),
-    _column("target", Text),
-    _column("template", Text),
-    _column("template_version", Integer),
-    _column("config", Text),
-    _column("outcome", Text),
-    Column("times_s", Text),
-    Column("calls_per_repeat", Integer),
-    Column("observed", Text),
-    _column("device", Text),
+    _column("sequence", INTEGER),
+    _column("candidate_id", TEXT),
+    _column("workload", TEXT),
+    _column("target", TEXT),
+    _column("template", TEXT),
+    _column("template_version", INTEGER),
+    _column("config", TEXT),
+    _column("outcome", TEXT),
+    Column("times_s", TEXT),
+    Column("calls_per_repeat", INTEGER),
+    Column("observed", TEXT),
+    _column("device", TEXT),
     _owned_by("environment"),
-    _column("started_at", Text),
+    _column("started_at", TEXT),
     _column("build_s", Float),
     _column("run_s", Float),
-    _column("binary", Text),
-    _column("reused_from", Text),
-    _column("error_class", Text),
-    _column("error", Text),
-    _column("attempts", Integer),
+    _column("binary", TEXT),
+    _column("reused_from", TEXT),
+    _column("error_class", TEXT),
+    _column("error", TEXT),
+    _column("attempts", INTEGER),
     _checksum(),
     UniqueConstraint("campaign_id", "candidate_id"),
     UniqueConstraint("campaign_id", "sequence"),
@@ -118,17 +117,17 @@ trials = Table(
 duels = Table(
     "duels",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", INTEGER, primary_key=True),
     _owned_by("campaign"),
-    _column("workload", Text),
-    _column("target", Text),
-    _column("device", Text),
-    _column("a", Text),
-    _column("b", Text),
-    _column("a_times_s", Text),
-    _column("b_times_s", Text),
+    _column("workload", TEXT),
+    _column("target", TEXT),
+    _column("device", TEXT),
+    _column("a", TEXT),
+    _column("b", TEXT),
+    _column("a_times_s", TEXT),
+    _column("b_times_s", TEXT),
     _owned_by("environment"),
-    _column("started_at", Text),
+    _column("started_at", TEXT),
     _checksum(),
     Index("duels_by_campaign", "campaign_id"),
 )
@@ -136,14 +135,14 @@ duels = Table(
 device_checks = Table(
     "device_checks",
     metadata,
-    Column("id", Integer, primary_key=True),
-    _column("device", Text),
-    _column("target", Text),
+    Column("id", INTEGER, primary_key=True),
+    _column("device", TEXT),
+    _column("target", TEXT),
     _column("peak_ops_per_s", Float),
-    _column("bandwidth_bytes_per_s", Text),
+    _column("bandwidth_bytes_per_s", TEXT),
     _column("noise", Float),
     _owned_by("environment"),
-    _column("started_at", Text),
+    _column("started_at", TEXT),
     _checksum(),
     CheckConstraint("peak_ops_per_s > 0", name="peak_over_0"),
 )
@@ -151,21 +150,21 @@ device_checks = Table(
 bench_results = Table(
     "bench_results",
     metadata,
-    Column("id", Integer, primary_key=True),
-    _column("bench", Text),
-    _column("workload", Text),
-    _column("target", Text),
-    _column("template", Text),
-    _column("template_version", Integer),
-    _column("config", Text),
-    _column("is_tuned", Integer),
-    _column("device", Text),
-    _column("threads", Integer),
-    _column("ours", Text),
-    _column("peers", Text),
-    _column("peak_ops_per_s", Text),
+    Column("id", INTEGER, primary_key=True),
+    _column("bench", TEXT),
+    _column("workload", TEXT),
+    _column("target", TEXT),
+    _column("template", TEXT),
+    _column("template_version", INTEGER),
+    _column("config", TEXT),
+    _column("is_tuned", INTEGER),
+    _column("device", TEXT),
+    _column("threads", INTEGER),
+    _column("ours", TEXT),
+    _column("peers", TEXT),
+    _column("peak_ops_per_s", TEXT),
     _owned_by("environment"),
-    _column("started_at", Text),
+    _column("started_at", TEXT),
     _checksum(),
     CheckConstraint("threads >= 1", name="threads_at_least_1"),
     info={SINCE: 2},
@@ -174,18 +173,18 @@ bench_results = Table(
 campaign_runs = Table(
     "campaign_runs",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", INTEGER, primary_key=True),
     _owned_by("campaign"),
-    _column("run", Text),
-    _column("host", Text),
-    _column("user_name", Text),
-    _column("command", Text),
-    _column("version", Text),
-    _column("commit_id", Text),
-    _column("cpu", Text),
-    _column("started_at", Text),
-    _column("ended_at", Text),
-    _column("ending", Text),
+    _column("run", TEXT),
+    _column("host", TEXT),
+    _column("user_name", TEXT),
+    _column("command", TEXT),
+    _column("version", TEXT),
+    _column("commit_id", TEXT),
+    _column("cpu", TEXT),
+    _column("started_at", TEXT),
+    _column("ended_at", TEXT),
+    _column("ending", TEXT),
     _checksum(),
     Index("runs_by_campaign", "campaign_id"),
     info={SINCE: 5},

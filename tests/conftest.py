@@ -11,6 +11,7 @@ from int8tune.compiler.toolchain.kernel_cache import NO_CACHE
 from int8tune.schedules.target import Target
 from tests.support.gpu import emulated
 from tests.support.places import PYTHON_PATH
+from tests.support.program.postgres_server import PostgresServer, running_postgres
 from tests.support.run.probes import host_target
 
 # In an order in which none imports one that comes later.
@@ -75,6 +76,13 @@ def generic() -> Target:
 def native() -> Target:
     """This machine with all it has."""
     return host_target(None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL for all tests of a process, each of which has databases of its own; skips where none can run."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

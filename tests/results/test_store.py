@@ -6,6 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from int8tune.results.base import Store
 from int8tune.results.errors import RecordError, StoreError
 from int8tune.results.memory import MemoryStore
+from int8tune.results.postgresql.store import PostgresStore
 from int8tune.results.record import (
     BenchResult,
     Campaign,
@@ -29,6 +31,7 @@ from int8tune.results.record import (
 from int8tune.results.store import SqliteStore
 from tests.support.program.bench_entries import failed as failed_entrant
 from tests.support.program.bench_entries import peer, result
+from tests.support.program.postgres_server import PostgresServer
 from tests.support.program.results_samples import (
     DEVICE,
     ENVIRONMENT,
@@ -174,6 +177,13 @@ class TestSqliteStore(StoreContract):
     @pytest.fixture
     def store(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         with SqliteStore(tmp_path_factory.mktemp("store") / "results.db") as store:
+            yield store
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture
+    def store(self, postgres: PostgresServer, tmp_path: Path) -> Iterator[Store]:
+        with PostgresStore(postgres.new_database(), files=tmp_path) as store:
             yield store
 
 

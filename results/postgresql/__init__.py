@@ -1,0 +1,1 @@
+"""Records of a team, in a PostgreSQL database."""

@@ -1,0 +1,209 @@
+"""A PostgreSQL database as a place of records: connecting, its tables, limits of time, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection, Engine, create_engine, exc, insert, inspect, select, text, update
+from sqlalchemy.pool import NullPool, QueuePool
+
+from int8tune.results.errors import (
+    ForeignStoreError,
+    NewerSchemaError,
+    StoreAwayError,
+    StoreError,
+    StoreWriteError,
+)
+from int8tune.results.postgresql.tables import SCHEMA, about, own
+from int8tune.results.postgresql.url import connection_options, shown, without_password
+from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from int8tune.results.text import one_line
+
+if TYPE_CHECKING:
+    import psycopg
+
+CONNECT_LIMIT_S = 5
+WRITE_LIMIT_S = 5.0
+READ_LIMIT_S = 60.0
+"""Of one transaction that adds, and of one answer to a query; what takes longer is given up."""
+
+# Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
+_AWAY = ("08", "57P", "53300", "40001", "40P01", "57014", "55P03")
+_UNWRITABLE = ("53", "25006", "42501", "58")
+
+
+class Server:
+    """A database.
+
+    Attributes:
+        name: of it in messages, without a password.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Nothing is connected yet.
+
+        Raises:
+            StoreError: it is no URL of PostgreSQL, or nothing is installed that speaks to it.
+        """
+        try:
+            import psycopg
+        except ImportError as error:
+            raise StoreError(f"PostgreSQL needs psycopg: {error}; pip install 'int8tune[team]'") from error
+        options = connection_options(url)
+        self.name = shown(options)
+        given = {"connect_timeout": CONNECT_LIMIT_S, "application_name": "int8tune", **_SENDS_SIGNS_OF_LIFE, **options}
+
+        def connect() -> psycopg.Connection[Any]:
+            return psycopg.connect(**given)
+
+        dialect = "postgresql+psycopg://"
+        self.writer = _in_schema(
+            create_engine(dialect, creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=1)
+        )
+        self.reader = _in_schema(create_engine(dialect, creator=connect, poolclass=NullPool))
+
+    def prepare(self) -> UUID:
+        """Have all tables, and of this version; the database's own name.
+
+        Raises:
+            StoreError: it can't be reached, or can't be used.
+        """
+        with self.transaction(READ_LIMIT_S) as connection:
+            # Two may begin at the same moment.
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": APPLICATION_ID})
+            if connection.execute(text("SHOW server_encoding")).scalar_one() != "UTF8":
+                raise StoreError(f"the database's encoding must be UTF8, see createdb --encoding: {self.name}")
+            if not self._is_there(connection):
+                connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+                own.create_all(connection)
+                connection.execute(insert(about), {"database": uuid4(), "schema_version": SCHEMA_VERSION})
+            found, version = self._version(connection)
+            metadata.create_all(connection)
+            if version < SCHEMA_VERSION:
+                connection.execute(update(about).values(schema_version=SCHEMA_VERSION))
+            return found
+
+    def require_tables(self) -> int:
+        """The version of its tables.
+
+        Raises:
+            StoreError: there are none, or it can't be reached.
+            NewerSchemaError: they are a newer program's.
+        """
+        with self.translated(), self.connect_reader() as connection, within(connection, READ_LIMIT_S):
+            if not self._is_there(connection):
+                raise StoreError(f"no records are in this database: {self.name}")
+            return self._version(connection)[1]
+
+    @contextlib.contextmanager
+    def transaction(self, limit_s: float = WRITE_LIMIT_S) -> Iterator[Connection]:
+        """What is done within it is durable when it ends, or not done at all.
+
+        Raises:
+            StoreAwayError: the server is not reached, or not any more; it may be done, or not.
+            StoreWriteError: the server can't write, or may not.
+            StoreError: anything else that the server refuses.
+        """
+        with self.translated(), self.writer.connect() as connection, within(connection, limit_s):
+            try:
+                with connection.begin():
+                    # Where a server was set up to answer before what it was given is on its disk.
+                    connection.execute(text("SET LOCAL synchronous_commit = on"))
+                    yield connection
+            except exc.DBAPIError as error:
+                if _is_away(error):
+                    connection.invalidate()
+                raise
+
+    def connect_reader(self) -> Connection:
+        """A connection that can't write, and sees records as they were when it first reads. The caller closes it."""
+        return self.reader.connect().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    @contextlib.contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise what the server reports as this package's errors."""
+        try:
+            yield
+        except exc.DBAPIError as error:
+            raise self._meaning(error) from error
+        except exc.TimeoutError as error:
+            raise StoreAwayError(f"the database does not answer: {self.name}") from error
+
+    def close(self) -> None:
+        """End all connections."""
+        self.writer.dispose()
+        self.reader.dispose()
+
+    def _is_there(self, connection: Connection) -> bool:
+        return inspect(connection).has_table(about.name, schema=SCHEMA)
+
+    def _version(self, connection: Connection) -> tuple[UUID, int]:
+        row = connection.execute(select(about)).first()
+        if row is None or row.schema_version < 1:
+            raise ForeignStoreError(f"the tables of this database are damaged (no version): {self.name}")
+        if row.schema_version > SCHEMA_VERSION:
+            known = f"schema {row.schema_version}, this one knows up to {SCHEMA_VERSION}"
+            raise NewerSchemaError(f"written by a newer version of this program ({known}): {self.name}")
+        return row.database, row.schema_version
+
+    def _meaning(self, error: exc.DBAPIError) -> StoreError:
+        cause = without_password(one_line(str(error.orig)))
+        code = _code(error)
+        if _is_away(error):
+            return StoreAwayError(f"the database can't be reached ({cause}): {self.name}")
+        if code.startswith(_UNWRITABLE):
+            return StoreWriteError(f"the database can't be written ({cause}): {self.name}")
+        return StoreError(f"the database can't be used ({cause}): {self.name}")
+
+
+# A peer that is gone without a word is noticed: https://www.postgresql.org/docs/current/libpq-connect.html
+_SENDS_SIGNS_OF_LIFE = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+
+
+@contextlib.contextmanager
+def within(connection: Connection, limit_s: float) -> Iterator[None]:
+    """End the connection when this takes longer: a network that swallows all tells nobody."""
+    raw: Any = connection.connection.driver_connection
+    watch = threading.Timer(limit_s, _shut_down, (raw.fileno(),))
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+        watch.join(1)
+
+
+def _shut_down(descriptor: int) -> None:
+    with contextlib.suppress(OSError), socket.socket(fileno=descriptor) as sock:
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        finally:
+            sock.detach()
+
+
+def _in_schema(engine: Engine) -> Engine:
+    return engine.execution_options(schema_translate_map={None: SCHEMA})
+
+
+def _code(error: exc.DBAPIError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""
+
+
+def _is_away(error: exc.DBAPIError) -> bool:
+    """Whether it is the way to the server, or the server's state, and trying again helps."""
+    code = _code(error)
+    return (
+        error.connection_invalidated or (not code and isinstance(error, exc.OperationalError)) or code.startswith(_AWAY)
+    )

@@ -1,0 +1,175 @@
+"""A real PostgreSQL on loopback and a Unix socket, in a folder of its own, as a user without rights.
+
+What it needs: PostgreSQL's programs, wherever Debian keeps them. Nothing of the machine's servers is read or written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from int8tune.rpc.process import processes
+
+USER = "ada"
+_START_LIMIT_S = 20.0
+_STOP_LIMIT_S = 20.0
+
+
+def why_no_postgres() -> str:
+    """Why none can run here; empty if one can."""
+    missing = [name for name in ("initdb", "postgres") if _program(name) is None]
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        missing.append("psycopg")
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+class PostgresServer:
+    """A server, whose user `ada` has a password and may make databases."""
+
+    def __init__(self, folder: Path, port: int, *, is_durable: bool) -> None:
+        self.folder, self.port = folder, port
+        self.password = f"secret-{secrets.token_hex(8)}"
+        self._settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(port),
+            "unix_socket_directories": str(folder),
+            "fsync": "on" if is_durable else "off",
+            "shared_buffers": "64MB",
+            "max_connections": "40",
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = itertools.count()
+
+    def make(self) -> None:
+        """Set up the server's files."""
+        secret = self.folder / "password"
+        secret.write_text(self.password)
+        secret.chmod(0o644)
+        command = [_program("initdb"), "-D", str(self.folder / "data"), "-U", USER, "--pwfile", str(secret)]
+        options = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        subprocess.run(
+            [*map(str, command), *options], check=True, timeout=60, stdout=subprocess.DEVNULL, **_as_nobody()
+        )
+        secret.unlink()
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        given = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(_program("postgres")), "-D", str(self.folder / "data"), *given],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+                **_as_nobody(),
+            )
+        self._wait()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT: end at once, in order; SIGQUIT: as after a crash."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(_STOP_LIMIT_S)
+            self._process = None
+
+    def new_database(self) -> str:
+        """The URL of an empty database, with the password in it."""
+        name = f"team{next(self._numbers)}"
+        self.run(f"CREATE DATABASE {name} TEMPLATE template0", "postgres")
+        return self.url(name)
+
+    def url(self, database: str, port: int | None = None) -> str:
+        return f"postgresql://{USER}:{self.password}@127.0.0.1:{port or self.port}/{database}"
+
+    def run(self, statement: str, database: str) -> list[tuple[object, ...]]:
+        """What a statement gives."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True, connect_timeout=5) as connection:
+            cursor = connection.execute(statement)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    def _wait(self) -> None:
+        import psycopg
+
+        deadline_s = time.monotonic() + _START_LIMIT_S
+        while time.monotonic() < deadline_s:
+            assert self._process is not None
+            assert self._process.poll() is None, self.log
+            with contextlib.suppress(psycopg.OperationalError):
+                self.run("SELECT 1", "postgres")
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"PostgreSQL does not answer: {self.log}")
+
+
+@contextlib.contextmanager
+def running_postgres(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+    """A server that answers; nothing of it is left afterwards.
+
+    Args:
+        is_durable: whether it waits for the disk; else a crash of the machine would damage it, not one of a process.
+    """
+    if why := why_no_postgres():
+        import pytest  # not there where only a command runs
+
+        pytest.skip(f"no PostgreSQL: {why}")
+    # Not among pytest's folders, which only this user may enter.
+    folder = Path(tempfile.mkdtemp(prefix="int8tune-postgres-"))
+    server = PostgresServer(folder, _free_port(), is_durable=is_durable)
+    try:
+        if (user := _nobody()) is not None:
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
+
+
+def _nobody() -> pwd.struct_passwd | None:
+    """Whom PostgreSQL runs as, which refuses to be root; None for this user."""
+    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+
+def _as_nobody() -> dict[str, Any]:
+    user = _nobody()
+    return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": [], "cwd": "/"}
+
+
+def _end_with_parent() -> None:
+    processes.signal_when_parent_ends(signal.SIGQUIT)
+
+
+@functools.cache
+def _program(name: str) -> str | None:
+    newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: -float(path.parts[4]))
+    return next(map(str, newest), None) or shutil.which(name)
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
