@@ -116,9 +116,9 @@ $(VENV)/installed-peers: pyproject.toml $(VENV)/installed
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,models,lab,dask,farm,cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,oracle,peers,models,lab,dask,farm,team,cuda]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers,models,lab,dask,farm,cuda]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,test,oracle,peers,models,lab,dask,farm,team,cuda]'
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -13,12 +14,11 @@ from int8tune.results.base import Store
 from int8tune.results.best import best_schedules, write_best_log
 from int8tune.results.own_files import require_own
 from int8tune.results.record import Campaign
-from int8tune.results.store import SqliteStore
+from int8tune.results.stores import open_store
 from int8tune.results.summary import CampaignSummary, summarize
 from int8tune.schedules.errors import WorkloadError
 from int8tune.schedules.workload import Workload, parse_workload
 from int8tune.tuner.errors import UnknownCampaignError
-from int8tune.tuner.folders import STORE_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,20 @@ class Publication:
     best_log: Path
 
 
-def open_records(results: Path) -> SqliteStore:
-    """The records in a results folder, for reading.
+def open_records(where: str | Path) -> closing[Store]:
+    """The records in a results folder, or where a URL says, for reading.
 
     Raises:
         StoreError: they are not there, or can't be read.
     """
-    return SqliteStore(results / STORE_FILE, readonly=True)
+    return closing(open_store(where, readonly=True))
 
 
-def publish(results: Path, campaign: str) -> Publication:
+def publish(results: Path, campaign: str, records: str | None = None) -> Publication:
     """Write `<campaign>.html` and `<campaign>.best.jsonl` into the results folder, from what is recorded so far.
+
+    Args:
+        records: a URL, where the records are not in the folder.
 
     Raises:
         StoreError: no such campaign, or the records can't be read.
@@ -50,7 +53,7 @@ def publish(results: Path, campaign: str) -> Publication:
     page, best_log = results / f"{campaign}.html", results / f"{campaign}.best.jsonl"
     for path in (page, best_log):
         require_own(path)
-    with open_records(results) as store:
+    with open_records(records or results) as store:
         summary = write_page(store, campaign, page)
         write_best_log(best_log, best_schedules(store, campaign=campaign))
     return Publication(summary, page, best_log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import os
 import random
@@ -31,8 +32,9 @@ from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Tr
 from int8tune.results.stores import claim, open_store
 from tests.support.farm.faulty_link import FaultyLink
 from tests.support.program.bench_entries import peer, result
+from tests.support.program.cli_program import in_process
 from tests.support.program.postgres_server import PostgresServer, running_postgres
-from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, ok
+from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, fill, ok
 
 pytestmark = pytest.mark.promise(1, 14, 23)
 
@@ -427,3 +429,15 @@ def test_kills_at_any_moment_with_and_without_a_link(
         assert found == list(range(len(found)))
         assert len(found) - known in (writer.acknowledged, writer.acknowledged + 1)
         known = len(found)
+
+
+def test_a_campaign_s_commands_take_a_url(url: str, postgres: PostgresServer, tmp_path: Path) -> None:
+    with PostgresStore(url, files=tmp_path) as store:
+        fill(store, "night", 4)
+    ran = in_process("results", "best", "--results", url, "--format", "json")
+    assert ran.code == 0, ran.err
+    assert len(json.loads(ran.out)) > 30
+    refused = in_process("bench", "--results", url)
+    assert (refused.code, refused.err.count("\n")) == (2, 2)
+    assert "keeps its records in a folder, not at a URL: postgresql://ada:***@127.0.0.1" in refused.err
+    assert postgres.password not in ran.out + ran.err + refused.err

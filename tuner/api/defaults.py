@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DEFAULT_RESULTS = Path("int8tune-results")
+from int8tune.results.stores import DEFAULT_FOLDER
+
+DEFAULT_RESULTS = DEFAULT_FOLDER
 DEFAULT_INVENTORY = Path("farm.toml")

@@ -76,7 +76,7 @@ def best(
     """The best schedule of each layer: the default, unless another one is faster beyond doubt.
 
     Args:
-        results: the folder of the records.
+        results: the folder of the records, or their URL.
         campaign: one of them; all if None.
         log: a best log that is read and checked, in place of the records.
         cache: records that were timed with `network`, `warm` or `cold` caches; those of the campaign, or all but cold
@@ -93,7 +93,7 @@ def best(
         return BestSchedules(read_best_log(Path(log), schedule_faults))
     if cache not in (None, *CacheMode):
         raise SpecError(f"unknown cache mode `{cache}`, known: {', '.join(CacheMode)}")
-    with open_records(Path(results)) as store:
+    with open_records(results) as store:
         chosen = None if campaign is None else choose_campaign(store, campaign)
         mode = None if cache is None else CacheMode(cache)
         places = {
@@ -117,7 +117,7 @@ def suggest(
 
     Args:
         names: networks, models, layer tables and workload keys.
-        results: the folder of the records.
+        results: the folder of the records, or their URL.
         target: a profile; the best of this CPU if None.
 
     Raises:
@@ -126,5 +126,5 @@ def suggest(
     """
     chosen = target_to_look_at(target)
     asked = [names] if isinstance(names, str) else list(names)
-    with open_records(Path(results)) as store:
+    with open_records(results) as store:
         return Suggestions(suggest_from(store, layer, chosen, DEVICE_NAME) for layer in choose_layers(asked, None))

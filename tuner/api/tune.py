@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import int8tune.results.report.html  # noqa: F401
 from int8tune.results.record import CacheMode
 from int8tune.results.report.text import render_table
+from int8tune.results.stores import is_url
 from int8tune.results.summary import CampaignSummary
 from int8tune.rpc.transports.local import LocalTransport
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY, DEFAULT_RESULTS
@@ -45,6 +46,7 @@ class Assignment:
         threads: cores that a kernel uses on this machine.
         devices: names of boards; this machine if empty.
         build_cluster: address of a Dask cluster that builds; this machine does if None.
+        records: a URL, where the records are not in the folder.
     """
 
     spec: CampaignSpec
@@ -54,6 +56,7 @@ class Assignment:
     devices: tuple[str, ...] = ()
     inventory: Path = DEFAULT_INVENTORY
     build_cluster: str | None = None
+    records: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -134,6 +137,7 @@ def tune(
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
     results: str | Path = DEFAULT_RESULTS,
+    files: str | Path | None = None,
     name: str | None = None,
     target: str | None = None,
     threads: int = 1,
@@ -159,7 +163,9 @@ def tune(
         batch: inputs at once, for each of the network.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
-        results: the folder of records, reports and best logs.
+        results: the folder of records, reports and best logs; or a URL of records, such as
+            `postgresql://USER@HOST/DATABASE`.
+        files: the folder of reports and best logs where `results` is a URL; `int8tune-results` if None.
         name: of the campaign; the network's if None.
         target: a profile such as `x86-avx512vnni`; the best that the device can run if None.
         threads: cores that a kernel uses on this machine.
@@ -193,13 +199,27 @@ def tune(
     boards = tuple(devices.split(",")) if isinstance(devices, str) else tuple(devices)
     if boards and threads != 1:
         raise SpecError("threads is for this machine, boards have their own: `threads` in the inventory")
-    where = Assignment(spec, Path(results), target, threads, boards, Path(inventory), build_cluster)
+    folder, records = folder_and_records(results, files)
+    where = Assignment(spec, folder, target, threads, boards, Path(inventory), build_cluster, records)
     watcher = listener_of(listener)
     with (
         Interrupts(stop) as asked,
         closing(run_assignment(where, lambda _: nullcontext(watcher), asked, asked.prepare)) as ran,
     ):
         return TuneResult(tuple(ran))
+
+
+def folder_and_records(results: str | Path, files: str | Path | None) -> tuple[Path, str | None]:
+    """The folder of a campaign's files, and the URL of its records, where they are elsewhere.
+
+    Raises:
+        SpecError: two folders.
+    """
+    if is_url(results):
+        return Path(files or DEFAULT_RESULTS), str(results)
+    if files is not None:
+        raise SpecError(f"files is for records at a URL, the folder of these is: {results}")
+    return Path(results), None
 
 
 def run_assignment(
@@ -225,21 +245,25 @@ def run_assignment(
             prepare()
             own = spec_on(where.spec, ground, grounds)
             with watch(own) as listener, announced(own, where.results, listener) as announcer:
-                outlet = run_on(ground, own, where.results, announcer, stop_requested, where.build_cluster)
+                outlet = run_on(
+                    ground, own, where.results, announcer, stop_requested, where.build_cluster, where.records
+                )
                 announcer.end(outlet.ending.value)
-            yield campaign_result(where.results, own.name, outlet.ending, outlet.nothing_left)
+            yield campaign_result(where.results, own.name, outlet.ending, outlet.nothing_left, where.records)
             if outlet.ending is Ending.INTERRUPTED:
                 return
 
 
-def campaign_result(results: Path, campaign: str, ending: Ending, nothing_left: bool) -> CampaignResult:
+def campaign_result(
+    results: Path, campaign: str, ending: Ending, nothing_left: bool, records: str | None = None
+) -> CampaignResult:
     """What a campaign found so far; writes its report and best log.
 
     Raises:
         StoreError: no such campaign, or the records can't be read.
         ExportError: a file can't be written.
     """
-    published = publish(results, campaign)
+    published = publish(results, campaign, records)
     return CampaignResult(campaign, ending, nothing_left, published.summary, published.page, published.best_log)
 
 
@@ -248,10 +272,18 @@ def _run_here(where: Assignment, watch: Watch, stop_requested: Callable[[], bool
     with watch(spec) as listener, announced(spec, results, listener) as announcer:
         transport = LocalTransport(measuring_and_build_cores(where.threads)[0])
         outlet = run_campaign(
-            spec, where.target, where.threads, transport, results, announcer, stop_requested, where.build_cluster
+            spec,
+            where.target,
+            where.threads,
+            transport,
+            results,
+            announcer,
+            stop_requested,
+            where.build_cluster,
+            where.records,
         )
         announcer.end(outlet.ending.value)
-    return campaign_result(results, spec.name, outlet.ending, outlet.nothing_left)
+    return campaign_result(results, spec.name, outlet.ending, outlet.nothing_left, where.records)
 
 
 class _Told(Silence):

@@ -11,7 +11,7 @@ from pathlib import Path
 from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.base import Store
 from int8tune.results.record import ESTIMATED_BY, CacheMode, Campaign, DeviceCheck, Trial, cache_mode
-from int8tune.results.store import SqliteStore
+from int8tune.results.stores import claim, open_store
 from int8tune.rpc.mca.estimate import model_name
 from int8tune.rpc.request import Capabilities, Cold, Program
 from int8tune.rpc.transports.base import Transport
@@ -109,11 +109,13 @@ def run_campaign(
     listener: Listener,
     stop_requested: Callable[[], bool],
     build_cluster: str | None = None,
+    records: str | None = None,
 ) -> Outlet:
     """Run or resume a campaign on the local device; its records go into `results/records.db`.
 
     Args:
         build_cluster: address of the scheduler of a Dask cluster that builds; this machine does if there is none.
+        records: a URL of the store, where that is not in the folder.
 
     Raises:
         BuildPoolError: nothing is there to build with.
@@ -132,7 +134,7 @@ def run_campaign(
             return Device(transport, probe, cold=cold)
 
         ground = Ground(DEVICE_NAME, transport, capabilities, target, device, building, measuring[-1])
-        return run_on(ground, spec, results, listener, stop_requested, build_cluster)
+        return run_on(ground, spec, results, listener, stop_requested, build_cluster, records)
 
 
 def run_on(
@@ -142,8 +144,9 @@ def run_on(
     listener: Listener,
     stop_requested: Callable[[], bool],
     build_cluster: str | None = None,
+    records: str | None = None,
 ) -> Outlet:
-    """Run or resume a campaign on what was started, which the caller closes.
+    """Run or resume a campaign on what was started, which the caller closes. `records` is as of `run_campaign`.
 
     Raises:
         BuildPoolError: nothing is there to build with.
@@ -160,8 +163,9 @@ def run_on(
         environment = environment_of(ground.capabilities, target)
         if ground.estimated_by:
             environment[ESTIMATED_BY] = ground.estimated_by
-        store = SqliteStore(make_folder(results) / STORE_FILE)
+        store = open_store(records or make_folder(results) / STORE_FILE, files=make_folder(results))
         stack.callback(store.close)
+        claim(store, spec.name)
         mode = cache_mode_of(spec, ground, store)
         spec, environment["cache"] = replace(spec, cache=mode), mode.value
         _enter(store, spec, ground.device, target, environment)

@@ -17,7 +17,7 @@ from int8tune.tuner.cli.options import (
     Format,
     FormatOption,
     InventoryOption,
-    ResultsOption,
+    RecordsFolderOption,
     ShapeOption,
     TargetOption,
     whole_number,
@@ -96,7 +96,7 @@ BenchmarkJsonOption = Annotated[
 
 def bench(
     names: NamesArgument = None,
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: RecordsFolderOption = DEFAULT_RESULTS,
     target: TargetOption = None,
     against: AgainstOption = None,
     threads: ThreadsOption = 1,

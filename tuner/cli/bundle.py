@@ -16,7 +16,7 @@ from int8tune.tuner.cli.options import (
     Format,
     FormatOption,
     NetworkArgument,
-    ResultsOption,
+    RecordsFolderOption,
     ThreadsOption,
 )
 from int8tune.tuner.cli.output import say
@@ -77,7 +77,7 @@ def make(
     target: ProfileOption,
     batch: BatchOption = 1,
     output: OutOption = None,
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: RecordsFolderOption = DEFAULT_RESULTS,
     name: NameOption = None,
     threads: ThreadsOption = 1,
     strategy: StrategyOption = "xgboost",
@@ -145,7 +145,7 @@ def run_(
 
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.results...", help="What bundles have written.")],
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: RecordsFolderOption = DEFAULT_RESULTS,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:

@@ -24,7 +24,7 @@ from int8tune.tuner.cli.options import (
     DebugOption,
     Format,
     FormatOption,
-    ResultsOption,
+    RecordsFolderOption,
     ThreadsOption,
 )
 from int8tune.tuner.cli.output import emit, emit_json, say
@@ -71,7 +71,7 @@ def compare_schemes(
     divide: DivideOption = 1.0,
     mean: MeanOption = "",
     std: StdOption = "",
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: RecordsFolderOption = DEFAULT_RESULTS,
     target: BestOption = None,
     threads: ThreadsOption = 1,
     runs: RunsOption = 20,

@@ -102,7 +102,7 @@ def compile_(
     _say_summary(made)
 
 
-def _ranked(graph: Graph, target: Target, results: Path) -> Chooser:
+def _ranked(graph: Graph, target: Target, results: str | Path) -> Chooser:
     from int8tune.results.report.format import milliseconds
     from int8tune.tuner.cli.waiting import waiting
     from int8tune.tuner.models.ranking import MIXTURE, rank_on_this_machine

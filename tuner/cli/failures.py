@@ -45,6 +45,7 @@ from int8tune.results.errors import (
     NoSuchCampaignError,
     NotOwnFileError,
     ResultsError,
+    StoreAwayError,
     StoreError,
     StoreGoneError,
     StoreLockedError,
@@ -187,11 +188,17 @@ FAILURES: dict[type[BaseException], Failure] = {
     ),
     BuildPoolError: Failure(FAILED, "see whether TVM loads: python -c 'import tvm'"),
     TunerError: Failure(FAILED, "see the commands: int8tune --help"),
-    StoreLockedError: Failure(FAILED, "wait for that process, or use another folder: add --results DIR"),
+    StoreLockedError: Failure(
+        FAILED, "wait for that process, or use another folder, or name: add --results DIR --name X"
+    ),
     DamagedRowError: Failure(FAILED, "take what can be read into a new folder: int8tune results merge DIR -o NEW"),
     ForeignStoreError: Failure(FAILED, "move the file away, or use another folder: add --results DIR"),
     NewerSchemaError: Failure(FAILED, "pip install --upgrade int8tune, or use another folder: add --results DIR"),
     StoreGoneError: Failure(FAILED, "put it back, or begin anew: run the same command again"),
+    StoreAwayError: Failure(
+        FAILED,
+        f"see whether it answers: psql URL -c 'SELECT 1'; then {GO_ON}",
+    ),
     StoreWriteError: Failure(FAILED, f"see the room and the permissions: df -h DIR; then {GO_ON}"),
     StoreError: Failure(FAILED, "make records: int8tune tune NETWORK; or say where they are: --results DIR"),
     NoSuchCampaignError: Failure(FAILED, "see what there is: int8tune results list DIR"),

@@ -18,7 +18,7 @@ from int8tune.tuner.cli.options import (
     Format,
     FormatOption,
     InventoryOption,
-    ResultsOption,
+    RecordsFolderOption,
     TargetOption,
     whole_number,
 )
@@ -90,7 +90,7 @@ def lab(
     batch: BatchOption = 1,
     device: DeviceOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: RecordsFolderOption = DEFAULT_RESULTS,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -160,7 +160,7 @@ def _replay(
 
 def export(
     out: OutArgument,
-    results: ResultsOption = DEFAULT_RESULTS,
+    results: RecordsFolderOption = DEFAULT_RESULTS,
     campaign: CampaignOption = None,
     _debug: DebugOption = False,
 ) -> None:

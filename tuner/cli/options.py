@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from int8tune.results.postgresql.url import without_password
 from int8tune.results.record import CacheMode
+from int8tune.results.stores import is_url
 from int8tune.schedules.target import PROFILES
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY as DEFAULT_INVENTORY
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS as DEFAULT_RESULTS
@@ -113,6 +115,19 @@ def output_format(text: str) -> Format:
     return Format(text)
 
 
+def folder_or_url(text: str | Path) -> str | Path:
+    """Where records are."""
+    return str(text) if is_url(text) else Path(text)
+
+
+def folder(text: str | Path) -> Path:
+    """A folder of records, for commands that keep more than records there."""
+    if is_url(text):
+        shown = without_password(str(text))[:_SHOWN]
+        raise typer.BadParameter(f"this command keeps its records in a folder, not at a URL: {shown}")
+    return Path(text)
+
+
 def _remember_debug(context: typer.Context, debug: bool) -> None:
     invocation = context.find_root().obj
     assert isinstance(invocation, Invocation)
@@ -131,7 +146,16 @@ BatchOption = Annotated[
     int,
     typer.Option("--batch", metavar="N", parser=whole_number, help="Inputs at once, of layer tables."),
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the records.")]
+# A folder, or the text of a URL; Typer knows no types that are one or the other.
+ResultsOption = Annotated[
+    Any,
+    typer.Option(
+        "--results", metavar="DIR|URL", parser=folder_or_url, help="Folder of the records, or postgresql://..."
+    ),
+]
+RecordsFolderOption = Annotated[
+    Path, typer.Option("--results", metavar="DIR", parser=folder, help="Folder of the records.")
+]
 CampaignOption = Annotated[
     str | None, typer.Option("--campaign", metavar="NAME", help="A campaign in the records, where there are several.")
 ]

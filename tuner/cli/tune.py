@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from contextlib import AbstractContextManager, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from int8tune.results.postgresql.url import without_password
 from int8tune.results.record import CacheMode
 from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.options import (
@@ -90,6 +92,10 @@ CacheOption = Annotated[
 ]
 
 
+FilesOption = Annotated[
+    Path | None,
+    typer.Option("--files", metavar="DIR", help="Folder of reports and best logs, where --results is a URL."),
+]
 DevicesOption = Annotated[
     str | None,
     typer.Option(
@@ -109,6 +115,7 @@ def tune(
     bind: BindOption = None,
     shape: ShapeOption = None,
     results: ResultsOption = DEFAULT_RESULTS,
+    files: FilesOption = None,
     name: NameOption = None,
     target: TargetOption = None,
     threads: ThreadsOption = 1,
@@ -128,11 +135,12 @@ def tune(
     """Tune a network's layers on this machine or on boards.
 
     Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
+    With records at a URL, DIR is that of --files.
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
     from int8tune.tuner.api.networks import as_network
-    from int8tune.tuner.api.tune import Assignment
+    from int8tune.tuner.api.tune import Assignment, folder_and_records
     from int8tune.tuner.campaign.spec import CampaignSpec
     from int8tune.tuner.models.given import bindings, shapes_of
 
@@ -142,7 +150,8 @@ def tune(
     if devices is not None and threads != 1:
         raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")
     boards = () if devices is None else tuple(devices.split(","))
-    where = Assignment(spec, results, target, threads, boards, inventory, build_cluster)
+    folder, records = folder_and_records(results, files)
+    where = Assignment(spec, folder, target, threads, boards, inventory, build_cluster, records)
     told = Telling(notify, command)
     with StopRequest() as stop:
         try:
@@ -195,7 +204,7 @@ def _say_end(result: CampaignResult, command: str) -> None:
 
 
 def typed_command(context: typer.Context) -> str:
-    """What was typed, to be typed again."""
+    """What was typed, to be typed again; passwords in URLs are not shown."""
     invocation = context.find_root().obj
     assert isinstance(invocation, Invocation)
-    return shlex.join(["int8tune", *invocation.arguments])
+    return shlex.join(["int8tune", *map(without_password, invocation.arguments)])

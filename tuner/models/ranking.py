@@ -27,6 +27,7 @@ from int8tune.results.base import Store
 from int8tune.results.drift import fastest_first
 from int8tune.results.record import Trial, as_in_networks
 from int8tune.results.stats import median
+from int8tune.results.stores import DEFAULT_FOLDER, is_url
 from int8tune.rpc.request import Timing
 from int8tune.rpc.session.timing import time_in_turn
 from int8tune.schedules.target import Target
@@ -86,8 +87,8 @@ def candidates(store: Store | None, graph: Graph, target: Target) -> dict[Worklo
     return found
 
 
-def rank_on_this_machine(graph: Graph, target: Target, results: Path, report: Report = ignore) -> Ranking:
-    """Rank the schedules in the records of a folder, on the cores that measure.
+def rank_on_this_machine(graph: Graph, target: Target, results: str | Path, report: Report = ignore) -> Ranking:
+    """Rank the schedules in the records of a folder, or at a URL, on the cores that measure.
 
     Raises:
         StoreError: the records can't be read.
@@ -96,8 +97,10 @@ def rank_on_this_machine(graph: Graph, target: Target, results: Path, report: Re
     cores, building = measuring_and_build_cores(target.threads)
     sample = [array[0] for array in drawn_samples(with_file_layouts(graph), 1, 0)]
     with ExitStack() as stack:
-        store = stack.enter_context(open_records(results)) if (results / STORE_FILE).exists() else None
-        folder = stack.enter_context(work_folder(results, "ranking"))
+        elsewhere = is_url(results)
+        files = DEFAULT_FOLDER if elsewhere else Path(results)
+        store = stack.enter_context(open_records(results)) if elsewhere or (files / STORE_FILE).exists() else None
+        folder = stack.enter_context(work_folder(files, "ranking"))
         stack.enter_context(bound_to(building))
         return rank(graph, target, candidates(store, graph, target), cores, sample, folder, report)
 

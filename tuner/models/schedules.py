@@ -7,6 +7,7 @@ from pathlib import Path
 from int8tune.compiler.best_log import schedule_faults
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.results.best import BestSchedule, best_schedules, read_best_log
+from int8tune.results.stores import is_url
 from int8tune.rpc.local.capabilities import read_capabilities
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.errors import TooManyThreadsError
@@ -27,7 +28,7 @@ def device_target(profile: str | None, threads: int) -> Target:
     return target_for(device.features, device.llvm_cpu, device.llvm_triple, profile, threads)
 
 
-def schedules_for(target: Target, results: Path, log: Path | None) -> Schedules:
+def schedules_for(target: Target, results: str | Path, log: Path | None) -> Schedules:
     """The schedules of a best log, or of the records in a folder, which need not be there; others are defaults.
 
     Raises:
@@ -37,9 +38,9 @@ def schedules_for(target: Target, results: Path, log: Path | None) -> Schedules:
     return Schedules(target, recorded(target, results) if log is None else read_best_log(log, schedule_faults))
 
 
-def recorded(target: Target, results: Path) -> list[BestSchedule]:
-    """The best schedules in the records of a folder that this version can still make."""
-    if not (results / STORE_FILE).exists():
+def recorded(target: Target, results: str | Path) -> list[BestSchedule]:
+    """The best schedules in the records of a folder, or at a URL, that this version can still make."""
+    if not is_url(results) and not (Path(results) / STORE_FILE).exists():
         return []
     with open_records(results) as store:
         found = best_schedules(store, target=target.name)
