@@ -33,7 +33,7 @@ READ_LIMIT_S = 60.0
 """Of one transaction that adds, and of one answer to a query; what takes longer is given up."""
 
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
-_AWAY = ("08", "57P", "53300", "40001", "40P01", "57014", "55P03")
+_AWAY = ("08", "57P", "53300", "40001", "40P01", "57014", "55P03", "25P03", "25P04")
 _UNWRITABLE = ("53", "25006", "42501", "58")
 
 
@@ -112,8 +112,7 @@ class Server:
         with self.translated(), self.writer.connect() as connection, within(connection, limit_s):
             try:
                 with connection.begin():
-                    # Where a server was set up to answer before what it was given is on its disk.
-                    connection.execute(text("SET LOCAL synchronous_commit = on"))
+                    connection.execute(_SETTINGS, {"limit": f"{limit_s * 1000:.0f}"})
                     yield connection
             except exc.DBAPIError as error:
                 if _is_away(error):
@@ -161,6 +160,13 @@ class Server:
         return StoreError(f"the database can't be used ({cause}): {self.name}")
 
 
+# Of one transaction. A server may be set up to answer before what it was given is on its disk; and what a process holds
+# that was frozen or cut off in the middle would keep others waiting.
+_SETTINGS = text(
+    "SELECT set_config('synchronous_commit', 'on', true),"
+    " set_config('statement_timeout', :limit, true),"
+    " set_config('idle_in_transaction_session_timeout', :limit, true)"
+)
 # A peer that is gone without a word is noticed: https://www.postgresql.org/docs/current/libpq-connect.html
 _SENDS_SIGNS_OF_LIFE = {
     "keepalives": 1,

@@ -17,6 +17,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from int8tune.results.errors import (
     ForeignStoreError,
@@ -387,6 +388,28 @@ def test_a_link_that_swallows_all_is_given_up(
             store.append([ok(sequence)])
         assert time.monotonic() - began_s < 8
         assert [trial.sequence for trial in store.query(Trial)] == list(range(50))
+
+
+@pytest.mark.thorough
+def test_who_is_frozen_within_a_transaction_keeps_nobody_waiting(url: str, tmp_path: Path) -> None:
+    with (
+        PostgresStore(url, files=tmp_path / "a", lease_s=1.0) as frozen,
+        PostgresStore(url, files=tmp_path / "b") as other,
+    ):
+        frozen.append([campaign()])
+        assert frozen._writer is not None
+        leases, began_s = frozen._writer._leases, time.monotonic()
+        with pytest.raises(StoreAwayError), frozen._server.transaction() as connection:  # noqa: PT012
+            leases.require(connection, ["c1"])
+            frozen._writer._ends = True  # nothing renews the lease either
+            while time.monotonic() - began_s < LIMIT_S:
+                with contextlib.suppress(StoreLockedError, StoreAwayError):
+                    other._writer._commit(Batch(1, (ok(0),)), other._writer._spool.writer)  # type: ignore[union-attr]
+                    break
+            connection.execute(text("SELECT 1"))
+        assert time.monotonic() - began_s < 12
+        with pytest.raises(StoreLockedError, match="another process took over campaign `c1`"):
+            frozen.append([ok(1)])
 
 
 @pytest.mark.thorough

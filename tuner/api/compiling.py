@@ -110,9 +110,9 @@ def compile(
     if rank and len(graphs) > 1:
         raise SpecError(f"rank times one shape of the inputs: {len(graphs)}")
     if rank:
-        schedules: Chooser = rank_on_this_machine(graphs[0], chosen, Path(results), report).best.chosen
+        schedules: Chooser = rank_on_this_machine(graphs[0], chosen, results, report).best.chosen
     else:
-        schedules = schedules_for(chosen, Path(results), None if log is None else Path(log))
+        schedules = schedules_for(chosen, results, None if log is None else Path(log))
     return compile_graphs(graphs, chosen, schedules, Path(output), report)
 
 

@@ -84,7 +84,7 @@ def report(
         raise SpecError("a report is of one results folder; an index may be of several: OUT/")
     path, where = Path(page), places[0]
     require_form(path, tuple(Form))
-    with open_records(Path(where)) as store:
+    with open_records(where) as store:
         chosen = choose_campaign(store, campaign)
         since = None if against is None else _since(store, where, chosen, str(against), across_devices=across_devices)
         summary = summary_of(store, chosen)

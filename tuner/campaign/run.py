@@ -31,7 +31,7 @@ from int8tune.tuner.campaign.workshop import Workshop
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device, read_sizes
 from int8tune.tuner.errors import CampaignDiffersError, SpecError
-from int8tune.tuner.folders import STORE_FILE, journal_path, make_folder, require_room
+from int8tune.tuner.folders import journal_path, make_folder, require_room
 from int8tune.tuner.local_target import DEVICE_NAME
 from int8tune.tuner.verify import SUITE_NAME
 from int8tune.tuner.work_folder import work_folder
@@ -163,7 +163,8 @@ def run_on(
         environment = environment_of(ground.capabilities, target)
         if ground.estimated_by:
             environment[ESTIMATED_BY] = ground.estimated_by
-        store = open_store(records or make_folder(results) / STORE_FILE, files=make_folder(results))
+        folder = make_folder(results)
+        store = open_store(records or folder, files=folder)
         stack.callback(store.close)
         claim(store, spec.name)
         mode = cache_mode_of(spec, ground, store)
