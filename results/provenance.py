@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-HIDDEN = "***"
+from int8tune.results.redaction import HIDDEN, SECRET_NAME, hidden_secrets
+
 GIT_LIMIT_S = 5.0
 LONGEST_COMMAND = 4000
 
@@ -19,15 +20,7 @@ LONGEST_COMMAND = 4000
 _ROOT = Path(__file__).resolve().parents[1]
 # `__main__.py` where Python was asked for the package: `python -m int8tune`.
 _PROGRAMS = {"int8tune": "int8tune", "__main__.py": "int8tune"}
-_SECRET_NAME = r"[\w.-]*(?:password|passwd|passphrase|secret|token|credential|api[_-]?key|access[_-]?key|auth)[\w.-]*"
-_SECRET_OPTION = re.compile(rf"--?{_SECRET_NAME}", re.IGNORECASE)
-_SECRET_VALUE = re.compile(rf"\b({_SECRET_NAME}\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s&;,]+)", re.IGNORECASE)
-_BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.IGNORECASE)
-# All of what stands between the scheme and the last @: a password may have one, too.
-_USER_OF_URL = re.compile(r"([a-z][a-z0-9+.-]*://)([^/\s@]*@)+", re.IGNORECASE)
-_QUERY_OF_URL = re.compile(r"([a-z][a-z0-9+.-]*://[^\s?'\"]*\?)[^\s'\"]+", re.IGNORECASE)
-# Who knows the path of a webhook may write to it.
-_WEB_PATH = re.compile(r"(https?://[^/\s'\"]+/)[^\s'\"]+", re.IGNORECASE)
+_SECRET_OPTION = re.compile(rf"--?{SECRET_NAME}", re.IGNORECASE)
 
 
 def command_line(words: Sequence[str] | None = None) -> str:
@@ -50,15 +43,6 @@ def _without_secrets(arguments: Sequence[str]) -> Iterator[str]:
             continue
         is_secret = _SECRET_OPTION.fullmatch(argument) is not None
         yield argument if is_secret else hidden_secrets(argument)
-
-
-def hidden_secrets(argument: str) -> str:
-    """A text without the passwords, tokens and paths of webhooks in it."""
-    text = _BEARER.sub(rf"\1 {HIDDEN}", argument)
-    text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
-    text = _USER_OF_URL.sub(rf"\1{HIDDEN}@", text)
-    text = _WEB_PATH.sub(rf"\1{HIDDEN}", text)
-    return _QUERY_OF_URL.sub(rf"\1{HIDDEN}", text)
 
 
 def user_name() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from int8tune.results.base import ClaimingStore, Store
 from int8tune.results.entry_points import STORES, parts
 from int8tune.results.errors import StoreError
-from int8tune.results.postgresql.url import without_password
+from int8tune.results.redaction import without_password
 
 STORE_FILE = "records.db"
 """In a results folder."""

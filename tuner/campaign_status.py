@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from int8tune.results.bounded_json import parse_json
+from int8tune.results.redaction import without_password
 from int8tune.results.stores import STORE_FILE
 from int8tune.results.text import printable
 from int8tune.rpc.errors import ProtocolError, StatusFileError
@@ -75,7 +76,7 @@ def campaigns_folder() -> Path:
 
 def place_of(where: str | Path) -> str:
     """What campaigns call the place of their records: a folder's path, or a URL without its user and password."""
-    if url := _URL.fullmatch(str(where)):
+    if url := _URL.fullmatch(without_password(str(where))):
         return printable(f"{url[1]}{url[2]}")
     path = Path(where).resolve()
     return printable(str(path.parent if path.name == STORE_FILE else path))

@@ -12,6 +12,7 @@ from int8tune.results.comparison.of_json import MOST_BYTES, side_of_json
 from int8tune.results.comparison.of_store import side_of_store
 from int8tune.results.comparison.side import Side
 from int8tune.results.errors import ComparisonError
+from int8tune.results.redaction import without_password
 from int8tune.results.stores import open_store
 
 SEPARATOR = "::"
@@ -32,13 +33,14 @@ def read_side(where: str, campaign: str | None = None) -> Side:
         StoreError: the records can't be read.
         BestLogError: the best log has faults.
     """
-    place, _, named = (
-        where.rpartition(SEPARATOR) if SEPARATOR in where and not Path(where).exists() else (where, "", "")
-    )
+    place, separator, named = where.rpartition(SEPARATOR)
+    # An address of IPv6 in a URL has such a separator, too.
+    if not separator or "/" in named or Path(where).exists():
+        place, named = where, ""
     path = Path(place)
     if "://" in place or path.is_dir() or not path.exists() or _begins(path, _SQLITE):
         with closing(open_store(place, readonly=True)) as store:
-            return side_of_store(store, place, named or campaign)
+            return side_of_store(store, without_password(place), named or campaign)
     if named:
         raise ComparisonError(f"only records have campaigns, leave `{SEPARATOR}{named[:60]}` out: {place}")
     if _begins(path, b'{"' + HEADER.encode()):

@@ -20,7 +20,8 @@ from int8tune.results.errors import (
     StoreWriteError,
 )
 from int8tune.results.postgresql.tables import SCHEMA, about, own
-from int8tune.results.postgresql.url import connection_options, shown, without_password
+from int8tune.results.postgresql.url import connection_options, shown
+from int8tune.results.redaction import without_password
 from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
 from int8tune.results.text import one_line
 

@@ -7,24 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from int8tune.results.errors import StoreError
+from int8tune.results.redaction import without_password
 from int8tune.results.text import printable
 
-SCHEMES = ("postgresql", "postgres")
 _EXAMPLE = "postgresql://USER@HOST/DATABASE"
-_HIDDEN = "***"
-# All between a user's name and the last `@`: what a URL says wrongly may have a password anywhere there.
-_USER = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@?]*):\S*@", re.IGNORECASE)
-_SECRETS = re.compile(r"\b((?:ssl)?password|passfile|oauth_client_secret)=[^\s&'\"]*", re.IGNORECASE)
-
-
-def without_password(text: str) -> str:
-    """A text, such as a URL or a command, with `***` in place of passwords in URLs."""
-    return _SECRETS.sub(rf"\1={_HIDDEN}", _USER.sub(rf"\1:{_HIDDEN}@", text))
-
-
-def is_database(where: object) -> bool:
-    """Whether this is such a URL."""
-    return str(where).partition("://")[0] in SCHEMES and "://" in str(where)
 
 
 def connection_options(url: str) -> dict[str, Any]:

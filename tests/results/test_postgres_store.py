@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
@@ -28,16 +29,18 @@ from int8tune.results.errors import (
 )
 from int8tune.results.postgresql.spool import REFUSED, SUFFIX, Batch, Spool
 from int8tune.results.postgresql.store import PostgresStore
-from int8tune.results.postgresql.url import without_password
 from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Duel, Trial
+from int8tune.results.redaction import without_password
 from int8tune.results.stores import claim, open_store
+from int8tune.rpc.process import processes
 from tests.support.farm.faulty_link import FaultyLink
 from tests.support.program.bench_entries import peer, result
 from tests.support.program.cli_program import in_process
+from tests.support.program.postgres_guard import processes_in
 from tests.support.program.postgres_server import PostgresServer, running_postgres
 from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, fill, ok
 
-pytestmark = pytest.mark.promise(1, 14, 23)
+pytestmark = [pytest.mark.promise(1, 14, 23), pytest.mark.timeout(60)]
 
 FORK = multiprocessing.get_context("fork")
 LIMIT_S = 30.0
@@ -99,6 +102,7 @@ def test_a_campaign_is_claimed_before_it_is_there(url: str, tmp_path: Path) -> N
 
 
 def _append(url: str, files: Path, told: int, lease_s: float, first: int = 0) -> None:
+    processes.signal_when_parent_ends(signal.SIGKILL)
     with PostgresStore(url, files=files, lease_s=lease_s) as store:
         if not list(store.query(Campaign)):
             store.append([campaign()])
@@ -433,6 +437,48 @@ def test_a_server_may_stop_and_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_a_server_that_is_frozen_costs_nothing(tmp_path: Path) -> None:
+    with running_postgres() as server, PostgresStore(url := server.new_database(), files=tmp_path) as store:
+        store.append([campaign(), ok(0)])
+        server.send(signal.SIGSTOP)
+        began_s = time.monotonic()
+        for sequence in range(1, 20):
+            store.append([ok(sequence)])
+        assert time.monotonic() - began_s < 15
+        with pytest.raises(StoreAwayError, match="the database can't be reached"):
+            PostgresStore(url, readonly=True, files=tmp_path)
+        server.send(signal.SIGCONT)
+        assert [trial.sequence for trial in store.query(Trial)] == list(range(20))
+
+
+def _frozen_server(told: Connection) -> None:
+    with running_postgres() as server:
+        server.send(signal.SIGSTOP)
+        told.send(server.folder)
+        time.sleep(LIMIT_S)
+
+
+@pytest.mark.thorough
+def test_tests_that_are_killed_leave_nothing_of_a_frozen_server() -> None:
+    """This is of the tests, not of the product: a server would go on for ever."""
+    heard, told = multiprocessing.Pipe(duplex=False)
+    process = FORK.Process(target=_frozen_server, args=(told,))
+    process.start()
+    try:
+        assert heard.poll(LIMIT_S)
+        folder = heard.recv()
+        assert len(list(processes_in(folder))) > 3
+    finally:
+        process.kill()
+        process.join(10)
+    deadline_s = time.monotonic() + LIMIT_S
+    while folder.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert not list(processes_in(folder))
+
+
+@pytest.mark.thorough
 def test_kills_at_any_moment_with_and_without_a_link(
     postgres: PostgresServer, link: FaultyLink, url: str, tmp_path: Path
 ) -> None:
@@ -464,3 +510,34 @@ def test_a_campaign_s_commands_take_a_url(url: str, postgres: PostgresServer, tm
     assert (refused.code, refused.err.count("\n")) == (2, 2)
     assert "keeps its records in a folder, not at a URL: postgresql://ada:***@127.0.0.1" in refused.err
     assert postgres.password not in ran.out + ran.err + refused.err
+
+
+@pytest.mark.thorough
+def test_pages_and_comparisons_take_a_url_and_keep_its_password_to_themselves(
+    url: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with PostgresStore(url, files=tmp_path) as store:
+        fill(store, "night", 4)
+        fill(store, "day", 4)
+    site = tmp_path / "site"
+    site.mkdir()
+    against = ("--campaign", "day", "--against", f"{url}::night")
+    commands = [
+        ("report", str(site), "--results", url),
+        *(("report", str(site / f"page.{form}"), "--results", url, *against) for form in ("html", "md", "json")),
+        ("results", "list", url),
+        ("results", "show", "night", "--results", url),
+        ("results", "compare", f"{url}::night", f"{url}::day"),
+    ]
+    shown = ""
+    for command in commands:
+        ran = in_process(*command)
+        assert ran.code == 0, ran.err
+        shown += ran.out + ran.err
+    for command in (("results", "compare", url, url), ("results", "prune", "night", "--results", url)):
+        refused = in_process(*command)
+        assert (refused.code, "***" in refused.err) == (1, True), refused.err
+        shown += refused.err
+    shown += "".join(path.read_text(encoding="utf-8") for path in site.iterdir())
+    assert "postgresql://ada:***@" in shown
+    assert postgres.password not in shown

@@ -180,6 +180,7 @@ class TestSqliteStore(StoreContract):
             yield store
 
 
+@pytest.mark.timeout(60)
 class TestPostgresStore(StoreContract):
     @pytest.fixture
     def store(self, postgres: PostgresServer, tmp_path: Path) -> Iterator[Store]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from int8tune.results.errors import NoSuchCampaignError, UpkeepError
-from int8tune.results.provenance import hidden_secrets
 from int8tune.results.record import Campaign, CampaignRun, runs_of
+from int8tune.results.redaction import hidden_secrets
 from int8tune.results.stores import STORE_FILE, is_url, open_store
 from int8tune.results.summary import CampaignSummary, summarize
 from int8tune.results.upkeep.changes import (

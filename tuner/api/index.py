@@ -14,6 +14,7 @@ from int8tune.results.comparison.of_store import side_of_campaign
 from int8tune.results.errors import ExportError, StoreError
 from int8tune.results.history import History, PastCampaign, histories
 from int8tune.results.record import Campaign, CampaignRun, runs_of
+from int8tune.results.redaction import without_password
 from int8tune.results.stores import open_store
 from int8tune.tuner.publish import write_page
 
@@ -57,7 +58,8 @@ def write_index(folder: Path, results: Sequence[str | Path]) -> ReportIndex:
     for place in results:
         try:
             with closing(open_store(place, readonly=True)) as store:
-                campaigns += [pages.campaign(store, each, str(place)) for each in list(store.query(Campaign))]
+                shown = without_password(str(place))
+                campaigns += [pages.campaign(store, each, shown) for each in list(store.query(Campaign))]
         except StoreError as error:
             if len(results) == 1:
                 raise

@@ -13,6 +13,7 @@ from int8tune.results.comparison.compare import Comparison, compare_sides
 from int8tune.results.comparison.of_store import side_of_store
 from int8tune.results.comparison.reading import read_side
 from int8tune.results.forms import Form
+from int8tune.results.redaction import without_password
 from int8tune.results.report.campaign_markdown import render_summary_markdown
 from int8tune.results.report.comparison import comparison_as_dict, comparison_rows, render_comparison_markdown
 from int8tune.results.report.text import as_dict
@@ -63,7 +64,7 @@ def report(
     Args:
         page: the file to write; its extension is the form: `.html`, `.md`, `.csv`, `.json` or `.parquet`. A folder, or
             a text that ends in `/`, gets an index of all campaigns, and a page of each.
-        results: the folder of the records; for an index also several.
+        results: the folder of the records, or their URL; for an index also several.
         campaign: the only one if None.
         against: earlier results, as `compare` takes them: what changed since them is a part of the report.
         across_devices: compare with those of other devices, targets, numbers of threads and modes of caches, too.
@@ -94,7 +95,8 @@ def report(
 
 def _since(store: Store, where: str | Path, campaign: str, against: str, *, across_devices: bool) -> Comparison:
     """What changed from earlier results to a campaign."""
-    return compare_sides(read_side(against), side_of_store(store, str(where), campaign), across_devices=across_devices)
+    now = side_of_store(store, without_password(str(where)), campaign)
+    return compare_sides(read_side(against), now, across_devices=across_devices)
 
 
 def _document(store: Store, summary: CampaignSummary, since: Comparison | None) -> Document:

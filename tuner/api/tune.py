@@ -244,7 +244,7 @@ def run_assignment(
         for ground in grounds:
             prepare()
             own = spec_on(where.spec, ground, grounds)
-            with watch(own) as listener, announced(own, where.results, listener) as announcer:
+            with watch(own) as listener, announced(own, where.records or where.results, listener) as announcer:
                 outlet = run_on(
                     ground, own, where.results, announcer, stop_requested, where.build_cluster, where.records
                 )
@@ -269,7 +269,7 @@ def campaign_result(
 
 def _run_here(where: Assignment, watch: Watch, stop_requested: Callable[[], bool]) -> CampaignResult:
     spec, results = where.spec, where.results
-    with watch(spec) as listener, announced(spec, results, listener) as announcer:
+    with watch(spec) as listener, announced(spec, where.records or results, listener) as announcer:
         transport = LocalTransport(measuring_and_build_cores(where.threads)[0])
         outlet = run_campaign(
             spec,

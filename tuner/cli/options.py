@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from int8tune.results.postgresql.url import without_password
 from int8tune.results.record import CacheMode
+from int8tune.results.redaction import without_password
 from int8tune.results.stores import is_url
 from int8tune.schedules.target import PROFILES
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY as DEFAULT_INVENTORY

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from int8tune.tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption
+from int8tune.tuner.cli.options import DEFAULT_RESULTS, CampaignOption, DebugOption, folder_or_url
 from int8tune.tuner.cli.output import say
 
 OutArgument = Annotated[
     str, typer.Argument(metavar="OUT", help="A file: .html, .md, .csv, .json, .parquet; OUT/: an index of all.")
 ]
 PlacesOption = Annotated[
-    list[Path] | None,
-    typer.Option("--results", metavar="DIR", help="Folder of the records; several for an index."),
+    list[Any] | None,
+    typer.Option(
+        "--results", metavar="DIR|URL", parser=folder_or_url, help="Folder or URL of the records; several for an index."
+    ),
 ]
 AgainstOption = Annotated[
     str | None,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from int8tune.results.postgresql.url import without_password
 from int8tune.results.record import CacheMode
+from int8tune.results.redaction import without_password
 from int8tune.tuner.cli import completing
 from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,

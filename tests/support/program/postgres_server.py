@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.rpc.process import processes
+from tests.support.program import postgres_guard
 
 USER = "ada"
 _START_LIMIT_S = 20.0
 _STOP_LIMIT_S = 20.0
+_GUARD_LIMIT_S = 2 * postgres_guard.LIMIT_S
 
 
 def why_no_postgres() -> str:
@@ -51,6 +54,7 @@ class PostgresServer:
             "fsync": "on" if is_durable else "off",
             "shared_buffers": "64MB",
             "max_connections": "40",
+            "dynamic_shared_memory_type": "mmap",  # in its folder, not in the machine's
         }
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count()
@@ -63,7 +67,12 @@ class PostgresServer:
         command = [_program("initdb"), "-D", str(self.folder / "data"), "-U", USER, "--pwfile", str(secret)]
         options = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         subprocess.run(
-            [*map(str, command), *options], check=True, timeout=60, stdout=subprocess.DEVNULL, **_as_nobody()
+            [*map(str, command), *options],
+            check=True,
+            timeout=60,
+            stdout=subprocess.DEVNULL,
+            preexec_fn=_end_with_parent,
+            **_as_nobody(),
         )
         secret.unlink()
 
@@ -83,11 +92,22 @@ class PostgresServer:
         self._wait()
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT: end at once, in order; SIGQUIT: as after a crash."""
+        """SIGINT: end at once, in order; SIGQUIT: as after a crash. One that does not end within a limit is killed."""
         if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(_STOP_LIMIT_S)
-            self._process = None
+            process, self._process = self._process, None
+            process.send_signal(how)
+            try:
+                process.wait(_STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(_STOP_LIMIT_S)
+                raise
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to all of its processes, such as SIGSTOP."""
+        for pid in postgres_guard.processes_in(self.folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def new_database(self) -> str:
         """The URL of an empty database, with the password in it."""
@@ -138,15 +158,36 @@ def running_postgres(*, is_durable: bool = False) -> Iterator[PostgresServer]:
     # Not among pytest's folders, which only this user may enter.
     folder = Path(tempfile.mkdtemp(prefix="int8tune-postgres-"))
     server = PostgresServer(folder, _free_port(), is_durable=is_durable)
-    try:
+    with _guarded(folder):
         if (user := _nobody()) is not None:
             os.chown(folder, user.pw_uid, user.pw_gid)
-        server.make()
-        server.start()
-        yield server
+        try:
+            server.make()
+            server.start()
+            yield server
+        finally:
+            server.send(signal.SIGCONT)  # to one that a test has frozen
+            server.stop(signal.SIGQUIT)
+
+
+@contextlib.contextmanager
+def _guarded(folder: Path) -> Iterator[None]:
+    """Have another process remove a folder and all that runs there, when this ends or this process does."""
+    guard = subprocess.Popen(
+        [sys.executable, "-I", postgres_guard.__file__, str(folder)],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_wait_for_parent,
+    )
+    try:
+        yield
     finally:
-        server.stop()
-        shutil.rmtree(folder)
+        guard.terminate()
+        try:
+            guard.wait(_GUARD_LIMIT_S)
+        finally:
+            guard.kill()
+    assert not folder.exists()
 
 
 def _nobody() -> pwd.struct_passwd | None:
@@ -161,6 +202,11 @@ def _as_nobody() -> dict[str, Any]:
 
 def _end_with_parent() -> None:
     processes.signal_when_parent_ends(signal.SIGQUIT)
+
+
+def _wait_for_parent() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    processes.signal_when_parent_ends(signal.SIGTERM)
 
 
 @functools.cache
