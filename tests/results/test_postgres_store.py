@@ -38,7 +38,7 @@ from tests.support.program.bench_entries import peer, result
 from tests.support.program.cli_program import in_process
 from tests.support.program.postgres_guard import processes_in
 from tests.support.program.postgres_server import PostgresServer, running_postgres
-from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, fill, ok
+from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, fill, ok, run
 
 pytestmark = [pytest.mark.promise(1, 14, 23), pytest.mark.timeout(60)]
 
@@ -280,6 +280,7 @@ def _spool_of_the_dead(files: Path, batches: Sequence[Sequence[Trial]]) -> Path:
 def test_a_spool_gives_back_what_was_added(tmp_path: Path) -> None:
     entries = (
         replace(campaign("named"), seed=2**128),
+        run(),
         ok(0),
         estimated(1),
         failed(2, error="printed \udcff and\0"),
