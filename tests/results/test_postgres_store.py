@@ -48,7 +48,7 @@ LIMIT_S = 30.0
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.empty_database()
 
 
 @pytest.fixture
@@ -164,6 +164,7 @@ def test_a_writer_that_is_killed_loses_nothing_and_leaves_its_campaign(
         store.append([ok(len(found))])
 
 
+@pytest.mark.thorough
 def test_a_lease_that_ended_is_taken_and_a_late_writer_is_refused(
     appending: _Appending, url: str, tmp_path: Path
 ) -> None:
@@ -421,7 +422,7 @@ def test_who_is_frozen_within_a_transaction_keeps_nobody_waiting(url: str, tmp_p
 def test_a_server_may_stop_and_come_back(tmp_path: Path) -> None:
     """In order, and as after a crash; what was acknowledged is there."""
     with running_postgres(is_durable=True) as server, contextlib.ExitStack() as stack:
-        url = server.new_database()
+        url = server.empty_database()
         store = stack.enter_context(PostgresStore(url, files=tmp_path))
         store.append([campaign()])
         sequence = 0
@@ -439,7 +440,7 @@ def test_a_server_may_stop_and_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_server_that_is_frozen_costs_nothing(tmp_path: Path) -> None:
-    with running_postgres() as server, PostgresStore(url := server.new_database(), files=tmp_path) as store:
+    with running_postgres() as server, PostgresStore(url := server.empty_database(), files=tmp_path) as store:
         store.append([campaign(), ok(0)])
         server.send(signal.SIGSTOP)
         began_s = time.monotonic()

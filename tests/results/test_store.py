@@ -184,7 +184,7 @@ class TestSqliteStore(StoreContract):
 class TestPostgresStore(StoreContract):
     @pytest.fixture
     def store(self, postgres: PostgresServer, tmp_path: Path) -> Iterator[Store]:
-        with PostgresStore(postgres.new_database(), files=tmp_path) as store:
+        with PostgresStore(postgres.empty_database(), files=tmp_path) as store:
             yield store
 
 

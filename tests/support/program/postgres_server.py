@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import os
 import pwd
 import secrets
@@ -26,6 +25,7 @@ from int8tune.rpc.process import processes
 from tests.support.program import postgres_guard
 
 USER = "ada"
+_DATABASE = "team"
 _START_LIMIT_S = 20.0
 _STOP_LIMIT_S = 20.0
 _GUARD_LIMIT_S = 2 * postgres_guard.LIMIT_S
@@ -57,7 +57,6 @@ class PostgresServer:
             "dynamic_shared_memory_type": "mmap",  # in its folder, not in the machine's
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._numbers = itertools.count()
 
     def make(self) -> None:
         """Set up the server's files."""
@@ -109,11 +108,13 @@ class PostgresServer:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def new_database(self) -> str:
-        """The URL of an empty database, with the password in it."""
-        name = f"team{next(self._numbers)}"
-        self.run(f"CREATE DATABASE {name} TEMPLATE template0", "postgres")
-        return self.url(name)
+    def empty_database(self) -> str:
+        """The URL of a database without records, with the password in it; the same each time: many have many files."""
+        if not self.run(f"SELECT 1 FROM pg_database WHERE datname = '{_DATABASE}'", "postgres"):
+            self.run(f"CREATE DATABASE {_DATABASE} TEMPLATE template0", "postgres")
+        self.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{_DATABASE}'", "postgres")
+        self.run("DROP SCHEMA IF EXISTS int8tune CASCADE", _DATABASE)
+        return self.url(_DATABASE)
 
     def url(self, database: str, port: int | None = None) -> str:
         return f"postgresql://{USER}:{self.password}@127.0.0.1:{port or self.port}/{database}"
