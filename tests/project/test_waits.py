@@ -24,6 +24,8 @@ ALLOWED = {
     ("rpc/streams/ssh.py", "last_words", "recv_stderr"): "only what `recv_stderr_ready` says is there",
     ("rpc/bundle/results_file.py", "read_lines", "readline"): "`require_file` lets nothing in but files",
     ("rpc/farm/journal.py", "__init__", "readline"): "what is no file was refused before",
+    ("results/postgresql/spool.py", "batches", "readline"): "`hold_own` lets nothing in but files",
+    ("results/postgresql/spool.py", "_whole", "readline"): "`hold_own` lets nothing in but files",
     ("tuner/lab/metaschedule.py", "_lines", "readline"): "what is no file was refused before",
     ("tuner/watching/server.py", "_head_of", "recv"): "`settimeout` has set what is left of the deadline",
     ("rpc/farm/driver.py", "_work", "get"): "a board's thread has nothing else to do; `end` sends it None",
