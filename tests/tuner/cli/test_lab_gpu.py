@@ -26,11 +26,10 @@ from int8tune.results.store import SqliteStore
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
 from int8tune.tuner.lab.metaschedule import RECORDS
-from tests.support.gpu import emulated as emulated_gpus
 from tests.support.gpu.machine import FARM, Machine, no_gpu
 
 DENSE = "dense-u8s8-32x32-o32-float.c-u8"
-needs_a_gpu = pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing()))
+needs_a_gpu = pytest.mark.usefixtures("emulated_gpu")
 
 
 @pytest.fixture

@@ -24,10 +24,7 @@ from tests.support.gpu import emulated as emulated_gpus
 from tests.support.program.cli_program import write_table
 
 # Beside others it takes four times as long: what an emulated GPU is busy with is timed again and again.
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(emulated_gpus.missing() is not None, reason=str(emulated_gpus.missing())),
-]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("emulated_gpu")]
 
 KEYS = (
     "conv2d-u8s8-1x5x5x16-k3x3x16-s1-p1-float.c-u8",
