@@ -2,6 +2,7 @@
 
 TunerError
 ├── SpecError                  a campaign's description that can't be used
+├── CampaignFileError          a file of campaigns that can't be used
 ├── CampaignError              a campaign that can't start, or can't go on
 │   ├── CampaignDiffersError   it was started with other settings, or on another CPU
 │   ├── ResultsFolderError     the folder for its files can't be made
@@ -39,6 +40,10 @@ class SpecError(TunerError):
 
 class GivenError(SpecError):
     """What is said of a model's inputs, as values or shapes, is none, or does not fit."""
+
+
+class CampaignFileError(TunerError):
+    """A file of campaigns can't be used; the message has a line for each fault."""
 
 
 class CampaignError(TunerError):

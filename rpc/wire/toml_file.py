@@ -78,7 +78,7 @@ class Table:
     """The fields of one table, taken by name.
 
     A field that is missing or not of its form is noted as a fault and gives a stand-in: call `Faults.check` before any
-    value is used.
+    value is used. The `place` of a whole file is empty.
     """
 
     def __init__(self, values: Mapping[str, Any], place: str, lines: Mapping[str, int], faults: Faults) -> None:
@@ -99,7 +99,7 @@ class Table:
 
     def fault(self, name: str, what: str) -> None:
         """Note a fault of the field `name`."""
-        place = f"{self._place}.{name}"
+        place = f"{self._place}.{name}".removeprefix(".")
         self._faults.add(self._lines.get(place) or self._lines.get(self._place, 0), place, what)
 
     def value(self, name: str) -> Any:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from int8tune.tuner.api.sensitivity import SensitivityResult, sensitivity
     from int8tune.tuner.api.templates import Templates, space, templates
     from int8tune.tuner.api.tune import CampaignResult, TuneResult, tune
+    from int8tune.tuner.api.tune_all import TuneAllResult, tune_all
     from int8tune.tuner.board_check import BoardCheck
     from int8tune.tuner.campaign.events import Listener, Progress
     from int8tune.tuner.campaign.loop import Ending
@@ -83,6 +84,7 @@ _HOMES = {
     "Simulation": "tuner.api.boards",
     "Suggestions": "tuner.api.schedules",
     "Templates": "tuner.api.templates",
+    "TuneAllResult": "tuner.api.tune_all",
     "TuneResult": "tuner.api.tune",
     "accuracy": "tuner.api.accuracy",
     "archive_campaigns": "tuner.api.campaigns",
@@ -116,6 +118,7 @@ _HOMES = {
     "suggest": "tuner.api.schedules",
     "templates": "tuner.api.templates",
     "tune": "tuner.api.tune",
+    "tune_all": "tuner.api.tune_all",
 }
 __all__ = [
     "Accuracy",
@@ -149,6 +152,7 @@ __all__ = [
     "Simulation",
     "Suggestions",
     "Templates",
+    "TuneAllResult",
     "TuneResult",
     "accuracy",
     "archive_campaigns",
@@ -182,6 +186,7 @@ __all__ = [
     "suggest",
     "templates",
     "tune",
+    "tune_all",
 ]
 
 

@@ -13,6 +13,7 @@ from int8tune.tuner.errors import CampaignDiffersError, SpecError
 from int8tune.tuner.search.registry import strategy_names
 
 MOST_TRIALS = 1_000_000
+LONGEST_S = 30 * 86400
 DEFAULT_TRIALS = 32
 DEFAULT_STRATEGY = "xgboost"
 DEFAULT_MIN_GAIN = 0.005
@@ -47,7 +48,7 @@ class CampaignSpec:
             raise SpecError(f"trials per layer must be 1 to {MOST_TRIALS}: {self.trials_per_task}")
         if not 0 <= self.seed < 2**32:
             raise SpecError(f"a seed must be 0 to {2**32 - 1}: {self.seed}")
-        if self.time_limit_s is not None and not 1 <= self.time_limit_s <= 30 * 86400:
+        if self.time_limit_s is not None and not 1 <= self.time_limit_s <= LONGEST_S:
             raise SpecError(f"a time limit must be 1 s to 30 days, in seconds: {self.time_limit_s:g}")
         if not 0 <= self.min_gain < 1:
             raise SpecError(f"the smallest gain worth a batch must be a share from 0 to below 1: {self.min_gain:g}")

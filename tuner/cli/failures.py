@@ -93,6 +93,7 @@ from int8tune.tuner.errors import (
     BuildPoolError,
     CampaignDiffersError,
     CampaignError,
+    CampaignFileError,
     ChoiceError,
     DeviceGoneError,
     ForeignResultsError,
@@ -162,6 +163,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     ScheduleError: Failure(FAILED, "see the templates: int8tune templates list"),
     GivenError: Failure(USAGE, "see --bind and --shape: int8tune compile --help"),
     SpecError: Failure(USAGE, "see the options: int8tune tune --help"),
+    CampaignFileError: Failure(
+        USAGE, "see what it may say: int8tune help campaign-files; then: int8tune plan FILE.toml"
+    ),
     UnknownPageError: Failure(USAGE, "see the pages: int8tune help"),
     UnknownStrategyError: Failure(USAGE, "see the options: int8tune tune --help"),
     UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results best --results DIR"),

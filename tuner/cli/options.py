@@ -17,11 +17,9 @@ from int8tune.schedules.target import PROFILES
 from int8tune.tuner.api.defaults import DEFAULT_INVENTORY as DEFAULT_INVENTORY
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS as DEFAULT_RESULTS
 from int8tune.tuner.cli import completing
+from int8tune.tuner.durations import seconds_of
 from int8tune.tuner.errors import BuildClusterError
 
-UNITS_S = {"s": 1, "m": 60, "h": 3600}
-
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])")
 _SHARE = re.compile(r"-?\d{1,9}(\.\d{1,9})?")
 _WHOLE = re.compile(r"-?\d{1,20}")
 _SHOWN = 60
@@ -70,9 +68,8 @@ def share(value: str | float) -> float:
 
 def duration_s(text: str) -> float:
     """Seconds of a number with a unit, such as `90s`, `5m` or `1.5h`."""
-    match = _DURATION.fullmatch(text)
-    if match:
-        return float(match[1]) * UNITS_S[match[2]]
+    if (found := seconds_of(text)) is not None:
+        return found
     problem = "needs a unit" if re.fullmatch(r"\d+(\.\d+)?", text) else "is a number with a unit"
     raise typer.BadParameter(f"a duration {problem}, such as 90s, 5m or 1.5h: {text[:_SHOWN]}")
 

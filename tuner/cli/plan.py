@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from int8tune.tuner.cli.campaign_file import plan_file
 from int8tune.tuner.cli.options import (
     BatchOption,
     BindOption,
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def plan(
+    context: typer.Context,
     network: NetworkArgument,
     batch: BatchOption = 1,
     bind: BindOption = None,
@@ -35,27 +39,31 @@ def plan(
     threads: ThreadsOption = 1,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
-) -> None:
+) -> int:
     """Show what `tune` would do, and about how long.
 
-    Builds and runs nothing.
+    Builds and runs nothing. CAMPAIGN.toml names several networks: see int8tune help campaign-files.
 
     Example: int8tune plan resnet50 --trials 64
     """
+    from int8tune.tuner.api.campaign_file import is_campaign_file
     from int8tune.tuner.api.plan import plan as planned
     from int8tune.tuner.models.given import bindings, shapes_of
 
+    if is_campaign_file(network):
+        return plan_file(context, network, form)
     found = planned(
         network, batch=batch, bind=bindings(bind), shape=shapes_of(shape), target=target, trials=trials, threads=threads
     )
     if form is Format.JSON:
         emit_json(_as_json(found))
-        return
+        return 0
     emit(f"{found.network} on {found.cpu}, target {found.target}")
     emit(cores_in_words(found.measuring_cores, found.building_cores))
     rows = [("runs", "layer", "template", "configs", "trials"), *map(_cells, found.layers)]
     emit("\n" + aligned(rows, numbers=(0, 3, 4)))
     emit(f"\n{len(found.layers)} layers, {found.trials:,} trials, about {in_words(found.predicted_s)} (an estimate)")
+    return 0
 
 
 def cores_in_words(measuring: Sequence[int], building: Sequence[int]) -> str:

@@ -30,10 +30,15 @@ class Telling:
         self._notifier = None if target is None else Notifier(target)
         self._command = command
         self._results: list[CampaignResult] = []
+        self._errors: list[str] = []
 
     def add(self, result: CampaignResult) -> None:
         """A campaign has ended."""
         self._results.append(result)
+
+    def add_error(self, campaign: str, error: Exception) -> None:
+        """A campaign has failed, others go on."""
+        self._errors.append(f"{campaign}: {' '.join(str(error).split()) or type(error).__name__}")
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +48,8 @@ class Telling:
     ) -> None:
         if isinstance(error, Exception):
             self._tell(FAILED, " ".join(str(error).split()) or type(error).__name__)
+        elif error is None and self._errors:
+            self._tell(FAILED, "; ".join(self._errors))
         elif error is None and self._results:
             self._tell(self._results[-1].ending.value)
 

@@ -12,6 +12,8 @@ import typer
 from int8tune.results.record import CacheMode
 from int8tune.results.redaction import without_password
 from int8tune.tuner.cli import completing
+from int8tune.tuner.cli.campaign_file import tune_file
+from int8tune.tuner.cli.ending import say_files
 from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
@@ -136,17 +138,21 @@ def tune(
 
     Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
     With records at a URL, DIR is that of --files.
+    CAMPAIGN.toml names several networks: see int8tune help campaign-files.
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
+    from int8tune.tuner.api.campaign_file import is_campaign_file
     from int8tune.tuner.api.networks import as_network
     from int8tune.tuner.api.tune import Assignment, folder_and_records
     from int8tune.tuner.campaign.spec import CampaignSpec
     from int8tune.tuner.models.given import bindings, shapes_of
 
+    command = typed_command(context)
+    if is_campaign_file(network):
+        return tune_file(context, network, form, command, Telling(notify, command), build_cluster)
     layers = as_network(network, batch, bindings(bind), shapes_of(shape))
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
-    command = typed_command(context)
     if devices is not None and threads != 1:
         raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")
     boards = () if devices is None else tuple(devices.split(","))
@@ -194,10 +200,7 @@ def _say_end(result: CampaignResult, command: str) -> None:
     """What is left to do, and where the files are."""
     from int8tune.tuner.campaign.loop import Ending
 
-    if result.nothing_left:
-        say(f"nothing is left to do, {result.summary.totals.trials:,} trials are recorded")
-    say(f"report    {result.report}")
-    say(f"best log  {result.best_log}")
+    say_files(result)
     if result.ending is not Ending.FINISHED:
         why = "interrupted" if result.ending is Ending.INTERRUPTED else "the time is up"
         say(f"{why}; to go on: {command}")
