@@ -166,7 +166,7 @@ TargetOption = Annotated[
     ),
 ]
 InventoryOption = Annotated[
-    Path, typer.Option("--inventory", metavar="FILE", help="Boards: see int8tune help farm.", show_default=True)
+    Path, typer.Option("--inventory", metavar="FILE", help="Boards: int8tune help farm.", show_default=True)
 ]
 BindOption = Annotated[
     list[str] | None,

@@ -71,7 +71,7 @@ BuildClusterOption = Annotated[
         "--build-cluster",
         metavar="ADDRESS",
         parser=cluster_address,
-        help="Build on a Dask cluster: tcp://127.0.0.1:8786 or tls://HOST:PORT.",
+        help="Build on a Dask cluster, such as tls://HOST:PORT.",
     ),
 ]
 MinGainOption = Annotated[
@@ -89,7 +89,7 @@ CacheOption = Annotated[
         "--cache",
         metavar="MODE",
         parser=cache_mode_named,
-        help="Timed with caches as in a network, warm ones or cold ones.",
+        help="Caches when timed: network, warm or cold.",
     ),
 ]
 
@@ -106,7 +106,7 @@ DevicesOption = Annotated[
 ]
 NotifyOption = Annotated[
     str | None,
-    typer.Option("--notify", metavar="COMMAND|URL", help="Told at the end, or on failure; see docs/watching.md."),
+    typer.Option("--notify", metavar="COMMAND|URL", help="Told at the end: int8tune help watching."),
 ]
 
 
@@ -136,9 +136,8 @@ def tune(
 ) -> int:
     """Tune a network's layers on this machine or on boards.
 
-    Started again, it goes on where it was. Writes DIR/NAME.html, a report, and DIR/NAME.best.jsonl, the best schedules.
-    With records at a URL, DIR is that of --files.
-    CAMPAIGN.toml names several networks: see int8tune help campaign-files.
+    Started again, it goes on. Writes NAME.html, a report, and NAME.best.jsonl, the best schedules, to the folder of
+    --results or --files. Files of campaigns (.toml): int8tune help campaign-files.
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
