@@ -146,9 +146,7 @@ BatchOption = Annotated[
 # A folder, or the text of a URL; Typer knows no types that are one or the other.
 ResultsOption = Annotated[
     Any,
-    typer.Option(
-        "--results", metavar="DIR|URL", parser=folder_or_url, help="Folder of the records, or postgresql://..."
-    ),
+    typer.Option("--results", metavar="DIR|URL", parser=folder_or_url, help="Where records are."),
 ]
 RecordsFolderOption = Annotated[
     Path, typer.Option("--results", metavar="DIR", parser=folder, help="Folder of the records.")

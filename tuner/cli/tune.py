@@ -80,7 +80,7 @@ MinGainOption = Annotated[
         "--min-gain",
         metavar="SHARE",
         parser=share,
-        help="A layer ends early when its next trials should save less than this share.",
+        help="Least gain to go on with a layer.",
     ),
 ]
 CacheOption = Annotated[
@@ -96,7 +96,7 @@ CacheOption = Annotated[
 
 FilesOption = Annotated[
     Path | None,
-    typer.Option("--files", metavar="DIR", help="Folder of reports and best logs, where --results is a URL."),
+    typer.Option("--files", metavar="DIR", help="Folder of reports, where --results is a URL."),
 ]
 DevicesOption = Annotated[
     str | None,
