@@ -121,8 +121,8 @@ def bench(
     Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT; on a GPU (--device), cuBLASLt and PyTorch. Models are
     compared whole; with --layers, and of all else (six networks, if nothing is named), layers are.
 
-    Each library runs in a process of its own and takes turns with the others, beside a loop that measures the peak.
-    This one runs the best schedules in the records, or its defaults. The results are added to the records.
+    Each library has its own process and takes turns with the others, beside a
+    loop that measures the peak. Ours runs recorded bests. Results are recorded.
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """

@@ -34,7 +34,7 @@ FloatOnnxArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A floa
 TrustOption = Annotated[bool, typer.Option("--trust", help="Load a .pt2, which may run code in it.")]
 DataOption = Annotated[
     str | None,
-    typer.Option("--data", metavar="FILE", help="Samples: .npz, .npy, a folder of pictures, or MODULE:FUNCTION."),
+    typer.Option("--data", metavar="FILE", help="Samples: .npz, .npy, pictures, MODULE:FUNCTION."),
 ]
 CountOption = Annotated[
     int | None,

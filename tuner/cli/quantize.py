@@ -47,15 +47,9 @@ ZeroPointsOption = Annotated[
 SkipOption = Annotated[
     list[str] | None, typer.Option("--skip", metavar="NAME", help="Leave this operator in float; several times.")
 ]
-EqualizeOption = Annotated[
-    bool, typer.Option("--equalize/--no-equalize", help="Make channels of data alike before.", show_default=False)
-]
-RoundOption = Annotated[
-    bool, typer.Option("--round-weights/--no-round-weights", help="Round by what outputs become.", show_default=False)
-]
-BiasOption = Annotated[
-    bool, typer.Option("--bias-correction/--no-bias-correction", help="Biases take mean errors.", show_default=False)
-]
+EqualizeOption = Annotated[bool, typer.Option("--no-equalize", help="Leave channels as they are.")]
+RoundOption = Annotated[bool, typer.Option("--no-round-weights", help="Round weights to the nearest.")]
+BiasOption = Annotated[bool, typer.Option("--no-bias-correction", help="Leave biases as they are.")]
 SmoothOption = Annotated[
     float | None, typer.Option("--smooth", metavar="A", parser=number, help="Smooth what dense layers read: 0 to 1.")
 ]
@@ -75,9 +69,9 @@ def quantize(
     symmetric: SymmetricOption = False,
     weight_zero_points: ZeroPointsOption = False,
     skip: SkipOption = None,
-    equalize: EqualizeOption = True,
-    round_weights: RoundOption = True,
-    bias_correction: BiasOption = True,
+    no_equalize: EqualizeOption = False,
+    no_round_weights: RoundOption = False,
+    no_bias_correction: BiasOption = False,
     smooth: SmoothOption = None,
     share_scales: ShareOption = False,
     ranges: RangesOption = None,
@@ -110,9 +104,9 @@ def quantize(
         "symmetric": symmetric,
         "weight_zero_points": weight_zero_points,
         "skip": skip or (),
-        "equalize": equalize,
-        "round_weights": round_weights,
-        "bias_correction": bias_correction,
+        "equalize": not no_equalize,
+        "round_weights": not no_round_weights,
+        "bias_correction": not no_bias_correction,
         "smooth": smooth,
         "share_scales": share_scales,
         "trust": trust,
