@@ -17,6 +17,7 @@ TunerError
 ├── BenchError                 a comparison that can't start, or can't go on
 │   ├── BenchSpecError         its description can't be used
 │   │   └── NoScheduleError        a best log has no schedule of what is to be timed
+│   │   └── UnknownQuantizerError   a quantizer's name that nobody registered
 │   ├── NoPeersError           nothing to compare with is installed
 │   ├── NoQuantizerError       a quantizer to compare with is not installed
 │   └── NoMetaScheduleError    TVM's MetaSchedule is not installed whole
@@ -100,6 +101,10 @@ class BenchSpecError(BenchError):
 
 class NoScheduleError(BenchSpecError):
     """A best log has no schedule of the layer that is to be timed."""
+
+
+class UnknownQuantizerError(BenchSpecError):
+    """A quantizer's name that nobody registered."""
 
 
 class NoPeersError(BenchError):

@@ -111,6 +111,7 @@ from int8tune.tuner.errors import (
     TunerError,
     UnknownCampaignError,
     UnknownPageError,
+    UnknownQuantizerError,
     UnknownStrategyError,
 )
 from int8tune.tuner.installed import TUNING
@@ -178,6 +179,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     CampaignError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     BenchSpecError: Failure(USAGE, "see the options: int8tune bench --help"),
     NoScheduleError: Failure(FAILED, "see what it has: int8tune results best --log FILE"),
+    UnknownQuantizerError: Failure(USAGE, "see the options: int8tune compare-schemes --help"),
     NoPeersError: Failure(FAILED, "install the libraries to compare with: pip install 'int8tune[peers]'"),
     NoQuantizerError: Failure(FAILED, "or leave it out of --against: int8tune compare-schemes --help"),
     NoMetaScheduleError: Failure(FAILED, "install them: pip install 'apache-tvm[rpc]==0.27.0.post1' xgboost-cpu"),

@@ -16,7 +16,7 @@ from int8tune.quantize.options import Options
 from int8tune.quantize.quantizer import Quantized, quantize
 from int8tune.quantize.samples.base import Batch, Samples
 from int8tune.tuner.bench.peers.registry import missing_distributions
-from int8tune.tuner.errors import BenchSpecError, NoQuantizerError
+from int8tune.tuner.errors import NoQuantizerError, UnknownQuantizerError
 from int8tune.tuner.models.runtimes import OpenVino, Runtime
 from int8tune.tuner.schemes.scheme import Scheme
 
@@ -237,13 +237,13 @@ def quantizers_named(names: Sequence[str]) -> tuple[Quantizer, ...]:
     """Quantizers to compare with.
 
     Raises:
-        BenchSpecError: there is no quantizer of a name.
+        UnknownQuantizerError: there is no quantizer of a name.
         NoQuantizerError: one is not installed.
     """
     known = {each.name: each for each in OTHERS}
     for name in names:
         if name not in known:
-            raise BenchSpecError(f"unknown quantizer `{name[:_SHOWN]}`, known: {', '.join(known)}")
+            raise UnknownQuantizerError(f"unknown quantizer `{name[:_SHOWN]}`, known: {', '.join(known)}")
         if missing := missing_distributions(known[name].requires):
             raise NoQuantizerError(f"`{name}` is not installed: pip install {' '.join(missing)}")
     return tuple(known[name] for name in dict.fromkeys(names))

@@ -195,7 +195,7 @@ class TestRecords:
     def test_other_tables(self, results: Path) -> None:
         records = it.records(results)
         assert list(records.to_pandas("campaigns")["campaign"]) == ["small"]
-        assert list(records.to_pandas("runs")["ending"]) == ["finished"]
+        assert set(records.to_pandas("runs")["ending"]) == {"finished"}  # another test may have run it again
         assert (records.to_pandas("devices")["peak_ops_per_s"] > 0).all()
         duels = records.to_pandas("duels", campaign="small")
         assert duels.empty or {"a_time_s", "b_time_s", "pair"} <= set(duels)
