@@ -20,9 +20,9 @@ from int8tune.results.errors import DamagedRowError, NoSuchCampaignError, Upkeep
 from int8tune.results.schema import campaigns, environments, metadata
 from int8tune.results.sqlite_file import resolved
 from int8tune.results.store import SqliteStore
+from int8tune.results.upkeep.file_snapshot import Snapshot, names_in, snapshot, snapshot_of_open
 from int8tune.results.upkeep.merging import LONGEST_NAME, copy_campaigns
 from int8tune.results.upkeep.new_file import new_store
-from int8tune.results.upkeep.snapshot import Snapshot, names_in, snapshot, snapshot_of_open
 
 MOST_SHOWN = 20
 

@@ -15,8 +15,8 @@ from int8tune.results.base import Store
 from int8tune.results.codec import encode, to_json
 from int8tune.results.errors import UpkeepError
 from int8tune.results.record import Campaign, CampaignRun, DeviceCheck, Duel, Entry, Trial
+from int8tune.results.upkeep.file_snapshot import OF_ALL, OF_CAMPAIGNS, DamagedRow, Snapshot, snapshot
 from int8tune.results.upkeep.new_file import new_store
-from int8tune.results.upkeep.snapshot import OF_ALL, OF_CAMPAIGNS, DamagedRow, Snapshot, snapshot
 
 ENTRIES_AT_ONCE = 2000
 LONGEST_NAME = 64
