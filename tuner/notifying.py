@@ -104,7 +104,7 @@ class Notifier:
         try:
             process.communicate(notification.as_json(), timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            return f"took more than {LIMIT_S:g} s"
+            return _too_slow()
         finally:
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -113,7 +113,7 @@ class Notifier:
 
     def _post(self, notification: Notification) -> str:
         """On a thread: each step of a request has its limit, all of them together have none."""
-        found = [f"took more than {LIMIT_S:g} s"]
+        found = [_too_slow()]
         thread = threading.Thread(target=lambda: found.append(_posted(self._url, notification.as_json())), daemon=True)
         thread.start()
         thread.join(LIMIT_S)
@@ -133,9 +133,17 @@ def _posted(url: str, content: bytes) -> str:
     except urllib.error.HTTPError as error:
         return f"answered {error.code} {error.reason}"
     except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            return _too_slow()
         return str(getattr(error.reason, "strerror", None) or error.reason)
+    except TimeoutError:
+        return _too_slow()
     except Exception as error:  # http.client's, which has many: none may end a campaign
         return f"{type(error).__name__}: {error}"
+
+
+def _too_slow() -> str:
+    return f"took more than {LIMIT_S:g} s"
 
 
 def _words(command: str) -> list[str]:
