@@ -116,7 +116,7 @@ def test_a_product_is_rounded_before_it_is_added_to(factor: str, profile: str, t
     np.testing.assert_array_equal(made, feed * factors + terms - feed * feed)
 
 
-@pytest.mark.parametrize("bias", one_in(2, ["", "stored", "number"]))
+@pytest.mark.parametrize("bias", one_in(3, ["stored", "", "number"]))
 def test_a_layer_without_a_quantized_output_has_exact_sums(bias: str, tmp_path: Path) -> None:
     w = IslandWriter()
     made = w.apply("Softplus", convolution(w, w.data, 12, bias, behind=False))

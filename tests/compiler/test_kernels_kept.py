@@ -150,7 +150,7 @@ def filled(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> KernelCach
     return cache
 
 
-@pytest.mark.parametrize("other_compiler", one_in(2, ["TVM", "LLVM", "this program", "libraries"]), indirect=True)
+@pytest.mark.parametrize("other_compiler", one_in(4, ["TVM", "LLVM", "this program", "libraries"]), indirect=True)
 @pytest.mark.usefixtures("other_compiler")
 def test_another_compiler_has_kernels_of_its_own(compiling: Compiling, filled: KernelCache) -> None:
     compiling.library(filled)

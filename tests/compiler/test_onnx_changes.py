@@ -49,7 +49,7 @@ def test_many_changed_files(name: str) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", one_in(10, FORMS))
+@pytest.mark.parametrize("name", one_in(20, FORMS))
 def test_whole_files_are_what_onnx_runtime_computes(name: str, tmp_path: Path) -> None:
     """Chains of quantizations are compiled in seconds: what is read several times is not written several times."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")

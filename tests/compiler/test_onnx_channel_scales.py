@@ -13,6 +13,7 @@ from int8tune.compiler.obstacles import int8_share
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
 from tests.support.models.onnx_tool_forms import TOOL_FORMS
+from tests.support.run.thinned import one_in
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which layers are compared with")
 
@@ -40,12 +41,15 @@ def depthwise(how: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize(
     "how",
-    [
-        {},
-        {"quantized": True},
-        {"element": np.int8, "points": -7, "axis": -3},
-        {"multiple": 2, "by channels": False, "quantized": True},
-    ],
+    one_in(
+        2,
+        [
+            {"multiple": 2, "by channels": False, "quantized": True},
+            {},
+            {"element": np.int8, "points": -7, "axis": -3},
+            {"quantized": True},
+        ],
+    ),
     ids=str,
 )
 def test_scales_are_moved_to_the_weights(how: dict[str, Any], tmp_path: Path) -> None:

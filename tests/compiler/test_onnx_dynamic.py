@@ -141,7 +141,7 @@ def dynamic(name: str, folder: Path, **options: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "channels"),
-    one_in(4, [("residual", True), ("residual", False), ("head", True), ("windows", False), ("separable", True)]),
+    one_in(5, [("residual", True), ("residual", False), ("head", True), ("windows", False), ("separable", True)]),
 )
 def test_models_that_are_quantized_at_run_time(name: str, channels: bool, tmp_path: Path) -> None:
     file, feed = dynamic(name, tmp_path, per_channel=channels), input_data(MODELS[name](), 3)

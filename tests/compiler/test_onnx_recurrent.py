@@ -89,7 +89,7 @@ def test_attributes(operator: str, inputs: dict[int, Any], attributes: Any, tmp_
     assert_near(w.file(*made), tmp_path, (STEPS, BATCH, WIDE))
 
 
-@pytest.mark.parametrize("operator", one_in(2, GATES))
+@pytest.mark.parametrize("operator", one_in(3, GATES))
 @pytest.mark.parametrize("is_computed", [False, True])
 @pytest.mark.matrix
 def test_sequences_of_several_lengths(operator: str, is_computed: bool, tmp_path: Path) -> None:

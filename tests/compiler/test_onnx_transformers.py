@@ -169,7 +169,7 @@ VARIANTS = [attention_with_bias, causal_quantized_attention, causal_heads]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("build", [*one_in(2, BUILDS), *(pytest.param(each, marks=THOROUGH) for each in VARIANTS)])
+@pytest.mark.parametrize("build", [*one_in(3, BUILDS), *(pytest.param(each, marks=THOROUGH) for each in VARIANTS)])
 @pytest.mark.matrix
 def test_fused_nodes_are_onnx_runtimes(
     build: Callable[[TransformerWriter], list[str]], opset: int, tmp_path: Path

@@ -164,10 +164,10 @@ def new_folder(scratch: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "steps", "share", "states"),
     [
-        ("records-few-pages", 10, 0.1, 8),
+        ("records-few-pages", 10, 0.1, 4),
         pytest.param("records-few-pages", 10, 0.1, 80, marks=pytest.mark.thorough),
         *(pytest.param(name, 24, 1.0, 16, marks=pytest.mark.thorough) for name in ("best-log", "journal")),
-        *((name, 12, 1.0, 8) for name in ("best-log", "journal")),
+        *((name, 12, 1.0, 4) for name in ("best-log", "journal")),
     ],
 )
 def test_what_was_acknowledged_outlives_a_power_failure(

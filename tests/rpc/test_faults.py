@@ -19,6 +19,7 @@ from int8tune.rpc.request import Case, Program, Timing
 from int8tune.rpc.transports.local import LocalTransport
 from tests.support.kernels.rpc_kernels import BRIEF, Kernels, build_kernels, build_with_tvm
 from tests.support.program.rpc_processes import MARK, marked, server_of
+from tests.support.run.thinned import one_in
 
 pytestmark = [pytest.mark.alone, pytest.mark.promise(3, 4, 5, 10, 17)]
 
@@ -218,7 +219,7 @@ def test_unreadable_case_is_no_candidate_s_fault(
     assert str(bad) in reply.error
 
 
-@pytest.mark.parametrize("probe", ["segfault", "no_such_entry"])
+@pytest.mark.parametrize("probe", one_in(2, ["segfault", "no_such_entry"]))
 def test_failing_probe_is_no_candidate_s_fault(transport: LocalTransport, kernels: Kernels, probe: str) -> None:
     reply = transport.run(kernels.request("good", probe=probe))
     assert (reply.outcome, reply.error_class) == (Outcome.DEVICE_LOST, "ProbeFailed")

@@ -174,7 +174,7 @@ class TestFaults:
         built = compile_kernel(self.WORKLOAD, target, kernel)
         return not all(built.is_exact(operands) for _, operands in adversarial_operands(self.WORKLOAD, 0))
 
-    @pytest.mark.parametrize(("fault", "store"), one_in(4, EACH_STORE))
+    @pytest.mark.parametrize(("fault", "store"), one_in(6, EACH_STORE))
     def test_every_wrong_instruction_is_caught(self, fault: str, store: str) -> None:
         self.check(fault, store, host_target(TARGET.profile))
 
@@ -192,14 +192,14 @@ class TestFaults:
         assert all(found), [nth for nth, caught in enumerate(found) if not caught]
 
 
-@pytest.mark.parametrize("key", one_in(4, LAYERS))
+@pytest.mark.parametrize("key", one_in(6, LAYERS))
 def test_layers_are_exact_on_tiles(key: str) -> None:
     workload, target = parse_workload(key), host_target("x86-amx")
     for config in (*one_of_each(workload), sample(workload, 0)):
         assert build(workload, target, config, TEMPLATE).wrong_cases() == [], config
 
 
-@pytest.mark.parametrize(("key", "threads"), one_in(3, [(key, 2 + index % 3) for index, key in enumerate(LAYERS[::3])]))
+@pytest.mark.parametrize(("key", "threads"), one_in(5, [(key, 2 + index % 3) for index, key in enumerate(LAYERS[::3])]))
 def test_threads_copy_all_that_they_read(key: str, threads: int) -> None:
     """Each its own rows, or all where it takes all rows for some channels."""
     workload, target = parse_workload(key), replace(host_target("x86-amx"), threads=threads)

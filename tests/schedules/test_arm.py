@@ -81,7 +81,7 @@ def test_drawn_layers_and_configs_are_exact(profile: str, workload: Any, seed: i
     assert build(workload, target, config, template).wrong_cases() == []
 
 
-@pytest.mark.parametrize("key", one_in(20, (*PLAIN.values(), *ODD)))
+@pytest.mark.parametrize("key", one_in(40, (*PLAIN.values(), *ODD)))
 def test_every_way_to_multiply_is_exact(key: str) -> None:
     workload, target = parse_workload(key), host_target("arm-dotprod")
     template = template_for(workload, target)

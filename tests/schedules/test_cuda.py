@@ -112,7 +112,7 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(("name", "fault"), one_in(2, EVERY_FAULT))
+@pytest.mark.parametrize(("name", "fault"), one_in(4, EVERY_FAULT))
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
     pattern, other = (FAULTS | GROUP_FAULTS)[fault]
@@ -130,10 +130,13 @@ def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [
-        *((name, "int8tune.schedules.cuda.copies.swizzled") for name in SMALL),
-        ("cuda.mma", "int8tune.schedules.cuda.products.swizzled"),
-    ],
+    one_in(
+        2,
+        [
+            *((name, "int8tune.schedules.cuda.copies.swizzled") for name in SMALL),
+            ("cuda.mma", "int8tune.schedules.cuda.products.swizzled"),
+        ],
+    ),
 )
 def test_chunks_that_are_written_elsewhere_than_read_are_caught(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,9 @@ from types import FrameType
 
 import pytest
 
+# Of objects made, less those freed, until the young ones are gone through: 700 as Python comes.
+THRESHOLDS = (50_000, 20, 20)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -23,6 +26,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()  # also spares forks the copies
+        gc.set_threshold(*THRESHOLDS)
         gc.enable()
 
 

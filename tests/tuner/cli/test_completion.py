@@ -49,7 +49,7 @@ def test_values_are_offered(line: str, expected: list[str], tmp_path: Path) -> N
     assert offered(line, tmp_path) == expected
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", one_in(3, ["bash", "zsh", "fish"]))
 def test_each_shell_has_its_script(shell: str, tmp_path: Path) -> None:
     known = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path), "ZDOTDIR": str(tmp_path)}
     shown = int8tune("--show-completion", shell, env=known)

@@ -49,7 +49,7 @@ class ListedScores:
         return self.score(features)
 
 
-LANDSCAPES = one_in(2, [(smooth, 1.0), (broken_where_large, 1.0), (broken_in_half, 1.2)])
+LANDSCAPES = one_in(3, [(smooth, 1.0), (broken_where_large, 1.0), (broken_in_half, 1.2)])
 
 
 class TestModelGuidedSearch:
