@@ -44,13 +44,13 @@ class Extremes:
         """Take a batch [samples, channels, ...] into account."""
         self.shape = array.shape
         flat = array.reshape(-1)
-        total = float(flat.sum(dtype=np.float32)) if flat.size else 0.0
+        if not flat.size:
+            return
+        total = float(flat.sum(dtype=np.float32))
         if not np.isfinite(total):
             array, flat = self._finite(array)
             total = float(flat.sum(dtype=np.float32))
         by_channel = array.reshape(*array.shape[:2], -1) if array.ndim > 1 else array.reshape(1, -1, 1)
-        if not by_channel.size:
-            return
         axes = 0 if by_channel.shape[2] <= _SHORT_ROW else (0, 2)
         lows, highs = by_channel.min(axis=axes), by_channel.max(axis=axes)
         if not self.values:
@@ -65,12 +65,12 @@ class Extremes:
     @property
     def minimum(self) -> float:
         """The smallest finite value; 0 where there is none."""
-        return float(self._minimum.min()) if self._minimum.size else 0.0
+        return float(self._minimum.min()) if self.values else 0.0
 
     @property
     def maximum(self) -> float:
         """The largest finite value; 0 where there is none."""
-        return float(self._maximum.max()) if self._maximum.size else 0.0
+        return float(self._maximum.max()) if self.values else 0.0
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -83,8 +83,8 @@ class Extremes:
 
     @property
     def channels(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Minimum and maximum of each channel; nothing where the tensor has fewer than two axes, or axis 1 varies."""
-        if len(self.shape) < 2 or not self._has_channels:
+        """Minimum and maximum of each channel; nothing without values or a second axis, or where axis 1 varies."""
+        if not self.values or len(self.shape) < 2 or not self._has_channels:
             return (), ()
         lows, highs = _of_channels(self._minimum).min(axis=1), _of_channels(self._maximum).max(axis=1)
         return tuple(map(float, lows)), tuple(map(float, highs))

@@ -251,6 +251,18 @@ def test_an_axis_of_channels_that_counts_samples(tmp_path: Path) -> None:
     assert (found.minimum, found.maximum, found.channel_maximum) == (0, 4 * SAMPLES - 1, ())
 
 
+def test_a_tensor_without_values_has_no_range(tmp_path: Path) -> None:
+    writer = Writer(["n", 4, 3])
+    ends = [writer.constant(name, np.array([0]), np.int64) for name in ("starts", "ends")]
+    nothing = writer.node("Slice", ["x", *ends, writer.constant("axes", np.array([1]), np.int64)], "nothing")
+    model = saved(writer.model(writer.node("Concat", ["x", nothing], "y", axis=1)), tmp_path)
+    tensors = it.profile(model, np.ones((3, 4, 3), np.float32)).ranges.tensors
+    found = tensors["nothing"]
+    assert (found.shape, found.values, found.minimum, found.maximum) == ((3, 0, 3), 0, 0, 0)
+    assert (found.channel_minimum, found.channel_maximum) == ((), ())
+    assert tensors["y"].values == 36
+
+
 def test_numbers_that_are_none(path: Path) -> None:
     with pytest.raises(QuantizeSpecError, match="must be 1 to 1000000: 0"):
         it.profile(path, pictures(1), count=0)

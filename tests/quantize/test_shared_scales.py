@@ -69,3 +69,12 @@ def test_an_addition_that_is_skipped_shares_nothing(tmp_path: Path) -> None:
     assert of(it.quantize(file, samples, **left).proto) == of(
         it.quantize(file, samples, **left, share_scales=True).proto
     )
+
+
+def test_a_tensor_that_is_added_to_itself_has_the_scale_of_the_sum(tmp_path: Path) -> None:
+    writer = Writer(["n", 3, 8, 8])
+    made = writer.conv("x", "one", (4, 3, 3, 3), pads=[1] * 4)
+    twice = writer.node("Add", [made, made], "twice")
+    file = saved(writer.model(writer.conv(twice, "other", (4, 4, 1, 1))), tmp_path)
+    scales = of(it.quantize(file, pictures(20), **PLAIN, share_scales=True).proto)
+    assert scales[made] == scales[twice]

@@ -14,6 +14,7 @@ pytest.importorskip("ai_edge_litert", reason="needs the extra `oracle`")
 
 import int8tune as it
 from int8tune.quantize.errors import FloatModelError, ForeignRangesError, NoTfliteError, QuantizeSpecError
+from int8tune.quantize.tflite_models import LiteRtSession
 from tests.support.models.tflite_models import float_network as network
 from tests.support.models.tflite_models import network as quantized_network
 from tests.support.models.tflite_models import values_of
@@ -43,6 +44,18 @@ def test_ranges_are_those_of_litert(path: Path, tmp_path: Path) -> None:
         assert each.values == right.size == sum(each.histogram)
     assert [each.producer for each in found.tensors.values()][:3] == ["input", "CONV_2D", "DEPTHWISE_CONV_2D"]
     assert it.profile(path, samples()).ranges == found
+
+
+def test_numbers_go_into_a_quantized_model_and_come_out(path: Path) -> None:
+    """A session takes and gives numbers where LiteRT itself takes and gives steps of them."""
+    session = LiteRtSession(path, quantized_network())
+    (given,), (made,) = session.inputs.values(), session.outputs.values()
+    steps = np.random.default_rng(2).integers(-128, 128, given["shape"], np.int8)
+    scale, zero_point = given["quantization"]
+    (found,) = session.run([made["name"]], {given["name"]: (steps.astype(np.float32) - zero_point) * np.float32(scale)})
+    right = values_of(quantized_network(), {given["name"]: steps}, is_reference=False)[made["name"]]
+    scale, zero_point = made["quantization"]
+    np.testing.assert_allclose(found, (right.astype(np.float32) - zero_point) * scale, rtol=1e-6)
 
 
 @pytest.mark.parametrize("package", ["ai_edge_litert", "ai_edge_quantizer"])

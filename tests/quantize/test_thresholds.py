@@ -107,6 +107,14 @@ def test_mse_is_the_least_that_a_search_on_the_values_finds(values: np.ndarray) 
     assert error_of(values, found.low, found.high) < error_of(values, low, high)
 
 
+def test_a_range_of_the_same_values_in_another_unit_is_the_same() -> None:
+    """Of values where a clipped one more or less decides, by a squared error's other part: those that are rounded."""
+    values = np.random.default_rng(97).standard_t(5, 500).astype(np.float32)
+    for calibration in map(Calibration, Method):
+        small, large = (threshold(range_of(values * np.float32(2.0**by)), calibration) for by in (-12, 12))
+        assert (large.low, large.high) == (small.low * 2.0**24, small.high * 2.0**24)
+
+
 def test_symmetric_ranges_are_as_far_below_zero_as_above() -> None:
     for calibration in map(Calibration, Method):
         found = threshold(range_of(SHIFTED), calibration, symmetric=True)
