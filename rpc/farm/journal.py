@@ -118,4 +118,4 @@ class JournalFile:
 def _answer(place: str, value: object) -> tuple[str, int, Reply]:
     """A trial's name, a fence, and what its board replied."""
     trial, fence, reply = many(anything)(place, value)
-    return any_text(f"{place}[0]", trial), integer(0, 1 << 62)(f"{place}[1]", fence), reply_from_json(reply, None)
+    return any_text(f"{place}[0]", trial), integer(1, 1 << 62)(f"{place}[1]", fence), reply_from_json(reply, None)

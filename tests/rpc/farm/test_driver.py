@@ -276,6 +276,18 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
         assert entries_of(path) == ([*ENTRIES, *ENTRIES[1:]] if is_whole else list(ENTRIES))
 
 
+@pytest.mark.parametrize(("fence", "is_read"), [(0, False), (1, True)])
+def test_fences_begin_at_one(fence: int, is_read: bool, tmp_path: Path) -> None:
+    journal = JournalFile(tmp_path / "journal")
+    journal.write(ENTRIES, {"x": {fence: Reply(Outcome.OK, ((0.5,),), (1,))}})
+    journal.close()
+    if is_read:
+        assert entries_of(tmp_path / "journal") == [*ENTRIES]
+        return
+    with pytest.raises(JournalError, match="journal:1: "):
+        JournalFile(tmp_path / "journal")
+
+
 def test_a_line_that_was_changed_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = JournalFile(path)

@@ -43,6 +43,7 @@ def test_a_farm_in_numbers(tmp_path: Path) -> None:
     report = simulated(write_farm(tmp_path), "--trials", 400, "--campaigns", 2)
     assert report["simulated"] is True
     assert sum(report["verdicts"].values()) == report["trials"] == 400  # type: ignore[attr-defined]
+    assert [*report["verdicts"]] == ["crashed", "ok", "timed-out", "wrong"]  # type: ignore[misc]
     assert [use["board"] for use in report["boards"]] == ["one", "two"]  # type: ignore[attr-defined]
     assert {wait["name"] for wait in report["waits"]} == {  # type: ignore[attr-defined]
         "answer",
@@ -79,6 +80,10 @@ def test_a_sick_board_is_found(tmp_path: Path) -> None:
     shown = int8tune("simulate", farm, "--trials", 1500)
     assert "sick boards found" in shown.out
     assert "one" in shown.out
+
+
+def test_a_canary_may_take_a_thousandth_of_a_second(tmp_path: Path) -> None:
+    assert simulated(write_farm(tmp_path, "canary_s = 0.001"), "--trials", 20)["trials"] == 20
 
 
 @pytest.mark.parametrize(
