@@ -132,8 +132,8 @@ class TimesKernels(TransportContract):
         ("cold", "is_cold"),
         [
             (None, False),
-            (Cold(512), False),
-            (Cold(8 * 512), True),
+            (Cold(6 * 512), False),
+            (Cold(7 * 512), True),
             (Cold(8 * 256, (0,)), True),
             (Cold(8 * 256, (1,)), False),
         ],

@@ -24,7 +24,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()  # also spares forks the copies
         gc.set_threshold(*THRESHOLDS)
         gc.enable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,8 @@ from tests.support.program.cli_program import LIMIT_S, int8tune, start, wait_for
 from tests.support.program.dask_processes import DaskProcesses
 from tests.tuner.builder.test_contract import build_suite, candidate_job, collect
 
-pytest.importorskip("distributed", reason="needs the extra `dask`")
+# What it takes to import it is not spent before a test needs it.
+pytestmark = pytest.mark.skipif(find_spec("distributed") is None, reason="needs the extra `dask`")
 
 SERVER = "tests.support.stand_ins.faulty_build_server"
 
