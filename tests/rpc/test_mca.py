@@ -13,8 +13,8 @@ import pytest
 
 from int8tune.rpc.errors import EstimateError
 from int8tune.rpc.mca import tools
-from int8tune.rpc.mca.disassembly import disassemble, parse_disassembly
-from int8tune.rpc.mca.estimate import ENTRY_SYMBOL, block_counts, estimate_cycles
+from int8tune.rpc.mca.disassembly import Code, disassemble, parse_disassembly
+from int8tune.rpc.mca.estimate import ENTRY_SYMBOL, block_counts, cycles_of_blocks, estimate_cycles
 from int8tune.rpc.mca.walk import _Walker, walk
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.target import target_for
@@ -46,11 +46,16 @@ def needs(name: str) -> None:
         pytest.skip(str(error))
 
 
-def counts(text: str) -> dict[int, int]:
-    """How often the blocks of a function `f` run, written as llvm-objdump prints it."""
+def code_of(text: str) -> Code:
+    """A function `f`, written as llvm-objdump prints it."""
     lines = [line.strip() for line in text.strip().splitlines()]
     body = "\n".join(f"       {index * 4:x}:      \t{line}" for index, line in enumerate(lines))
-    return block_counts(parse_disassembly(f"0000000000000000 <f>:\n{body}\n"), "f", limit_s=10)
+    return parse_disassembly(f"0000000000000000 <f>:\n{body}\n")
+
+
+def counts(text: str) -> dict[int, int]:
+    """How often the blocks of a function `f` run."""
+    return block_counts(code_of(text), "f", limit_s=10)
 
 
 # Code, and how often its blocks run.
@@ -193,6 +198,13 @@ def products_of(path: Path) -> int:
             8 if ".8h" in rest.split(",")[0] else 4 for name, rest in names if re.match("smu?[lm]a?l", name)
         )
     return found
+
+
+def test_each_turn_of_a_loop_costs_what_its_chain_of_products_takes() -> None:
+    needs("llvm-mca")
+    turns = "movz x0, #1000; mul x1, x1, x2; mul x1, x1, x2; subs x0, x0, #1; b.ne 0x4 <f>; ret"
+    cycles = cycles_of_blocks(walk(code_of(turns.replace("; ", "\n")), 0, 10), CPU, 60)
+    assert 3 * 2 * 1000 < cycles[4] <= 4 * 2 * 1000  # a product of 64 bits takes three or four
 
 
 @pytest.mark.thorough
