@@ -15,6 +15,8 @@ from int8tune.results.columns import config_of, entrant_of, entrants_of, integer
 from int8tune.results.errors import RecordError
 from int8tune.results.record import (
     BenchResult,
+    BoardEvent,
+    BoardEventKind,
     Campaign,
     CampaignRun,
     Candidate,
@@ -27,7 +29,7 @@ from int8tune.results.record import (
     Outcome,
     Trial,
 )
-from int8tune.results.schema import bench_results, campaign_runs, campaigns, device_checks, duels, trials
+from int8tune.results.schema import bench_results, board_events, campaign_runs, campaigns, device_checks, duels, trials
 from int8tune.results.storable import as_unicode, require_storable
 
 Values = dict[str, Any]
@@ -167,6 +169,21 @@ def _encode_run(run: CampaignRun) -> Values:
 def _decode_run(row: Values, campaign: str, _environment: Environment) -> CampaignRun:
     names = [field.name for field in fields(CampaignRun) if field.name != "campaign"]
     return CampaignRun(campaign, **{name: row[_RUN_COLUMNS.get(name, name)] for name in names})
+
+
+def _encode_board_event(event: BoardEvent) -> Values:
+    return {
+        "board": event.board,
+        "kind": event.kind.value,
+        "canary_s": float(event.canary_s),
+        "cause": as_unicode(event.cause),
+        "happened_at": event.happened_at,
+    }
+
+
+def _decode_board_event(row: Values, campaign: str, _environment: Environment) -> BoardEvent:
+    kind = BoardEventKind(row["kind"])
+    return BoardEvent(campaign, row["board"], kind, row["canary_s"], row["cause"], row["happened_at"])
 
 
 def _encode_trial(trial: Trial) -> Values:
@@ -363,6 +380,13 @@ _CODECS: dict[type[Any], Codec[Any]] = {
         {"campaign": campaigns.c.name},
         _encode_run,
         _decode_run,
+    ),
+    BoardEvent: Codec(
+        board_events,
+        "board event",
+        {"campaign": campaigns.c.name},
+        _encode_board_event,
+        _decode_board_event,
     ),
     Trial: Codec(
         trials,

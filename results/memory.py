@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from int8tune.results.base import E
 from int8tune.results.codec import codec_of, encode
 from int8tune.results.errors import StoreError
-from int8tune.results.record import Campaign, CampaignRun, Duel, Entry, Trial
+from int8tune.results.record import BoardEvent, Campaign, CampaignRun, Duel, Entry, Trial
 
 Key = tuple[str, ...] | tuple[str, str, int]
 
@@ -24,7 +24,7 @@ class MemoryStore:
         self._require_open()
         taken: set[Key] = set()
         for entry in entries:
-            if isinstance(entry, Trial | Duel | CampaignRun):
+            if isinstance(entry, Trial | Duel | CampaignRun | BoardEvent):
                 key: Key = ("campaign", entry.campaign)
                 if key not in self._taken and key not in taken:
                     raise StoreError(f"no such campaign in the store: {entry.campaign}")

@@ -1,4 +1,4 @@
-"""What is remembered: candidates, trials, duels, device checks, campaigns and comparisons with other libraries.
+"""What is remembered: candidates, trials, duels, checks, campaigns, how boards were, comparisons with libraries.
 
 Frozen values of plain data. They cross every border of the project, and they are what a store keeps.
 """
@@ -279,6 +279,45 @@ def runs_of(entries: Iterable[CampaignRun]) -> list[CampaignRun]:
     return list({entry.run: entry for entry in entries}.values())
 
 
+class BoardEventKind(StrEnum):
+    """What became known of a board."""
+
+    GOOD_CANARY = "good canary"
+    BAD_CANARY = "bad canary"
+    QUARANTINED = "quarantined"
+    """It is off: what it says is not believed."""
+    LOST = "lost"
+    """It is off: it can't be reached."""
+    BACK = "back"
+    """A good canary of a board that was off."""
+
+    @property
+    def is_off(self) -> bool:
+        return self in (BoardEventKind.QUARANTINED, BoardEventKind.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEvent:
+    """How a board of a campaign was at a moment: its canary, a kernel of known work, was judged, or it went off.
+
+    Attributes:
+        canary_s: seconds per call of the canary; 0 where the board did not say, or was not asked.
+        cause: why the canary was bad, or the board went off; one line, empty of a good canary.
+        happened_at: wall-clock time in ISO 8601 UTC.
+    """
+
+    campaign: str
+    board: str
+    kind: BoardEventKind
+    canary_s: float
+    cause: str
+    happened_at: str
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.canary_s) and self.canary_s >= 0):
+            raise RecordError(f"a canary's time must be finite, and at least 0: {self.canary_s}")
+
+
 @dataclass(frozen=True, slots=True)
 class Entrant:
     """How one library did on one layer of a bench.
@@ -350,4 +389,4 @@ class BenchResult:
         return self.candidate.target
 
 
-Entry = Campaign | CampaignRun | Trial | Duel | DeviceCheck | BenchResult
+Entry = Campaign | CampaignRun | BoardEvent | Trial | Duel | DeviceCheck | BenchResult

@@ -1,9 +1,9 @@
-"""The tables of a results file, schema version 5.
+"""The tables of a results file, schema version 6.
 
 Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each. A table says
 since which version there is one; a file of an older version gets it when it is opened for writing. Since version 3 a
 campaign's layers may have names; since version 4 a trial that is `ok` may have an estimate and no times; since version
-5 the runs of campaigns are kept.
+5 the runs of campaigns are kept; since version 6 how boards were.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlalchemy.types import TypeEngine
 from int8tune.results.column_types import INTEGER, TEXT
 from int8tune.results.record import Outcome
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 # Where a table has this version.
 SINCE = "since"
 # "i8tn" in ASCII; SQLite keeps it in the header, where file(1) and other programs can see whose file it is.
@@ -188,4 +188,20 @@ campaign_runs = Table(
     _checksum(),
     Index("runs_by_campaign", "campaign_id"),
     info={SINCE: 5},
+)
+
+board_events = Table(
+    "board_events",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    _owned_by("campaign"),
+    _column("board", TEXT),
+    _column("kind", TEXT),
+    _column("canary_s", Float),
+    _column("cause", TEXT),
+    _column("happened_at", TEXT),
+    _checksum(),
+    CheckConstraint("canary_s >= 0", name="canary_at_least_0"),
+    Index("board_events_by_campaign", "campaign_id"),
+    info={SINCE: 6},
 )

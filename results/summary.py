@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from int8tune.results.base import Store
+from int8tune.results.board_health import BoardHealth, board_health
 from int8tune.results.contest import Contest, contests
 from int8tune.results.drift import cost
 from int8tune.results.errors import StoreError
@@ -15,6 +16,7 @@ from int8tune.results.label import layer_label
 from int8tune.results.record import (
     ADVICE,
     ESTIMATED_BY,
+    BoardEvent,
     Campaign,
     Candidate,
     DeviceCheck,
@@ -153,6 +155,7 @@ class CampaignSummary:
         layers: in the order of the network.
         failures: most frequent first.
         advised: how many kernels NVIDIA's compiler says of that they are slow, by the code of what it says.
+        boards: how they were, the worst first; none where a campaign had no inventory, or is older than such records.
     """
 
     campaign: Campaign
@@ -162,6 +165,7 @@ class CampaignSummary:
     failures: tuple[FailureGroup, ...]
     totals: Totals
     advised: Mapping[str, int] = field(default_factory=dict)
+    boards: tuple[BoardHealth, ...] = ()
 
     @property
     def cache(self) -> str:
@@ -189,8 +193,11 @@ def summarize(
     peak_ops_per_s = check.peak_ops_per_s if check else None
     counts = _Counts()
     counts.stamps = {campaign.created_at, *(duel.started_at for duel in store.query(Duel, campaign=campaign_name))}
+    events = list(store.query(BoardEvent, campaign=campaign_name))
+    counts.stamps |= {event.happened_at for event in events}
     for trial in store.query(Trial, campaign=campaign_name):
         counts.add(trial)
+    clock = WallClock(counts.stamps)
     found = contests(store, campaign=campaign_name, target=campaign.target, device=campaign.device)
     by_workload = {contest.task.workload: contest for contest in found}
     rows = [
@@ -211,8 +218,9 @@ def summarize(
         tuple(counts.environments),
         tuple(rows),
         tuple(failures),
-        _totals(rows, counts, WallClock(counts.stamps).total_s),
+        _totals(rows, counts, clock.total_s),
         dict(counts.advised),
+        board_health(events, clock),
     )
 
 

@@ -14,7 +14,7 @@ from int8tune.results.analysis.search_course import CourseNotes, SearchCourse
 from int8tune.results.analysis.tuning_time import TimeNotes, TuningTime, place_of
 from int8tune.results.base import Store
 from int8tune.results.best import BestSchedule, best_schedules
-from int8tune.results.record import CampaignRun, Duel, Trial, runs_of
+from int8tune.results.record import BoardEvent, CampaignRun, Duel, Trial, runs_of
 from int8tune.results.summary import CampaignSummary, summarize
 from int8tune.results.wall_clock import WallClock
 
@@ -54,7 +54,7 @@ def analyze(
     summary = summarize(store, campaign_name, {key: size.macs for key, size in sizes.items()}, min_gain)
     campaign = summary.campaign
     course, time, health, failures = CourseNotes(), TimeNotes(), HealthNotes(), FailureNotes()
-    stamps = {campaign.created_at}
+    stamps = {campaign.created_at, *(event.happened_at for event in store.query(BoardEvent, campaign=campaign_name))}
     for trial in store.query(Trial, campaign=campaign_name):
         stamps.add(trial.started_at)
         for notes in (course, time, health, failures):

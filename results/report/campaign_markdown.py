@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from int8tune.results.record import Outcome
+from int8tune.results.report.board_words import board_in_words, unwell
 from int8tune.results.report.format import factor, giga, kilocycles, microseconds, milliseconds, percent
 from int8tune.results.report.markdown import cell, table
 from int8tune.results.report.words import meanings
@@ -35,6 +36,7 @@ def render_summary_markdown(summary: CampaignSummary) -> str:
         *table(titles, rows, numbers=(*range(1, 7), 9)),
         "",
         *(f"- {verdict.value}: {text}" for verdict, text in meanings(summary).items() if verdict in said),
+        *(f"- board {cell(board.name)}: {cell(board_in_words(board))}" for board in unwell(summary.boards)),
         f"- {cell(_where(summary))}",
     ]
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from int8tune.results.bench import BenchRow
 from int8tune.results.record import Outcome
 from int8tune.results.report import format
 from int8tune.results.report.charts.bars import Part, bar, interval_bar
+from int8tune.results.report.charts.boards import boards_chart
 from int8tune.results.report.charts.course import layer_chart, network_chart
 from int8tune.results.report.charts.health import health_chart
 from int8tune.results.report.charts.roofline import Dot, roofline_chart
@@ -25,6 +26,7 @@ WIDE, NARROW = (860.0, 400.0), (358.0, 330.0)
 LOW_WIDE, LOW_NARROW = (860.0, 250.0), (358.0, 240.0)
 MOST_CUTS = 16
 MOST_GAINS = 15
+MOST_BOARDS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +274,9 @@ def health_figures(analysis: CampaignAnalysis) -> list[tuple[str, Figure]]:
         (place.name, Figure(health_chart(place, total_s, *LOW_WIDE), health_chart(place, total_s, *LOW_NARROW)))
         for place in analysis.health
     ]
+
+
+def boards_figure(analysis: CampaignAnalysis) -> Figure | None:
+    """The boards over time, the worst first; None where there are none."""
+    boards = analysis.summary.boards[:MOST_BOARDS]
+    return Figure(boards_chart(boards, WIDE[0]), boards_chart(boards, NARROW[0])) if boards else None

@@ -10,6 +10,7 @@ from int8tune.results.analysis.campaign import CampaignAnalysis
 from int8tune.results.analysis.roofline import PEAK
 from int8tune.results.record import Outcome
 from int8tune.results.report import format
+from int8tune.results.report.board_words import boards_in_words
 from int8tune.results.report.campaign_views import TIMES, LayerView, Unit
 from int8tune.results.report.text import CACHES
 
@@ -139,6 +140,7 @@ def facts(analysis: CampaignAnalysis) -> list[tuple[str, str]]:
     rate = analysis.time.trials_per_s
     found = [
         ("CPU", environment.get("cpu", "not recorded")),
+        ("Boards", boards_in_words(summary.boards)),
         ("Target", campaign.target),
         ("Host and user", host),
         ("Version", f"{version}{commit}" if version else ""),

@@ -16,6 +16,7 @@ from int8tune.results.comparison.compare import Comparison
 from int8tune.results.record import Outcome
 from int8tune.results.report import campaign_views as views_of
 from int8tune.results.report import campaign_words as words
+from int8tune.results.report.board_words import board_in_words, boards_in_words, unwell
 from int8tune.results.report.comparison_page import comparison_view
 from int8tune.results.report.csv_text import layers_as_csv
 from int8tune.results.report.document import download, render_document
@@ -30,7 +31,7 @@ SECTIONS = (
     ("layers", "Layers"),
     ("search", "The search"),
     ("tuning", "Where tuning time went"),
-    ("health", "Health of the device"),
+    ("health", "Health over time"),
     ("failures", "Failed trials"),
     ("provenance", "Provenance and data"),
 )
@@ -53,6 +54,9 @@ def render_html(analysis: CampaignAnalysis, since: Comparison | None = None) -> 
         network=analysis.network,
         time=analysis.time,
         health=analysis.health,
+        boards=summary.boards,
+        boards_said=boards_in_words(summary.boards),
+        unwell=[(board.name, board_in_words(board)) for board in unwell(summary.boards)],
         failures=analysis.failures,
         peers=analysis.peers,
         runs=analysis.runs,
@@ -112,6 +116,8 @@ def _drawn(analysis: CampaignAnalysis, views: Sequence[views_of.LayerView]) -> d
         "multiples": views_of.multiples(analysis, views, unit),
         "place_rows": views_of.place_rows(analysis),
         "health_figures": views_of.health_figures(analysis),
+        "boards_figure": views_of.boards_figure(analysis),
+        "most_boards": views_of.MOST_BOARDS,
         "failure_rows": views_of.failure_rows(analysis),
     }
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from int8tune.results.record import CacheMode, Outcome, Trial
+from int8tune.results.report.board_words import board_as_dict, board_in_words, boards_in_words, unwell
 from int8tune.results.report.format import (
     MISSING,
     factor,
@@ -95,6 +96,7 @@ def as_dict(summary: CampaignSummary) -> dict[str, Any]:
         "layers": [_layer(row) for row in summary.layers],
         "failures": [_failure(group) for group in summary.failures],
         "advised": dict(summary.advised),
+        "boards": [board_as_dict(board) for board in summary.boards],
         "totals": {
             **asdict(summary.totals),
             "outcomes": _outcomes(summary.totals.outcomes),
@@ -141,6 +143,7 @@ def _foot(summary: CampaignSummary) -> list[str]:
         f"trials   {totals.trials}, {rate} per second",
         f"         {outcomes or 'none'}",
         *_advised(summary),
+        *_boards(summary),
         *(f"{verdict.value:<10} {meaning}" for verdict, meaning in meanings(summary).items() if verdict in verdicts),
     ]
 
@@ -149,6 +152,14 @@ def _advised(summary: CampaignSummary) -> list[str]:
     """How many kernels are slow by what NVIDIA's compiler did to them."""
     told = ", ".join(f"{count} with {code}" for code, count in sorted(summary.advised.items()))
     return [f"compiler NVIDIA's says that kernels are slow: {told}"] if told else []
+
+
+def _boards(summary: CampaignSummary) -> list[str]:
+    """Which boards are unwell, and why each is."""
+    if not summary.boards:
+        return []
+    lines = [f"boards   {boards_in_words(summary.boards)}"]
+    return lines + [f"         {board.name}: {board_in_words(board)}" for board in unwell(summary.boards)]
 
 
 def _sums(summary: CampaignSummary) -> str:

@@ -13,12 +13,12 @@ from sqlalchemy import Connection, Table, select
 from int8tune.results.base import E
 from int8tune.results.codec import codec_of
 from int8tune.results.errors import DamagedRowError
-from int8tune.results.record import BenchResult, Campaign, CampaignRun, DeviceCheck, Duel, Trial
+from int8tune.results.record import BenchResult, BoardEvent, Campaign, CampaignRun, DeviceCheck, Duel, Trial
 from int8tune.results.rows import ROWS_AT_ONCE, entry_of, statement_of
 from int8tune.results.schema import campaigns, environments
 from int8tune.results.sqlite_file import check, has_table, reader_engine, require_file, resolved, translated
 
-OF_CAMPAIGNS: tuple[type[CampaignRun | Trial | Duel], ...] = (CampaignRun, Trial, Duel)
+OF_CAMPAIGNS: tuple[type[CampaignRun | BoardEvent | Trial | Duel], ...] = (CampaignRun, BoardEvent, Trial, Duel)
 OF_ALL: tuple[type[DeviceCheck | BenchResult], ...] = (DeviceCheck, BenchResult)
 
 

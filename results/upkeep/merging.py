@@ -14,7 +14,7 @@ from int8tune.results.atomic import write_atomic
 from int8tune.results.base import Store
 from int8tune.results.codec import encode, to_json
 from int8tune.results.errors import UpkeepError
-from int8tune.results.record import Campaign, CampaignRun, DeviceCheck, Duel, Entry, Trial
+from int8tune.results.record import BoardEvent, Campaign, CampaignRun, DeviceCheck, Duel, Entry, Trial
 from int8tune.results.upkeep.file_snapshot import OF_ALL, OF_CAMPAIGNS, DamagedRow, Snapshot, snapshot
 from int8tune.results.upkeep.new_file import new_store
 
@@ -127,7 +127,7 @@ class _Merge:
                 return name
         raise AssertionError("names do not end")
 
-    def _new(self, entries: Iterable[Trial | Duel | CampaignRun], known: _Known) -> Iterator[Entry]:
+    def _new(self, entries: Iterable[Trial | Duel | CampaignRun | BoardEvent], known: _Known) -> Iterator[Entry]:
         for entry in entries:
             own = replace(entry, campaign=known.campaign.name)
             if not isinstance(own, Trial):

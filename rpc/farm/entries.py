@@ -131,6 +131,20 @@ class Turned:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryJudged:
+    """What a board's canary said of it.
+
+    Attributes:
+        seconds: what a call took; 0 where the board did not say.
+        fault: what was wrong; empty where it was good.
+    """
+
+    board: str
+    seconds: float
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
 class Calibrated:
     """What the canary takes on a board."""
 
@@ -159,6 +173,7 @@ Entry = (
     | Cleared
     | Concluded
     | Turned
+    | CanaryJudged
     | Calibrated
     | Booted
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from int8tune.rpc.farm.desk import BoardRun, CanaryRun, Desk
-from int8tune.rpc.farm.entries import Booted, Calibrated
+from int8tune.rpc.farm.entries import Booted, Calibrated, CanaryJudged
 from int8tune.rpc.farm.events import CanaryAnswered, PowerCycle
 from int8tune.rpc.farm.evidence import Evidence
 from int8tune.rpc.farm.values import Phase, State
@@ -54,10 +54,10 @@ class Health:
         """Take a canary's answer; whether the board may have work."""
         exact, seconds = canary.exact, canary.seconds
         fault = self._fault(run, exact, seconds)
-        run.canary = CanaryRun(self._desk.now_s, seconds if math.isfinite(seconds) else 0.0, fault)
         if exact and self._is_faster(run, seconds):
             return self._judge_faster(run, canary, fault)
         run.faster_s = None
+        self._judged(run, seconds, fault)
         if not fault:
             self._note_boot(run, canary.boot)
             self._recover(run, seconds)
@@ -76,15 +76,16 @@ class Health:
         Without this it would be in quarantine for good, as it never is as slow again.
         """
         faster_s, run.faster_s = run.faster_s, canary.seconds
+        agrees = faster_s is not None and self._agree(run, faster_s, canary.seconds)
+        self._judged(run, canary.seconds, "" if agrees else fault)
         if faster_s is None:
             self._evidence.void(run, fault, blames=False)
             self.check(run, suspect=True, cause=fault)
             return False
         run.faster_s = None
-        if not self._agree(run, faster_s, canary.seconds):
+        if not agrees:
             self.quarantine(run, fault)
             return False
-        run.canary = CanaryRun(self._desk.now_s, canary.seconds, "")
         self._desk.note(Calibrated(run.board.name, canary.seconds))
         self._note_boot(run, canary.boot)
         self._recover(run, canary.seconds)
@@ -92,7 +93,7 @@ class Health:
 
     def missed(self, run: BoardRun, phase: Phase, cause: str) -> None:
         """There was no answer of the canary."""
-        run.canary = CanaryRun(self._desk.now_s, 0.0, f"no answer: {cause}")
+        self._judged(run, 0.0, f"no answer: {cause}")
         if phase is Phase.RUN:
             self.quarantine(run, f"no answer of the canary: {cause}")
         else:
@@ -115,6 +116,12 @@ class Health:
         self._take_off(run, State.LOST, cause)
         self._evidence.void(run, cause, blames=False)
         self._plan_next(run, self._desk.rules.lost_delay_s, grows=True)
+
+    def _judged(self, run: BoardRun, seconds: float, fault: str) -> None:
+        """Keep what a canary said; a board may say anything of its time."""
+        seconds = seconds if 0 <= seconds < math.inf else 0.0
+        run.canary = CanaryRun(self._desk.now_s, seconds, fault)
+        self._desk.note(CanaryJudged(run.board.name, seconds, fault))
 
     def _take_off(self, run: BoardRun, state: State, cause: str) -> None:
         desk, name = self._desk, run.board.name

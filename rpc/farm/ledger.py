@@ -11,6 +11,7 @@ from int8tune.rpc.farm.entries import (
     Blamed,
     Booted,
     Calibrated,
+    CanaryJudged,
     Cleared,
     Closed,
     Concluded,
@@ -114,6 +115,8 @@ class Ledger:
                 self.states[board] = (state, cause)
             case Calibrated(board, seconds):
                 self.canaries_s[board] = seconds
+            case CanaryJudged():
+                pass  # for people: what a board's next canary says is another matter
             case Began():
                 self.began = entry
             case Booted(board, boot):

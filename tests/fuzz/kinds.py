@@ -57,11 +57,11 @@ def _best_log(folder: Path) -> None:
 
 def _records(folder: Path) -> None:
     from int8tune.results.best import best_schedules
-    from int8tune.results.record import BenchResult, Campaign, CampaignRun, DeviceCheck, Duel, Trial
+    from int8tune.results.record import BenchResult, BoardEvent, Campaign, CampaignRun, DeviceCheck, Duel, Trial
     from int8tune.results.store import SqliteStore
 
     with SqliteStore(folder / "records.db", readonly=True) as store:
-        for kind in (Campaign, CampaignRun, Trial, Duel, DeviceCheck, BenchResult):
+        for kind in (Campaign, CampaignRun, BoardEvent, Trial, Duel, DeviceCheck, BenchResult):
             list(store.query(kind))
         best_schedules(store)
     with SqliteStore(folder / "records.db") as store:

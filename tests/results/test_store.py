@@ -18,6 +18,7 @@ from int8tune.results.memory import MemoryStore
 from int8tune.results.postgresql.store import PostgresStore
 from int8tune.results.record import (
     BenchResult,
+    BoardEvent,
     Campaign,
     CampaignRun,
     Candidate,
@@ -38,6 +39,7 @@ from tests.support.program.results_samples import (
     LAYER,
     STARTED,
     TARGET,
+    board_event,
     campaign,
     candidate,
     check,
@@ -61,6 +63,8 @@ class StoreContract(ABC):
             replace(campaign("named"), names={LAYER: ("conv1", "conv2; add")}),
             run(),
             replace(run(), ended_at=STARTED, ending="finished"),
+            board_event(),
+            replace(board_event("pi-2"), canary_s=0, cause="printed \n \u2028"),
             check(),
             ok(0),
             failed(1),
@@ -68,7 +72,7 @@ class StoreContract(ABC):
             result(1e-4, peer("onednn", 2e-4, 1e-6), failed_entrant("litert")),
         ]
         store.append(entries)
-        kinds: list[type[Entry]] = [Campaign, CampaignRun, DeviceCheck, Trial, Duel, BenchResult]
+        kinds: list[type[Entry]] = [Campaign, CampaignRun, BoardEvent, DeviceCheck, Trial, Duel, BenchResult]
         assert [entry for kind in kinds for entry in store.query(kind)] == entries
 
     def test_trials_come_campaign_by_campaign_by_sequence(self, store: Store) -> None:
@@ -117,8 +121,8 @@ class StoreContract(ABC):
         with pytest.raises(StoreError, match="the store has a campaign of this name already: c1"):
             store.append([campaign()])
 
-    def test_a_trial_and_a_duel_need_their_campaign(self, store: Store) -> None:
-        for entry in (ok(0), duel(candidate(0), candidate(1), 1.1)):
+    def test_what_belongs_to_a_campaign_needs_it(self, store: Store) -> None:
+        for entry in (ok(0), duel(candidate(0), candidate(1), 1.1), run(), board_event()):
             with pytest.raises(StoreError, match="no such campaign in the store: c1"):
                 store.append([entry])
 

@@ -28,6 +28,8 @@ from int8tune.results.errors import (
 )
 from int8tune.results.record import (
     BenchResult,
+    BoardEvent,
+    BoardEventKind,
     Campaign,
     CampaignRun,
     DeviceCheck,
@@ -46,6 +48,7 @@ from tests.support.program.results_samples import (
     ENVIRONMENT,
     LAYER,
     STARTED,
+    board_event,
     campaign,
     candidate,
     check,
@@ -57,11 +60,13 @@ from tests.support.program.results_samples import (
 
 pytestmark = pytest.mark.promise(1, 14, 15, 16)
 
-SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4, SAMPLE_V5 = (
-    TESTS / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4, 5)
+SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4, SAMPLE_V5, SAMPLE_V6 = (
+    TESTS / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4, 5, 6)
 )
 # As `store_v5.db` has it.
 ENDED_RUN = replace(run(), ended_at="2026-03-01T12:30:00+00:00", ending="finished")
+# As `store_v6.db` has it.
+OFF = replace(board_event(), kind=BoardEventKind.LOST, canary_s=0.0, cause="no route to host")
 # As `store_v3.db` has them.
 NAMES = {LAYER: ("layer1.0.conv1", "layer1.1.conv2; layer1.1.add")}
 # As `store_v2.db` has it.
@@ -328,7 +333,7 @@ def _pipe(path: Path) -> None:
         (_png, ForeignStoreError, r"not a results file \(it starts with b'\\x89PNG.*\)"),
         (_foreign, ForeignStoreError, r"the SQLite file of another program \(application id 0x0\)"),
         (_foreign_id, ForeignStoreError, r"the SQLite file of another program \(application id 0x2a\)"),
-        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 5\)"),
+        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 6\)"),
         (_older_than_any, ForeignStoreError, r"the results file is damaged \(schema 0\)"),
         (_cut, ForeignStoreError, r"the results file is damaged \(.+\)"),
         (_overwritten, ForeignStoreError, r"the results file is damaged \(.+\)"),
@@ -443,6 +448,18 @@ def test_files_of_version_5_are_read_for_ever(tmp_path: Path) -> None:
         assert list(store.query(CampaignRun)) == [run(), ENDED_RUN]
         assert runs_of(store.query(CampaignRun)) == [ENDED_RUN]
         assert list(store.query(Trial)) == [estimated(0), failed(1)]
+        assert list(store.query(BoardEvent)) == []
+    with SqliteStore(tmp_path / "r.db") as store:
+        store.append([board_event()])
+        assert list(store.query(BoardEvent)) == [board_event()]
+
+
+def test_files_of_version_6_are_read_for_ever(tmp_path: Path) -> None:
+    """`store_v6.db` was written by schema version 6 and must never be written again."""
+    shutil.copy(SAMPLE_V6, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db", readonly=True) as store:
+        assert list(store.query(BoardEvent)) == [board_event(), OFF]
+        assert list(store.query(Trial)) == [ok(0), failed(1)]
 
 
 WRITE_UNTIL_IT_FAILS = """

@@ -24,25 +24,31 @@ from int8tune.results.errors import (
     StoreWriteError,
     UpkeepError,
 )
-from int8tune.results.record import BenchResult, Campaign, CampaignRun, DeviceCheck, Duel, Entry, Trial
+from int8tune.results.record import BenchResult, BoardEvent, Campaign, CampaignRun, DeviceCheck, Duel, Entry, Trial
 from int8tune.results.store import SqliteStore
 from int8tune.results.upkeep.changes import archive_campaigns, rename_campaign
 from int8tune.results.upkeep.merging import merge_stores
 from tests.support.places import TESTS
 from tests.support.program.bench_entries import result
 from tests.support.program.mounts import fill_up, mounted
-from tests.support.program.results_samples import campaign, candidate, check, duel, failed, ok, run
+from tests.support.program.results_samples import board_event, campaign, candidate, check, duel, failed, ok, run
 
 pytestmark = pytest.mark.promise(1, 15, 16)
 
-KINDS: Sequence[type[Entry]] = (Campaign, CampaignRun, Trial, Duel, DeviceCheck, BenchResult)
+KINDS: Sequence[type[Entry]] = (Campaign, CampaignRun, BoardEvent, Trial, Duel, DeviceCheck, BenchResult)
 FORK = multiprocessing.get_context("fork")
 LIMIT_S = 20.0
 
 
 def campaign_entries(name: str, trials: int = 3) -> list[Entry]:
     fight = duel(candidate(0), candidate(1), 1.2, name=name)
-    return [campaign(name), run(name=name), *(ok(number, name=name) for number in range(trials)), fight]
+    return [
+        campaign(name),
+        run(name=name),
+        board_event(name=name),
+        *(ok(number, name=name) for number in range(trials)),
+        fight,
+    ]
 
 
 def make(path: Path, *entries: Entry) -> Path:
@@ -76,7 +82,7 @@ class TestMerge:
         found = contents(tmp_path / "all.db")
         assert names(tmp_path / "all.db") == ["x", "y"]
         assert {kind: len(found[kind]) for kind in KINDS} == {
-            Campaign: 2, CampaignRun: 2, Trial: 6, Duel: 2, DeviceCheck: 1, BenchResult: 1,
+            Campaign: 2, CampaignRun: 2, BoardEvent: 2, Trial: 6, Duel: 2, DeviceCheck: 1, BenchResult: 1,
         }  # fmt: skip
         assert (merged.campaigns, merged.trials, merged.apart, merged.damaged) == (2, 6, (), ())
         assert files(tmp_path) == ["a.db", "all.db", "b.db"]
@@ -130,7 +136,8 @@ class TestMerge:
         places = {(row.table, row.row): row.fault for row in merged.damaged}
         assert {place for place in places if place[0] == "trials"} == {("trials", number) for number in (2, 4, 5, 6)}
         assert {("campaigns", 2), ("device_checks", 1), ("duels", 2), ("campaign_runs", 2)} < places.keys()
-        assert len(places) == 8
+        assert places["board_events", 2] == "its campaign can't be read"
+        assert len(places) == 9
         assert "its checksum does not match" in places["trials", 2]
         assert places["trials", 4] == "its campaign can't be read"
         assert merged.damaged_file == tmp_path / "all.db.damaged.jsonl"

@@ -9,7 +9,7 @@ from typing import Any
 
 from int8tune.results.base import Store
 from int8tune.results.label import layer_label
-from int8tune.results.record import BenchResult, Campaign, CampaignRun, DeviceCheck, Duel, Trial, runs_of
+from int8tune.results.record import BenchResult, BoardEvent, Campaign, CampaignRun, DeviceCheck, Duel, Trial, runs_of
 from int8tune.results.stats import median
 from int8tune.tuner.api.frames import Row, prefixed
 from int8tune.tuner.lab.recorded_layer import canonical
@@ -36,6 +36,12 @@ def campaign_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:
 def run_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:
     """A row for each run of the program for a campaign: host, user, command, version and commit, times and ending."""
     yield from map(asdict, runs_of(store.query(CampaignRun, campaign=campaign)))
+
+
+def board_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:
+    """A row for each canary of a board, and each time that one went off: board, kind, canary_s, cause, happened_at."""
+    for event in store.query(BoardEvent, campaign=campaign):
+        yield asdict(event) | {"kind": event.kind.value}
 
 
 def trial_rows(store: Store, campaign: str | None = None) -> Iterator[Row]:

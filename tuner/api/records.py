@@ -14,7 +14,15 @@ from int8tune.results.stores import open_store
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import Row, frame_of, listed
-from int8tune.tuner.api.record_rows import bench_rows, campaign_rows, device_rows, duel_rows, run_rows, trial_rows
+from int8tune.tuner.api.record_rows import (
+    bench_rows,
+    board_rows,
+    campaign_rows,
+    device_rows,
+    duel_rows,
+    run_rows,
+    trial_rows,
+)
 from int8tune.tuner.errors import RecordingError
 from int8tune.tuner.lab.recording import COLUMNS, record_layers
 from int8tune.tuner.publish import choose_campaign
@@ -30,6 +38,7 @@ _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "duels": duel_rows,
     "campaigns": campaign_rows,
     "runs": run_rows,
+    "boards": board_rows,
 }
 _OF_ALL: dict[str, Callable[[Store], Iterator[Row]]] = {"devices": device_rows, "benches": bench_rows}
 TABLES = (*_OF_CAMPAIGNS, *_OF_ALL)

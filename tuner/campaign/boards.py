@@ -24,6 +24,7 @@ from int8tune.rpc.inventory import boards as inventory
 from int8tune.rpc.request import Cold, Program, Reply, Request
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.workload import Workload
+from int8tune.tuner.campaign.board_events import BoardEvents
 from int8tune.tuner.campaign.board_reports import BoardReports
 from int8tune.tuner.campaign.farm_journal import FarmJournal, trial_id
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request, verify_request
@@ -61,6 +62,7 @@ class Boards(Generic[T]):
         owned: Mapping[str, inventory.Board] | None = None,
         notice: Callable[[str], None] = lambda _: None,
         journal: FarmJournal | None = None,
+        events: BoardEvents | None = None,
     ) -> None:
         """
         Args:
@@ -70,6 +72,7 @@ class Boards(Generic[T]):
             reports: writes down how the boards are.
             owned: what the inventory says of them: how long they rest, how they are switched off and on.
             journal: keeps what the next start should know.
+            events: has the records keep how the boards were; `take` hands them over.
             notice: is told, by `take` and `close`, what a person should know.
         """
         self.probe: Program | None = probe
@@ -94,12 +97,13 @@ class Boards(Generic[T]):
         if not is_measured:
             boards = [replace(board, canary_tolerance=math.inf) for board in boards]
         self._journal = journal
+        self._events = events
         scheduler = Scheduler(boards, rules, jitter, journal.ledger if journal else None)
         self._driver = FarmDriver(
             transports,
             scheduler,
             Request((probe,), CANARY_TIMING, CANARY_LIMIT_S),
-            journal.write if journal else _write_nothing,
+            self._write,
             notify=self._notify,
             power_cycle=self._switch_off_and_on,
         )
@@ -139,6 +143,8 @@ class Boards(Generic[T]):
         waits = self._purposes and not self._endings
         self._endings.extend(self._driver.take(limit_s if waits else 0.0))
         self._tell()
+        if self._events:
+            self._events.hand_over()
         if not self._endings:
             return None
         ending = self._endings.popleft()
@@ -172,6 +178,13 @@ class Boards(Generic[T]):
         else:
             self._driver.submit((Trial(name, self._target, self._target, run_limit_s=request.run_limit_s), request))
 
+    def _write(self, entries: Sequence[Entry], replies: Replies) -> None:
+        """Keep what the farm decided, for the next start and for the records."""
+        if self._journal:
+            self._journal.write(entries, replies)
+        if self._events:
+            self._events.note(entries)
+
     def _switch_off_and_on(self, board: str) -> None:
         cause = next(status.cause for status in self._driver.status() if status.board == board)
         if self._power.cycle(board):
@@ -197,10 +210,6 @@ def _key(workload: Workload, request: Request) -> str:
     programs = [(program.sha256, program.entry) for program in request.programs]
     asked = [workload.key, programs, timing, request.probe.sha256 if request.probe else ""]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
-
-
-def _write_nothing(_entries: Sequence[Entry], _replies: Replies) -> None:
-    """There is no journal."""
 
 
 def _scheduled(name: str, target: str, canary_every: int, owned: inventory.Board | None) -> Board:

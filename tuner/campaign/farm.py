@@ -15,6 +15,7 @@ from int8tune.rpc.request import Capabilities, Cold, Program
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.board_transports import TRANSPORTS, local_cores, require_transport
+from int8tune.tuner.campaign.board_events import BoardEvents
 from int8tune.tuner.campaign.board_reports import BoardReports
 from int8tune.tuner.campaign.boards import Boards
 from int8tune.tuner.campaign.farm_journal import FarmJournal
@@ -117,6 +118,7 @@ def _ground(
             reports=BoardReports(folder, occasion.campaign, target.name, occasion.notice) if folder else None,
             owned={board.name: board for board, *_ in members},
             notice=occasion.notice,
+            events=BoardEvents(occasion.campaign, occasion.keep),
             journal=FarmJournal(
                 journal_path(occasion.results, occasion.campaign), probe.sha256, transports, occasion.notice
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from int8tune.compiler.network import Network
 from int8tune.results.analysis.roofline import USUAL_CACHE_BYTES
-from int8tune.results.record import CacheMode
+from int8tune.results.record import BoardEvent, CacheMode
 from int8tune.rpc.request import Capabilities, Cold, Program, Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport
 from int8tune.schedules.arguments import CONSTANT_INPUTS
@@ -52,12 +52,14 @@ class Occasion:
     Attributes:
         results: the folder of the campaign's records.
         notice: tells whoever watches what a person should know; it is called on the campaign's thread.
+        keep: adds to the campaign's records; it is called on the campaign's thread.
         peak_work: where the device's peak is not known yet, the operations of a call of the probe; else 0.
     """
 
     campaign: str
     results: Path
     notice: Callable[[str], None]
+    keep: Callable[[Sequence[BoardEvent]], None]
     peak_work: int = 0
 
 

@@ -191,7 +191,7 @@ def run_on(
         stack.enter_context(pool)
         probe, peak_work = _probe(ground, pool, store, folder, environment)
         cold = cold_of(mode, ground.capabilities, spec.network, ground.memory_limit_bytes)
-        device = ground.measuring(probe, cold, Occasion(spec.name, results, listener.notice, peak_work))
+        device = ground.measuring(probe, cold, Occasion(spec.name, results, listener.notice, store.append, peak_work))
         stack.callback(device.close)
         workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)

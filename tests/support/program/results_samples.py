@@ -11,6 +11,8 @@ from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
 from int8tune.results.record import (
     ESTIMATED_BY,
+    BoardEvent,
+    BoardEventKind,
     Campaign,
     CampaignRun,
     Candidate,
@@ -55,6 +57,12 @@ def run(number: int = 0, name: str = "c1") -> CampaignRun:
         commit="4f" * 20,
         cpu="Intel Xeon Platinum 8272CL",
         started_at=STARTED,
+    )
+
+
+def board_event(board: str = "pi-1", name: str = "c1") -> BoardEvent:
+    return BoardEvent(
+        name, board, BoardEventKind.BAD_CANARY, 0.0021, "the canary took 2.10 times what it takes", STARTED
     )
 
 
