@@ -34,6 +34,8 @@ def _view(history: History) -> dict[str, Any]:
     has_curve = sum(each.time is not None for each in history.campaigns) > 1
     return {
         "network": history.network,
+        "target": history.target,
+        "device": history.device,
         "where": ", ".join(filter(None, [history.device, history.cpu, history.target, _how(history)])),
         "desk": history_chart(history, unit, *DESK) if has_curve else "",
         "phone": history_chart(history, unit, *PHONE) if has_curve else "",
@@ -58,6 +60,7 @@ def _row(campaign: PastCampaign) -> dict[str, Any]:
         "speedup": format.factor(totals.speedup),
         "since": format.interval(since.ratio) if since else "",
         "change": since.change.value if since else "",
+        "is_whole": campaign.time is not None,
         "layers": f"{totals.compared_layers} of {totals.layers}",
         "trials": f"{totals.trials:,}",
         "by": _by(campaign),

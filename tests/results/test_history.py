@@ -120,6 +120,23 @@ def test_an_index_of_one_campaign_or_none_has_no_curve(three: Sequence[PastCampa
     assert "no campaign yet" in page
 
 
+def test_an_index_of_several_networks_begins_with_the_latest_campaign_of_each(three: Sequence[PastCampaign]) -> None:
+    assert "At a glance" not in render_index(histories(three), [])
+    part = replace(three[0].summary.totals, compared_layers=3)
+    other = replace(past(side_store(Machine(), 3, layers=FEW), 2, network="other"), page="")
+    other = replace(other, summary=replace(other.summary, totals=replace(part, layers=8)))
+    page = render_index(histories([*three, other]), [])
+    checked(page)
+    glance = page[page.index("At a glance") : page.index('id="history-1"')]
+    rows = re.findall(r"<tr>\s*<th scope=.*?</tr>", glance, flags=re.DOTALL)
+    assert [re.sub(r"<[^>]*>|\s+", " ", row).split()[0] for row in rows] == ["other", "resnet18"]
+    assert "3 of 8 layer runs" in rows[0]
+    assert 'href=""' not in page
+    assert 'href="#history-2"' in rows[1]
+    assert '<a href="day-20.html">day-20</a>' in rows[1]
+    assert ">slower<" in rows[1]
+
+
 def test_names_of_others_are_texts_on_a_page(three: Sequence[PastCampaign]) -> None:
     bad = '"><script>alert(1)</script>'
     campaign = replace(three[0].summary.campaign, name=bad, network=bad, created_at="no date")

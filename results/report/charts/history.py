@@ -36,15 +36,15 @@ def history_chart(history: History, unit: tuple[str, float], width: float, heigh
     path = "".join(f"{'L' if place else 'M'}{x(at):.1f} {y(value):.1f}" for place, (at, value, _) in enumerate(known))
     ticks = [first + (last - first) * share for share in _shares(inside)]
     form = ("%m-%d" if inside.is_narrow else "%Y-%m-%d") if last - first > 2 * _DAY_S else "%m-%d %H:%M"
-    parts = [
+    drawn = [
         y_axis(inside, y, y.ticks(5), name),
         x_axis(inside, x, ticks, "started, UTC", lambda at: datetime.fromtimestamp(at, UTC).strftime(form)),
         tag("path", d=path, class_="curve"),
-        *(_point(each, x(at), y(value), f"{value:,.3f} {name}") for at, value, each in known),
         _last_value(known, x, y),
     ]
+    points = [_point(each, x(at), y(value), f"{value:,.3f} {name}") for at, value, each in known]
     label = f"{history.network}: {known[0][1]:,.3f} {name} in the first campaign, {known[-1][1]:,.3f} in the last"
-    return image(width, height, label, parts)
+    return image(width, height, label, [tag("g", *drawn, aria_hidden="true"), *points], role="group")
 
 
 def started_s(campaign: PastCampaign) -> float:

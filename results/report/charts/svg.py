@@ -31,11 +31,15 @@ def tag(name: str, *children: str, **attributes: str | float | None) -> Markup:
 PHONE = 480.0
 
 
-def image(width: float, height: float, label: str, children: Iterable[str]) -> Markup:
-    """A chart that scales with its place, which a screen reader tells by its label."""
+def image(width: float, height: float, label: str, children: Iterable[str], role: str = "img") -> Markup:
+    """A chart that scales with its place, which a screen reader tells by its label.
+
+    Args:
+        role: `group` of a chart with links in it, which would be hidden in an `img`.
+    """
     box = f"0 0 {number(width)} {number(height)}"
     kind = "phone" if width < PHONE else "desk"
-    return tag("svg", *children, class_=kind, viewBox=box, width=width, height=height, role="img", aria_label=label)
+    return tag("svg", *children, class_=kind, viewBox=box, width=width, height=height, role=role, aria_label=label)
 
 
 def text(content: str, x: float, y: float, *, anchor: str = "start", class_: str | None = None) -> Markup:

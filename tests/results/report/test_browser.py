@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from int8tune.results.analysis.campaign import analyze
+from int8tune.results.comparison.compare import Comparison, compare_sides
+from int8tune.results.comparison.of_store import side_of_campaign
+from int8tune.results.history import PastCampaign, histories
+from int8tune.results.record import Campaign
+from int8tune.results.report.comparison_page import render_comparison_page
 from int8tune.results.report.html import render_html
+from int8tune.results.report.index_page import render_index
 from int8tune.results.report.schemes_page import render_schemes_page
+from int8tune.rpc.farm.simulation.values import Fault, FaultKind
 from tests.results.report.test_html import sample
 from tests.results.report.test_schemes_page import schemes
+from tests.results.test_history import past
 from tests.support.program.browser import LIMIT_S, ask, axe, axe_findings, browser
+from tests.support.program.two_campaigns import LAYERS, Machine, side_store
+from tests.tuner.campaign.test_board_events import played
 
 pytestmark = [
     pytest.mark.thorough,
@@ -21,9 +33,49 @@ pytestmark = [
 needs_axe = pytest.mark.skipif(axe() is None, reason="no axe-core: npm install --no-save axe-core")
 
 
-@pytest.fixture(scope="module", params=["campaign", "schemes"])
+def pages_over_time() -> Sequence[PastCampaign]:
+    """A network of which three campaigns are known, the last one slower, and another one."""
+    layers = LAYERS[:4]
+    stores = [
+        side_store(Machine(), 0, layers=layers),
+        side_store(Machine(speed=1.1), 1, made_anew="best", layers=layers),
+        side_store(Machine(), 2, dict.fromkeys(layers, 0.9), layers=layers),
+    ]
+    days = [past(store, day) for store, day in zip(stores, (1, 5, 20), strict=True)]
+    return [*days, past(stores[0], 2, network="other")]
+
+
+def comparison() -> Comparison:
+    """Slower, faster and unchanged layers, and one that is in one of the two alone."""
+    changed = {LAYERS[1]: 0.8, LAYERS[2]: 1.3}
+    sides = [
+        side_store(Machine(), 0, layers=LAYERS[:4]),
+        side_store(Machine(), 5, changed, made_anew="best", layers=LAYERS[1:5]),
+    ]
+    found = [
+        side_of_campaign(store, next(store.query(Campaign)), name) for store, name in zip(sides, "ab", strict=True)
+    ]
+    return compare_sides(*found)
+
+
+def boards_page() -> str:
+    """Of a campaign on boards, one of which is off, with what changed since an earlier one."""
+    store = played(Fault(FaultKind.SLOW, "pi-2", 5.0, 1e4, 2.0), Fault(FaultKind.UNPLUG, "pi-3", 5.0, 15.0), trials=600)
+    return render_html(analyze(store, "c1", {}), comparison())
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "campaign": lambda: render_html(sample()),
+    "boards": boards_page,
+    "schemes": lambda: render_schemes_page(schemes()),
+    "index": lambda: render_index(histories(pages_over_time()), ["no such results file: records.db"]),
+    "comparison": lambda: render_comparison_page(comparison()),
+}
+
+
+@pytest.fixture(scope="module", params=list(PAGES))
 def page(request: pytest.FixtureRequest) -> str:
-    return render_html(sample()) if request.param == "campaign" else render_schemes_page(schemes())
+    return PAGES[request.param]()
 
 
 @pytest.fixture(scope="module")
