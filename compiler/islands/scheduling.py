@@ -16,7 +16,7 @@ from int8tune.schedules.target import Target
 
 LANES = 16
 # Letters of a block's text, in all places that it would stand in.
-MOST_INLINED = 4000
+MOST_INLINED = 2000
 # Functions of TIR that LLVM has no vectors of, only libm's one value at a time.
 ONE_BY_ONE = ("tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "log1p", "fmod")
 # Functions that take many instructions; `Let` is what `compiler.islands.functions` writes.
@@ -95,11 +95,11 @@ def _is_cheap(schedule: Any, block: Any) -> bool:
 def _grows(schedule: Any, block: Any, letters: int) -> bool:
     """Whether what reads a block's values several times would be long with the block's text in each place.
 
-    Chains of such blocks, as the importer writes a Cast to few bits, grow without bounds.
+    Chains of such blocks, as the importer writes a Cast of floats, grow without bounds, and TVM's time with them.
     """
-    name = schedule.get(block).writes[0].source.name
-    counts = [schedule.get(each).body.script().count(f"{name}[") for each in schedule.get_consumers(block)]
-    return any(count > 1 and count * letters > MOST_INLINED for count in counts)
+    name = f"{schedule.get(block).writes[0].source.name}["
+    uses = sum(schedule.get(each).body.script().count(name) for each in schedule.get_consumers(block))
+    return uses > 1 and uses * letters > MOST_INLINED
 
 
 def _calls(text: str, names: Sequence[str]) -> bool:
