@@ -26,7 +26,8 @@ _MOST_ATTEMPTS = 100
 def work_folder(results: Path, name: str) -> Iterator[Path]:
     """A folder for builds of this process, gone at the end; those of processes that were killed are removed first.
 
-    It is empty but for a file that this process holds: by that, others see that it is in use.
+    It is empty but for a file that this process holds: by that, others see that it is in use. A results folder that
+    was not there is gone at the end, too, where nothing was kept in it.
 
     Raises:
         ResultsFolderError: it can't be made; or it was removed, whatever came of that.
@@ -34,6 +35,7 @@ def work_folder(results: Path, name: str) -> Iterator[Path]:
     work = results / WORK_FOLDER
     # Its name is known before it is made: a signal may end this process in the middle of that.
     folder = work / f"{name}-{secrets.token_hex(8)}"
+    missing = [path for path in (results, *results.parents) if not path.exists()]
     owner: Held | None = None
     try:
         owner = _make(folder)
@@ -47,8 +49,9 @@ def work_folder(results: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         if owner:
             owner.close()
-        with contextlib.suppress(OSError):  # another process builds there
-            work.rmdir()
+        with contextlib.suppress(OSError):  # another process builds there, or something is kept
+            for path in (work, *missing):
+                path.rmdir()
 
 
 def _make(folder: Path) -> Held:
@@ -59,9 +62,9 @@ def _make(folder: Path) -> Held:
     """
     work = folder.parent
     try:
-        work.parent.mkdir(parents=True, exist_ok=True)
         for _ in range(_MOST_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
+                work.parent.mkdir(parents=True, exist_ok=True)
                 make_own_folder(work)
                 _remove_leftovers(work)
                 folder.mkdir(mode=0o700, exist_ok=True)

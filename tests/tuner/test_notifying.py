@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -108,6 +109,25 @@ def test_a_failure_is_told_and_raised(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(ValueError, match="lost"), Telling("false", "int8tune tune x"):
         raise ValueError("lost")
     assert capsys.readouterr().err == "--notify did not work, false: ended with exit code 1\n"
+
+
+def test_secrets_of_the_command_are_not_told(tmp_path: Path) -> None:
+    secrets = ("T0/B0/hush", "pa:ss", "t0k3n")
+    words = ["int8tune", "tune", "x y", "--notify", f"https://hooks.lab/services/{secrets[0]}"]
+    words += ["--results", f"postgresql://ada:{secrets[1]}@db.lab/int8", "--token", secrets[2]]
+    with pytest.raises(ValueError, match="lost"), Telling(f"sh -c 'cat > {tmp_path}/out'", shlex.join(words)):
+        raise ValueError("lost")
+    told = (tmp_path / "out").read_text()
+    assert [secret for secret in secrets if secret in told] == []
+    command = shlex.split(json.loads(told)["command"])
+    assert command == [
+        *words[:4],
+        "https://hooks.lab/***",
+        "--results",
+        "postgresql://***@db.lab/int8",
+        "--token",
+        "***",
+    ]
 
 
 def test_nobody_is_told_by_default() -> None:

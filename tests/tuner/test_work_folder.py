@@ -53,7 +53,20 @@ def holder(results: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
             one.kill()
 
 
+def test_a_results_folder_in_which_nothing_was_kept_is_gone_if_it_was_not_there_before(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bad input"), work_folder(tmp_path / "a" / "results", "schemes"):
+        raise ValueError("bad input")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    with work_folder(tmp_path / "mine", "schemes"):
+        pass
+    with work_folder(tmp_path / "new" / "results", "schemes"):
+        (tmp_path / "new" / "results" / "kept").touch()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "mine", "new", "results"]
+
+
 def test_a_folder_is_empty_at_first_and_gone_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
     for _ in range(2):
         with work_folder(tmp_path / "results", "models") as folder:
             assert [path for path in folder.iterdir() if not path.name.startswith(".")] == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from int8tune.results.provenance import command_line
 from int8tune.tuner.cli.output import say
 
 if TYPE_CHECKING:
@@ -22,13 +24,16 @@ class Telling:
     def __init__(self, target: str | None, command: str) -> None:
         """Check whom to tell.
 
+        Args:
+            command: what was typed; its secrets are not told.
+
         Raises:
             SpecError: neither a URL nor a command that is there.
         """
         from int8tune.tuner.notifying import Notifier
 
         self._notifier = None if target is None else Notifier(target)
-        self._command = command
+        self._command = command_line(shlex.split(command))
         self._results: list[CampaignResult] = []
         self._errors: list[str] = []
 

@@ -193,6 +193,7 @@ def test_what_can_not_be_compared(options: str, words: str, path: Path, tmp_path
     assert words.format(folder=tmp_path) in first
     assert hint.startswith("hint: ")
     assert not list(tmp_path.rglob("*.html"))
+    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.skipif(not missing_distributions(("nncf",)), reason="needs an environment without nncf")
