@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from int8tune.results.record import Entry
+from int8tune.results.record import Entry, Trial
 
 E = TypeVar("E", bound=Entry)
 
@@ -61,4 +62,61 @@ class ClaimingStore(Store, Protocol):
         Raises:
             StoreLockedError: another process writes it; the message has its host, its process and since when.
             StoreAwayError: the store can't be reached.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The trials of other campaigns that were started before a campaign was.
+
+    Attributes:
+        campaign: theirs are left out.
+        moment: when it was started, in ISO 8601 UTC as `started_at` has it; texts are compared.
+        is_alike: of a trial's environment, whether its times can be compared with the campaign's.
+    """
+
+    campaign: str
+    target: str
+    device: str
+    moment: str
+    is_alike: Callable[[Mapping[str, str]], bool]
+
+    def has(self, trial: Trial) -> bool:
+        """Whether it is one of them; its target and device are looked at elsewhere."""
+        return trial.campaign != self.campaign and trial.started_at < self.moment and self.is_alike(trial.environment)
+
+
+@runtime_checkable
+class SelectiveStore(Store, Protocol):
+    """A store that finds some trials without reading the others; what it returns comes in the order of `query`.
+
+    Of a store that can't do that, `results.selection` reads all and keeps the same ones.
+    """
+
+    def first_trials(
+        self,
+        *,
+        campaign: str | None = None,
+        workload: str | None = None,
+        target: str | None = None,
+        device: str | None = None,
+    ) -> Iterator[Trial]:
+        """The first trial of each task by sequence: of each workload, target and device in each campaign.
+
+        Raises: as `query`.
+        """
+
+    def trials_of(self, campaign: str, candidates: Collection[str]) -> Iterator[Trial]:
+        """A campaign's trials of the candidates with these ids, a thousand at most.
+
+        Raises: as `query`.
+        """
+
+    def spread_trials(self, before: Before, most: int) -> Iterator[Trial]:
+        """Trials that another campaign can learn from: all of them if they are at most `most`.
+
+        Else every n-th of each task by sequence, beginning with the first: with the smallest n that leaves at most
+        `most`, apart from the one more that a task may have whose number n does not divide.
+
+        Raises: as `query`.
         """

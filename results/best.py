@@ -11,10 +11,11 @@ from typing import Any
 
 from int8tune.results.atomic import write_atomic
 from int8tune.results.base import Store
-from int8tune.results.contest import Contest, Rival, contests
+from int8tune.results.contest import Contest, Rival, contests_of
 from int8tune.results.errors import BestLogError, RecordError
 from int8tune.results.fields import Rule, faults_of, is_config, is_count, is_name, is_positive, matches, parse_object
-from int8tune.results.record import CacheMode, Candidate
+from int8tune.results.record import CacheMode, Candidate, Duel
+from int8tune.results.selection import deciding_trials
 from int8tune.results.stats import Speedup, median
 
 VERSION = 1
@@ -79,7 +80,9 @@ def best_schedules(
         modes -= {CacheMode.COLD}
     found: dict[tuple[str, str, str], BestSchedule] = {}
     weights: dict[tuple[str, str, str], tuple[bool, bool]] = {}
-    for contest in contests(store, campaign=campaign, workload=workload, target=target, device=device):
+    filters = {"campaign": campaign, "workload": workload, "target": target, "device": device}
+    duels = list(store.query(Duel, **filters))
+    for contest in contests_of(duels, deciding_trials(store, duels, filters)):
         best = contest.best(min_gain)
         if best is None or contest.cache not in modes:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -80,8 +81,17 @@ class Codec(Generic[E]):
 
 def checksum(table: Table, values: Mapping[str, Any]) -> int:
     """CRC-32 of a row's values, all but its id and its checksum, in the order of the columns."""
-    content = [values[name] for name in table.c.keys() if name not in ("id", "checksum")]  # noqa: SIM118
-    return zlib.crc32(json.dumps(content, separators=(",", ":")).encode())
+    content = [values[name] for name in _summed_columns(table)]
+    return zlib.crc32(_compact(content).encode())
+
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode
+_compact_and_finite = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+@functools.cache
+def _summed_columns(table: Table) -> list[str]:
+    return [name for name in table.c.keys() if name not in ("id", "checksum")]  # noqa: SIM118
 
 
 def to_json(value: object, what: str) -> str:
@@ -91,7 +101,7 @@ def to_json(value: object, what: str) -> str:
         RecordError: a NaN, an infinity, or no JSON value at all.
     """
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return _compact_and_finite(value)
     except (ValueError, TypeError) as error:
         raise RecordError(f"{what} can't be kept ({error}): {value!r:.200}") from error
 

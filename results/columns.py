@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -22,11 +23,20 @@ def check_types(table: Table, row: Mapping[str, Any]) -> None:
     Raises:
         RecordError: one is of another type.
     """
-    for column in table.columns:
-        value = row[column.name]
-        kind = int if isinstance(column.type, Integer) else float if isinstance(column.type, Float) else str
-        if not isinstance(value, kind) and not (value is None and column.nullable):
-            raise RecordError(f"{column.name} must be {kind.__name__}: {type(value).__name__}")
+    for name, kind, is_nullable in _kinds_of(table):
+        value = row[name]
+        if not isinstance(value, kind) and not (value is None and is_nullable):
+            raise RecordError(f"{name} must be {kind.__name__}: {type(value).__name__}")
+
+
+@functools.cache
+def _kinds_of(table: Table) -> list[tuple[str, type, bool]]:
+    """Each column's name, type in Python, and whether it may be empty."""
+    return [(column.name, _kind_of(column.type), bool(column.nullable)) for column in table.columns]
+
+
+def _kind_of(found: object) -> type:
+    return int if isinstance(found, Integer) else float if isinstance(found, Float) else str
 
 
 def config_of(text: str) -> Config:

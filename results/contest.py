@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from int8tune.results.base import Store
 from int8tune.results.drift import cost
 from int8tune.results.errors import RecordError
 from int8tune.results.record import Duel, Outcome, Trial, cache_mode
-from int8tune.results.stats import ITSELF, Speedup, is_win, ratio_interval
+from int8tune.results.stats import ITSELF, Speedup, is_win, median_ratio, ratio_interval
 
 
 class Task(NamedTuple):
@@ -22,21 +24,40 @@ class Task(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rival:
     """A candidate and what its duels with the default say.
 
     Attributes:
-        speedup: from all its duels together, or of estimates, with an interval of no width; None if there are too few
-            pairs to tell, or no default to compare with.
         default_times_s, times_s: the pairs of these duels; without duels the trial's own times and none of the default;
             none at all of an estimate.
+        known: a speedup that needs no pairs: of estimates, or of the default over itself.
     """
 
     trial: Trial
-    speedup: Speedup | None
     default_times_s: tuple[float, ...]
     times_s: tuple[float, ...]
+    known: Speedup | None = None
+
+    @cached_property
+    def speedup(self) -> Speedup | None:
+        """From all its duels together; None if there are too few pairs to tell, or no default to compare with.
+
+        An interval takes long beside all else that is read of a rival: it is computed for those that ask for it.
+        """
+        if self.known is not None or not self.default_times_s:
+            return self.known
+        try:
+            return ratio_interval(self.default_times_s, self.times_s)
+        except RecordError:
+            return None
+
+    @property
+    def gain(self) -> float:
+        """The speedup without its interval; 0 where there is none."""
+        if self.known is not None:
+            return self.known.estimate
+        return median_ratio(self.default_times_s, self.times_s) if self.default_times_s else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +84,8 @@ class Contest:
         """The rival that beat the default by most, if one did beyond doubt."""
         if self.default.outcome is not Outcome.OK:
             return None
-        winners = [rival for rival in self.rivals if rival.speedup is not None and is_win(rival.speedup, min_gain)]
-        return max(winners, key=_gain, default=None)
+        found = (rival for rival in self._by_gain() if rival.speedup is not None and is_win(rival.speedup, min_gain))
+        return next(found, None)
 
     def best(self, min_gain: float) -> Rival | None:
         """The winner; else the default; else, as that failed, the fastest. None if no candidate was verified."""
@@ -74,12 +95,15 @@ class Contest:
         if self.default.outcome is Outcome.OK:
             strongest = self.strongest()
             times_s = strongest.default_times_s if strongest else _own_times_s(self.default)
-            return Rival(self.default, ITSELF, times_s, times_s)
-        return Rival(self.fastest, None, (), _own_times_s(self.fastest)) if self.fastest else None
+            return Rival(self.default, times_s, times_s, ITSELF)
+        return Rival(self.fastest, (), _own_times_s(self.fastest)) if self.fastest else None
 
     def strongest(self) -> Rival | None:
         """The rival that came out fastest in duels, beyond doubt or not."""
-        return max((rival for rival in self.rivals if rival.speedup is not None), key=_gain, default=None)
+        return next((rival for rival in self._by_gain() if rival.speedup is not None), None)
+
+    def _by_gain(self) -> list[Rival]:
+        return sorted(self.rivals, key=lambda rival: -rival.gain)
 
 
 def contests(
@@ -125,17 +149,18 @@ class _Draft:
     default: Trial
     duels: dict[tuple[str, str], list[Duel]]
     fastest: Trial | None = None
+    lowest: float = math.inf
     rivals: list[Rival] = field(default_factory=list)
 
     def add(self, trial: Trial) -> None:
         if trial.outcome is not Outcome.OK:
             return
-        if self.fastest is None or cost(trial) < cost(self.fastest):
-            self.fastest = trial
+        if (found := cost(trial)) < self.lowest:
+            self.fastest, self.lowest = trial, found
         if trial.estimate is not None:
             self._add_estimate(trial)
             return
-        duels = self.duels.get((self.default.candidate.id, trial.candidate.id))
+        duels = self.duels and self.duels.get((self.default.candidate.id, trial.candidate.id))
         if duels:
             self.rivals.append(_rival(trial, duels))
 
@@ -143,23 +168,15 @@ class _Draft:
         """An estimate is the same each time: no duels are needed to tell which one is lower."""
         if self.default.estimate is not None and trial is not self.default:
             ratio = cost(self.default) / cost(trial)
-            self.rivals.append(Rival(trial, Speedup(ratio, ratio, ratio), (), ()))
+            self.rivals.append(Rival(trial, (), (), Speedup(ratio, ratio, ratio)))
 
 
 def _rival(trial: Trial, duels: list[Duel]) -> Rival:
     # All pairs count: picking the best of several duels would turn noise into a win.
     a_times_s = tuple(time_s for duel in duels for time_s in duel.a_times_s)
     b_times_s = tuple(time_s for duel in duels for time_s in duel.b_times_s)
-    try:
-        speedup = ratio_interval(a_times_s, b_times_s)
-    except RecordError:
-        speedup = None
-    return Rival(trial, speedup, a_times_s, b_times_s)
+    return Rival(trial, a_times_s, b_times_s)
 
 
 def _own_times_s(trial: Trial) -> tuple[float, ...]:
     return trial.measurement.times_s if trial.measurement else ()
-
-
-def _gain(rival: Rival) -> float:
-    return rival.speedup.estimate if rival.speedup is not None else 0.0

@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from int8tune.results.errors import RecordError
 
 Config = Mapping[str, int | str | bool]
+_as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 class Outcome(StrEnum):
@@ -70,7 +72,7 @@ def as_in_networks(trials: Iterable[Trial]) -> list[Trial]:
     return inside or [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """One way to compute one workload on one target."""
 
@@ -80,14 +82,10 @@ class Candidate:
     template_version: int
     config: Config
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A stable name: equal candidates have equal ids in every process and on every machine."""
-        text = json.dumps(
-            [self.workload, self.target, self.template, self.template_version, dict(self.config)],
-            sort_keys=True,
-            separators=(",", ":"),
-        )
+        text = _as_text([self.workload, self.target, self.template, self.template_version, dict(self.config)])
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select
+from sqlalchemy import ColumnElement, Connection, Insert, Select, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from int8tune.results.base import E
 from int8tune.results.codec import Codec, Values, checksum, codec_of, encode, to_json
@@ -69,13 +71,44 @@ def row_of(connection: Connection, entry: Entry, references: References) -> Valu
     return values
 
 
+def insert_all(
+    connection: Connection, entries: Sequence[Entry], references: References, is_taken: Callable[[IntegrityError], bool]
+) -> None:
+    """Add entries, those of one kind together; where one is refused, one after the other, to say which.
+
+    Args:
+        is_taken: whether a violated constraint says that something is there already.
+
+    Raises: as `Store.append`.
+    """
+    for kind, group in groupby(entries, type):
+        alike = list(group)
+        rows = [row_of(connection, entry, references) for entry in alike]
+        adding = insert(codec_of(kind).table)
+        try:
+            with connection.begin_nested():
+                connection.execute(adding, rows)
+        except IntegrityError:
+            for entry, row in zip(alike, rows, strict=True):
+                _insert_one(connection, adding, entry, row, is_taken)
+
+
+def _insert_one(
+    connection: Connection, adding: Insert, entry: Entry, row: Values, is_taken: Callable[[IntegrityError], bool]
+) -> None:
+    try:
+        connection.execute(adding, row)
+    except IntegrityError as error:
+        raise contradiction(entry, one_line(str(error.orig)), is_taken=is_taken(error)) from error
+
+
 def order_of(codec: Codec[Any]) -> list[Any]:
     """The columns by which a query's entries come."""
     table = codec.table
     return [table.c.campaign_id, table.c.sequence] if "sequence" in table.c else [table.c.id]
 
 
-def statement_of(codec: Codec[Any], filters: Mapping[str, str]) -> Select[Any]:
+def statement_of(codec: Codec[Any], filters: Mapping[str, str], *conditions: ColumnElement[bool]) -> Select[Any]:
     """What a query asks a database for."""
     table = codec.table
     columns: list[Any] = list(table.c)
@@ -89,7 +122,7 @@ def statement_of(codec: Codec[Any], filters: Mapping[str, str]) -> Select[Any]:
             environments.c.digest.label("environment_digest"),
         ]
         source = source.join(environments, table.c.environment_id == environments.c.id)
-    wanted = [codec.columns[name] == value for name, value in filters.items()]
+    wanted = [*(codec.columns[name] == value for name, value in filters.items()), *conditions]
     return select(*columns).select_from(source).where(*wanted).order_by(*order_of(codec))
 
 

@@ -1,9 +1,10 @@
-"""The tables of a results file, schema version 6.
+"""The tables of a results file, schema version 7.
 
 Old files stay readable: a change here is a new schema version, and `tests/data` keeps a sample of each. A table says
 since which version there is one; a file of an older version gets it when it is opened for writing. Since version 3 a
 campaign's layers may have names; since version 4 a trial that is `ok` may have an estimate and no times; since version
-5 the runs of campaigns are kept; since version 6 how boards were.
+5 the runs of campaigns are kept; since version 6 how boards were; since version 7 there is an index by which a task's
+first trial is found.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -25,8 +27,8 @@ from sqlalchemy.types import TypeEngine
 from int8tune.results.column_types import INTEGER, TEXT
 from int8tune.results.record import Outcome
 
-SCHEMA_VERSION = 6
-# Where a table has this version.
+SCHEMA_VERSION = 7
+# Where a table or an index has the version that brought it.
 SINCE = "since"
 # "i8tn" in ASCII; SQLite keeps it in the header, where file(1) and other programs can see whose file it is.
 APPLICATION_ID = 0x6938746E
@@ -112,6 +114,18 @@ trials = Table(
     ),
     CheckConstraint("build_s >= 0 AND run_s >= 0", name="durations_at_least_0"),
     Index("trials_by_task", "workload", "target", "device"),
+    # All that says which trials are read: a task's first one, and a campaign's share of what others learn from.
+    Index(
+        "trials_by_campaign",
+        "campaign_id",
+        "workload",
+        "target",
+        "device",
+        "sequence",
+        "started_at",
+        "environment_id",
+        info={SINCE: 7},
+    ),
 )
 
 duels = Table(
@@ -205,3 +219,12 @@ board_events = Table(
     Index("board_events_by_campaign", "campaign_id"),
     info={SINCE: 6},
 )
+
+
+def create_missing(connection: Connection) -> None:
+    """Make the tables and indices that a database does not have, within a transaction."""
+    metadata.create_all(connection)
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            if SINCE in index.info:
+                index.create(connection, checkfirst=True)

@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from int8tune.results.atomic import sync_folder
 from int8tune.results.errors import ForeignStoreError, NewerSchemaError, NotOwnFileError, StoreError, StoreWriteError
 from int8tune.results.own_files import require_own
-from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, metadata
+from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, SINCE, create_missing, metadata
 from int8tune.results.text import one_line
 
 # How long a statement waits for another process, such as a reader that repairs the log after a crash.
@@ -189,9 +189,9 @@ def create(path: Path) -> None:
 
 
 def upgrade(connection: Connection) -> None:
-    """Give a file of an older schema version the tables that it does not have, within a transaction."""
+    """Give a file of an older schema version the tables and indices that it does not have, within a transaction."""
     if _pragma(connection, "user_version") < SCHEMA_VERSION:
-        metadata.create_all(connection)
+        create_missing(connection)
         connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 

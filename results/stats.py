@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,9 @@ class MedianTime:
 
 def median(times_s: Sequence[float]) -> float:
     """The middle of the times, in seconds."""
-    return float(np.median(_filled(times_s)))
+    ordered = sorted(_filled(times_s))
+    middle = len(ordered) // 2
+    return float(ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
 
 
 def spread(times_s: Sequence[float]) -> float:
@@ -73,6 +76,11 @@ def ratio_interval(
         )
     ratios = np.asarray(a_times_s, dtype=np.float64) / np.asarray(b_times_s, dtype=np.float64)
     return Speedup(*_median_interval(ratios, confidence, seed))
+
+
+def median_ratio(a_times_s: Sequence[float], b_times_s: Sequence[float]) -> float:
+    """The estimate of `ratio_interval` alone, of any number of pairs."""
+    return median((np.asarray(a_times_s, dtype=np.float64) / np.asarray(b_times_s, dtype=np.float64)).tolist())
 
 
 def median_time(times_s: Sequence[float], confidence: float = 0.95, seed: int = 0) -> MedianTime:
@@ -113,12 +121,27 @@ def inverse(speedup: Speedup) -> Speedup:
 
 def _median_interval(values: npt.NDArray[np.float64], confidence: float, seed: int) -> tuple[float, float, float]:
     """The median, and the ends of its interval."""
-    chosen = np.random.default_rng(seed).integers(0, values.size, size=(RESAMPLES, values.size))
-    medians = np.median(values[chosen], axis=1)
+    medians = _row_medians(values[_resamples(values.size, seed)])
     tail = (1 - confidence) / 2
     low, high = np.quantile(medians, (tail, 1 - tail))
-    estimate = float(np.median(values))
+    estimate = median(values.tolist())
     return estimate, min(float(low), estimate), max(float(high), estimate)
+
+
+def _row_medians(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The median of each row, [rows]; the rows are put in another order. `np.median` takes half as long again."""
+    middle = rows.shape[1] // 2
+    if rows.shape[1] % 2:
+        rows.partition(middle, axis=1)
+        return rows[:, middle]
+    rows.partition((middle - 1, middle), axis=1)
+    return (rows[:, middle - 1] + rows[:, middle]) / 2
+
+
+@lru_cache(maxsize=4)
+def _resamples(size: int, seed: int) -> npt.NDArray[np.int64]:
+    """Which values each resample has, [resamples, size]: the same for all with so many values."""
+    return np.random.default_rng(seed).integers(0, size, size=(RESAMPLES, size))
 
 
 def _filled(times_s: Sequence[float]) -> Sequence[float]:

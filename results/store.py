@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Select, exc, insert
+from sqlalchemy import Connection, Engine, Select, exc
 
-from int8tune.results.base import E
+from int8tune.results import selected_rows
+from int8tune.results.base import Before, E
 from int8tune.results.codec import Codec, codec_of
 from int8tune.results.errors import StoreError
 from int8tune.results.lock import WriterLock
-from int8tune.results.record import Entry
-from int8tune.results.rows import ROWS_AT_ONCE, References, contradiction, entry_of, row_of, statement_of
+from int8tune.results.record import Entry, Trial
+from int8tune.results.rows import ROWS_AT_ONCE, References, entry_of, insert_all, statement_of
 from int8tune.results.sqlite_file import (
     check,
     create,
@@ -79,8 +80,7 @@ class SqliteStore:
             return
         try:
             with translated(self._path), self._writer.begin() as connection:
-                for entry in entries:
-                    self._insert(connection, entry)
+                insert_all(connection, entries, self._references, _is_taken)
             self._require_file()
         except BaseException:
             # Ids learned in a transaction that was rolled back are void.
@@ -132,11 +132,31 @@ class SqliteStore:
         target: str | None = None,
         device: str | None = None,
     ) -> Iterator[E]:
-        if self._reader is None:
-            raise StoreError(f"the store is closed: {self._path}")
         codec = codec_of(kind)
         chosen = codec.filters(campaign=campaign, workload=workload, target=target, device=device)
-        return self._entries(codec, statement_of(codec, dict(chosen)), self._reader)
+        return self._entries(codec, lambda _: statement_of(codec, dict(chosen)), self._open_reader())
+
+    def first_trials(
+        self,
+        *,
+        campaign: str | None = None,
+        workload: str | None = None,
+        target: str | None = None,
+        device: str | None = None,
+    ) -> Iterator[Trial]:
+        codec = codec_of(Trial)
+        chosen = codec.filters(campaign=campaign, workload=workload, target=target, device=device)
+        return self._entries(codec, lambda _: selected_rows.first_trials(dict(chosen)), self._open_reader())
+
+    def trials_of(self, campaign: str, candidates: Collection[str]) -> Iterator[Trial]:
+        statement = selected_rows.trials_of(campaign, candidates)
+        return self._entries(codec_of(Trial), lambda _: statement, self._open_reader())
+
+    def spread_trials(self, before: Before, most: int) -> Iterator[Trial]:
+        def ask(connection: Connection) -> Select[Any]:
+            return selected_rows.spread_trials(connection, before, most)
+
+        return self._entries(codec_of(Trial), ask, self._open_reader())
 
     def close(self) -> None:
         if self._reader is not None:
@@ -152,6 +172,11 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def _open_reader(self) -> Engine:
+        if self._reader is None:
+            raise StoreError(f"the store is closed: {self._path}")
+        return self._reader
+
     def _close_writer(self) -> None:
         if self._writer is not None:
             self._writer.dispose()
@@ -160,19 +185,16 @@ class SqliteStore:
             self._lock.release()
             self._lock = None
 
-    def _insert(self, connection: Connection, entry: Entry) -> None:
-        try:
-            values = row_of(connection, entry, self._references)
-            connection.execute(insert(codec_of(type(entry)).table), values)
-        except exc.IntegrityError as error:
-            is_taken = getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_CONSTRAINT_UNIQUE
-            raise contradiction(entry, str(error.orig), is_taken=is_taken) from error
-
-    def _entries(self, codec: Codec[E], statement: Select[Any], engine: Engine) -> Iterator[E]:
+    def _entries(self, codec: Codec[E], ask: Callable[[Connection], Select[Any]], engine: Engine) -> Iterator[E]:
         known: dict[str, Mapping[str, str]] = {}
         with translated(self._path), engine.connect() as connection:
             if not has_table(connection, codec.table):
                 return
-            rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
-            for row in rows.mappings():
-                yield entry_of(codec, dict(row), known, str(self._path))
+            rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(ask(connection))
+            names = list(rows.keys())
+            for row in rows:
+                yield entry_of(codec, dict(zip(names, row, strict=True)), known, str(self._path))
+
+
+def _is_taken(error: exc.IntegrityError) -> bool:
+    return getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_CONSTRAINT_UNIQUE

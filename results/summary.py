@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from int8tune.results.base import Store
 from int8tune.results.board_health import BoardHealth, board_health
-from int8tune.results.contest import Contest, contests
+from int8tune.results.contest import Contest, contests_of
 from int8tune.results.drift import cost
 from int8tune.results.errors import StoreError
 from int8tune.results.label import layer_label
@@ -179,9 +179,17 @@ class CampaignSummary:
 
 
 def summarize(
-    store: Store, campaign_name: str, macs_by_workload: Mapping[str, int], min_gain: float = 0.01
+    store: Store,
+    campaign_name: str,
+    macs_by_workload: Mapping[str, int],
+    min_gain: float = 0.01,
+    watch: Callable[[Trial], None] = lambda _: None,
 ) -> CampaignSummary:
-    """What a campaign found so far. `macs_by_workload` has multiply-adds of one call; rates of others are not known.
+    """What a campaign found so far; its trials are read once.
+
+    Args:
+        macs_by_workload: multiply-adds of one call; rates of others are not known.
+        watch: is told each trial of the campaign as it goes by.
 
     Raises:
         StoreError: no such campaign.
@@ -192,14 +200,20 @@ def summarize(
     check = _latest_check(store, campaign)
     peak_ops_per_s = check.peak_ops_per_s if check else None
     counts = _Counts()
-    counts.stamps = {campaign.created_at, *(duel.started_at for duel in store.query(Duel, campaign=campaign_name))}
+    duels = list(store.query(Duel, campaign=campaign_name))
     events = list(store.query(BoardEvent, campaign=campaign_name))
+    counts.stamps = {campaign.created_at, *(duel.started_at for duel in duels)}
     counts.stamps |= {event.happened_at for event in events}
-    for trial in store.query(Trial, campaign=campaign_name):
-        counts.add(trial)
+
+    def own_trials() -> Iterator[Trial]:
+        for trial in store.query(Trial, campaign=campaign_name):
+            counts.add(trial)
+            watch(trial)
+            if (trial.candidate.target, trial.device) == (campaign.target, campaign.device):
+                yield trial
+
+    by_workload = {contest.task.workload: contest for contest in contests_of(duels, own_trials())}
     clock = WallClock(counts.stamps)
-    found = contests(store, campaign=campaign_name, target=campaign.target, device=campaign.device)
-    by_workload = {contest.task.workload: contest for contest in found}
     rows = [
         _row(
             campaign,

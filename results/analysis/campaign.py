@@ -51,16 +51,19 @@ def analyze(
     Raises:
         StoreError: no such campaign.
     """
-    summary = summarize(store, campaign_name, {key: size.macs for key, size in sizes.items()}, min_gain)
-    campaign = summary.campaign
     course, time, health, failures = CourseNotes(), TimeNotes(), HealthNotes(), FailureNotes()
-    stamps = {campaign.created_at, *(event.happened_at for event in store.query(BoardEvent, campaign=campaign_name))}
-    for trial in store.query(Trial, campaign=campaign_name):
+    stamps = {event.happened_at for event in store.query(BoardEvent, campaign=campaign_name)}
+
+    def note(trial: Trial) -> None:
         stamps.add(trial.started_at)
         for notes in (course, time, health, failures):
             notes.add(trial)
+
+    macs = {key: size.macs for key, size in sizes.items()}
+    summary = summarize(store, campaign_name, macs, min_gain, note)
+    campaign = summary.campaign
     duels = {(place_of(duel), duel.started_at) for duel in store.query(Duel, campaign=campaign_name)}
-    clock = WallClock(stamps | {stamp for _, stamp in duels})
+    clock = WallClock(stamps | {campaign.created_at} | {stamp for _, stamp in duels})
     roofline = roofline_of(summary.check) if summary.check and not summary.estimated_by else None
     roofs = _roofs(roofline, summary, sizes)
     return CampaignAnalysis(

@@ -22,7 +22,7 @@ from int8tune.results.errors import (
 from int8tune.results.postgresql.tables import SCHEMA, about, own
 from int8tune.results.postgresql.url import connection_options, shown
 from int8tune.results.redaction import without_password
-from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from int8tune.results.schema import APPLICATION_ID, SCHEMA_VERSION, create_missing
 from int8tune.results.text import one_line
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Server:
                 own.create_all(connection)
                 connection.execute(insert(about), {"database": uuid4(), "schema_version": SCHEMA_VERSION})
             found, version = self._version(connection)
-            metadata.create_all(connection)
+            create_missing(connection)
             if version < SCHEMA_VERSION:
                 connection.execute(update(about).values(schema_version=SCHEMA_VERSION))
             return found

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, exc, func, select, tuple_
+from sqlalchemy import Connection, Row, Select, exc, func, select, tuple_
 
-from int8tune.results.base import E
+from int8tune.results import selected_rows
+from int8tune.results.base import Before, E
 from int8tune.results.codec import Codec, Values, codec_of
 from int8tune.results.errors import StoreError
 from int8tune.results.postgresql.leases import LEASE_S
 from int8tune.results.postgresql.server import READ_LIMIT_S, Server, within
 from int8tune.results.postgresql.writer import Writer
-from int8tune.results.record import Entry
+from int8tune.results.record import Entry, Trial
 from int8tune.results.rows import ROWS_AT_ONCE, entry_of, order_of, statement_of
 from int8tune.results.schema import SINCE
 
 Page = list[Values]
+Ask = Callable[[Connection], Select[Any]]
 
 
 class PostgresStore:
@@ -81,7 +83,29 @@ class PostgresStore:
         self._require_open()
         codec = codec_of(kind)
         chosen = codec.filters(campaign=campaign, workload=workload, target=target, device=device)
-        return self._entries(codec, dict(chosen))
+        return self._entries(codec, lambda _: statement_of(codec, dict(chosen)))
+
+    def first_trials(
+        self,
+        *,
+        campaign: str | None = None,
+        workload: str | None = None,
+        target: str | None = None,
+        device: str | None = None,
+    ) -> Iterator[Trial]:
+        self._require_open()
+        codec = codec_of(Trial)
+        chosen = codec.filters(campaign=campaign, workload=workload, target=target, device=device)
+        return self._entries(codec, lambda _: selected_rows.first_trials(dict(chosen)))
+
+    def trials_of(self, campaign: str, candidates: Collection[str]) -> Iterator[Trial]:
+        self._require_open()
+        statement = selected_rows.trials_of(campaign, candidates)
+        return self._entries(codec_of(Trial), lambda _: statement)
+
+    def spread_trials(self, before: Before, most: int) -> Iterator[Trial]:
+        self._require_open()
+        return self._entries(codec_of(Trial), lambda connection: selected_rows.spread_trials(connection, before, most))
 
     def close(self) -> None:
         if self._closed:
@@ -105,11 +129,11 @@ class PostgresStore:
         if self._closed:
             raise StoreError(f"the store is closed: {self._server.name}")
 
-    def _entries(self, codec: Codec[E], filters: Mapping[str, str]) -> Iterator[E]:
+    def _entries(self, codec: Codec[E], ask: Ask) -> Iterator[E]:
         if self._version < int(codec.table.info.get(SINCE, 1)):
             return
         known: dict[str, Mapping[str, str]] = {}
-        reading = _Reading(self._server, codec, filters)
+        reading = _Reading(self._server, codec, ask)
         try:
             while page := self._page(reading):
                 for row in page:
@@ -125,9 +149,8 @@ class PostgresStore:
 class _Reading:
     """The rows of a query, page by page, as they were when the first was read."""
 
-    def __init__(self, server: Server, codec: Codec[Any], filters: Mapping[str, str]) -> None:
-        self._server = server
-        self._statement = statement_of(codec, filters)
+    def __init__(self, server: Server, codec: Codec[Any], ask: Ask) -> None:
+        self._server, self._ask = server, ask
         self._id, self._order = codec.table.c.id, order_of(codec)
         self._bound: int | None = None
         self._after: tuple[int, ...] = ()
@@ -144,7 +167,7 @@ class _Reading:
                 if self._open is None:
                     self._open = self._begin()
                 with within(self._open.connection, READ_LIMIT_S):
-                    rows = [dict(row) for row in next(self._open.pages, ())]
+                    rows = [dict(zip(self._open.names, row, strict=True)) for row in next(self._open.pages, ())]
         except BaseException:
             self.close()
             raise
@@ -164,11 +187,11 @@ class _Reading:
             with within(connection, READ_LIMIT_S):
                 if self._bound is None:
                     self._bound = connection.execute(select(func.max(self._id))).scalar() or 0
-                statement = self._statement.where(self._id <= self._bound)
+                statement = self._ask(connection).where(self._id <= self._bound)
                 if self._after:
                     statement = statement.where(tuple_(*self._order) > tuple_(*self._after))
                 rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
-                return _Open(connection, rows.cursor, rows.mappings().partitions())
+                return _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
         except BaseException:
             _end(connection)
             raise
@@ -178,7 +201,8 @@ class _Reading:
 class _Open:
     connection: Connection
     cursor: Any
-    pages: Iterator[Sequence[Mapping[Any, Any]]]
+    names: Sequence[str]
+    pages: Iterator[Sequence[Row[Any]]]
 
 
 def _end(connection: Connection, cursor: Any = None) -> None:

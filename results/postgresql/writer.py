@@ -7,15 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID, uuid4
 
-from sqlalchemy import Connection, Insert, exc, insert, select, update
+from sqlalchemy import Connection, exc, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_new
 
-from int8tune.results.codec import Values, codec_of
+from int8tune.results.codec import Values
 from int8tune.results.errors import RecordError, StoreAwayError, StoreError, StoreLockedError, StoreWriteError
 from int8tune.results.postgresql.holder import this_process
 from int8tune.results.postgresql.leases import Leases
@@ -23,9 +22,8 @@ from int8tune.results.postgresql.server import Server
 from int8tune.results.postgresql.spool import SUFFIX, Batch, Spool, abandoned, spool_folder
 from int8tune.results.postgresql.tables import writers
 from int8tune.results.record import Entry
-from int8tune.results.rows import References, contradiction, row_of
+from int8tune.results.rows import References, insert_all
 from int8tune.results.schema import environments
-from int8tune.results.text import one_line
 
 OUTAGE_LIMIT_S = 120.0
 """How long a writer waits for the database before it gives up what can't wait on the disk."""
@@ -177,7 +175,7 @@ class Writer:
                 if not self._is_next(connection, batch, writer):
                     return
                 fences = self._leases.require(connection, batch.campaigns)
-                _insert(connection, batch.entries, self._references)
+                insert_all(connection, batch.entries, self._references, _is_taken)
         except BaseException:
             # Ids learned in a transaction that was rolled back are void.
             self._references = _References()
@@ -253,23 +251,5 @@ class _References(References):
         return int(connection.execute(found).scalar_one())
 
 
-def _insert(connection: Connection, entries: Sequence[Entry], references: References) -> None:
-    """Add entries, those of one kind together; where one is refused, one after the other, to say which."""
-    for kind, group in groupby(entries, type):
-        alike = list(group)
-        rows = [row_of(connection, entry, references) for entry in alike]
-        adding = insert(codec_of(kind).table)
-        try:
-            with connection.begin_nested():
-                connection.execute(adding, rows)
-        except exc.IntegrityError:
-            for entry, row in zip(alike, rows, strict=True):
-                _insert_one(connection, adding, entry, row)
-
-
-def _insert_one(connection: Connection, adding: Insert, entry: Entry, row: Values) -> None:
-    try:
-        connection.execute(adding, row)
-    except exc.IntegrityError as error:
-        code = getattr(error.orig, "sqlstate", "")
-        raise contradiction(entry, one_line(str(error.orig)), is_taken=code == UNIQUE_VIOLATION) from error
+def _is_taken(error: exc.IntegrityError) -> bool:
+    return getattr(error.orig, "sqlstate", "") == UNIQUE_VIOLATION

@@ -60,8 +60,8 @@ from tests.support.program.results_samples import (
 
 pytestmark = pytest.mark.promise(1, 14, 15, 16)
 
-SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4, SAMPLE_V5, SAMPLE_V6 = (
-    TESTS / "data" / f"store_v{version}.db" for version in (1, 2, 3, 4, 5, 6)
+SAMPLE_V1, SAMPLE_V2, SAMPLE_V3, SAMPLE_V4, SAMPLE_V5, SAMPLE_V6, SAMPLE_V7 = (
+    TESTS / "data" / f"store_v{version}.db" for version in range(1, 8)
 )
 # As `store_v5.db` has it.
 ENDED_RUN = replace(run(), ended_at="2026-03-01T12:30:00+00:00", ending="finished")
@@ -298,7 +298,7 @@ def _foreign_id(path: Path) -> None:
 
 def _newer(path: Path) -> None:
     SqliteStore(path).close()
-    _change(path, "PRAGMA user_version=7")
+    _change(path, "PRAGMA user_version=8")
 
 
 def _older_than_any(path: Path) -> None:
@@ -333,7 +333,7 @@ def _pipe(path: Path) -> None:
         (_png, ForeignStoreError, r"not a results file \(it starts with b'\\x89PNG.*\)"),
         (_foreign, ForeignStoreError, r"the SQLite file of another program \(application id 0x0\)"),
         (_foreign_id, ForeignStoreError, r"the SQLite file of another program \(application id 0x2a\)"),
-        (_newer, NewerSchemaError, r"newer version of this program \(schema 7, this one knows up to 6\)"),
+        (_newer, NewerSchemaError, r"newer version of this program \(schema 8, this one knows up to 7\)"),
         (_older_than_any, ForeignStoreError, r"the results file is damaged \(schema 0\)"),
         (_cut, ForeignStoreError, r"the results file is damaged \(.+\)"),
         (_overwritten, ForeignStoreError, r"the results file is damaged \(.+\)"),
@@ -460,6 +460,29 @@ def test_files_of_version_6_are_read_for_ever(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "r.db", readonly=True) as store:
         assert list(store.query(BoardEvent)) == [board_event(), OFF]
         assert list(store.query(Trial)) == [ok(0), failed(1)]
+
+
+def test_files_of_version_6_get_their_index_when_they_are_written(tmp_path: Path) -> None:
+    shutil.copy(SAMPLE_V6, tmp_path / "r.db")
+    asked = "SELECT name FROM sqlite_schema WHERE type = 'index' AND name = 'trials_by_campaign'"
+    with SqliteStore(tmp_path / "r.db", readonly=True) as store:
+        assert [trial.sequence for trial in store.first_trials()] == [0]
+    assert (tmp_path / "r.db").read_bytes() == SAMPLE_V6.read_bytes()
+    assert _rows(tmp_path / "r.db", asked) == []
+    with SqliteStore(tmp_path / "r.db") as store:
+        store.append([ok(2)])
+    assert _rows(tmp_path / "r.db", asked) == [("trials_by_campaign",)]
+    with SqliteStore(tmp_path / "r.db") as store:
+        assert [trial.sequence for trial in store.query(Trial)] == [0, 1, 2]
+
+
+def test_files_of_version_7_are_read_for_ever(tmp_path: Path) -> None:
+    """`store_v7.db` was written by schema version 7 and must never be written again."""
+    shutil.copy(SAMPLE_V7, tmp_path / "r.db")
+    with SqliteStore(tmp_path / "r.db", readonly=True) as store:
+        assert list(store.query(BoardEvent)) == [board_event(), OFF]
+        assert list(store.query(Trial)) == [ok(0), failed(1)]
+        assert list(store.first_trials()) == [ok(0)]
 
 
 WRITE_UNTIL_IT_FAILS = """

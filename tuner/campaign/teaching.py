@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from int8tune.results.base import Store
+from int8tune.results.base import Before, Store
 from int8tune.results.record import ESTIMATED_BY, CacheMode, Campaign, Trial, cache_mode
+from int8tune.results.selection import spread_trials
 from int8tune.schedules.target import Target
 from int8tune.tuner.cost_model.experience import Experience
 from int8tune.tuner.cost_model.prior import Prior, learn_prior
+
+MOST_EARLIER = 20_000
+"""Earlier trials that are read, about: twice as many as a model of one template learns from."""
 
 
 class Teacher:
@@ -79,16 +83,15 @@ class _Lesson:
 def trials_before(store: Store, campaign: str, cache: CacheMode, estimated_by: str = "") -> list[Trial]:
     """The trials of a stored campaign's device, target and cache mode that were begun before it was.
 
+    Of more than `MOST_EARLIER`, an even share of each layer's in each campaign, so that memory is bounded.
+
     Args:
         estimated_by: those alone that this model estimated; if empty, those that were measured.
     """
     this = next(store.query(Campaign, campaign=campaign))
-    found = store.query(Trial, target=this.target, device=this.device)
-    return [
-        trial
-        for trial in found
-        if trial.campaign != this.name
-        and trial.started_at < this.created_at
-        and cache_mode(trial.environment) == cache
-        and trial.environment.get(ESTIMATED_BY, "") == estimated_by
-    ]
+
+    def is_alike(environment: Mapping[str, str]) -> bool:
+        return cache_mode(environment) == cache and environment.get(ESTIMATED_BY, "") == estimated_by
+
+    before = Before(this.name, this.target, this.device, this.created_at, is_alike)
+    return list(spread_trials(store, before, MOST_EARLIER))
