@@ -98,7 +98,7 @@ def _grows(schedule: Any, block: Any, letters: int) -> bool:
     Chains of such blocks, as the importer writes a Cast of floats, grow without bounds, and TVM's time with them.
     """
     name = f"{schedule.get(block).writes[0].source.name}["
-    uses = sum(schedule.get(each).body.script().count(name) for each in schedule.get_consumers(block))
+    uses = sum(int(schedule.get(each).body.script().count(name)) for each in schedule.get_consumers(block))
     return uses > 1 and uses * letters > MOST_INLINED
 
 
