@@ -72,7 +72,7 @@ def test_products_are_onnx_runtimes(first: Shape, second: Shape, types: Any, pro
     np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("types", one_in(2, TYPES[:2]), ids=["u8u8", "s8s8"])
+@pytest.mark.parametrize("types", TYPES[:2], ids=["u8u8", "s8s8"])
 def test_sums_become_numbers(types: Any, tmp_path: Path) -> None:
     ours, theirs, graph = run_both(product(SHAPES[0], types, False), feeds_of(*SHAPES[0]), tmp_path, PROFILES[1])
     assert Kind.MATMUL in {operator.kind for operator in graph.operators}

@@ -17,6 +17,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm.target import codegen
 
 from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.arm.conv_form import conv_form
+from int8tune.schedules.arm.conv_space import estimated_cycles
+from int8tune.schedules.image import image_of
 from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Value
@@ -227,3 +230,20 @@ def test_a_profile_needs_exactly_what_its_code_may_use(profile: str, instruction
     found = {str(name) for name in codegen.llvm_get_cpu_features(tvm.target.Target(dict(any_target(profile).tvm)))}
     tuning = {name for name in found if name.startswith(("fuse-", "use-", "enable-"))}
     assert found - tuning - {"ete", "trbe"} == {"neon", "fp-armv8"} | instructions
+
+
+@pytest.mark.parametrize("products", ["c2", "c8"])
+def test_a_batch_of_four_is_estimated_to_take_four_times_as_long(products: str) -> None:
+    """On an image that is no square: rows are not columns."""
+    key = "conv2d-u8s8-{}x9x21x24-k3x3x40-s1-p1-float.c-u8"
+    target = any_target("arm-neon")
+    cycles, tiles = [], []
+    for batch in (1, 4):
+        workload = parse_workload(key.format(batch))
+        space = template_for(workload, target).space(workload, target)
+        config = next(config for config in space if config["products"] == products)
+        form = conv_form(image_of(workload), config, 1)
+        cycles.append(estimated_cycles(form))
+        tiles.append(form.largest_share)
+    assert cycles[1] == pytest.approx(4 * cycles[0])
+    assert tiles == [rows * form.tiles_of_a_row * form.channel_tiles for rows in (9, 36)]

@@ -19,7 +19,7 @@ from int8tune.schedules.workload import parse_workload
 from int8tune.schedules.x86.conv import ConvX86
 from tests.support.kernels.kernels import build
 from tests.support.kernels.layers import workloads
-from tests.support.run.probes import VECTOR_PROFILES, host_target
+from tests.support.run.probes import VECTOR_PROFILES, any_target, host_target
 
 TEMPLATE = ConvX86()
 # Taps that fill dot products and taps that don't, in groups, too.
@@ -121,3 +121,10 @@ def test_a_tile_is_stored_between_the_dot_products_of_the_next() -> None:
 def conv_assembly(key: str, config: Mapping[str, Value]) -> str:
     workload, target = parse_workload(key), host_target("x86-avx512vnni")
     return build(workload, target, {**TEMPLATE.space(workload, target).default, **config}, TEMPLATE).assembly
+
+
+@pytest.mark.parametrize(("kernel", "fetch"), [(2, "demand"), (4, "ahead")])
+def test_weights_that_are_used_once_are_fetched_ahead_where_they_are_many(kernel: int, fetch: str) -> None:
+    target = any_target("x86-avx512vnni")
+    workload = parse_workload(f"conv2d-u8s8-1x{kernel}x{kernel}x512-k{kernel}x{kernel}x512-s1-p0-float.c-u8")
+    assert ConvX86().space(workload, target).default["fetch"] == fetch

@@ -88,7 +88,7 @@ def _as_json(found: Layers) -> dict[str, Any]:
 def short(count: int) -> str:
     """A count of operations in three digits, such as `118M`."""
     for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
+        if count >= 0.9995 * size:  # what three digits round to a thousand has the next unit
             return f"{count / size:.3g}{unit}"
     return str(count)
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,7 @@ from int8tune.tuner.bench.layers import NETWORKS, LayerClass, choose_layers, cla
 from int8tune.tuner.bench.match import Player, with_overhead
 from int8tune.tuner.bench.operands import layer_operands
 from int8tune.tuner.bench.own import NotPreparedError, Preparation, choose
-from int8tune.tuner.bench.run import BenchSpec, run_bench
+from int8tune.tuner.bench.run import BenchSpec, _compare_all, run_bench
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.errors import BenchSpecError, TooManyThreadsError
@@ -302,3 +304,32 @@ def test_operands_fill_the_range_of_the_output(key: str, tmp_path: Path) -> None
     assert (outputs == expected).all()
     assert (reference(workload, again) == expected).all()
     assert math.prod(outputs.shape) == math.prod(workload.output_shape)
+
+
+def test_two_channels_have_two_scales() -> None:
+    pytest.importorskip("onnx", reason="needs the extra `models`")
+    from int8tune.tuner.bench.peers.onnx_model import _constants
+
+    for channels, shape in ((1, ()), (2, (2,)), (3, (3,))):
+        operands = layer_operands(parse_workload(f"dense-u8s8-1x8-o{channels}-float.c-u8"))
+        found = _constants(operands, operands.weight)
+        assert found["weight_scale"].shape == found["weight_zero_point"].shape == shape
+
+
+@dataclass
+class _Refusing:
+    """A bench that compares no layer."""
+
+    site: Any
+
+    def compare(self, workload: Workload, folder: Path) -> BenchResult:  # noqa: ARG002
+        raise WorkloadError("no template takes it")
+
+
+def test_a_layer_that_nobody_takes_is_left_out_where_that_is_wanted(tmp_path: Path) -> None:
+    bench: Any = _Refusing(SimpleNamespace(folder=tmp_path))
+    layers, left_out, heard = [parse_workload(CONV), parse_workload(DEPTHWISE)], list[Workload](), list[BenchResult]()
+    _compare_all(bench, layers, heard.append, lambda: False, left_out.append)
+    assert (left_out, heard) == (layers, [])
+    with pytest.raises(WorkloadError, match="no template takes it"):
+        _compare_all(bench, layers, heard.append, lambda: False, None)
