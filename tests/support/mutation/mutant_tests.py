@@ -32,7 +32,7 @@ BY_AREA = {
     "rpc": ("rpc/",),
     "tuner/search": ("tuner/search/", "tuner/test_suggest"),
     "tuner/cost_model": ("tuner/cost_model/", "tuner/campaign/test_teaching"),
-    "tuner/campaign": ("tuner/campaign/", "tuner/cli/test_tune"),
+    "tuner/campaign": ("tuner/campaign/", "tuner/cli/test_tune", "tuner/cli/test_errors"),
     "tuner/builder": ("tuner/builder/",),
     "tuner/bench": ("tuner/bench/", "tuner/cli/test_bench"),
     "tuner/models": ("tuner/models/", "tuner/api/", "tuner/cli/test_models"),

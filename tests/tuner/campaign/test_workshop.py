@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import SimpleNamespace, TracebackType
+from typing import Any, Self
 
 import pytest
 
@@ -16,6 +16,7 @@ from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.loop import CampaignLoop
 from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.spec import CampaignSpec
+from int8tune.tuner.campaign.surroundings import Surroundings
 from int8tune.tuner.campaign.workshop import Workshop
 from tests.support.program.campaigns import campaign_loop, network_of
 
@@ -135,3 +136,11 @@ def test_a_campaign_says_once_what_it_waits_for(
         loop.run()
     said = "computing the reference outputs of conv2d 1x1 8x8x16->16, which its kernels wait for"
     assert notices.texts == [said]
+
+
+@pytest.mark.parametrize("board", ["", "pi-1"])
+def test_a_record_names_the_board_that_answered_last(board: str) -> None:
+    nothing: Any = None
+    device: Any = SimpleNamespace(board=board)
+    around = Surroundings(nothing, nothing, device, "farm", {"os": "linux"}, nothing, lambda: False)
+    assert around.environment_now == {"os": "linux"} | ({"board": board} if board else {})

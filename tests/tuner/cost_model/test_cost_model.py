@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,9 +18,9 @@ from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import Config, ConfigSpace, Knob, Value
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.cost_model.base import CostModel, Sample
-from int8tune.tuner.cost_model.features import FeatureEncoder, spans_of
-from int8tune.tuner.cost_model.kriging import MOST_SAMPLES, KrigedCostModel, densest_first
-from int8tune.tuner.cost_model.xgboost import XGBoostCostModel
+from int8tune.tuner.cost_model.features import SPAN_POINTS, FeatureEncoder, spans_of
+from int8tune.tuner.cost_model.kriging import MOST_SAMPLES, TREES_SHARE, KrigedCostModel, densest_first
+from int8tune.tuner.cost_model.xgboost import XGBoostCostModel, _start_from
 from int8tune.tuner.errors import CostModelError
 from tests.support.places import ROOT
 from tests.support.run.probes import any_target
@@ -268,3 +268,44 @@ def test_speed_of_fit(benchmark: BenchmarkFixture, name: str) -> None:
     model = MODELS[name]()
     benchmark(model.fit, samples)
     assert model.predict(np.array([samples[0].features])).shape == (1,)
+
+
+def test_trees_begin_with_scores_and_learn_what_these_leave() -> None:
+    import xgboost
+
+    matrix = xgboost.DMatrix(np.zeros((3, 1)), label=[1.0, 2.0, 4.0])
+    _start_from(np.array([0.0, 1.0, 2.0]), matrix, np.array([True, True, False]))
+    assert matrix.get_base_margin().tolist() == [0, 1, 2]
+    assert matrix.get_label().tolist() == [0, 1, 3]
+
+
+def test_spans_are_those_of_all_points_or_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    at = ConfigSpace.at
+    monkeypatch.setattr(ConfigSpace, "at", lambda space, place: (seen.append(place), at(space, place))[1])
+    large, small = conv_space(), ConfigSpace((Knob("tile", (1, 2, 4)),), {"tile": 1})
+    assert large.grid_size > SPAN_POINTS > small.grid_size
+    assert len(FeatureEncoder(large).spans) > 0
+    assert len(seen) <= SPAN_POINTS
+    seen.clear()
+    assert FeatureEncoder(small).spans.tolist() == spans_of(np.log2([[2.0], [2.0], [3.0], [5.0]])).tolist()
+    assert seen == [0, 1, 2]
+
+
+class Silent:
+    """A model that finds all configs alike."""
+
+    def fit(self, samples: Sequence[Sample], margin: object = None) -> None:
+        pass
+
+    def predict(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.zeros(len(features))
+
+
+def test_trees_and_process_have_a_whole_share_together() -> None:
+    model = KrigedCostModel(Silent(), np.array([0.5, 0.5]))  # so that no config is like another
+    samples = [Sample((float(at % 7) * 9, float(at // 7) * 9), 2.0 ** (at * 5 % 11), CONV) for at in range(28)]
+    model.fit(samples)
+    scores = model.predict(np.array([sample.features for sample in samples]))
+    slope = np.polyfit([np.log2(sample.speed) for sample in samples], scores, 1)[0]
+    assert 0.5 < slope <= 1 - TREES_SHARE + 0.01
