@@ -52,6 +52,8 @@ def importable() -> Iterator[None]:
     """Processes that tests start find these sources, and `tests`: some run modules of it in place of the program's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", PYTHON_PATH)
+        # With it, what can't be written fails at once, and not when a program ends, as it does for users.
+        patch.delenv("PYTHONUNBUFFERED", raising=False)
         yield
 
 

@@ -13,6 +13,7 @@ from int8tune.tuner.cli.stopping import INTERRUPTED, Interruption, end_at_signal
 def main() -> None:
     end_at_signals()
     make_usable()
+    from int8tune.tuner.cli.output import end_stdout
     from int8tune.tuner.cli.program import run
 
     try:
@@ -26,6 +27,7 @@ def main() -> None:
             sys.stdout.flush()
         os._exit(code)
     ignore_signals()
+    end_stdout()
     sys.exit(code)
 
 

@@ -30,12 +30,24 @@ def emit(text: str) -> None:
         _write(sys.stdout, safe(text))
     except OSError as error:
         is_reader_gone = _is_reader_gone(error)
-        # What is left in the buffer must not fail once more at the end of the program.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        _drop_what_is_left()
         if not is_reader_gone:
             raise
+
+
+def end_stdout() -> None:
+    """Write what is left of stdout at the end of the program; what can't be written has been said to be lost."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_what_is_left()
+
+
+def _drop_what_is_left() -> None:
+    """What is in the buffer of stdout must not fail once more when Python ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _is_reader_gone(error: OSError) -> bool:
