@@ -134,7 +134,7 @@ def _extremum(operator: str, combine: Callable[[Any, Any], Any], least: float) -
     def legalize(builder: Any, call: Any) -> Any:
         (data,), attributes = call.args, call.attrs
         shape, rank = [int(extent) for extent in data.ty.shape], len(data.ty.shape)
-        if data.ty.dtype.dtype != "float32" or rank == 0:
+        if data.ty.dtype.dtype not in ("float16", "float32", "float64") or rank == 0:
             return _default(operator)(builder, call)
         axes = range(rank) if attributes.axis is None else sorted(int(axis) % rank for axis in attributes.axis)
         kept = [axis for axis in range(rank) if axis not in axes]
