@@ -26,14 +26,19 @@ def boards_in_words(boards: Sequence[BoardHealth]) -> str:
     if not boards:
         return ""
     if not found:
-        return "the board is well" if len(boards) == 1 else f"all {len(boards)} boards are well"
+        return (
+            ("the board is well", "both boards are well")[len(boards) - 1]
+            if len(boards) < 3
+            else f"all {len(boards)} boards are well"
+        )
     names = ", ".join(f"{board.name} ({board.verdict})" for board in found)
     return f"{len(found)} of {len(boards)} board{'s' * (len(boards) > 1)} {_are(len(found))} unwell: {names}"
 
 
 def board_in_words(board: BoardHealth) -> str:
     """How a board was, and why, such as `off since 3 min 12 s, quarantined: the canary's values were wrong`."""
-    bad = f"{board.bad} of {len(board.canaries)} canaries {'was' if board.bad == 1 else 'were'} bad"
+    verb = "was" if board.bad == 1 else "were"
+    bad = f"{board.bad or 'none'} of {len(board.canaries)} canaries {verb} bad"
     if board.verdict is BoardVerdict.OFF:
         last = board.off[-1]
         state = _STATES[last.kind]

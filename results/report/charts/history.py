@@ -14,6 +14,8 @@ from int8tune.results.report.charts.scale import Linear, padded
 from int8tune.results.report.charts.svg import image, tag, text
 
 RADIUS = 5.0
+# Room for what of the last date is beyond its tick.
+LAST_DATE = 26.0
 _DAY_S = 86400.0
 _CLASSES = {Change.FASTER: "better", Change.SLOWER: "worse"}
 
@@ -31,7 +33,7 @@ def history_chart(history: History, unit: tuple[str, float], width: float, heigh
     inside = frame(width, height, left=56)
     low, high = padded(min(y for _, y, _ in known), max(y for _, y, _ in known), 0.25)
     first, last = _dates(min(x for x, _, _ in known), max(x for x, _, _ in known))
-    x = Linear(first, last, inside.left + 2 * RADIUS, inside.right - 2 * RADIUS)
+    x = Linear(first, last, inside.left + 2 * RADIUS, inside.right - LAST_DATE)
     y = Linear(max(low, 0.0), high, inside.bottom, inside.top)
     path = "".join(f"{'L' if place else 'M'}{x(at):.1f} {y(value):.1f}" for place, (at, value, _) in enumerate(known))
     ticks = [first + (last - first) * share for share in _shares(inside)]
