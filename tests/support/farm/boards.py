@@ -68,11 +68,11 @@ def marked(folder: str) -> list[psutil.Process]:
 
 
 def listeners(folder: str) -> list[str]:
-    """What listens on a port, of all that this process has started, and the agents of a folder; sshd is none of it."""
+    """What listens on a port, of all that this process has started, and the agents of a folder; no server of tests is."""
     found = []
     for process in (*psutil.Process().children(recursive=True), *marked(folder)):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if not process.name().startswith("sshd"):
+            if not process.name().startswith(("sshd", "postgres")):
                 ports = process.net_connections("inet")
                 found += [f"{process.name()} {port.laddr}" for port in ports if port.status in ("LISTEN", "NONE")]
     return found
