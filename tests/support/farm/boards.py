@@ -68,7 +68,7 @@ def marked(folder: str) -> list[psutil.Process]:
 
 
 def listeners(folder: str) -> list[str]:
-    """What listens on a port, of all that this process has started, and the agents of a folder; no server of tests is."""
+    """What listens on a port, of what this process has started, and the agents of a folder; no server of tests is."""
     found = []
     for process in (*psutil.Process().children(recursive=True), *marked(folder)):
         with contextlib.suppress(psutil.NoSuchProcess):
