@@ -50,7 +50,8 @@ def test_the_first_turn_that_nobody_disturbed_counts() -> None:
 
 
 def test_of_disturbed_turns_only_the_least_disturbed_one_counts() -> None:
-    waited = iter([0.0, 9e9, 9e9, 10e9, 10e9, 30e9, 30e9, 60e9])
+    # So far apart that no turn of microseconds which takes a second for once changes their order.
+    waited = iter([0.0, 9e15, 0.0, 1e3, 0.0, 2e16, 0.0, 3e16])
     means_s = iter(range(MOST_TRIES))
     turn = least_disturbed(lambda: float(next(means_s)), lambda: next(waited))
     assert turn.mean_s == 1.0
