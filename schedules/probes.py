@@ -29,6 +29,9 @@ PEAK_STEPS = 8000
 # Registers of sums beside one of data and one of weights, and the products of each.
 TILE_CHAINS, TILE_STEPS = 6, 800
 LINE_BYTES = 64
+# What is read is dense up to here. Beyond, all is zero but a row for each so many bytes, so that its file has holes:
+# hundreds of MiB would take longer to write than all else of a device's check.
+MOST_DENSE_BYTES, BYTES_PER_ROW = 32 << 20, 16 << 20
 # Of a GPU's peak loop, the blocks of each multiprocessor, and what is in them.
 GPU_BLOCKS, GPU_THREADS, GPU_CHAINS, GPU_STEPS = 2, 256, 8, 1000
 MATRIX_PRODUCTS = 16 * 8 * 32
@@ -214,9 +217,20 @@ def bandwidth_probe(target: Target, size_bytes: int) -> Probe:
     chains = READ_REGISTERS * 4 * target.vector_lanes // LINE_BYTES
     lines = max(chains, size_bytes // LINE_BYTES // chains * chains)
     words = LINE_BYTES // 4
-    data = np.arange(lines * words, dtype=np.int32).reshape(lines, words)
-    expected = _sums_of_counting(lines // chains, chains * words).reshape(chains, words)
-    return Probe(read_lines(lines, words, chains), (data,), expected, data.nbytes)
+    data, expected = _numbers_and_sums(lines // chains, chains * words)
+    function = read_lines(lines, words, chains)
+    return Probe(function, (data.reshape(lines, words),), expected.reshape(chains, words), data.nbytes)
+
+
+def _numbers_and_sums(rounds: int, width: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """What a probe reads, in `rounds` rows of `width`, and what each column adds up to."""
+    count = rounds * width
+    if 4 * count <= MOST_DENSE_BYTES:
+        return np.arange(count, dtype=np.int32), _sums_of_counting(rounds, width)
+    data = np.zeros((rounds, width), np.int32)  # memory is taken where it is written
+    rows = np.linspace(0, rounds - 1, 4 * count // BYTES_PER_ROW).astype(int)  # the first and the last among them
+    data[rows] = np.random.default_rng(0).integers(-(2**31), 2**31, (len(rows), width))
+    return data, data[rows].sum(axis=0, dtype=np.int32)
 
 
 def _sums_of_counting(rounds: int, width: int) -> npt.NDArray[np.int32]:
@@ -232,6 +246,5 @@ def _gpu_bandwidth_probe(gpu: Gpu, size_bytes: int) -> Probe:
     blocks = GPU_BLOCKS * gpu.multiprocessors
     count, words = blocks * GPU_THREADS, READ_BYTES // 4
     rounds = max(1, size_bytes // (count * READ_BYTES))
-    data = np.arange(rounds * count * words, dtype=np.int32)
-    expected = _sums_of_counting(rounds, count * words)
+    data, expected = _numbers_and_sums(rounds, count * words)
     return Probe(write_read(blocks, GPU_THREADS, rounds), (data,), expected, data.nbytes)

@@ -16,6 +16,7 @@ from int8tune.results.stats import median, spread
 from int8tune.rpc.request import Capabilities, Program, Request, Timing
 from int8tune.rpc.transports.base import Transport
 from int8tune.rpc.transports.local import LocalTransport
+from int8tune.schedules.probes import MOST_DENSE_BYTES
 from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.builder.base import Pool
 from int8tune.tuner.builder.job import Built, Job
@@ -36,7 +37,7 @@ OVER_SMALLER_CACHE = 16
 MEMORY_OVER_CACHE, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 4, 64 << 20, 512 << 20
 # A session has what it reads in memory twice.
 LIMIT_OVER_READ = 4
-# What is read comes from files; the probes' own code is much less.
+# What is read comes from files, the larger ones of holes; the probes' own code is much less.
 CODE_BYTES = 8 << 20
 # What happened once may have been the machine's fault, such as little memory.
 RUN_ATTEMPTS = 2
@@ -66,7 +67,8 @@ def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, i
         CampaignError: one of them does not build on this target.
         NoRoomError: the disk has too little room for them.
     """
-    require_room(folder, sum(sizes.values()) + CODE_BYTES, "the check of a device")
+    written = sum(min(size, MOST_DENSE_BYTES) for size in sizes.values())
+    require_room(folder, written + CODE_BYTES, "the check of a device")
     wanted: dict[str, str | int] = {"peak": loop, **sizes}
     for name, probe in wanted.items():
         pool.submit(Job(f"probe {name}", target, str(folder / f"probe-{name}"), BUILD_LIMIT_S, probe=probe))
@@ -77,7 +79,7 @@ def build_probes(pool: Pool, target: Target, folder: Path, sizes: Mapping[str, i
             if result.outcome is not Outcome.OK:
                 raise CampaignError(f"the device's {result.id} does not build for {target.name}: {result.error}")
             built[result.id.removeprefix("probe ")] = result
-    return Probes(built.pop("peak"), built)
+    return Probes(built["peak"], {level: built[level] for level in sorted(sizes, key=lambda level: sizes[level])})
 
 
 def read_sizes(capabilities: Capabilities, memory_limit_bytes: int | None = None) -> dict[str, int]:

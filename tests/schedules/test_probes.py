@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
+import int8tune.schedules.probes
 from int8tune.schedules.arm.peak_kernel import PEAK_CHAINS
 from int8tune.schedules.probes import (
     DOT_RESERVE,
@@ -47,6 +48,20 @@ def test_peak_probes_are_exact(profile: str) -> None:
 def test_bandwidth_probes_are_exact(profile: str, size_bytes: int) -> None:
     target = host_target(profile)
     assert is_exact(bandwidth_probe(target, size_bytes), target)
+
+
+@pytest.mark.parametrize("profile", ["x86-avx512vnni", "x86-avx2", "generic"])
+def test_what_is_mostly_zeros_is_exact_too(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8tune.schedules.probes, "MOST_DENSE_BYTES", 10_000)
+    monkeypatch.setattr(int8tune.schedules.probes, "BYTES_PER_ROW", 5_000)
+    target = host_target(profile)
+    probe = bandwidth_probe(target, 40_000)
+    rows = probe.inputs[0].reshape(-1, probe.expected.size)
+    (marked,) = np.nonzero(rows.any(axis=1))
+    assert {0, len(rows) - 1} <= set(marked)
+    assert len(marked) < len(rows) / 2
+    assert probe.expected.all()
+    assert is_exact(probe, target)
 
 
 @pytest.mark.parametrize("profile", VECTOR_PROFILES)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from int8tune.results.record import Outcome
 from int8tune.rpc.request import Capabilities
-from int8tune.tuner.device_check import read_sizes
+from int8tune.tuner.builder.job import Built, Job
+from int8tune.tuner.device_check import build_probes, read_sizes
+from tests.support.run.probes import any_target
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -29,5 +34,21 @@ def test_half_of_a_cache_is_read_and_of_a_huge_one_less(caches: dict[str, int], 
     assert tuple(found[level] for level in ("L1", "L2", "L3", "memory")) == sizes
 
 
-def test_a_session_with_little_memory_reads_less() -> None:
-    assert set(sizes_of({"L3": 32 * MIB}, 32 * MIB).values()) == {16 * KIB, 256 * KIB, 8 * MIB}
+class AtOnce:
+    """A pool in which all is built as soon as it is submitted."""
+
+    def __init__(self) -> None:
+        self._built: list[Built] = []
+
+    def submit(self, job: Job) -> None:
+        self._built.append(Built(job.id, Outcome.OK))
+
+    def collect(self, _limit_s: float) -> list[Built]:
+        done, self._built = self._built, []
+        return done
+
+
+def test_levels_are_in_the_order_of_their_distance(tmp_path: Path) -> None:
+    """Whichever probe is built first: the largest takes longest."""
+    sizes = {"memory": 4 * MIB, "L2": 64 * KIB, "L1": 16 * KIB}
+    assert list(build_probes(AtOnce(), any_target("generic"), tmp_path, sizes).reads) == ["L1", "L2", "memory"]

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 # What templates import when they are applied: loaded here once, and not in every child again.
 import int8tune.schedules.arm.blocked_kernel
 import int8tune.schedules.arm.conv_kernel
@@ -39,6 +37,7 @@ from int8tune.schedules.probes import bandwidth_probe, peak_probe, word_probe
 from int8tune.schedules.target import Target
 from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.builder.holes import save_with_holes
 from int8tune.tuner.builder.job import RESULT_FILE, Built, Job, built_to_json
 from int8tune.tuner.verify import write_cases, write_suite
 
@@ -89,7 +88,7 @@ def _build_probe(job: Job, folder: Path) -> Built:
     link(probe.function, job.target, library)
     files = [folder / f"{position}.npy" for position in range(len(probe.inputs) + 1)]
     for file, array in zip(files, (*probe.inputs, probe.expected), strict=True):
-        np.save(file, array)
+        save_with_holes(file, array)
     case = Case(tuple(map(str, files[:-1])), str(files[-1]))
     digest = hashlib.sha256(library.read_bytes()).hexdigest()
     return Built(job.id, Outcome.OK, Program(str(library), digest, ENTRY, (case,)), work=probe.work)
