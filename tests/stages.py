@@ -138,6 +138,8 @@ def _pytest(arguments: list[str], stage: Stage, seed: int | None) -> int:
     started = time.monotonic()
     # Each of thousands of short processes would compile all sources anew.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # A thread of BLAS spins for a while after each product, on a core that a test beside it wants.
+    kept |= {"OPENBLAS_NUM_THREADS": "1"}
     child = subprocess.Popen([sys.executable, "-P", "-m", "pytest", *arguments], env=kept)
     while True:
         try:
