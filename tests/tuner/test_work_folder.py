@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -70,6 +71,7 @@ def test_a_folder_is_empty_at_first_and_gone_at_the_end(tmp_path: Path) -> None:
     for _ in range(2):
         with work_folder(tmp_path / "results", "models") as folder:
             assert [path for path in folder.iterdir() if not path.name.startswith(".")] == []
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             (folder / "model.so").write_text("made")
         assert list((tmp_path / "results").iterdir()) == []
 

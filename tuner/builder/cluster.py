@@ -101,7 +101,7 @@ class ClusterPool:
 
     def collect(self, limit_s: float, wake: int | None = None) -> list[Built]:
         """The jobs that have ended, after waiting for at most `limit_s` for one, or until `wake` can be read."""
-        deadline = time.monotonic() + (0.0 if self._done else limit_s)
+        deadline = time.monotonic() + limit_s
         if self._sent or wake is not None:
             framing.wait_readable([self._bell, *([] if wake is None else [wake])], deadline)
         with contextlib.suppress(BlockingIOError):

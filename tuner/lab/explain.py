@@ -62,8 +62,9 @@ def _bins(classroom: Classroom, indices: Sequence[int]) -> tuple[Bin, ...]:
         if prior is None:
             continue
         for experience in classroom.experience(index):
-            scores = prior.scores(experience.names, experience.rows[experience.speeds > 0])
-            speeds = experience.speeds[experience.speeds > 0]
+            works = experience.speeds > 0
+            scores = prior.scores(experience.names, experience.rows[works])
+            speeds = experience.speeds[works]
             # The layer's own level is not known before it is measured: its highest score stands for its best.
             expected.append(scores - scores.max())
             measured.append(np.log2(speeds / speeds.max()))

@@ -107,6 +107,7 @@ def test_workers_of_other_versions_are_refused(
     cluster.add_worker()
     monkeypatch.setattr("int8tune.tuner.builder.remote.versions", lambda: {"int8tune": "0.0.1"})
     with ClusterPool(cluster.address) as pool:
+        assert pool.width == 1
         pool.submit(Job("suite", generic, str(tmp_path / "job"), LIMIT_S, SMALL, suite=str(tmp_path / "suite")))
         with pytest.raises(
             BuildClusterError, match=r"worker .* can't be used: tcp://.* other versions than this machine, int8tune \d"

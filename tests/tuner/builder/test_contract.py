@@ -15,6 +15,7 @@ import pytest
 from int8tune.results.record import Candidate, Outcome
 from int8tune.rpc.request import Request, Timing
 from int8tune.rpc.transports.local import LocalTransport
+from int8tune.rpc.wire import framing
 from int8tune.schedules.target import Target
 from int8tune.tuner.builder.base import Pool
 from int8tune.tuner.builder.cluster import ClusterPool
@@ -116,6 +117,7 @@ class PoolContract(ABC):
         began = time.monotonic()
         assert pool.collect(30.0, waking) == []
         assert time.monotonic() - began < 10
+        assert framing.wait_readable([waking], 0.0), "it ended before"
         timer.join(5)
         os.close(waking)
         os.close(waker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -13,11 +14,13 @@ import psutil
 import pytest
 
 from int8tune.results.record import Candidate, Outcome
+from int8tune.rpc.wire import framing
 from int8tune.schedules.target import Target
 from int8tune.tuner.builder.child import MOST_JOBS, Child
-from int8tune.tuner.builder.job import Job
+from int8tune.tuner.builder.job import RESULT_FILE, Built, Job, built_to_json
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cores import measuring_and_build_cores
+from int8tune.tuner.errors import BuildPoolError
 from tests.support.program.campaigns import SMALL
 
 pytestmark = [pytest.mark.alone, pytest.mark.promise(11)]
@@ -157,6 +160,31 @@ def test_a_stopped_build_leaves_its_linker_alone(generic: Target, tmp_path: Path
     wait_until(lambda: not linker.is_running() or linker.status() == psutil.STATUS_ZOMBIE)
     ours.close()
     theirs.close()
+
+
+def leave_a_result_and_end(job: Job) -> None:
+    (Path(job.folder) / RESULT_FILE).write_text(json.dumps(built_to_json(Built(job.id, Outcome.OK))))
+    os.write(2, b"first words\nlast words\n")
+    os._exit(3)
+
+
+def test_a_build_that_ends_before_it_is_done_has_failed(generic: Target, tmp_path: Path) -> None:
+    """Whatever it left; the last line that it wrote is told."""
+    ours, theirs = socket.socketpair()
+    child = Child(leave_a_result_and_end, os.sched_getaffinity(0), theirs)
+    child.start(Job("1", generic, str(tmp_path / "1"), 60.0, SMALL))
+    framing.wait_readable(child.descriptors, time.monotonic() + 10)
+    built = child.finish()
+    ours.close()
+    theirs.close()
+    assert (built.outcome, built.error_class) == (Outcome.BUILD_FAILED, "Crash")
+    assert built.error == "the compiler's process exited with status 3 last words"
+
+
+def test_a_server_that_does_not_start_is_told_in_its_own_words(tmp_path: Path) -> None:
+    pool = BuildPool([], min(os.sched_getaffinity(0)), tmp_path / "log", "no_such_server")
+    with pytest.raises(BuildPoolError, match=r"^the build server did not start: .*: No module named no_such_server$"):
+        pool.__enter__()
 
 
 def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_path: Path) -> None:

@@ -165,6 +165,19 @@ def test_a_board_rests_as_the_inventory_says() -> None:
     assert all(later[0] - earlier[1] >= 0.2 for earlier, later in itertools.pairwise(transport.spans))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_trial_waits_for_each_board(count: int) -> None:
+    lost = Reply(Outcome.DEVICE_LOST, error="unplugged")
+    boards = {f"b{number}": FakeBoard(canary_fault=lambda _: lost) for number in range(count)}
+    farm: Boards[int] = Boards(boards, "t", PROBE, random.Random(0).random)
+    started = 0
+    while farm.idle:
+        farm.start_trial(started, parse_workload(SMALL), Program("1.so", f"{started:064x}", "main", ()), None)
+        started += 1
+    farm.close()
+    assert started == count
+
+
 @pytest.mark.thorough
 def test_boards_go_on_while_what_they_answered_is_recorded(generic: Target) -> None:
     """A good canary ends eight trials at once; that each takes a while to record is no board's wait."""

@@ -30,6 +30,7 @@ class PlayedCampaign:
 
     Attributes:
         requests: what the device was asked, in all runs.
+        layers_done: how many layers progress called done, beside how many had their duels then.
         left: files that the last run left, without its log.
     """
 
@@ -38,6 +39,7 @@ class PlayedCampaign:
         self.store, self.requests = MemoryStore(), list[Request]()
         self.spec = CampaignSpec("c", self.network, "grid", trials_per_task=TRIALS)
         self.target, self._folder, self._runs = target, folder, 0
+        self.layers_done: set[tuple[int, int]] = set()
 
     def run(
         self, stop: Callable[[], bool] = lambda: False, fault: Callable[[Request], Reply | None] = lambda _: None
@@ -48,11 +50,16 @@ class PlayedCampaign:
         folder.mkdir()
         tasks = self.plan()
         with campaign_loop(self.spec, tasks, self.store, folder, transport=transport, stop_requested=stop) as loop:
+            self.last: CampaignLoop = loop
             ending = loop.run()
             self.requests += transport.requests
-            self.last: CampaignLoop = loop
         self.left = sorted({path.name for path in folder.rglob("*") if path.is_file()} - {"build-server.log"})
         return ending
+
+    def watch(self) -> bool:
+        """A stop request that never comes."""
+        self.layers_done.add((self.last.progress().tasks_done, len({duel.workload for duel in self.duels})))
+        return False
 
     def plan(self) -> list[Task]:
         return list(make_plan(self.network, self.target))
@@ -88,7 +95,7 @@ def campaign(generic: Target, tmp_path: Path) -> PlayedCampaign:
 def finished(generic: Target, tmp_path_factory: pytest.TempPathFactory) -> PlayedCampaign:
     """For tests that leave it as it is."""
     campaign = PlayedCampaign(generic, tmp_path_factory.mktemp("finished"))
-    assert campaign.run() is Ending.FINISHED
+    assert campaign.run(campaign.watch) is Ending.FINISHED
     return campaign
 
 
@@ -159,6 +166,11 @@ def test_a_start_after_the_end_asks_nothing(campaign: PlayedCampaign) -> None:
     assert len(campaign.requests) == asked
     assert_whole(campaign)
     assert campaign.left == []
+
+
+def test_a_layer_is_done_when_it_has_its_duels(finished: PlayedCampaign) -> None:
+    assert finished.layers_done >= {(0, 0), (1, 1)}
+    assert all(said == had for said, had in finished.layers_done)
 
 
 def test_a_campaign_without_its_duels_has_something_left(finished: PlayedCampaign) -> None:

@@ -152,7 +152,21 @@ def inconsistent(place: Place) -> FakeBoard:
     return FakeBoard(canary_fault=canary_of("1"))
 
 
-@pytest.mark.parametrize("change", [other_boot, faster, long_ago, later_clock, damaged, inconsistent])
+def without_replies(place: Place) -> FakeBoard:
+    """It still says that the answers were right."""
+    journal = JournalFile(place.path)
+    journal.close()
+    place.path.unlink()
+    bare = JournalFile(place.path)
+    bare.write(journal.entries)
+    bare.close()
+    return FakeBoard(canary_fault=canary_of("1"))
+
+
+CHANGES = (other_boot, faster, long_ago, later_clock, damaged, inconsistent, without_replies)
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_what_may_be_wrong_by_now_is_measured_again(place: Place, change: Callable[[Place], FakeBoard]) -> None:
     begin_and_be_killed(place, FakeBoard(canary_fault=canary_of("1")))
     board = change(place)

@@ -31,6 +31,7 @@ class WaitingPool:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.done: list[Built] = []
+        self.limits_s: list[float] = []
 
     def __enter__(self) -> Self:
         return self
@@ -55,6 +56,7 @@ class WaitingPool:
         self.jobs = [job for job in self.jobs if job.id not in ids]
 
     def collect(self, limit_s: float, wake: int | None = None) -> list[Built]:  # noqa: ARG002
+        self.limits_s.append(limit_s)
         done, self.done = self.done, []
         return done
 
@@ -89,6 +91,18 @@ def test_suites_of_later_layers_fill_the_cores_that_have_no_work(tasks: tuple[Ta
     workshop.start(tasks[3], tasks[3].default)
     assert pool.ids[-1] == tasks[1].default.id, "its suite was ready, that of the other layer is not"
     assert pool.ids.count(suite(tasks[3])) == 1
+
+
+def test_nothing_is_waited_for_while_a_program_is_ready(tasks: tuple[Task, ...], tmp_path: Path) -> None:
+    pool, (task, *_) = WaitingPool(), tasks
+    workshop = Workshop(pool, tmp_path)
+    workshop.start(task, task.default)
+    for ended in (suite(task), task.default.id):
+        pool.end(ended)
+        workshop.collect(5.0, 0)
+    workshop.start(task, task.default)  # built before, and kept
+    assert [built.id for built in workshop.collect(5.0, 0)] == [task.default.id]
+    assert pool.limits_s == [5.0, 5.0, 0.0]
 
 
 def test_suites_ahead_take_a_part_of_the_memory_only(

@@ -107,7 +107,8 @@ def test_the_program_shows_the_front(path: Path, tmp_path: Path) -> None:
     assert row.startswith("chosen")
     assert "1 network was compiled, run on 20 samples" in shown.err
     assert "0 of 12 forms of layers were timed" in shown.err
-    assert (tmp_path / "q.onnx").exists()
+    it.quantize(path, pictures(20), tmp_path / "usual.onnx")
+    assert (tmp_path / "q.onnx").read_bytes() == (tmp_path / "usual.onnx").read_bytes()
 
 
 REFUSED = {

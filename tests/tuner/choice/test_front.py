@@ -61,6 +61,17 @@ def test_the_border_of_a_front_is_found_by_halving(border: int) -> None:
     assert min(good, default=100) == border
 
 
+def test_behind_the_border_the_next_faster_one_and_the_farthest_take_turns() -> None:
+    tries = Tries([Predicted((), 0.0, 0.0)] * 100, {29: False, 30: True, 99: True})
+    order = []
+    for _ in range(4):
+        place = tries.next()
+        assert place is not None
+        order.append(place)
+        tries.tried(place, False)
+    assert order == [28, 64, 27, 0]
+
+
 def test_everything_is_tried_once_where_there_is_time() -> None:
     tries, order = Tries([Predicted((), 0.0, 0.0)] * 23), []
     tries.tried(4, True)

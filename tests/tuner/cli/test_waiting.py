@@ -25,6 +25,7 @@ from tests.support.run.probes import host_target
 pytest.importorskip("onnxruntime", reason="needs the extra `oracle`")
 
 LIMIT_S = 100
+ERASED = "\x1b[1A\x1b[2K"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,18 @@ def test_elsewhere_there_is_a_line_now_and_then(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == ["building kernels 3/10   0:00", "linking   0:00"]
+
+
+def test_a_line_on_a_terminal_is_erased_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with open(theirs, "w", encoding="utf-8") as terminal:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with waiting("starting") as report:
+            report("linking", 1, 2)
+        monkeypatch.undo()
+    shown = read_all(ours)
+    assert shown.split("linking 1/2")[-1].endswith(ERASED)
 
 
 @pytest.mark.thorough

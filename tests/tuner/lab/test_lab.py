@@ -16,7 +16,8 @@ from int8tune.results.record import Candidate, Outcome, Trial
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import named_target
 from int8tune.schedules.workload import parse_workload
-from int8tune.tuner.cost_model.experience import aligned, experience_of
+from int8tune.tuner.cost_model import prior as priors
+from int8tune.tuner.cost_model.experience import LayerExperience, aligned, experience_of
 from int8tune.tuner.cost_model.prior import Prior, learn_prior, load_prior, save_prior
 from int8tune.tuner.errors import CostModelError, RecordingError
 from int8tune.tuner.lab.explain import explain
@@ -107,6 +108,12 @@ class TestRecording:
         settled = [time for index, time in enumerate(times) if abs(index - 200) > 25]
         assert max(settled) == pytest.approx(min(settled))
         assert max(times) <= 2.001 * min(times)
+
+    def test_where_the_machine_was_not_watched_times_stay_as_they_are(self) -> None:
+        chosen = [Candidate(SMALL[0], TARGET, "x86.conv", 1, {"a": index}) for index in range(2)]
+        trials = [ok(index, 1e-3 * (1 + index), chosen=each) for index, each in enumerate(chosen)]
+        (layer,) = record_layers(trials)
+        assert list(layer.times_s.values()) == [1e-3, 2e-3]
 
     def test_duels_tell_how_much_of_the_drift_kernels_have(self) -> None:
         """The loop of the peak takes four times as long from trial 200 on, kernels twice as long."""
@@ -228,7 +235,9 @@ class TestRace:
 
 class TestExplain:
     def test_columns_and_calibration(self, layers: list[RecordedLayer]) -> None:
-        (found,) = explain(Classroom(layers))
+        """One layer's kernels take seconds."""
+        slow = {config: time and 1e6 * time for config, time in layers[0].times_s.items()}
+        (found,) = explain(Classroom([replace(layers[0], times_s=slow), *layers[1:]]))
         assert (found.template, found.layers) == ("x86.conv", len(layers))
         assert 0 < sum(found.importance.values()) <= 1
         assert sum(bin.count for bin in found.bins) == sum(
@@ -281,6 +290,19 @@ class TestPrior:
         assert learn_prior(experience_of(trials_of(SMALL[0])[:1], "x86.conv", KNOWN)) is None
         failed = [replace(trial, outcome=Outcome.RUN_FAILED, measurement=None) for trial in trials_of(SMALL[0])]
         assert learn_prior(experience_of(failed, "x86.conv", KNOWN)) is None
+
+    def test_of_many_rows_each_layer_gives_as_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two layers give every third of their 40 rows, from end to end: what the others say changes nothing."""
+        monkeypatch.setattr(priors, "MOST_ROWS", 28)
+        rows, kept = np.arange(40.0)[:, None], np.arange(40) % 3 == 0
+        scores = []
+        for others in (1.0, 40.0):
+            speeds = np.where(kept, 1.0 + np.arange(40), others)
+            prior = learn_prior([LayerExperience(key, ("tile",), rows, speeds) for key in SMALL[:2]])
+            assert prior is not None
+            scores.append(prior.scores(("tile",), rows).tolist())
+        assert scores[0] == scores[1]
+        assert len(set(scores[0])) > 1
 
     def test_trials_of_another_template_target_or_version_are_left_out(self) -> None:
         trials = trials_of(SMALL[0])

@@ -7,6 +7,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -29,7 +30,7 @@ from int8tune.tuner.metaschedule.race import run_race
 from int8tune.tuner.metaschedule.spec import RaceSpec
 from tests.support.kernels.kernels import Built, compile_kernel
 from tests.support.program.cli_program import CONV, DEPTHWISE, end, int8tune, start
-from tests.support.run.probes import VECTOR_PROFILES, host_target
+from tests.support.run.probes import VECTOR_PROFILES, any_target, host_target
 from tests.support.run.thinned import one_in
 from tests.support.stand_ins.faulty_metaschedule import (
     CRASHES,
@@ -69,11 +70,11 @@ def definition(key: str, target: Target) -> Built:
     return compile_kernel(workload, target, kernel_of(form, layer_function(form)))
 
 
-def tensorized(key: str, target: Target, intrinsic: str) -> Built:
-    """The layer with an intrinsic in its innermost loops."""
+def tensorized_layer(key: str, target: Target, intrinsic: str) -> Any:
+    """The function of a layer, with an intrinsic in its innermost loops."""
     from tvm import s_tir
 
-    from int8tune.tuner.metaschedule.definition import kernel_of, layer_function
+    from int8tune.tuner.metaschedule.definition import layer_function
 
     workload = parse_workload(key)
     form = peer_form(workload, target)
@@ -84,7 +85,16 @@ def tensorized(key: str, target: Target, intrinsic: str) -> Built:
     schedule.reorder(row, column, word, lane, tap)
     schedule.decompose_reduction(dot, row)
     schedule.tensorize(schedule.blockize(lane), intrinsic)
-    return compile_kernel(workload, target, kernel_of(form, schedule.mod["main"]))
+    return schedule.mod["main"]
+
+
+def tensorized(key: str, target: Target, intrinsic: str) -> Built:
+    from int8tune.tuner.metaschedule.definition import kernel_of
+
+    workload = parse_workload(key)
+    form = peer_form(workload, target)
+    assert not isinstance(form, Rejection)
+    return compile_kernel(workload, target, kernel_of(form, tensorized_layer(key, target, intrinsic)))
 
 
 class TestDefinition:
@@ -105,6 +115,14 @@ class TestDefinition:
             built = tensorized(key, target, name)
             assert built.wrong_cases() == []
             assert ("vpdpbusd" if "vnni" in profile else "vpmaddwd") in built.assembly
+
+    @pytest.mark.parametrize("profile", VECTOR_PROFILES)
+    def test_the_intrinsic_takes_the_place_of_the_loops_that_it_describes(self, profile: str) -> None:
+        from int8tune.tuner.metaschedule.intrinsic import register_dot
+
+        name = register_dot(any_target(profile))
+        assert name is not None
+        assert "reinterpret" in tensorized_layer(CONV, any_target(profile), name).script()
 
     def test_a_target_without_vectors_has_no_intrinsic(self, generic: Target) -> None:
         from int8tune.tuner.metaschedule.intrinsic import register_dot

@@ -17,10 +17,12 @@ from int8tune.compiler.model import read_model
 from int8tune.schedules.target import Target
 from int8tune.tuner.errors import SamplesError
 from int8tune.tuner.models.arrays import read_samples
+from int8tune.tuner.models.checks import Check, samples_of
 from int8tune.tuner.models.drawn_samples import (
     LEAST_USUAL,
     MOST_USUAL,
     STATISTICS,
+    _interpolated,
     drawn_samples,
     statistics_of,
     usual_count,
@@ -143,6 +145,21 @@ def test_objects_in_an_archive_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.array([{}], object))
     with pytest.raises(SamplesError, match="no array of NumPy's"):
         read_samples(tmp_path / "x.npz", [Value("x", (1, 5), "u8")])
+
+
+def test_between_knots_smooth_noise_is_linear() -> None:
+    made = _interpolated(np.random.default_rng(0), (5, 2), 3)
+    knots = np.random.default_rng(0).standard_normal((3, 2))
+    np.testing.assert_allclose(made[::2], knots)
+    np.testing.assert_allclose(made[1::2], (knots[:-1] + knots[1:]) / 2)
+
+
+@pytest.mark.parametrize("count", [None, 3])
+def test_a_check_has_as_many_samples_as_it_asks_for_or_as_are_usual(count: int | None) -> None:
+    graph = graph_of("u8", shape=(1, 5))
+    check = Check(Path("net.onnx"), Path("results"), None, None, 1, samples=None, count=count, seed=0)
+    (samples,) = samples_of(check, graph)
+    assert samples.shape == (count or usual_count(graph), 1, 5)
 
 
 def test_small_models_get_more_samples() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.schedules.space import ConfigSpace, Value
+from int8tune.schedules.space import ConfigSpace, Knob, Value
 from int8tune.tuner.cost_model.base import Sample, Scorer
+from int8tune.tuner.cost_model.kriging import KrigedCostModel
 from int8tune.tuner.cost_model.xgboost import XGBoostCostModel
 from int8tune.tuner.search.improvement import USUAL_ERROR, Error, error_of, expected_improvement, saved_share
 from int8tune.tuner.search.pool import spread
@@ -158,6 +159,16 @@ class TestModelGuidedSearch:
             np.median([best_of(name, space, bowl, seed) for seed in range(5)]) for name in ("xgboost", "random")
         )
         assert guided < 0.8 * drawn
+
+
+@pytest.mark.parametrize(
+    ("side", "model"), [(WHOLE_GRID // 100, KrigedCostModel), (WHOLE_GRID // 100 + 1, XGBoostCostModel)]
+)
+def test_neighbours_help_the_trees_where_all_configs_are_ranked(side: int, model: type) -> None:
+    knobs = (Knob("a", tuple(range(100))), Knob("b", tuple(range(side))))
+    strategy = strategy_of("xgboost", ConfigSpace(knobs, {"a": 0, "b": 0}))
+    assert isinstance(strategy, ModelGuidedSearch)
+    assert type(strategy._model) is model
 
 
 def best_of(name: str, space: ConfigSpace, landscape: Landscape, seed: int) -> float:
