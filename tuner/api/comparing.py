@@ -14,6 +14,7 @@ from int8tune.results.comparison.regression import read_condition, regressions
 from int8tune.results.comparison.side import Side
 from int8tune.results.errors import ComparisonError
 from int8tune.results.forms import Form
+from int8tune.results.pytest_benchmark import of_comparison, write_benchmarks
 from int8tune.results.report.comparison import (
     comparison_as_dict,
     comparison_rows,
@@ -58,6 +59,15 @@ class ResultComparison:
             ExportError: the file can't be written.
         """
         document_of(self.comparison).write(Path(out))
+
+    def write_benchmarks(self, out: str | Path) -> None:
+        """Write the times as pytest-benchmark's JSON, a benchmark for each side of each layer.
+
+        Raises:
+            ExportError: no layer was timed, times are estimates, or the file can't be written.
+        """
+        cpu = self.comparison.b.conditions.cpu or self.comparison.a.conditions.cpu
+        write_benchmarks(Path(out), of_comparison(self.comparison), cpu)
 
     def markdown(self) -> str:
         """A headline and tables, for a pull request."""
