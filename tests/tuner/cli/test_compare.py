@@ -78,7 +78,7 @@ def test_pytest_benchmark_compares_both_sides(stores: tuple[Path, Path], tmp_pat
     turned["benchmarks"].reverse()
     both.write_text(json.dumps(turned))
     against_new = in_process("results", "compare", both, stores[1], "--format", "json")
-    assert [layer["change"] for layer in json.loads(against_new.out)["layers"]] == ["unchanged"]
+    assert [layer["a"]["time"] for layer in json.loads(against_new.out)["layers"]] == [medians["B"]]
 
 
 @pytest.mark.parametrize(
