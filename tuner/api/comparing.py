@@ -13,7 +13,7 @@ from int8tune.results.comparison.reading import read_side
 from int8tune.results.comparison.regression import read_condition, regressions
 from int8tune.results.comparison.side import Side
 from int8tune.results.errors import ComparisonError
-from int8tune.results.forms import Form
+from int8tune.results.forms import REPORT_FORMS, Form
 from int8tune.results.pytest_benchmark import of_comparison, write_benchmarks
 from int8tune.results.report.comparison import (
     comparison_as_dict,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from int8tune.tuner.bench.again import Retimed
 
-FORMS = tuple(Form)
+FORMS = REPORT_FORMS
 
 
 @dataclass(frozen=True, slots=True, repr=False)

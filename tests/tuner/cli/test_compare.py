@@ -119,7 +119,7 @@ def test_an_unknown_condition_is_refused_before_anything_is_read(condition: str,
     ("command", "known"),
     [
         (("report", "{out}", "--results", "{old}"), ".html, .md, .csv, .json, .parquet"),
-        (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json"),
+        (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json, .t4.json"),
         (("results", "compare", "{old}", "{new}", "-o", "{out}"), ".html, .md, .csv, .json, .parquet"),
         (("compare-schemes", "{old}", "--data", "{old}", "--report", "{out}"), ".html, .md, .csv, .json, .parquet"),
     ],
