@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from int8tune.results.record import Entry, Trial
+from int8tune.results.record import Entry, Outcome, Trial
 
 E = TypeVar("E", bound=Entry)
 
@@ -117,6 +117,39 @@ class SelectiveStore(Store, Protocol):
 
         Else every n-th of each task by sequence, beginning with the first: with the smallest n that leaves at most
         `most`, apart from the one more that a task may have whose number n does not divide.
+
+        Raises: as `query`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A campaign's trials, counted.
+
+    Attributes:
+        outcomes: by workload, how many ended in each way.
+        last_at: the latest `started_at`, as texts are compared; empty without trials.
+    """
+
+    outcomes: Mapping[str, Mapping[Outcome, int]]
+    last_at: str = ""
+
+
+@runtime_checkable
+class CountingStore(SelectiveStore, Protocol):
+    """A store that counts trials, and finds those that were added since, without reading the others.
+
+    Of a store that can't do that, `results.selection` and `results.following` read all.
+    """
+
+    def tally(self, campaign: str) -> Tally:
+        """Count a campaign's trials.
+
+        Raises: as `query`.
+        """
+
+    def trials_after(self, campaign: str, row: int) -> Iterator[tuple[int, Trial]]:
+        """A campaign's trials behind a row, 0 for all, each with its row; what is added later has a higher one.
 
         Raises: as `query`.
         """

@@ -23,6 +23,12 @@ class Form(StrEnum):
     """All that is known, with a version."""
     PARQUET = ".parquet"
     """A table with all columns (pyarrow)."""
+    T4 = ".t4.json"
+    """Trials as other auto-tuners read them."""
+
+
+REPORT_FORMS = (Form.HTML, Form.MARKDOWN, Form.CSV, Form.JSON, Form.PARQUET)
+"""All forms that a report may have."""
 
 
 def form_of(path: Path, known: Collection[Form]) -> Form:
@@ -31,8 +37,11 @@ def form_of(path: Path, known: Collection[Form]) -> Form:
     Raises:
         UnknownFormError: it has no extension, or one of no form that is known.
     """
+    name = path.name.lower()
+    # `.t4.json` is no `.json`.
+    for form in sorted(known, key=len, reverse=True):
+        if name.endswith(form) and name != form:
+            return form
     extension = path.suffix.lower()
-    if extension in known:
-        return Form(extension)
     what = f"unknown extension `{printable(extension)[:20]}`" if extension else "the file needs an extension"
     raise UnknownFormError(f"{what}, known: {', '.join(known)}: {path}")

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.results.atomic import write_atomic
+from int8tune.results.comparison.compare import Comparison
+from int8tune.results.comparison.side import LayerTime, Side
 from int8tune.results.errors import ExportError
 from int8tune.results.label import layer_label
 from int8tune.results.provenance import source_commit
@@ -64,6 +66,32 @@ def _of_entrant(result: BenchResult, entrant: Entrant) -> Timed:
     if entrant is result.ours:
         about |= {"workload": result.workload, "candidate": result.candidate.id}
     return Timed(f"{entrant.name}[{result.workload}]", result.workload, entrant.times_s, about=about)
+
+
+def of_comparison(comparison: Comparison) -> list[Timed]:
+    """A benchmark for each side of each layer, A's first; one round where only a median is known.
+
+    Raises:
+        ExportError: times are estimates, in cycles.
+    """
+    if comparison.is_estimated:
+        raise ExportError(f"pytest-benchmark's times are seconds, and these are cycles of {comparison.a.estimated_by}")
+    sides = {"A": comparison.a, "B": comparison.b}
+    return [
+        _of_side(letter, side, timed)
+        for layer in comparison.layers
+        for (letter, side), timed in zip(sides.items(), (layer.a, layer.b), strict=True)
+        if timed is not None
+    ]
+
+
+def _of_side(letter: str, side: Side, timed: LayerTime) -> Timed:
+    known = {name: getattr(side.conditions, name) for name in ("device", "target", "threads", "cache")}
+    about: dict[str, str | int | float] = {name: value for name, value in known.items() if value}
+    about |= {"side": letter, "source": side.source, "label": timed.label}
+    if timed.candidate is not None:
+        about |= {"workload": timed.key, "candidate": timed.candidate.id}
+    return Timed(f"{letter}[{timed.key}]", timed.key, timed.times_s or (timed.time,), about=about)
 
 
 def write_benchmarks(path: Path, timed: Sequence[Timed], cpu: str = "", commit: str | None = None) -> None:

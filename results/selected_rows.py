@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select, tuple_
 
-from int8tune.results.base import Before
+from int8tune.results.base import Before, Tally
 from int8tune.results.codec import codec_of
 from int8tune.results.columns import texts_of
-from int8tune.results.record import Trial
+from int8tune.results.errors import DamagedRowError
+from int8tune.results.record import Outcome, Trial
 from int8tune.results.rows import statement_of
 from int8tune.results.schema import campaigns, environments, trials
 from int8tune.results.selection import stride
+from int8tune.results.text import one_line
 
+_OUTCOMES = tuple(Outcome)
 _TASK = (trials.c.campaign_id, trials.c.workload, trials.c.target, trials.c.device)
 _PLACE = (trials.c.campaign_id, trials.c.sequence)
 
@@ -91,6 +94,34 @@ def _wanted(connection: Connection, before: Before) -> list[ColumnElement[bool]]
         moment < before.moment,
         trials.c.environment_id.in_(alike),
     ]
+
+
+def trials_after(campaign: str, row: int) -> Select[Any]:
+    """A campaign's trials behind a row."""
+    return statement_of(codec_of(Trial), {}, _is_of(campaign), trials.c.id > row)
+
+
+def tally(campaign: str) -> Select[Any]:
+    """How many trials of a campaign ended in each way, by workload, and the latest moment of each."""
+    counts = select(trials.c.workload, trials.c.outcome, func.count(), func.max(trials.c.started_at))
+    return counts.where(_is_of(campaign)).group_by(trials.c.workload, trials.c.outcome)
+
+
+def tally_of(rows: Iterable[Sequence[Any]], store: str) -> Tally:
+    """What these rows say; they have no checksum.
+
+    Raises:
+        DamagedRowError: a value that no trial has.
+    """
+    outcomes: dict[str, dict[Outcome, int]] = {}
+    last_at = ""
+    for workload, outcome, count, moment in rows:
+        if not (isinstance(workload, str) and isinstance(moment, str) and outcome in _OUTCOMES):
+            what = one_line(f"a row of trials with the outcome {outcome!r:.40}")
+            raise DamagedRowError(f"the results file is damaged ({what}): {store}")
+        outcomes.setdefault(workload, {})[Outcome(outcome)] = int(count)
+        last_at = max(last_at, moment)
+    return Tally(outcomes, last_at)
 
 
 def _is_of(campaign: str) -> ColumnElement[bool]:

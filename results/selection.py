@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from int8tune.results.base import Before, SelectiveStore, Store
+from int8tune.results.base import Before, CountingStore, SelectiveStore, Store, Tally
 from int8tune.results.contest import Task, task_of
 from int8tune.results.record import Duel, Outcome, Trial
 
@@ -53,6 +53,18 @@ def spread_trials(store: Store, before: Before, most: int) -> Iterator[Trial]:
         if places[task] % step == 0:
             yield trial
         places[task] += 1
+
+
+def tally_of(store: Store, campaign: str) -> Tally:
+    """As `CountingStore.tally` says it, of any store."""
+    if isinstance(store, CountingStore):
+        return store.tally(campaign)
+    outcomes: dict[str, Counter[Outcome]] = {}
+    last_at = ""
+    for trial in store.query(Trial, campaign=campaign):
+        outcomes.setdefault(trial.candidate.workload, Counter())[trial.outcome] += 1
+        last_at = max(last_at, trial.started_at)
+    return Tally(outcomes, last_at)
 
 
 def stride(count: int, most: int) -> int:

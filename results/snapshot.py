@@ -75,10 +75,22 @@ def snapshot(store: Store, campaign: Campaign, min_gain: float = 0.01) -> Campai
     Raises:
         StoreError: they can't be read.
     """
-    seen = _Seen()
+    seen = Seen()
     duels = store.query(Duel, campaign=campaign.name)
     trials = store.query(Trial, campaign=campaign.name)
-    found = list(contests_of(duels, seen.all_of(trials)))
+    return snapshot_of(campaign, duels, seen.all_of(trials), seen, min_gain)
+
+
+def snapshot_of(
+    campaign: Campaign, duels: Iterable[Duel], trials: Iterable[Trial], seen: Seen, min_gain: float = 0.01
+) -> CampaignSnapshot:
+    """The same of entries that somebody else has asked for.
+
+    Args:
+        trials: those that decide, each task's by sequence.
+        seen: what was noted of all trials, once these have gone by.
+    """
+    found = list(contests_of(duels, trials))
     return CampaignSnapshot(
         campaign=campaign,
         runs=sum(campaign.layers.values()),
@@ -92,7 +104,7 @@ def snapshot(store: Store, campaign: Campaign, min_gain: float = 0.01) -> Campai
     )
 
 
-class _Seen:
+class Seen:
     """What is noted of trials while they go by."""
 
     def __init__(self) -> None:
@@ -102,14 +114,15 @@ class _Seen:
 
     def all_of(self, trials: Iterable[Trial]) -> Iterator[Trial]:
         for trial in trials:
-            self._note(trial)
+            self.note(trial)
             yield trial
 
     def per_minute(self) -> float | None:
         passed_s = self.moments[-1] - self.moments[0] if self.moments else 0.0
         return 60 * (len(self.moments) - 1) / passed_s if passed_s > 0 else None
 
-    def _note(self, trial: Trial) -> None:
+    def note(self, trial: Trial) -> None:
+        """Count a trial."""
         self.trials += 1
         if trial.outcome is not Outcome.OK:
             self.failed += 1

@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, Select, exc
 
 from int8tune.results import selected_rows
-from int8tune.results.base import Before, E
+from int8tune.results.base import Before, E, Tally
 from int8tune.results.codec import Codec, codec_of
 from int8tune.results.errors import StoreError
 from int8tune.results.lock import WriterLock
@@ -158,6 +158,16 @@ class SqliteStore:
 
         return self._entries(codec_of(Trial), ask, self._open_reader())
 
+    def tally(self, campaign: str) -> Tally:
+        with translated(self._path), self._open_reader().connect() as connection:
+            if not has_table(connection, codec_of(Trial).table):
+                return Tally({})
+            return selected_rows.tally_of(connection.execute(selected_rows.tally(campaign)), str(self._path))
+
+    def trials_after(self, campaign: str, row: int) -> Iterator[tuple[int, Trial]]:
+        statement = selected_rows.trials_after(campaign, row)
+        return self._numbered(codec_of(Trial), lambda _: statement, self._open_reader())
+
     def close(self) -> None:
         if self._reader is not None:
             self._reader.dispose()
@@ -186,6 +196,11 @@ class SqliteStore:
             self._lock = None
 
     def _entries(self, codec: Codec[E], ask: Callable[[Connection], Select[Any]], engine: Engine) -> Iterator[E]:
+        return (entry for _, entry in self._numbered(codec, ask, engine))
+
+    def _numbered(
+        self, codec: Codec[E], ask: Callable[[Connection], Select[Any]], engine: Engine
+    ) -> Iterator[tuple[int, E]]:
         known: dict[str, Mapping[str, str]] = {}
         with translated(self._path), engine.connect() as connection:
             if not has_table(connection, codec.table):
@@ -193,7 +208,8 @@ class SqliteStore:
             rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(ask(connection))
             names = list(rows.keys())
             for row in rows:
-                yield entry_of(codec, dict(zip(names, row, strict=True)), known, str(self._path))
+                values = dict(zip(names, row, strict=True))
+                yield values["id"], entry_of(codec, values, known, str(self._path))
 
 
 def _is_taken(error: exc.IntegrityError) -> bool:

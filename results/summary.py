@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -25,6 +25,7 @@ from int8tune.results.record import (
     Trial,
     cache_mode,
 )
+from int8tune.results.selection import deciding_trials, tally_of
 from int8tune.results.stats import Speedup, median, spread
 from int8tune.results.wall_clock import WallClock
 
@@ -212,19 +213,9 @@ def summarize(
             if (trial.candidate.target, trial.device) == (campaign.target, campaign.device):
                 yield trial
 
-    by_workload = {contest.task.workload: contest for contest in contests_of(duels, own_trials())}
+    found = list(contests_of(duels, own_trials()))
     clock = WallClock(counts.stamps)
-    rows = [
-        _row(
-            campaign,
-            workload,
-            by_workload.get(workload),
-            _Scale(macs_by_workload.get(workload), peak_ops_per_s),
-            counts.by_workload.get(workload, Counter()),
-            min_gain,
-        )
-        for workload in dict.fromkeys([*campaign.layers, *by_workload])
-    ]
+    rows = _rows(campaign, found, counts.by_workload, min_gain, macs_by_workload, peak_ops_per_s)
     failures = sorted(counts.failures.values(), key=lambda group: -group.count)
     return CampaignSummary(
         campaign,
@@ -232,10 +223,60 @@ def summarize(
         tuple(counts.environments),
         tuple(rows),
         tuple(failures),
-        _totals(rows, counts, clock.total_s),
+        _totals(rows, counts.by_workload, clock.total_s),
         dict(counts.advised),
         board_health(events, clock),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A campaign's layers and totals alone: what can be told without reading all trials.
+
+    Attributes:
+        totals: without the time that passed.
+        last_at: when the last trial was recorded, as it says itself; empty without trials.
+    """
+
+    layers: tuple[LayerRow, ...]
+    totals: Totals
+    last_at: str
+
+
+def outline(store: Store, campaign: Campaign, min_gain: float = 0.01) -> Outline:
+    """What a campaign found so far; of a store that counts, no more trials are read than decide.
+
+    A verdict tells then whether a layer is faster, and not why it is not.
+    """
+    duels = list(store.query(Duel, campaign=campaign.name))
+    tally = tally_of(store, campaign.name)
+    # A damaged row may say another target or device: all are read before the campaign's own are chosen.
+    found = list(contests_of(duels, deciding_trials(store, duels, {"campaign": campaign.name})))
+    own = [each for each in found if (each.task.target, each.task.device) == (campaign.target, campaign.device)]
+    rows = _rows(campaign, own, tally.outcomes, min_gain)
+    return Outline(tuple(rows), _totals(rows, tally.outcomes, 0.0), tally.last_at)
+
+
+def _rows(
+    campaign: Campaign,
+    found: Iterable[Contest],
+    outcomes: Mapping[str, Mapping[Outcome, int]],
+    min_gain: float,
+    macs_by_workload: Mapping[str, int] | None = None,
+    peak_ops_per_s: float | None = None,
+) -> list[LayerRow]:
+    by_workload = {contest.task.workload: contest for contest in found}
+    return [
+        _row(
+            campaign,
+            workload,
+            by_workload.get(workload),
+            _Scale((macs_by_workload or {}).get(workload), peak_ops_per_s),
+            outcomes.get(workload, {}),
+            min_gain,
+        )
+        for workload in dict.fromkeys([*campaign.layers, *by_workload])
+    ]
 
 
 def _latest_check(store: Store, campaign: Campaign) -> DeviceCheck | None:
@@ -294,7 +335,7 @@ def _row(
     workload: str,
     contest: Contest | None,
     scale: _Scale,
-    outcomes: Counter[Outcome],
+    outcomes: Mapping[Outcome, int],
     min_gain: float,
 ) -> LayerRow:
     default = best = None
@@ -339,7 +380,7 @@ def _time_of(trial: Trial) -> float:
     return cost(trial) if trial.outcome is Outcome.OK else float("inf")
 
 
-def _totals(rows: Sequence[LayerRow], counts: _Counts, wall_s: float) -> Totals:
+def _totals(rows: Sequence[LayerRow], by_workload: Mapping[str, Mapping[Outcome, int]], wall_s: float) -> Totals:
     pairs = [(row.count, row.default, row.best) for row in rows if row.default is not None and row.best is not None]
     default_s = sum(count * (default.median_s or 0.0) for count, default, _ in pairs)
     best_s = sum(count * (best.median_s or 0.0) for count, _, best in pairs)
@@ -348,5 +389,7 @@ def _totals(rows: Sequence[LayerRow], counts: _Counts, wall_s: float) -> Totals:
     # One campaign is measured or estimated, not both.
     speedup = (default_s or default_cycles) / (best_s or best_cycles) if best_s or best_cycles else None
     layers, compared = sum(row.count for row in rows), sum(count for count, _, _ in pairs)
-    outcomes: Counter[Outcome] = sum(counts.by_workload.values(), Counter())
+    outcomes: Counter[Outcome] = Counter()
+    for counted in by_workload.values():
+        outcomes.update(counted)
     return Totals(layers, compared, default_s, best_s, default_cycles, best_cycles, speedup, dict(outcomes), wall_s)

@@ -19,8 +19,10 @@ from pathlib import Path
 from int8tune.results.analysis.campaign import analyze
 from int8tune.results.base import Store
 from int8tune.results.best import best_schedules
+from int8tune.results.following import FollowedCampaign
 from int8tune.results.record import CacheMode, Campaign, Duel, Trial
 from int8tune.results.stores import open_store
+from int8tune.results.upkeep.listing import campaign_rows_of
 from int8tune.rpc.local.capabilities import cpu_name
 from int8tune.tuner.campaign.teaching import trials_before
 from tests.support.places import ROOT
@@ -79,6 +81,10 @@ def figures(where: str, trials: int) -> Iterator[Figure]:
         yield Figure("a campaign's best schedules, slowest of 5", _slowest(lambda: _best(store, middle)), "s", 0.1)
         yield Figure("all campaigns' best schedules", _took(lambda: best_schedules(store)), "s")
         yield Figure(f"report data of a campaign of {each:,}", _took(lambda: analyze(store, middle, {})), "s", 5.0)
+        yield Figure("a list of all campaigns", _took(lambda: list(campaign_rows_of(store, where, None))), "s")
+        first_s, again_s = _looks(store, middle)
+        yield Figure(f"watch: the first look at a campaign of {each:,}", first_s, "s")
+        yield Figure("watch: another look at it, slowest of 5", again_s, "s")
         new = _new_campaign(store)
         yield Figure("append of 1,000 trials, slowest of 5", max(_append_times(store, new)), "s", 1.0)
     yield Figure("open the store for reading", _took(lambda: open_store(where, readonly=True).close()), "s")
@@ -108,6 +114,13 @@ def _name(number: int) -> str:
 
 def _best(store: Store, campaign: str) -> None:
     assert len(best_schedules(store, campaign=campaign)) > 1
+
+
+def _looks(store: Store, name: str) -> tuple[float, float]:
+    """Seconds of the first look at a campaign, and of the slowest one after it."""
+    followed = FollowedCampaign(next(iter(store.query(Campaign, campaign=name))))
+    first_s = _took(lambda: followed.look(store))
+    return first_s, _slowest(lambda: followed.look(store))
 
 
 def _new_campaign(store: Store) -> str:

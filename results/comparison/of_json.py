@@ -121,7 +121,7 @@ def _side_of_models(value: Sequence[Mapping[str, Any]], where: str) -> Side:
 
 
 def _side_of_pytest(value: Mapping[str, Any], where: str) -> Side:
-    rows = _objects(value["benchmarks"])
+    rows = [row for row in _objects(value["benchmarks"]) if not _is_older(row)]
     machine = _members(value.get("machine_info") or {})
     cpu = _members(machine.get("cpu") or {})
     about = [_members(row.get("extra_info") or {}) for row in rows]
@@ -151,6 +151,11 @@ def _environment(machine: Mapping[str, Any], value: Mapping[str, Any]) -> Mappin
     return {name: _text(text) for name, text in found.items() if text}
 
 
+def _is_older(row: Mapping[str, Any]) -> bool:
+    """Whether it is the older side, in what `results compare --benchmark-json` wrote."""
+    return _members(row.get("extra_info") or {}).get("side") == "A"
+
+
 def _is_peer(extra: Mapping[str, Any]) -> bool:
     """Whether it is another library, in what `bench --benchmark-json` wrote."""
     return "library" in extra and "workload" not in extra and extra["library"] != "int8tune"
@@ -176,7 +181,7 @@ def _benchmark(
     if not times_s and "iqr" in stats and "rounds" in stats:
         deviation = from_json(float, stats["iqr"]) / _DEVIATIONS_OF_IQR / time_s
         error = _MEDIAN_OVER_MEAN * max(deviation, 0.0) / math.sqrt(max(1, from_json(int, stats["rounds"])))
-    key = _text(extra.get("workload") or row.get("fullname") or row["name"])
+    key = _text(extra.get("workload") or (row["group"] if "side" in extra else row.get("fullname")) or row["name"])
     label = layer_label(key) if extra.get("workload") else _text(row["name"])
     return LayerTime(key=key, label=label, time=time_s, times_s=times_s, error=error, references=references)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from int8tune.results.base import Store
 from int8tune.results.comparison.side import Conditions, LayerTime, Side
-from int8tune.results.contest import Contest, Rival, contests
+from int8tune.results.contest import Contest, Rival, contests_of
 from int8tune.results.drift import PROBES
 from int8tune.results.errors import ComparisonError
 from int8tune.results.label import layer_label
@@ -17,6 +17,7 @@ from int8tune.results.record import (
     BenchResult,
     Campaign,
     CampaignRun,
+    Duel,
     Entrant,
     Outcome,
     Trial,
@@ -64,10 +65,10 @@ def _not_chosen(names: Sequence[str], where: str, name: str | None) -> str:
 def side_of_campaign(store: Store, campaign: Campaign, where: str) -> Side:
     """What a campaign found so far."""
     seen = _Seen()
-    for trial in store.query(Trial, campaign=campaign.name):
-        seen.add(trial)
-    found = contests(store, campaign=campaign.name, target=campaign.target, device=campaign.device)
-    by_workload = {contest.task.workload: contest for contest in found}
+    duels = store.query(Duel, campaign=campaign.name)
+    found = contests_of(duels, seen.all_of(store.query(Trial, campaign=campaign.name)))
+    own = (campaign.target, campaign.device)
+    by_workload = {each.task.workload: each for each in found if (each.task.target, each.task.device) == own}
     layers: dict[str, LayerTime] = {}
     failed: dict[str, str] = {}
     gains: dict[str, float] = {}
@@ -118,7 +119,12 @@ class _Seen:
     controls: dict[str, float] = field(default_factory=dict)
     probe_s: list[float] = field(default_factory=list)
 
-    def add(self, trial: Trial) -> None:
+    def all_of(self, trials: Iterable[Trial]) -> Iterator[Trial]:
+        for trial in trials:
+            self._add(trial)
+            yield trial
+
+    def _add(self, trial: Trial) -> None:
         if not self.environment:
             self.environment = trial.environment
         measured = trial.measurement

@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, Select, exc, func, select, tuple_
 
 from int8tune.results import selected_rows
-from int8tune.results.base import Before, E
+from int8tune.results.base import Before, E, Tally
 from int8tune.results.codec import Codec, Values, codec_of
 from int8tune.results.errors import StoreError
 from int8tune.results.postgresql.leases import LEASE_S
@@ -107,6 +107,19 @@ class PostgresStore:
         self._require_open()
         return self._entries(codec_of(Trial), lambda connection: selected_rows.spread_trials(connection, before, most))
 
+    def tally(self, campaign: str) -> Tally:
+        self._require_open()
+        return self._writer.reached(lambda: self._tally(campaign)) if self._writer else self._tally(campaign)
+
+    def _tally(self, campaign: str) -> Tally:
+        server = self._server
+        with server.translated(), server.connect_reader() as connection, within(connection, READ_LIMIT_S):
+            return selected_rows.tally_of(connection.execute(selected_rows.tally(campaign)), server.name)
+
+    def trials_after(self, campaign: str, row: int) -> Iterator[tuple[int, Trial]]:
+        self._require_open()
+        return self._numbered(codec_of(Trial), lambda _: selected_rows.trials_after(campaign, row))
+
     def close(self) -> None:
         if self._closed:
             return
@@ -130,6 +143,9 @@ class PostgresStore:
             raise StoreError(f"the store is closed: {self._server.name}")
 
     def _entries(self, codec: Codec[E], ask: Ask) -> Iterator[E]:
+        return (entry for _, entry in self._numbered(codec, ask))
+
+    def _numbered(self, codec: Codec[E], ask: Ask) -> Iterator[tuple[int, E]]:
         if self._version < int(codec.table.info.get(SINCE, 1)):
             return
         known: dict[str, Mapping[str, str]] = {}
@@ -137,7 +153,7 @@ class PostgresStore:
         try:
             while page := self._page(reading):
                 for row in page:
-                    yield entry_of(codec, row, known, self._server.name)
+                    yield row["id"], entry_of(codec, row, known, self._server.name)
         finally:
             reading.close()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from int8tune.results.base import Store
-from int8tune.results.record import Campaign, CampaignRun, Outcome, Trial, runs_of
-from int8tune.results.summary import CampaignSummary, Verdict, summarize
+from int8tune.results.record import Campaign, CampaignRun, Outcome, runs_of
+from int8tune.results.summary import Outline, Verdict, outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,8 @@ def campaign_rows_of(store: Store, where: str, store_bytes: int | None) -> Itera
         ForeignStoreError: a damaged row.
     """
     for campaign in list(store.query(Campaign)):
-        summary = summarize(store, campaign.name, {})
-        runs = runs_of(store.query(CampaignRun, campaign=campaign.name))
-        yield _row(summary, runs, _last_at(store, campaign, runs), where, store_bytes)
+        found = outline(store, campaign)
+        yield _row(campaign, found, runs_of(store.query(CampaignRun, campaign=campaign.name)), where, store_bytes)
 
 
 def is_older(row: CampaignRow, age_s: float, now: datetime | None = None) -> bool:
@@ -70,9 +69,9 @@ def is_older(row: CampaignRow, age_s: float, now: datetime | None = None) -> boo
 
 
 def _row(
-    summary: CampaignSummary, runs: list[CampaignRun], last_at: str, where: str, store_bytes: int | None
+    campaign: Campaign, found: Outline, runs: list[CampaignRun], where: str, store_bytes: int | None
 ) -> CampaignRow:
-    campaign, totals = summary.campaign, summary.totals
+    totals = found.totals
     last = runs[-1] if runs else None
     return CampaignRow(
         store=where,
@@ -81,13 +80,13 @@ def _row(
         target=campaign.target,
         device=campaign.device,
         strategy=campaign.strategy,
-        layers=len(summary.layers),
-        faster_layers=sum(layer.verdict is Verdict.FASTER for layer in summary.layers),
+        layers=len(found.layers),
+        faster_layers=sum(layer.verdict is Verdict.FASTER for layer in found.layers),
         trials=totals.trials,
         failed=totals.trials - totals.outcomes.get(Outcome.OK, 0),
         speedup=totals.speedup,
         started_at=campaign.created_at,
-        last_at=last_at,
+        last_at=_last_at(campaign, found, runs),
         host=last.host if last else "",
         user=last.user if last else "",
         version=last.version if last else "",
@@ -97,10 +96,9 @@ def _row(
     )
 
 
-def _last_at(store: Store, campaign: Campaign, runs: list[CampaignRun]) -> str:
-    known = [campaign.created_at, *(time for run in runs for time in (run.started_at, run.ended_at) if time)]
-    known += [trial.started_at for trial in store.query(Trial, campaign=campaign.name)]
-    return max(known, key=_moment)
+def _last_at(campaign: Campaign, found: Outline, runs: list[CampaignRun]) -> str:
+    times = [found.last_at, *(time for run in runs for time in (run.started_at, run.ended_at))]
+    return max([campaign.created_at, *filter(None, times)], key=_moment)
 
 
 def _moment(text: str) -> float:

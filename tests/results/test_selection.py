@@ -14,11 +14,15 @@ from int8tune.results import selected_rows
 from int8tune.results.analysis.campaign import analyze
 from int8tune.results.base import Before, Store
 from int8tune.results.best import best_schedules
+from int8tune.results.following import FollowedCampaign
 from int8tune.results.memory import MemoryStore
 from int8tune.results.postgresql.store import PostgresStore
-from int8tune.results.record import CacheMode, Candidate, Duel, Entry, cache_mode
-from int8tune.results.selection import deciding_trials, spread_trials, stride
+from int8tune.results.record import CacheMode, Campaign, Candidate, Duel, Entry, Outcome, Trial, cache_mode
+from int8tune.results.selection import deciding_trials, spread_trials, stride, tally_of
+from int8tune.results.snapshot import snapshot
 from int8tune.results.store import SqliteStore
+from int8tune.results.summary import Verdict, outline, summarize
+from int8tune.results.upkeep.listing import campaign_rows_of
 from int8tune.tuner.campaign.teaching import trials_before
 from tests.support.program.many_trials import DEVICE, LAYERS, TARGET, campaign_of, entries_of
 from tests.support.program.postgres_server import PostgresServer
@@ -72,6 +76,38 @@ def test_a_new_campaign_reads_a_share_of_a_large_store(
     assert {trial.campaign for trial in taught} == {"many-0", "many-1", "many-2"}
     steps = {trial.sequence // LAYERS for trial in taught}
     assert steps == {0, 4, 8, 12}
+
+
+def test_a_list_reads_no_more_trials_than_decide(large: SqliteStore, read: Counter[str]) -> None:
+    rows = list(campaign_rows_of(large, "here", None))
+    assert read["trial"] == CAMPAIGNS * LAYERS * 4
+    whole = [summarize(large, f"many-{number}", {}) for number in range(CAMPAIGNS + 1)]
+    found = [(row.trials, row.failed, row.speedup, row.faster_layers) for row in rows]
+    assert found == [
+        (
+            summary.totals.trials,
+            summary.totals.trials - summary.totals.outcomes.get(Outcome.OK, 0),
+            summary.totals.speedup,
+            sum(layer.verdict is Verdict.FASTER for layer in summary.layers),
+        )
+        for summary in whole
+    ]
+    assert rows[1].last_at == max(trial.started_at for trial in large.query(Trial, campaign="many-1"))
+
+
+def test_who_watches_a_campaign_reads_what_is_new(tmp_path: Path, read: Counter[str]) -> None:
+    entries = list(entries_of(0, TRIALS))
+    trials = [entry for entry in entries if isinstance(entry, Trial)]
+    with SqliteStore(tmp_path / "records.db") as store:
+        store.append([entry for entry in entries if not isinstance(entry, Trial | Duel)])
+        store.append(trials[:-1])
+        followed = FollowedCampaign(campaign_of(0))
+        followed.look(store)
+        read.clear()
+        store.append([trials[-1]])
+        assert followed.look(store).trials == TRIALS
+        assert followed.look(store).trials == TRIALS
+        assert read["trial"] == 1
 
 
 @pytest.mark.parametrize("campaign", ["many-1", None])
@@ -139,6 +175,30 @@ class TestSelection:
         assert [best.sequence for best in best_schedules(store, campaign="c")] == [2]
         duels = list(store.query(Duel, campaign="a"))
         assert [one.sequence for one in deciding_trials(store, duels, {"campaign": "a"})] == [1, 2, 3]
+
+    def test_a_campaign_that_is_followed_is_what_reading_all_would_give(self, store: Store) -> None:
+        kept = mixed()
+        stored = [entry for entry in kept if isinstance(entry, Campaign)]
+        store.append(stored)
+        followed = [FollowedCampaign(each) for each in stored]
+        for entry in kept:
+            if isinstance(entry, Campaign):
+                continue
+            store.append([entry])
+            for each in followed:
+                found, whole = each.look(store), snapshot(store, each.campaign)
+                # What is said of the last ones goes by when they were recorded, and not by their sequence.
+                assert replace(found, last_at=None, failures=()) == replace(whole, last_at=None, failures=())
+
+    def test_trials_are_counted(self, store: Store) -> None:
+        store.append([*mixed(), campaign("none")])
+        for name in ("a", "b", "c", "none", "unknown"):
+            assert tally_of(store, name) == tally_of(Plain(mixed()), name)  # type: ignore[arg-type]
+            outlined = outline(store, campaign(name)), outline(Plain(mixed()), campaign(name))  # type: ignore[arg-type]
+            assert outlined[0].totals == outlined[1].totals
+            assert [(row.default, row.best) for row in outlined[0].layers] == [
+                (row.default, row.best) for row in outlined[1].layers
+            ]
 
     @pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
     def test_a_share_is_what_reading_all_would_give(self, store: Store, most: int) -> None:

@@ -13,7 +13,8 @@ from int8tune.results.comparison.reading import read_side
 from int8tune.results.comparison.regression import read_condition, regressions
 from int8tune.results.comparison.side import Side
 from int8tune.results.errors import ComparisonError
-from int8tune.results.forms import Form
+from int8tune.results.forms import REPORT_FORMS, Form
+from int8tune.results.pytest_benchmark import of_comparison, write_benchmarks
 from int8tune.results.report.comparison import (
     comparison_as_dict,
     comparison_rows,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from int8tune.tuner.bench.again import Retimed
 
-FORMS = tuple(Form)
+FORMS = REPORT_FORMS
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,6 +59,15 @@ class ResultComparison:
             ExportError: the file can't be written.
         """
         document_of(self.comparison).write(Path(out))
+
+    def write_benchmarks(self, out: str | Path) -> None:
+        """Write the times as pytest-benchmark's JSON, a benchmark for each side of each layer.
+
+        Raises:
+            ExportError: no layer was timed, times are estimates, or the file can't be written.
+        """
+        cpu = self.comparison.b.conditions.cpu or self.comparison.a.conditions.cpu
+        write_benchmarks(Path(out), of_comparison(self.comparison), cpu)
 
     def markdown(self) -> str:
         """A headline and tables, for a pull request."""

@@ -11,6 +11,7 @@ from int8tune.results.base import E, Store
 from int8tune.results.forms import Form
 from int8tune.results.record import Campaign, Duel, Trial
 from int8tune.results.stores import open_store
+from int8tune.results.t4 import t4_document
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
 from int8tune.tuner.api.frames import Row, frame_of, listed
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of exported trials as JSON."""
-EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON)
+EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON, Form.T4)
 _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "trials": trial_rows,
     "duels": duel_rows,
@@ -91,6 +92,8 @@ class Records:
     def export(self, out: str | Path, *, campaign: str | None = None) -> Exported:
         """Write a campaign's trials with all columns: `.parquet`, `.csv` or `.json`; in CSV, lists are JSON.
 
+        `.t4.json` is what other auto-tuners read: configurations, raw times, and how each trial ended.
+
         Args:
             campaign: the only one if None.
 
@@ -105,11 +108,15 @@ class Records:
         require_form(path, EXPORTED_FORMS)
         chosen = choose_campaign(self._store, campaign)
         layers = record_layers(self._store.query(Trial, campaign=chosen), self._store.query(Duel, campaign=chosen))
-        rows = list(trial_rows(self._store, chosen))
-        Document(
-            {Form.JSON: lambda: json_text({"int8tune_trials": VERSION, "trials": rows})}, lambda: rows, COLUMNS
-        ).write(path)
+        texts = {
+            Form.JSON: lambda: json_text({"int8tune_trials": VERSION, "trials": self._rows(chosen)}),
+            Form.T4: lambda: json_text(t4_document(self._store.query(Trial, campaign=chosen))),
+        }
+        Document(texts, lambda: self._rows(chosen), COLUMNS).write(path)
         return Exported(path, sum(len(layer.times_s) for layer in layers), len(layers))
+
+    def _rows(self, campaign: str) -> list[Row]:
+        return list(trial_rows(self._store, campaign))
 
     def close(self) -> None:
         """Let go of the records. Closing twice is allowed."""

@@ -12,7 +12,7 @@ from int8tune.results.base import Store
 from int8tune.results.comparison.compare import Comparison, compare_sides
 from int8tune.results.comparison.of_store import side_of_store
 from int8tune.results.comparison.reading import read_side
-from int8tune.results.forms import Form
+from int8tune.results.forms import REPORT_FORMS, Form
 from int8tune.results.redaction import without_password
 from int8tune.results.report.campaign_markdown import render_summary_markdown
 from int8tune.results.report.comparison import comparison_as_dict, comparison_rows, render_comparison_markdown
@@ -84,7 +84,7 @@ def report(
     if len(places) != 1:
         raise SpecError("a report is of one results folder; an index may be of several: OUT/")
     path, where = Path(page), places[0]
-    require_form(path, tuple(Form))
+    require_form(path, REPORT_FORMS)
     with open_records(where) as store:
         chosen = choose_campaign(store, campaign)
         since = None if against is None else _since(store, where, chosen, str(against), across_devices=across_devices)

@@ -12,7 +12,7 @@ from int8tune.quantize.float_model import read_float_model
 from int8tune.quantize.options import Options
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
-from int8tune.results.forms import Form, form_of
+from int8tune.results.forms import REPORT_FORMS, Form, form_of
 from int8tune.results.report.schemes import render_schemes, render_schemes_markdown, schemes_as_dict
 from int8tune.results.report.schemes_page import render_schemes_page
 from int8tune.results.schemes import SchemeSummary
@@ -137,7 +137,7 @@ def compare_schemes(
     chosen = schemes_of(_several(schemes), _several(weights), _several(activations))
     others = quantizers_named(_several(against))
     if page is not None:
-        require_form(Path(page), tuple(Form))
+        require_form(Path(page), REPORT_FORMS)
     normalization = Normalization(divide, tuple(mean), tuple(std))
     samples = samples_of(data, count, normalization)
     tests = samples if test is None else samples_of(test, test_count, normalization, is_test=True)
@@ -152,7 +152,7 @@ def compare_schemes(
         ),
         others=others,
         timing=timing,
-        with_details=page is not None and form_of(Path(page), tuple(Form)) is Form.HTML,
+        with_details=page is not None and form_of(Path(page), REPORT_FORMS) is Form.HTML,
     )
     with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
         summary = compare(question, place, report)

@@ -12,6 +12,7 @@ from int8tune.tuner.cli.options import (
     DEFAULT_INVENTORY,
     DEFAULT_RESULTS,
     BatchOption,
+    BenchmarkJsonOption,
     BindOption,
     DebugOption,
     Format,
@@ -87,10 +88,6 @@ TemplateOption = Annotated[
         autocompletion=completing.templates,
         help="Run this template's fastest trial or default.",
     ),
-]
-BenchmarkJsonOption = Annotated[
-    Path | None,
-    typer.Option("--benchmark-json", metavar="FILE", help="Write the times for `pytest-benchmark compare`, too."),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from int8tune.tuner.cli.options import CampaignOption, DebugOption
+from int8tune.tuner.cli.options import BenchmarkJsonOption, CampaignOption, DebugOption
 from int8tune.tuner.cli.output import emit, emit_json, say, stdout_columns
 from int8tune.tuner.cli.report import AcrossOption
 from int8tune.tuner.cli.stopping import INTERRUPTED, StopRequest
@@ -60,6 +60,7 @@ def compare(
     again: AgainOption = False,
     across_devices: AcrossOption = False,
     out: OutOption = None,
+    benchmark_json: BenchmarkJsonOption = None,
     form: ComparisonFormatOption = ComparisonFormat.TABLE,
     _debug: DebugOption = False,
 ) -> int:
@@ -70,9 +71,12 @@ def compare(
 
     Example: int8tune results compare last-week int8tune-results --fail-if slower:3%
     """
+    from int8tune.results.atomic import require_folder
     from int8tune.results.report.comparison import comparison_as_dict, render_comparison
     from int8tune.tuner.api.comparing import compare as compared
 
+    if benchmark_json is not None:
+        require_folder(benchmark_json)
     with StopRequest() as stop:
         found = compared(
             a,
@@ -85,6 +89,8 @@ def compare(
             listener=_told,
             stop=stop if again else None,
         )
+    if benchmark_json is not None:
+        found.write_benchmarks(benchmark_json)
     if form is ComparisonFormat.JSON:
         emit_json(comparison_as_dict(found.comparison))
     elif form is ComparisonFormat.MARKDOWN:

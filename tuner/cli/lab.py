@@ -73,7 +73,9 @@ AgainstOption = Annotated[
     str | None,
     typer.Option("--against", metavar="TUNER", help="Race with another tuner on this machine: metaschedule."),
 ]
-OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv or .json.")]
+OutArgument = Annotated[
+    Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .json or .t4.json.")
+]
 
 
 def lab(

@@ -182,6 +182,10 @@ ShapeOption = Annotated[
         help="Of an open ONNX input: 1x3x224x224, or several.",
     ),
 ]
+BenchmarkJsonOption = Annotated[
+    Path | None,
+    typer.Option("--benchmark-json", metavar="FILE", help="Write the times for `pytest-benchmark compare`, too."),
+]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", metavar="N", parser=whole_number, help="Cores that a kernel uses.")
 ]

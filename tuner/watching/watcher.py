@@ -9,8 +9,9 @@ from pathlib import Path
 
 from int8tune.results.base import Store
 from int8tune.results.errors import ResultsError
+from int8tune.results.following import FollowedCampaign
 from int8tune.results.record import Campaign
-from int8tune.results.snapshot import CampaignSnapshot, snapshot
+from int8tune.results.snapshot import CampaignSnapshot
 from int8tune.results.stores import STORE_FILE, open_store
 from int8tune.results.text import printable
 from int8tune.rpc.farm.status_file import latest_reports
@@ -90,6 +91,7 @@ class _Records:
     unread: int = 0
     _store: Store | None = None
     _seen: dict[str, tuple[object, float]] = field(default_factory=dict)
+    _followed: dict[str, FollowedCampaign] = field(default_factory=dict)
 
     def refresh(self, statuses: dict[str, CampaignStatus], now: float) -> str:
         """Read what may have changed; why that can't be read, or an empty text."""
@@ -107,6 +109,7 @@ class _Records:
             self._store.close()
             self._store = None
         self._seen.clear()
+        self._followed.clear()
 
     def _read(self, store: Store, statuses: dict[str, CampaignStatus], now: float) -> None:
         stamp = self._stamp()
@@ -114,10 +117,18 @@ class _Records:
         chosen = _latest(known.values(), statuses)
         self.unread = len(known) - len(chosen)
         self.snapshots = {each.name: self.snapshots[each.name] for each in chosen if each.name in self.snapshots}
+        self._followed = {name: self._followed[name] for name in self.snapshots if name in self._followed}
         for campaign in chosen:
             if self._may_have_changed(campaign.name, stamp, statuses.get(campaign.name), now):
-                self.snapshots[campaign.name] = snapshot(store, campaign)
+                self.snapshots[campaign.name] = self._follow(campaign).look(store)
                 self._seen[campaign.name] = (stamp, now)
+
+    def _follow(self, campaign: Campaign) -> FollowedCampaign:
+        """A campaign of this name may have been removed, and another one be there: that is read from the start."""
+        known = self._followed.get(campaign.name)
+        if known is None or known.campaign != campaign:
+            known = self._followed[campaign.name] = FollowedCampaign(campaign)
+        return known
 
     def _may_have_changed(self, name: str, stamp: object, status: CampaignStatus | None, now: float) -> bool:
         if name not in self._seen or name not in self.snapshots:

@@ -21,6 +21,7 @@ from int8tune.results.record import Outcome
 from int8tune.results.report.format import factor, interval, microseconds, milliseconds, percent
 from int8tune.results.report.html import render_html, write_html
 from int8tune.results.report.text import as_dict
+from tests.support.places import ROOT
 from tests.support.program.pages import Page
 from tests.support.program.results_samples import (
     ENVIRONMENT,
@@ -143,9 +144,23 @@ def test_the_page_carries_its_numbers(page: Page, analysis: CampaignAnalysis, tm
     assert read_best_log(tmp_path / "best.jsonl") == list(analysis.best)
 
 
-def test_a_page_of_60_layers_is_small() -> None:
+def layers_of(*networks: str) -> list[str]:
+    """The distinct layers of networks, as their tables have them."""
+    tables = [json.loads((ROOT / "compiler" / "networks" / f"{network}.json").read_text()) for network in networks]
+    return list(dict.fromkeys(layer["workload"] for table in tables for layer in table["layers"]))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [f"conv2d-u8s8-1x56x56x{64 + place}-k3x3x64-s1-p1-float.c-u8" for place in range(60)],
+        pytest.param(layers_of("inception_v4", "resnet50")[:60], id="two networks"),
+        pytest.param(layers_of("bert_base", "mobilenet_v2", "resnet50", "inception_v1")[:60], id="four networks"),
+    ],
+)
+def test_a_page_of_60_layers_is_small(keys: list[str]) -> None:
     store = MemoryStore()
-    layers = {f"conv2d-u8s8-1x56x56x{64 + place}-k3x3x64-s1-p1-float.c-u8": 4 for place in range(60)}
+    layers = dict.fromkeys(keys, 4)
     store.append([campaign(layers=layers), check()])
     for place, layer in enumerate(layers):
         chosen = [candidate(tile, layer) for tile in range(64)]

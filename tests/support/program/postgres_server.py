@@ -23,6 +23,7 @@ from typing import Any
 
 from int8tune.rpc.process import processes
 from tests.support.program import postgres_guard
+from tests.support.program.certificates import Authority
 
 USER = "ada"
 _DATABASE = "team"
@@ -74,6 +75,22 @@ class PostgresServer:
             **_as_nobody(),
         )
         secret.unlink()
+
+    def require_tls(self, authority: Authority) -> None:
+        """Take passwords over TLS only, as `localhost`, and of a database `certified` a certificate instead.
+
+        Before it is started.
+        """
+        data = self.folder / "data"
+        files = (*authority.sign("localhost", data, "DNS:localhost"), data / "authority.crt")
+        shutil.copy(authority.certificate, files[-1])
+        if (user := _nobody()) is not None:
+            for file in files:
+                os.chown(file, user.pw_uid, user.pw_gid)
+        names = ("ssl_cert_file", "ssl_key_file", "ssl_ca_file")
+        self._settings |= {"ssl": "on", **dict(zip(names, map(str, files), strict=True))}
+        lines = ("local all all scram-sha-256", "hostssl certified all all cert", "hostssl all all all scram-sha-256")
+        (data / "pg_hba.conf").write_text("\n".join(lines) + "\n")
 
     def start(self) -> None:
         """Start, and wait until it answers."""
@@ -146,11 +163,12 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def running_postgres(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+def running_postgres(*, is_durable: bool = False, authority: Authority | None = None) -> Iterator[PostgresServer]:
     """A server that answers; nothing of it is left afterwards.
 
     Args:
         is_durable: whether it waits for the disk; else a crash of the machine would damage it, not one of a process.
+        authority: has signed the certificate by which it says who it is; None: no TLS.
     """
     if why := why_no_postgres():
         import pytest  # not there where only a command runs
@@ -164,6 +182,8 @@ def running_postgres(*, is_durable: bool = False) -> Iterator[PostgresServer]:
             os.chown(folder, user.pw_uid, user.pw_gid)
         try:
             server.make()
+            if authority is not None:
+                server.require_tls(authority)
             server.start()
             yield server
         finally:

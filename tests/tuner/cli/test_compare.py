@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,24 @@ def test_it_is_printed_in_three_forms_and_written_in_five(stores: tuple[Path, Pa
     assert in_process(*command, "--format", "xml").err.startswith("error: --format: unknown format `xml`")
 
 
+def test_pytest_benchmark_compares_both_sides(stores: tuple[Path, Path], tmp_path: Path) -> None:
+    both = tmp_path / "both.json"
+    assert in_process("results", "compare", *stores, "--benchmark-json", both).code == 0
+    command = [sys.executable, "-m", "pytest_benchmark", "compare", both, "--group-by=group", "--csv=both.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "both.csv").read_text().splitlines()))
+    assert {row["name"] for row in rows} == {f"A[{LAYER}]", f"B[{LAYER}]"}
+    medians = {row["name"][0]: float(row["median"]) for row in rows}
+    printed = json.loads(in_process("results", "compare", *stores, "--format", "json").out)["layers"][0]
+    assert medians == {"A": printed["a"]["time"], "B": printed["b"]["time"]}
+    turned = json.loads(both.read_text())
+    turned["benchmarks"].reverse()
+    both.write_text(json.dumps(turned))
+    against_new = in_process("results", "compare", both, stores[1], "--format", "json")
+    assert [layer["a"]["time"] for layer in json.loads(against_new.out)["layers"]] == [medians["B"]]
+
+
 @pytest.mark.parametrize(
     ("b", "said"),
     [
@@ -98,7 +119,7 @@ def test_an_unknown_condition_is_refused_before_anything_is_read(condition: str,
     ("command", "known"),
     [
         (("report", "{out}", "--results", "{old}"), ".html, .md, .csv, .json, .parquet"),
-        (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json"),
+        (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json, .t4.json"),
         (("results", "compare", "{old}", "{new}", "-o", "{out}"), ".html, .md, .csv, .json, .parquet"),
         (("compare-schemes", "{old}", "--data", "{old}", "--report", "{out}"), ".html, .md, .csv, .json, .parquet"),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from int8tune.results.following import FollowedCampaign
 from int8tune.results.store import SqliteStore
 from int8tune.tuner.campaign_status import CampaignStatus, place_of, write_campaign_status
 from int8tune.tuner.watching import watcher as watching
@@ -85,8 +86,10 @@ def test_records_that_appear_later_are_damaged_and_are_mended(results: Path, tmp
 
 def test_only_what_may_have_changed_is_read_again(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = []
-    read = watching.snapshot
-    monkeypatch.setattr(watching, "snapshot", lambda store, stored: reads.append(stored.name) or read(store, stored))
+    look = FollowedCampaign.look
+    monkeypatch.setattr(
+        FollowedCampaign, "look", lambda self, store: reads.append(self.campaign.name) or look(self, store)
+    )
     watcher = Watcher(results)
     for _ in range(3):
         watcher.look()
