@@ -151,6 +151,12 @@ def two_inputs(model: Any) -> None:
     model.graph.input.append(model.graph.input[0])
 
 
+def large_input(model: Any) -> None:
+    """Refused before onnx infers shapes, which takes memory for each of so many values in some operators."""
+    for axis, extent in enumerate((1, 4, 1, (1 << 31) - 1)):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = extent
+
+
 def renamed(model: Any) -> None:
     node(model, "c").name = "red \x1b[31m"
 
@@ -160,6 +166,7 @@ def renamed(model: Any) -> None:
     [
         (without_constant("x.scale"), "node `xq node` (QuantizeLinear): it reads `x.scale`, which nothing makes"),
         (reads("xq", 1, ""), "node `xq node` (QuantizeLinear): it has no scale"),
+        (large_input, "`x` of shape [1, 4, 1, 2147483647] has over 2147483648 values"),
         (reads("c", 0, "nowhere"), "node `conv` (Conv): it reads `nowhere`, which nothing makes"),
         (reads("xd", 0, "yq"), "it needs its own output: `xd node` -> `yq node` -> `conv` -> `xd node`"),
         (reads("xq", 0, "xq"), "node `xq node` (QuantizeLinear): it needs its own output: `xq node` -> `xq node`"),
@@ -409,7 +416,6 @@ MUTATE = """
 import random, resource, sys, time
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import refuse_obstacles
-from int8tune.compiler.graph import Kind
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import network_of
 
