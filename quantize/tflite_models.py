@@ -105,6 +105,8 @@ def read_float_tflite(path: Path) -> FloatTflite:
     )
     if not inputs or any(not each.shape for each in inputs):
         raise FloatModelError(f"{shown(path)}: a model needs an input whose first axis counts samples")
+    if not session.outputs:
+        raise FloatModelError(f"{shown(path)}: a model needs an output")
     model = FloatModel(path, None, hashlib.sha256(content).hexdigest(), inputs)
     return FloatTflite(content, model, producers, next(iter(session.outputs)))
 

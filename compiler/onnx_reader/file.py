@@ -30,6 +30,7 @@ from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import forms_of
 from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
+from int8tune.compiler.onnx_reader.transposed_pads import with_pads
 from int8tune.results.folded_names import FOLDED_KEY, folded_of
 
 # QuantizeLinear is as old as 10; 28 is the newest that onnx 1.23 knows.
@@ -108,7 +109,7 @@ def load(data: bytes, name: str) -> OnnxFile:
         elif is_fused(node, opset):
             nodes.extend(unfused_transformer(node, constants, ranks, opset))
         elif node.operator != "Constant":
-            nodes.extend(float_nodes(node, constants, name))
+            nodes.extend(float_nodes(node, constants, opset, name))
         elif node.outputs[0] in constants:
             raise node_fault(name, node, f"it makes {quoted(node.outputs[0])}, which something else makes, too")
         else:
@@ -118,6 +119,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     ordered = with_scales_moved(ordered, constants)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
+    ordered = with_pads(ordered, forms)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
 
 

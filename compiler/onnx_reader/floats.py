@@ -10,19 +10,20 @@ import numpy as np
 from int8tune.compiler.graph import DTYPES, Kind, Operator, Value
 from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import RESHAPING, multiply_adds
+from int8tune.compiler.onnx_reader.blocked import PRODUCTS
 from int8tune.compiler.onnx_reader.expansions import EXPANSIONS
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_faults import float_fault
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.layers import KERNELS
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError, model_fault, quoted
-from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, Quantizations
+from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, QUANTIZE, Quantizations
 from int8tune.compiler.onnx_reader.tensors import Array
 from int8tune.compiler.onnx_reader.values import GraphValues
 from int8tune.compiler.operators.base import stored_fault
 
 Emit = Callable[..., Operator]
-QUANTIZE_AT_RUN_TIME = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+QUANTIZING = (QUANTIZE, DEQUANTIZE, "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 
 
 class FloatNodes:
@@ -123,14 +124,14 @@ class FloatNodes:
 
 
 def refuse_unquantized(file: OnnxFile, values: Iterable[Value]) -> None:
-    """Raise where a model has nothing that is quantized, with constant scales or at run time.
+    """Raise where a model has nothing that is quantized: values or weights alone, with constant scales or at run time.
 
     Raises:
         ModelError: it is all float.
     """
     if any(value.quantization is not None and value.constant is None for value in values):
         return
-    if any(node.computes in QUANTIZE_AT_RUN_TIME for node in file.nodes):
+    if any(node.computes in QUANTIZING or node.operator in PRODUCTS for node in file.nodes):
         return
     first = next((node for node in file.nodes if node.computes in KERNELS), None)
     where = f", the first that should is {quoted(first.name)} ({first.operator})" if first else ""

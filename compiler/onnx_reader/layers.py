@@ -57,6 +57,9 @@ def kernel_form(file: OnnxFile, node: Node, data: tuple[int, ...], weight: Const
     quantization = form.weight.quantization
     if quantization is not None and quantization.axis not in (None, 0):
         raise UnsupportedNodeError("scales of weights must be those of output channels")
+    points = 1 if quantization is None else len(np.unique(quantization.zero_point))
+    if points > 1:
+        raise UnsupportedNodeError(f"its weights have {points} zero points, a kernel takes one")
     return form
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -26,13 +26,17 @@ FORMS: dict[str, tuple[str, tuple[int, ...], int, int | None]] = {
 }
 # Of Microsoft's operators, which the float ones don't have.
 _FOREIGN_ATTRIBUTES = ("channels_last", "opset")
+# From this one on, Softmax is along one axis, and no longer along all from that one on.
+_OPSET_OF_SOFTMAX = 13
+# Of images whose operator doesn't say how many axes they have.
+_RANK = 4
 
 
-def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Node]:
-    """The node itself, or what it stands for; the scales of biases are added to the constants.
+def float_nodes(node: Node, constants: dict[str, Array], opset: int, model: str) -> list[Node]:
+    """The node itself, or what it stands for; scales that follow from others are added to the constants.
 
     Raises:
-        ModelError: the node's images are [N, H, W, C].
+        ModelError: it is a softmax of another version than the file's, or a product whose factor no scale can have.
     """
     if node.operator == "QLinearConcat":
         starts = tuple(range(2, len(node.inputs), 3))
@@ -41,10 +45,56 @@ def float_nodes(node: Node, constants: dict[str, Array], model: str) -> list[Nod
         return _between("Where", node, (1, 4), 7, None, constants, plain=(0,))
     if node.operator not in FORMS:
         return [node]
-    if node.attributes.get("channels_last"):
-        raise node_fault(model, node, "images must be [N, C, H, W]: channels_last is 1")
     computes, starts, output, bias = FORMS[node.operator]
+    if computes == "Softmax":
+        _require_version(node, opset, model)
+    if computes == "Gemm" and node.attributes.get("alpha", 1.0) != 1:
+        node = _with_factor_in_scale(node, constants, model)
+    if node.attributes.get("channels_last"):
+        rank = constants[node.input(3)].ndim if computes == "Conv" and node.input(3) in constants else _RANK
+        return with_channels_first(node, rank, lambda moved: _between(computes, moved, starts, output, bias, constants))
     return _between(computes, node, starts, output, bias, constants)
+
+
+def with_channels_first(node: Node, rank: int, nodes_of: Callable[[Node], list[Node]]) -> list[Node]:
+    """What a node stands for whose images are [N, H, W, C], between transpositions."""
+    taken, made = f"{node.outputs[0]}/channels first", f"{node.outputs[0]}/made of channels first"
+    first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
+    moved = replace(node, inputs=(taken, *node.inputs[1:]), outputs=(made,))
+    return [
+        written(f"{node.name}/first", "Transpose", [node.input(0)], [taken], {"perm": first}, node.operator),
+        *nodes_of(moved),
+        written(f"{node.name}/last", "Transpose", [made], [node.outputs[0]], {"perm": last}, node.operator),
+    ]
+
+
+def _require_version(node: Node, opset: int, model: str) -> None:
+    own = node.attributes.get("opset", opset)
+    is_other = not isinstance(own, int) or (own < _OPSET_OF_SOFTMAX) != (opset < _OPSET_OF_SOFTMAX)
+    if is_other and node.attributes.get("axis") != -1:
+        raise node_fault(model, node, f"its opset {own} must mean the same axes as the file's {opset}")
+
+
+def _with_factor_in_scale(node: Node, constants: dict[str, Array], model: str) -> Node:
+    """A product whose weights have its factor in their scale.
+
+    ONNX Runtime multiplies sums, of which the bias is one, by factor times data's scale, times weights' scale.
+    """
+    data, weight = constants.get(node.input(1)), constants.get(node.input(4))
+    if data is None or weight is None or data.size != 1 or {data.dtype, weight.dtype} != {np.dtype(np.float32)}:
+        raise node_fault(model, node, "its scales must be constants in f32, as its alpha is not 1")
+    with np.errstate(all="ignore"):
+        one = data.reshape(())
+        wanted = np.asarray(np.float32(node.attributes["alpha"]) * one * weight)
+        found = np.asarray(wanted / one)
+        for near in (np.nextafter(found, np.float32(0)), np.nextafter(found, np.float32(np.inf))):
+            found = np.where(one * found == wanted, found, near)
+        if not (one * found == wanted).all():
+            raise node_fault(model, node, f"no scale of its weights has its alpha: {node.attributes['alpha']}")
+    name = f"{node.outputs[0]}/scale with alpha"
+    constants[name] = found
+    attributes = {**node.attributes, "alpha": 1.0}
+    return replace(node, inputs=(*node.inputs[:4], name, *node.inputs[5:]), attributes=attributes)
 
 
 def _between(
@@ -56,7 +106,7 @@ def _between(
     constants: dict[str, Array],
     plain: tuple[int, ...] = (),
 ) -> list[Node]:
-    """The nodes; inputs in `plain`, which come first, are not quantized."""
+    """The nodes; inputs in `plain`, which come first, are not quantized, and an output without a scale isn't either."""
     made = node.outputs[0]
     inputs, nodes = [node.input(index) for index in plain], []
     for start in starts:
@@ -72,11 +122,12 @@ def _between(
         nodes.append(written(f"{node.name}/bias", "DequantizeLinear", taken, [name], {"axis": 0}))
         inputs.append(name)
     attributes = {key: value for key, value in node.attributes.items() if key not in _FOREIGN_ATTRIBUTES}
-    result = f"{made}/float"
+    result = f"{made}/float" if node.input(output) else made
     own = written(node.name, computes, inputs, [result], attributes, node.operator)
     nodes.append(replace(own, attributes=node.attributes))
-    taken = (result, node.input(output), node.input(output + 1))
-    nodes.append(written(f"{node.name}/quantized", "QuantizeLinear", taken, [made]))
+    if result != made:
+        taken = (result, node.input(output), node.input(output + 1))
+        nodes.append(written(f"{node.name}/quantized", "QuantizeLinear", taken, [made]))
     return nodes
 
 

@@ -50,7 +50,7 @@ OF_MICROSOFT: Mapping[str, str] = {
     **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MulInteger"), _NO_KERNEL),
     **dict.fromkeys(("QEmbedLayerNormalization", "QLinearReduceMean", "QMoE"), _NO_KERNEL),
     "ReduceSumInteger": _NO_KERNEL,
-    **dict.fromkeys(("FusedConv", "FusedGemm", "NhwcConv", "NhwcFusedConv", "NhwcMaxPool"), _OPTIMIZED),
+    **dict.fromkeys(("NhwcConv", "NhwcFusedConv"), _OPTIMIZED),
 }
 """Quantized ones of ONNX Runtime's, and those that its optimizer writes."""
 

@@ -37,6 +37,7 @@ def forms_of(
         ModelError: a form can't be inferred, has another unknown extent, or is not supported.
     """
     inputs = {info.name: _input_form(info, name) for info in model.graph.input if info.name not in constants}
+    _require_bounded(inputs, name)
     outputs = [info.name for info in model.graph.output]
     known = dict(constants)
     while True:
@@ -52,12 +53,16 @@ def forms_of(
         for index, label in enumerate(node.outputs):
             if label and (index == 0 or label in read) and label not in forms:
                 forms[label] = _checked(inferred.get(label), node, label, name)
+    _require_bounded(forms, name)
+    return forms, known
+
+
+def _require_bounded(forms: Mapping[str, Form], model: str) -> None:
     for label, (_, shape) in forms.items():
         if len(shape) > MAX_AXES:
-            raise model_fault(name, f"{quoted(label)} must have at most {MAX_AXES} axes: {len(shape)}")
+            raise model_fault(model, f"{quoted(label)} must have at most {MAX_AXES} axes: {len(shape)}")
         if math.prod(shape) > MAX_VALUES:
-            raise model_fault(name, f"{quoted(label)} of shape {list(shape)} has over {MAX_VALUES} values")
-    return forms, known
+            raise model_fault(model, f"{quoted(label)} of shape {list(shape)} has over {MAX_VALUES} values")
 
 
 def _input_form(info: Any, model: str) -> Form:

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's optimizer fuses in transformers, as the nodes that it was made of.
+"""What ONNX Runtime's optimizer fuses, most of it in transformers, as the nodes that it was made of.
 
 Source: ONNX Runtime's docs/ContribOperators.md. What can't be written so stays a node that nothing computes.
 """
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from int8tune.compiler.onnx_reader.nodes import OPSET_OF_SUM_AXES, Node, is_of_microsoft, written
+from int8tune.compiler.onnx_reader.qlinear import with_channels_first
 from int8tune.compiler.onnx_reader.tensors import Array
 
 FLOAT = 1
@@ -25,6 +26,15 @@ LAYER_NORMALIZATION, OPSET_OF_LAYER_NORMALIZATION = "LayerNormalization", 17
 SIMPLIFIED = "SimplifiedLayerNormalization"
 # From this one on, axes of means are an input.
 OPSET_OF_MEAN_AXES = 18
+# From this one on, bounds of a Clip are inputs.
+_OPSET_OF_BOUNDS = 11
+# Functions of fused convolutions and products, with the attributes that they have.
+_ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh"), ()),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Clip": ("min", "max"),
+}
 
 
 class NotWrittenError(Exception):
@@ -279,6 +289,51 @@ def _embed_layer_normalization(w: _Writer) -> None:
         w.apply("ReduceSum", counted, *axes, output=w.node.outputs[1], keepdims=0, **along)
 
 
+def _fused_convolution(w: _Writer) -> None:
+    """A convolution, another summand, and a function whose numbers are a list."""
+    w.require_only(0, 1, 2, 3)
+    own = {key: value for key, value in w.node.attributes.items() if not key.startswith("activation")}
+    made = w.apply("Conv", *w.node.inputs[:3], **own)
+    if w.node.input(3):
+        made = w.apply("Add", made, w.node.input(3))
+    assert w.node.proto is not None
+    listed = [each.floats for each in w.node.proto.attribute if each.name == "activation_params"]
+    _activated(w, made, [float(each) for each in (listed[0] if listed else ())])
+
+
+def _fused_gemm(w: _Writer) -> None:
+    own = {key: value for key, value in w.node.attributes.items() if not key.startswith("activation")}
+    made = w.apply("Gemm", *w.node.inputs, **own)
+    numbers = (w.node.attributes.get(f"activation_{name}") for name in ("alpha", "beta"))
+    _activated(w, made, [float(each) for each in numbers if each is not None])
+
+
+def _activated(w: _Writer, data: str, numbers: list[float]) -> None:
+    """The function of a fused node; its numbers are given in the order of its attributes."""
+    function = w.attribute("activation", "")
+    if not function:
+        w.apply("Identity", data, output=w.node.outputs[0])
+        return
+    names = _ACTIVATIONS.get(function)
+    w.require(names is not None and len(numbers) in (0, len(names)))
+    if function != "Clip":
+        w.apply(function, data, output=w.node.outputs[0], **dict(zip(names or (), numbers, strict=False)))
+        return
+    w.require(w.opset >= _OPSET_OF_BOUNDS and len(numbers) == 2)
+    w.apply("Clip", data, *map(_number, numbers), output=w.node.outputs[0])
+
+
+def _max_pool_of_channels_last(w: _Writer) -> None:
+    kernel = w.attribute("kernel_shape", ())
+    w.require(isinstance(kernel, tuple))
+    own = dict(w.node.attributes)
+    w.nodes.extend(with_channels_first(w.node, len(kernel) + 2, lambda moved: [_max_pool(moved, own)]))
+
+
+def _max_pool(moved: Node, attributes: Mapping[str, Any]) -> Node:
+    return written(moved.name, "MaxPool", moved.inputs, moved.outputs, attributes, moved.operator)
+
+
 TRANSFORMERS: dict[str, Callable[[_Writer], None]] = {
     LAYER_NORMALIZATION: _layer_normalization,
     "SkipLayerNormalization": _skip_layer_normalization,
@@ -290,4 +345,7 @@ TRANSFORMERS: dict[str, Callable[[_Writer], None]] = {
     "MultiHeadAttention": _multi_head_attention,
     "FusedMatMul": _fused_matmul,
     "QuickGelu": _quick_gelu,
+    "FusedConv": _fused_convolution,
+    "FusedGemm": _fused_gemm,
+    "NhwcMaxPool": _max_pool_of_channels_last,
 }

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.errors import ModelError
+from int8tune.compiler.graph import Kind
 from int8tune.compiler.obstacles import obstructed_network_of, refuse_obstacles
 from int8tune.compiler.onnx_reader import quantization
 from int8tune.compiler.onnx_reader.file import NEWEST_OPSET
@@ -150,6 +151,12 @@ def two_inputs(model: Any) -> None:
     model.graph.input.append(model.graph.input[0])
 
 
+def large_input(model: Any) -> None:
+    """Refused before onnx infers shapes, which takes memory for each of so many values in some operators."""
+    for axis, extent in enumerate((1, 4, 1, (1 << 31) - 1)):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = extent
+
+
 def renamed(model: Any) -> None:
     node(model, "c").name = "red \x1b[31m"
 
@@ -159,6 +166,7 @@ def renamed(model: Any) -> None:
     [
         (without_constant("x.scale"), "node `xq node` (QuantizeLinear): it reads `x.scale`, which nothing makes"),
         (reads("xq", 1, ""), "node `xq node` (QuantizeLinear): it has no scale"),
+        (large_input, "`x` of shape [1, 4, 1, 2147483647] has over 2147483648 values"),
         (reads("c", 0, "nowhere"), "node `conv` (Conv): it reads `nowhere`, which nothing makes"),
         (reads("xd", 0, "yq"), "it needs its own output: `xd node` -> `yq node` -> `conv` -> `xd node`"),
         (reads("xq", 0, "xq"), "node `xq node` (QuantizeLinear): it needs its own output: `xq node` -> `xq node`"),
@@ -172,7 +180,7 @@ def renamed(model: Any) -> None:
             constant("w.scale", [1.0] * 5),
             "`wd node` (DequantizeLinear): 5 scales for axis 1, which has 4 channels: [6, 4, 3, 3]",
         ),
-        (zero_points_of_channels, "layer `conv` (Conv): its weights have 6 zero points, a kernel takes one"),
+        (zero_points_of_channels, "1 Conv: its weights have 6 zero points, a kernel takes one; `conv`"),
         (constant("w.scale", [0.01] * 4), "1 Conv: scales of weights must be those of output channels; `conv`"),
         (
             constant("x.scale", [0.02] * 4),
@@ -290,14 +298,16 @@ def test_lists_without_values_are_faults_of_the_file(tmp_path: Path) -> None:
     assert "(QLinearConv): pads must be four integers of 0 to 1048576" in message_of(data)
 
 
-def test_weights_alone_make_no_quantized_model() -> None:
+def test_weights_alone_are_quantized_and_no_layer() -> None:
     model = quantized_layer()
     reads("c", 0, "x")(model)
     for output in ("xd", "xq", "y", "yq"):
         model.graph.node.remove(node(model, output))
     model.graph.output[0].name = "c"
-    assert "no node computes on quantized values, the first that should is `conv`" in message_of(
-        model.SerializeToString()
+    file = model.SerializeToString()
+    assert [each.kind for each in read_onnx(file, "tiny").operators] == [Kind.FLOAT]
+    assert "no layer of it is computed with 8-bit integers; 1 Conv: its data is not quantized; `conv`" in message_of(
+        file
     )
 
 

@@ -51,7 +51,7 @@ def test_every_quantized_operator_of_onnx_runtime_is_computed_or_refused() -> No
     assert sorted(computed & OF_MICROSOFT.keys()) == []
 
 
-@pytest.mark.parametrize(("word", "domain"), [("Scatter", ""), ("FusedConv", "com.microsoft")])
+@pytest.mark.parametrize(("word", "domain"), [("Scatter", ""), ("NhwcConv", "com.microsoft")])
 def test_the_reason_is_said(word: str, domain: str) -> None:
     graph = onnx.helper.make_graph(
         [

@@ -123,6 +123,9 @@ TRANSPOSED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 3, 5, 6), (3, 8, 3, 3), {"strides": [2, 2], "pads": [2, 2, 1, 0]}),
     ((2, 3, 5, 6), (3, 8, 1, 1), {"strides": [2, 2]}),
     ((2, 3, 7), (3, 8, 4), {"strides": [2], "pads": [1, 1]}),
+    ((2, 3, 5, 6), (3, 8, 3, 3), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    ((2, 3, 5, 6), (3, 8, 4, 3), {"strides": [2, 2], "output_shape": [11, 12]}),
+    ((2, 3, 7), (3, 8, 3), {"strides": [2], "auto_pad": "SAME_UPPER", "output_shape": [14]}),
 ]
 
 

@@ -17,7 +17,7 @@ from int8tune.quantize.errors import FloatModelError, ForeignRangesError, NoTfli
 from int8tune.quantize.tflite_models import LiteRtSession
 from tests.support.models.tflite_models import float_network as network
 from tests.support.models.tflite_models import network as quantized_network
-from tests.support.models.tflite_models import values_of
+from tests.support.models.tflite_models import packed, schema, values_of
 from tests.support.program.cli_program import in_process
 
 Array = np.ndarray[Any, Any]
@@ -72,11 +72,18 @@ def test_what_is_to_be_installed_is_said(
     assert not (tmp_path / "q.tflite").exists()
 
 
+def without_outputs(data: bytes) -> bytes:
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    model.subgraphs[0].outputs = []
+    return packed(model)
+
+
 def test_what_is_no_float_model_is_refused(path: Path, tmp_path: Path) -> None:
     for content, words in (
         (b"", "no TFLite file"),
         (network()[:400], "LiteRT can't read it"),
         (quantized_network(), "has no float tensor"),
+        (without_outputs(network()), "a model needs an output"),
     ):
         (tmp_path / "n.tflite").write_bytes(content)
         with pytest.raises(FloatModelError, match=words):
