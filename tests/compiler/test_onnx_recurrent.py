@@ -90,7 +90,7 @@ def test_attributes(operator: str, inputs: dict[int, Any], attributes: Any, tmp_
 
 
 @pytest.mark.parametrize("operator", one_in(3, GATES))
-@pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.parametrize("is_computed", one_in(2, [True, False]))
 @pytest.mark.matrix
 def test_sequences_of_several_lengths(operator: str, is_computed: bool, tmp_path: Path) -> None:
     """Behind its end a sequence gives zeros, and its last state is that of its end."""

@@ -35,6 +35,7 @@ def spread(dtype: Any, scale: float, point: int) -> Any:
     return numbers
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", WORDS)
 @pytest.mark.parametrize(("scale", "point"), [(2.0**-9, 1000), (0.000313, 0), (1.7e-5, 32767)])
 def test_quantizing_to_16_bits_and_back_is_exact(dtype: Any, scale: float, point: int, tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_every_kind_has_a_file() -> None:
     assert {kind for kind, _ in TFLITE.values()} | in_all | ONLY_ONNX == set(KERNELS)
 
 
-@pytest.mark.parametrize("name", one_in(3, ONNX))
+@pytest.mark.parametrize("name", one_in(6, ONNX))
 def test_onnx(name: str, native: Target, tmp_path: Path) -> None:
     kind, make = ONNX[name]
     data, feeds = make()

@@ -112,7 +112,7 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(("name", "fault"), one_in(4, EVERY_FAULT))
+@pytest.mark.parametrize(("name", "fault"), one_in(8, EVERY_FAULT))
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
     pattern, other = (FAULTS | GROUP_FAULTS)[fault]
@@ -169,7 +169,6 @@ def test_a_kernel_that_leaves_its_arrays_fails(monkeypatch: pytest.MonkeyPatch) 
         built(CONV, "cuda.mma", SMALL["cuda.mma"]).wrong_cases()
 
 
-@pytest.mark.matrix
 @pytest.mark.matrix
 @pytest.mark.parametrize("profile", ["cuda-sm75", "cuda-sm80", "cuda-sm90"])
 @pytest.mark.parametrize("key", [*PLAIN.values(), "dense-u8u8-1x1024-o64-wz-fixed.c-u8"])

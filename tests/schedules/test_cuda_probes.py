@@ -36,6 +36,7 @@ def is_exact(probe: Probe, target: Target) -> bool:
 
 
 @needs_emulated
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_matrices", [True, False])
 @pytest.mark.parametrize("profile", ["cuda-sm75", "cuda-sm90"])
 def test_peaks_are_exact(profile: str, by_matrices: bool, monkeypatch: pytest.MonkeyPatch) -> None:

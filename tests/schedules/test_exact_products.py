@@ -71,12 +71,12 @@ def test_columns_that_are_the_same_are_multiplied_once() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "dense-u8u8-70x4100-o33-wz-float.c-u8",
+        pytest.param("dense-u8u8-70x4100-o33-wz-float.c-u8", marks=pytest.mark.thorough),
         "dense-s8s8-70x1100-o33-s32",
-        "dense-u8s8-300x640-o288-fixed.c-u8",
-        "conv2d-u8s8-2x9x7x60-k3x2x40-s2x1-p1.0.2.1-g2-fused.cx-u8",
+        pytest.param("dense-u8s8-300x640-o288-fixed.c-u8", marks=pytest.mark.thorough),
+        pytest.param("conv2d-u8s8-2x9x7x60-k3x2x40-s2x1-p1.0.2.1-g2-fused.cx-u8", marks=pytest.mark.thorough),
         "conv2d-u8u8-2x9x7x120-k3x3x40-s1-p1-d2-wz-float.c-u8",
-        "conv2d-u8s8-1x14x14x32-k3x3x64-s1-p1-float.c-addu8-u8",
+        pytest.param("conv2d-u8s8-1x14x14x32-k3x3x64-s1-p1-float.c-addu8-u8", marks=pytest.mark.thorough),
         "dwconv2d-u8s8-2x12x13x24-k3x3x2-s2-p1-fixed.c-u8",
     ],
 )

@@ -28,7 +28,7 @@ from int8tune.schedules.workload import DepthwiseConv2d, Workload, parse_workloa
 from tests.support.kernels.kernels import build, compile_function
 from tests.support.kernels.layers import ODD, PLAIN, workloads
 from tests.support.run.probes import any_target, host_target
-from tests.support.run.thinned import one_in
+from tests.support.run.thinned import chosen, one_in
 
 few = settings(
     derandomize=True,
@@ -115,6 +115,10 @@ class TestContract:
         if template.rejects(workload, target) is None:
             assert build(workload, target, template=template).wrong_cases() == []
 
+    # Generic kernels are quick at the corners of their spaces or on threads.
+    @pytest.mark.parametrize(
+        "template", chosen(TEMPLATES, lambda each: not each.name.startswith("generic.")), ids=short
+    )
     @pytest.mark.parametrize(
         "examples", [3, pytest.param(8, marks=pytest.mark.thorough), pytest.param(40, marks=pytest.mark.slow)]
     )
@@ -132,6 +136,8 @@ class TestContract:
 
         check()
 
+    # The drawn configs of a GPU stay quick: those at corners take a compiler and an emulator, too.
+    @pytest.mark.parametrize("template", chosen(TEMPLATES, lambda each: not each.name.startswith("cuda.")), ids=short)
     @pytest.mark.parametrize("corner", one_in(2, [-1, 0]))
     @pytest.mark.parametrize("key", one_in(2, PLAIN.values()))
     def test_configs_are_exact_at_the_corners_of_the_space(self, template: Template, key: str, corner: int) -> None:

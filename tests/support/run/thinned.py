@@ -13,6 +13,11 @@ def one_in(count: int, values: Iterable[Any]) -> list[Any]:
     return [_param(each, at % count == 0) for at, each in enumerate(values)]
 
 
+def chosen(values: Iterable[Any], is_quick: Callable[[Any], bool]) -> list[Any]:
+    """All values, of which those that are not `is_quick` are `thorough`."""
+    return [_param(each, is_quick(each)) for each in values]
+
+
 def representatives(values: Iterable[Any], features: Callable[[Any], Iterable[Hashable]] | None = None) -> list[Any]:
     """All values, of which all but a few that show each feature once are `thorough`.
 
