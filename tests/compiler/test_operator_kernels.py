@@ -21,7 +21,6 @@ from tests.support.models.compiled import assert_exact
 from tests.support.models.drawn_forms import FORMS, SEEDS
 from tests.support.models.drawn_operators import Drawn, graph_of, inputs_of, operators
 from tests.support.run.probes import host_target
-from tests.support.run.thinned import chosen
 
 # Of one library: linking costs more than a kernel.
 LEAST_OPERATORS, MOST_OPERATORS = 4, 6
@@ -41,20 +40,6 @@ TYPES = ("u8", "s8")
 NO_FORMS = {(Kind.SUM, "fixed", "s8")}
 PROFILES = (None, "x86-avx2", "generic")
 QUICK, THOROUGH, LONG = 1, 4, 8
-# Kinds whose kernels go ways of their own in the code; the others go ways that these go, too, and are thorough.
-TELLING = {
-    Kind.ARG_MAX,
-    Kind.AVERAGE_POOL,
-    Kind.DIVIDE,
-    Kind.ELEMENTWISE,
-    Kind.MATMUL,
-    Kind.MEAN,
-    Kind.RESIZE,
-    Kind.SOFTMAX,
-    Kind.SUM,
-    Kind.WORD_BYTE,
-    Kind.WORD_SUMS,
-}
 THREADS = st.sampled_from((1, 2))
 
 
@@ -97,7 +82,7 @@ def exact(kind: Kind, target: Target, examples: int, derandomize: bool) -> None:
 
 
 @pytest.mark.parametrize("examples", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("kind", chosen(FORMS, TELLING.__contains__))
+@pytest.mark.parametrize("kind", FORMS)
 def test_kernels_are_exact(kind: Kind, examples: int, native: Target) -> None:
     exact(kind, native, examples, True)
 
