@@ -32,6 +32,7 @@ from int8tune.compiler.tflite_reader.floats.nodes import (
 )
 from int8tune.compiler.tflite_reader.floats.stored import stored_fault
 from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
+from int8tune.compiler.tflite_reader.floats.wide_resize import is_wide_resize, wide_resize
 from int8tune.compiler.tflite_reader.floats.wide_softmax import is_wide_softmax, wide_softmax
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
@@ -155,6 +156,8 @@ def _exact(at: Nodes) -> str | None:
     """The value of an operator on 16 bits that is exact, where nodes on numbers would not be."""
     if is_wide_function(at):
         return wide_function(at)
+    if is_wide_resize(at):
+        return wide_resize(at)
     return wide_softmax(at) if is_wide_softmax(at) else None
 
 
