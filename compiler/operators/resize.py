@@ -99,7 +99,7 @@ def _axis(operator: Operator, data: Value, extent: int, outputs: int) -> ResizeA
         nearest = nearest_positions(extent, outputs, at["align_corners"], at["half_pixel_centers"])
         return ResizeAxis(nearest, nearest, np.zeros(outputs, np.float32))
     if operator.rule == "fixed" and data.type == "s8":
-        return _whole_axis(extent, outputs, at["align_corners"], at["half_pixel_centers"])
+        return whole_axis(extent, outputs, at["align_corners"], at["half_pixel_centers"])
     places = _places(operator, extent, outputs)
     if operator.rule == "float":
         places = np.clip(places, 0, np.float32(extent - 1))
@@ -132,7 +132,7 @@ def _step(extent: int, outputs: int, align_corners: bool) -> np.float32:
     return np.float32(extent) / np.float32(outputs)
 
 
-def _whole_axis(extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool) -> ResizeAxis:
+def whole_axis(extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool) -> ResizeAxis:
     unit, aligned = 1 << UNIT_BITS, int(align_corners and outputs > 1)
     step = (unit * (extent - aligned) + (outputs - aligned) // 2) // (outputs - aligned)
     places = np.arange(outputs) * step + (step // 2 - unit // 2 if half_pixel_centers else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import resource
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,21 @@ def test_a_small_file_does_not_ask_for_gigabytes(word: str) -> None:
     assert lines
     assert "\n" not in lines[0]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 19
+
+
+def test_values_that_are_too_large_are_refused_before_their_places_are_made() -> None:
+    w, many = IslandWriter((1, 1)), (2, 1 << 22, 33)
+    wide = w.apply("DEQUANTIZE", [w.data], many)
+    lengths = integers(1, 2)
+    file = w.model(w.apply("REVERSE_SEQUENCE", [wide, lengths], many, "ReverseSequence", seqDim=1, batchDim=0))
+    tracemalloc.start()
+    try:
+        *_, last = obstacles(read_tflite(file, "wide"))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert last.reason == f"its values must be at most {1 << 27:,}: {list(many)}"
+    assert peak_bytes < 8 << 20
 
 
 def file_with_many() -> bytes:

@@ -87,6 +87,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         written("REDUCE_PROD", "s8", (0.1, 0.1), "Reducer", ("s8", (2, 3)), [("s32", [2])], version=2),
         AS_STORED,
     ),
+    **{f"NEG {kind}": (written("NEG", kind, (0.1, 0.1), "Neg"), AS_STORED) for kind in ("s8", "s16")},
     "slopes": (written("PRELU", "s16", (0.1, 0.1, 0.2)), AS_STORED),
     "shares": (written("SOFTMAX", "u8", (0.1, 0.2), "Softmax", version=2, beta=1.0), "its output's"),
     "table": (

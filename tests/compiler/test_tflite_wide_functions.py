@@ -99,6 +99,37 @@ def rows(shape: tuple[int, ...]) -> npt.NDArray[np.int16]:
     return made
 
 
+@pytest.mark.parametrize(("corners", "centers"), [(False, False), (True, False), (False, True)])
+def test_resized_images_are_litert_s(corners: bool, centers: bool) -> None:
+    for size, made in (((5, 7), (11, 9)), ((9, 12), (4, 5)), ((3, 1), (7, 1)), ((6, 6), (1, 9)), ((16, 16), (33, 47))):
+        file, feed = resize(size, made, corners, centers), {"x": ends_and_noise((2, *size, 3))}
+        ours, theirs = run_reference(read_tflite(file, "wide"), feed)["y"], values_of(file, feed)["y"]
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_compiled_resize_is_litert_s(tmp_path: Path) -> None:
+    file, feed = resize((5, 7), (11, 9), False, True), ends_and_noise((2, 5, 7, 3))
+    (made,) = compiled(file, tmp_path).run([feed])
+    np.testing.assert_array_equal(made, values_of(file, {"x": feed})["y"], strict=True)
+
+
+def resize(size: tuple[int, int], made: tuple[int, int], corners: bool, centers: bool) -> bytes:
+    w = Writer()
+    inputs = [w.input("x", "s16", (2, *size, 3), 0.0003), w.constant("size", "s32", made)]
+    output = w.tensor("y", "s16", (2, *made, 3), 0.0003)
+    fields = {"alignCorners": corners, "halfPixelCenters": centers}
+    w.operator("RESIZE_BILINEAR", inputs, [output], "ResizeBilinear", 4, **fields)
+    return w.model(output)
+
+
+def ends_and_noise(shape: tuple[int, ...]) -> npt.NDArray[np.int16]:
+    """An image of the ends of the type, and one of noise."""
+    rng = np.random.default_rng(7)
+    made = rng.integers(-32768, 32768, shape).astype(np.int16)
+    made[0] = np.where(rng.integers(0, 2, shape[1:]), 32767, -32768)
+    return made
+
+
 def test_what_litert_refuses_says_why() -> None:
     w = Writer()
     data, made = w.input("x", "s16", (4,), 0.001), w.tensor("y", "s16", (4,), 0.001)

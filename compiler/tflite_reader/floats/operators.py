@@ -32,6 +32,7 @@ from int8tune.compiler.tflite_reader.floats.nodes import (
 )
 from int8tune.compiler.tflite_reader.floats.stored import stored_fault
 from int8tune.compiler.tflite_reader.floats.wide_functions import is_wide_function, wide_function
+from int8tune.compiler.tflite_reader.floats.wide_resize import is_wide_resize, wide_resize
 from int8tune.compiler.tflite_reader.floats.wide_softmax import is_wide_softmax, wide_softmax
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
@@ -77,6 +78,8 @@ class FloatOperators:
             return fault
         at = Nodes(step, outputs, _is_raw(step, outputs))
         try:
+            for value in (*step.inputs, *outputs):  # before a reader makes places of them
+                at.require(math.prod(value.shape) <= MOST_VALUES, _too_many(MOST_VALUES, value.shape))
             made = _exact(at) or read(at)
             names = [made] if isinstance(made, str) else list(made)
             at.require(len(names) == len(outputs), f"it must have {len(names)} outputs: {len(outputs)}")
@@ -95,7 +98,7 @@ class FloatOperators:
         forms = _inferred(at)
         most = MOST_VALUES if at.taken else MOST_KNOWN_VALUES
         largest = max((shape for _, shape in forms.values()), key=math.prod, default=())
-        at.require(math.prod(largest) <= most, f"its values must be at most {most:,}: {list(largest)}")
+        at.require(math.prod(largest) <= most, _too_many(most, largest))
         for name, value in zip(names, at.outputs, strict=True):
             found, expected = forms.get(name), (at.element(value), value.shape)
             at.require(found == expected, f"its output must be {_text(found)}: {_text(expected)}")
@@ -153,6 +156,8 @@ def _exact(at: Nodes) -> str | None:
     """The value of an operator on 16 bits that is exact, where nodes on numbers would not be."""
     if is_wide_function(at):
         return wide_function(at)
+    if is_wide_resize(at):
+        return wide_resize(at)
     return wide_softmax(at) if is_wide_softmax(at) else None
 
 
@@ -181,6 +186,10 @@ def _activation(step: Step) -> int:
     if step.plain.operator != "CONCATENATION":
         return 0
     return int(step.options("ConcatenationOptions").FusedActivationFunction())
+
+
+def _too_many(most: int, shape: Sequence[int]) -> str:
+    return f"its values must be at most {most:,}: {list(shape)}"
 
 
 def _inferred(at: Nodes) -> dict[str, Form]:

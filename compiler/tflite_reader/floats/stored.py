@@ -24,7 +24,7 @@ _COMPARED = (
 # Of 8 bits, LiteRT rescales values that it compares or joins.
 _RESCALED = ("CONCATENATION", "EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 # Rounded or divided in a way that has nothing to do with numbers.
-_OTHERWISE = {"FLOOR_DIV": STORED, "FLOOR_MOD": STORED, "REDUCE_PROD": STORED, "PRELU": ("s16",)}
+_OTHERWISE = {"FLOOR_DIV": STORED, "NEG": ("s8", "s16"), "FLOOR_MOD": STORED, "REDUCE_PROD": STORED, "PRELU": ("s16",)}
 
 
 def stored_fault(step: Step, outputs: Sequence[Value]) -> Reason | None:
