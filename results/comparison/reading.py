@@ -17,6 +17,7 @@ from int8tune.results.stores import open_store
 
 SEPARATOR = "::"
 _SQLITE = b"SQLite format 3\0"
+_AUTOTVM = b'{"input": ['
 _SHOWN = 12
 
 
@@ -45,6 +46,8 @@ def read_side(where: str, campaign: str | None = None) -> Side:
         raise ComparisonError(f"only records have campaigns, leave `{SEPARATOR}{named[:60]}` out: {place}")
     if _begins(path, b'{"' + HEADER.encode()):
         return side_of_best_log(path)
+    if _begins(path, _AUTOTVM):
+        raise ComparisonError(f"a log of AutoTVM, which times 32-bit sums and not layers of 8 bits: {place}")
     return side_of_json(_content(path), place)
 
 

@@ -174,6 +174,13 @@ def changed(**values: Any) -> Callable[[Path], None]:
     return write
 
 
+AUTOTVM = (
+    '{"input": ["llvm", "dense_int8.x86", [["TENSOR", [1, 64], "uint8"], ["TENSOR", [10, 64], "int8"], null, "int32"], '
+    '{}], "config": {"index": 3, "code_hash": null, "entity": []}, "result": [[0.0001], 0, 1.5, 1600000000.0], '
+    '"version": 0.2, "tvm_version": "0.19.0"}\n'
+)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -185,6 +192,8 @@ def changed(**values: Any) -> Callable[[Path], None]:
         (lambda path: path.write_text('{"benchmarks": 7}'), "not a file of results "),
         (lambda path: path.write_text('{"benchmarks": [{}]}'), "not a file of results .it lacks 'stats'"),
         (lambda path: path.write_text("[" * 5000), "not a file of results .*nested too deeply"),
+        (lambda path: path.write_text(AUTOTVM), "a log of AutoTVM, which times 32-bit sums and not layers"),
+        (lambda path: path.write_text(2 * AUTOTVM), "a log of AutoTVM, which times 32-bit sums and not layers"),
         (changed(median=-1.0), "times must be over 0: -1.0"),
         (changed(median=0), "times must be over 0"),
         (changed(median="fast"), "must be a finite number"),
