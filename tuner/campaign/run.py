@@ -193,7 +193,7 @@ def run_on(
         cold = cold_of(mode, ground.capabilities, spec.network, ground.memory_limit_bytes)
         device = ground.measuring(probe, cold, Occasion(spec.name, results, listener.notice, store.append, peak_work))
         stack.callback(device.close)
-        workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu)
+        workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu, probe=probe)
         around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
         loop = CampaignLoop(spec, search, around)
         listener.progress(loop.progress())

@@ -29,13 +29,26 @@ SHARE_OF_MEMORY = 0.25
 class Workshop:
     """Turns candidates into programs. A candidate asked for twice while its program is kept is built once."""
 
-    def __init__(self, pool: Pool, folder: Path, build_limit_s: float = BUILD_LIMIT_S, estimate_cpu: str = "") -> None:
-        """`estimate_cpu`: as `tuner.builder.job.Job` has it, of all candidates."""
+    def __init__(
+        self,
+        pool: Pool,
+        folder: Path,
+        build_limit_s: float = BUILD_LIMIT_S,
+        estimate_cpu: str = "",
+        probe: Program | None = None,
+    ) -> None:
+        """A workshop whose builds lie in a folder.
+
+        Args:
+            estimate_cpu: as `tuner.builder.job.Job` has it, of all candidates.
+            probe: what the device times around each program, whose files are needed, too.
+        """
         self._pool = pool
         self._folder = folder
         self._held = HeldFolder(folder)
         self._build_limit_s = build_limit_s
         self._estimate_cpu = estimate_cpu
+        self._probe = probe
         self._suites: dict[str, tuple[Path, ...]] = {}
         self._begun: dict[str, tuple[Task, float]] = {}
         self._waiting: dict[str, list[Job]] = defaultdict(list)
@@ -57,10 +70,11 @@ class Workshop:
         """What fails without its files says nothing about a candidate, or a device.
 
         Raises:
-            ResultsFolderError: what was built for these programs, or for the open tasks, is not there any more.
+            ResultsFolderError: what was built for these programs, the probe or the open tasks is not there any more.
         """
         self._held.require()
-        built = [Path(file) for program in programs for file in files_of(program)]
+        wanted = [*programs, self._probe] if self._probe else programs
+        built = [Path(file) for program in wanted for file in files_of(program)]
         for file in [*itertools.chain(*self._suites.values()), *built]:
             if not file.exists():
                 raise ResultsFolderError(f"a file of the results was removed while it was in use: {file}")

@@ -10,6 +10,7 @@ import pytest
 
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Outcome
+from int8tune.rpc.request import Case, Program
 from int8tune.schedules.target import named_target
 from int8tune.tuner.builder.job import Built, Job
 from int8tune.tuner.campaign.events import Silence
@@ -18,6 +19,7 @@ from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.surroundings import Surroundings
 from int8tune.tuner.campaign.workshop import Workshop
+from int8tune.tuner.errors import ResultsFolderError
 from tests.support.program.campaigns import campaign_loop, network_of
 
 KEYS = [f"conv2d-u8s8-1x8x8x16-k1x1x{channels}-s1-p0-float.c-u8" for channels in range(16, 112, 16)]
@@ -158,3 +160,16 @@ def test_a_record_names_the_board_that_answered_last(board: str) -> None:
     device: Any = SimpleNamespace(board=board)
     around = Surroundings(nothing, nothing, device, "farm", {"os": "linux"}, nothing, lambda: False)
     assert around.environment_now == {"os": "linux"} | ({"board": board} if board else {})
+
+
+def test_a_file_of_the_probe_that_is_removed_is_told(tmp_path: Path) -> None:
+    """Of a folder that is being removed the probe's files may be the first: no device is to blame."""
+    library, array = (tmp_path / name for name in ("probe.so", "0.npy"))
+    probe = Program(str(library), "", "main", (Case((str(array),), str(array)),))
+    for file in (library, array):
+        file.touch()
+    workshop = Workshop(WaitingPool(), tmp_path, probe=probe)
+    workshop.require_files()
+    array.unlink()
+    with pytest.raises(ResultsFolderError, match=r"removed while it was in use: .*0\.npy$"):
+        workshop.require_files()
