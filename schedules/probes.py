@@ -230,7 +230,7 @@ def _numbers_and_sums(rounds: int, width: int) -> tuple[npt.NDArray[np.int32], n
     data = np.zeros((rounds, width), np.int32)  # memory is taken where it is written
     rows = np.linspace(0, rounds - 1, 4 * count // BYTES_PER_ROW).astype(int)  # the first and the last among them
     data[rows] = np.random.default_rng(0).integers(-(2**31), 2**31, (len(rows), width))
-    return data, data[rows].sum(axis=0, dtype=np.int32)
+    return data.reshape(-1), data[rows].sum(axis=0, dtype=np.int32)
 
 
 def _sums_of_counting(rounds: int, width: int) -> npt.NDArray[np.int32]:

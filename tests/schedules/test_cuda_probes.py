@@ -52,6 +52,16 @@ def test_reading_is_exact(size_bytes: int) -> None:
     assert is_exact(bandwidth_probe(target, size_bytes), target)
 
 
+@needs_emulated
+def test_reading_what_is_mostly_zeros_is_exact_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("int8tune.schedules.probes.MOST_DENSE_BYTES", 1 << 20)
+    monkeypatch.setattr("int8tune.schedules.probes.BYTES_PER_ROW", 1 << 22)
+    target = gpu_target("cuda-sm80")
+    probe = bandwidth_probe(target, 9_000_000)
+    assert not probe.inputs[0].all()
+    assert is_exact(probe, target)
+
+
 @needs_binaries
 @pytest.mark.parametrize("target", one_in(3, TARGETS), ids=lambda target: target.name)
 @pytest.mark.parametrize(("by_matrices", "instruction", "count"), one_in(3, [(True, "IMMA", 8), (False, "IDP", 32)]))
