@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,8 @@ RUN_LIMIT_S = 30.0
 # A probe whose spread is at least this is measured again, so many times in all.
 QUIET, PEAK_ATTEMPTS = 0.02, 5
 PEAK_TIMING = Timing(repeats=40, min_repeat_s=0.002)
-BANDWIDTH_TIMING = Timing(repeats=5, min_repeat_s=0.004)
+# Of a memory, the moments that a session looks at follow each other.
+BANDWIDTH_TIMING, MOMENTS = Timing(repeats=5, min_repeat_s=0.004), 3
 # A cache's probe reads half of it, or this many times the cache before it: a virtual machine is told of caches of
 # hundreds of MiB that it shares, and what is read has to be written first.
 OVER_SMALLER_CACHE = 16
@@ -119,8 +120,7 @@ def check_device(
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     peak_times_s = _quiet_times_s(transport, probes.peak, PEAK_TIMING)
     bandwidth = {
-        level: probe.work / median(_quiet_times_s(transport, probe, BANDWIDTH_TIMING))
-        for level, probe in probes.reads.items()
+        level: probe.work / median(_reading_times_s(transport, probe)) for level, probe in probes.reads.items()
     }
     return DeviceCheck(
         device=device,
@@ -136,14 +136,29 @@ def check_device(
     )
 
 
-def _quiet_times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float, ...]:
-    """A probe's times at the quietest of a few moments: a roof is what a core can do, not what is left of it."""
-    attempts = []
-    for _ in range(PEAK_ATTEMPTS):
-        attempts.append(_times_s(transport, probe, timing))
-        if spread(attempts[-1]) < QUIET:
+def _reading_times_s(transport: Transport, probe: Built) -> tuple[float, ...]:
+    """A reading probe's times; of what is hundreds of MiB a session takes seconds to fill memory, so there is one."""
+    sessions = 1 if probe.work > MOST_DENSE_BYTES else PEAK_ATTEMPTS
+    return _quiet_times_s(transport, probe, BANDWIDTH_TIMING, sessions, MOMENTS)
+
+
+def _quiet_times_s(
+    transport: Transport, probe: Built, timing: Timing, sessions: int = PEAK_ATTEMPTS, moments: int = 1
+) -> tuple[float, ...]:
+    """A probe's times at the quietest of a few moments: a roof is what a core can do, not what is left of it.
+
+    Args:
+        timing: of a moment.
+        sessions: at most, until a moment was quiet.
+        moments: that a session looks at.
+    """
+    in_session, seen = replace(timing, repeats=moments * timing.repeats), []
+    for _ in range(sessions):
+        times_s = _times_s(transport, probe, in_session)
+        seen += [times_s[at : at + timing.repeats] for at in range(0, len(times_s), timing.repeats)]
+        if min(map(spread, seen)) < QUIET:
             break
-    return min(attempts, key=median)
+    return min(seen, key=median)
 
 
 def _times_s(transport: Transport, probe: Built, timing: Timing) -> tuple[float, ...]:

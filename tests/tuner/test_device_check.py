@@ -1,4 +1,4 @@
-"""How much of each level of memory a device's check reads."""
+"""How much of each level of memory a device's check reads, and which of its moments count."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from int8tune.results.record import Outcome
-from int8tune.rpc.request import Capabilities
+from int8tune.rpc.request import Capabilities, Case, Program, Reply, Request
+from int8tune.rpc.transports.fake import FakeTransport
 from int8tune.tuner.builder.job import Built, Job
-from int8tune.tuner.device_check import build_probes, read_sizes
+from int8tune.tuner.device_check import Probes, build_probes, check_device, read_sizes
 from tests.support.run.probes import any_target
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -52,3 +53,41 @@ def test_levels_are_in_the_order_of_their_distance(tmp_path: Path) -> None:
     """Whichever probe is built first: the largest takes longest."""
     sizes = {"memory": 4 * MIB, "L2": 64 * KIB, "L1": 16 * KIB}
     assert list(build_probes(AtOnce(), any_target("generic"), tmp_path, sizes).reads) == ["L1", "L2", "memory"]
+
+
+def probe(name: str, work: int) -> Built:
+    case = Case((), "expected.npy")
+    return Built(f"probe {name}", Outcome.OK, Program(name, "0" * 64, "probe", (case,)), work=work)
+
+
+# A moment is five repeats, of which a session of a memory has three.
+NOISY, SLOW, QUIET = (4.0, 8.0, 4.0, 8.0, 4.0), (3.0, 3.0, 3.0, 3.0, 3.0), (2.0, 2.0, 2.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("work", "sessions", "median_s"),
+    [
+        (64, [NOISY + NOISY + SLOW], 3.0),
+        (64, [NOISY + NOISY + NOISY, NOISY + QUIET + SLOW], 2.0),
+        # It takes seconds to fill so much memory.
+        (64 * MIB, [NOISY + NOISY + NOISY], 4.0),
+    ],
+)
+def test_a_memory_s_bandwidth_is_that_of_its_quietest_moment(
+    work: int, sessions: list[tuple[float, ...]], median_s: float
+) -> None:
+    left = list(sessions)
+
+    def answer(request: Request) -> Reply:
+        is_peak = request.programs[0].library == "peak"
+        times_s = (1.0,) * request.timing.repeats if is_peak else left.pop(0)
+        assert len(times_s) == request.timing.repeats
+        return Reply(Outcome.OK, (times_s,))
+
+    transport = FakeTransport(answer)
+    transport.start()
+    probes = Probes(probe("peak", 10), {"L2": probe("L2", work)})
+    measured = check_device(transport, probes, "local", any_target("generic"), {})
+    assert measured.bandwidth_bytes_per_s == {"L2": work / median_s}
+    assert (measured.peak_ops_per_s, measured.noise) == (10, 0)
+    assert left == []
