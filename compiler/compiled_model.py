@@ -17,6 +17,7 @@ from int8tune.compiler.graph import DTYPES
 from int8tune.compiler.program import Array, main_of, watched_of
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
+from int8tune.rpc.local import tvm_library
 from int8tune.rpc.local.capabilities import usable_features
 from int8tune.rpc.local.tile_registers import TILE_FEATURES, allow_tile_registers
 
@@ -53,7 +54,7 @@ class BoundModel:
 
     def outputs(self) -> list[Array]:
         """What the last `run` computed, in the order of the model's outputs."""
-        return [output.numpy() for output in self._all()[: self._count]]
+        return [tvm_library.array(output) for output in self._all()[: self._count]]
 
     def _all(self) -> list[Any]:
         return [self._made] if self._count + len(self._kept) == 1 else list(self._made)
@@ -72,22 +73,20 @@ class CompiledModel:
         Raises:
             CompiledModelError: it is no compiled model, or this CPU can't run it.
         """
-        import tvm
-
-        self._tvm, self._library = tvm, printable(str(library))
+        self._library = printable(str(library))
         if not library.is_file():
             raise CompiledModelError(f"{self._library}: a compiled model must be a file")
         try:
-            self._module = tvm.runtime.load_module(str(library))
-            machine = self._make_machine()
-            self.about = read_about(bytes(machine["about"]().numpy()).decode())
+            self._module = tvm_library.load_module(str(library))
+            machine = tvm_library.virtual_machine(self._module)
+            self.about = read_about(tvm_library.array(machine["about"]()).tobytes().decode())
         except Exception as error:  # whatever the loader, the machine or the text raise says the same
             reason = printable(clipped(str(error).strip().splitlines()[-1])) if str(error).strip() else ""
             raise CompiledModelError(f"{self._library}: no compiled model: {reason}") from None
         self._require_cpu()
         # TVM would bind the thread that runs the model, and so the program it is part of, to a core.
         os.environ.setdefault("TVM_BIND_THREADS", "0")
-        tvm.get_global_func("runtime.config_threadpool")(1, self.about.threads)
+        tvm_library.set_threads(self.about.threads)
         self._machine, self._sizes = machine, (self.about, *self.about.sizes)
         self._mains = [machine[main_of(index)] for index in range(len(self._sizes))]
         self._kept: list[Any] = []
@@ -139,10 +138,10 @@ class CompiledModel:
         calls = [call for call in self._sizes[size].calls if call["kernel"]]
         kernels = {call["kernel"] for call in calls}
         # A machine of its own: one that is watched once calls its watcher for ever.
-        machine = self._make_machine()
+        machine = tvm_library.virtual_machine(self._module)
         main = self._watched(machine, size)
         main(*tensors)
-        machine.set_instrument(watch)
+        machine["set_instrument"](watch)
         for _ in range(runs):
             main(*tensors)
         return [
@@ -156,11 +155,6 @@ class CompiledModel:
             return machine[watched_of(size)]
         except AttributeError:
             return machine[main_of(size)]
-
-    def _make_machine(self) -> Any:
-        from tvm import relax
-
-        return relax.VirtualMachine(self._module, self._tvm.cpu())
 
     def _require_cpu(self) -> None:
         features = usable_features()
@@ -195,4 +189,4 @@ class CompiledModel:
                 found = f"{array.dtype} {array.shape}"
                 name = clipped(form["name"])
                 raise CompiledModelError(f"{self._library}: input `{name}` must be {dtype} {shape}: {found}")
-        return [self._tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs]
+        return [tvm_library.tensor(array) for array in inputs]

@@ -1,7 +1,7 @@
 """TVM's C++ libraries without its Python package, which takes four times as long to load as all else of a session.
 
-A session needs what lies in the runtime: modules, tensors and the evaluator of times. LLVM's names of this machine are
-in the compiler.
+Sessions and compiled models need what lies in the runtime: modules, tensors, the machine that runs models and the
+evaluator of times. LLVM's names of this machine are in the compiler.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ import numpy.typing as npt
 import tvm_ffi
 
 Array = npt.NDArray[Any]
+
+# `AllocatorType::kPooled` of TVM: what a run frees, the next one takes.
+_POOLED = 2
 
 
 def version() -> str:
@@ -54,6 +57,24 @@ def tensor(values: Array) -> Any:
     copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromBytes")
     copy(made, whole.ctypes.data_as(ctypes.c_void_p), whole.nbytes)
     return made
+
+
+def array(tensor: Any) -> Array:
+    """A copy of a tensor."""
+    return np.array(np.from_dlpack(tensor))
+
+
+def virtual_machine(module: Any) -> Any:
+    """TVM's machine for a compiled model, whose functions are its items (as `tvm.relax.VirtualMachine` makes it)."""
+    machine, cpu = module["vm_load_executable"](), tvm_ffi.device("cpu")
+    machine["vm_initialization"](cpu.dlpack_device_type(), cpu.index, _POOLED)
+    return machine
+
+
+def set_threads(count: int) -> None:
+    """How many threads the kernels of this process may use."""
+    _load("tvm_runtime", ctypes.RTLD_GLOBAL)
+    tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
 
 
 def time_evaluator(module: Any, entry: str, calls: int) -> Callable[..., float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,41 @@ def test_two_threads(native: Target, tmp_path: Path) -> None:
     threads, cores = replace(native, name=f"{native.name}-t2", threads=2), os.sched_getaffinity(0)
     assert_exact(read_onnx(file, "net"), threads, {"x": input_data(model, 9)}, tmp_path)
     assert os.sched_getaffinity(0) == cores
+
+
+LOADS = """
+import sys
+from pathlib import Path
+import numpy as np
+from int8tune.compiler.compiled_model import CompiledModel
+
+library, feed, made = sys.argv[1:]
+inputs = [np.load(feed)]
+before = CompiledModel(Path(library))
+first = before.run(inputs)
+assert before.profile(inputs, 1)
+assert "tvm" not in sys.modules
+if made.endswith(".later.npy"):
+    import tvm
+    for model in (before, CompiledModel(Path(library))):
+        assert all(np.array_equal(*pair) for pair in zip(first, model.run(inputs), strict=True))
+    assert tvm.runtime.load_module(library)
+np.save(made, first[0])
+"""
+
+
+@pytest.mark.parametrize("made", ["made.npy", pytest.param("made.later.npy", marks=pytest.mark.thorough)])
+def test_a_program_that_runs_a_model_loads_no_more_than_tvm_s_runtime(
+    made: str, native: Target, tmp_path: Path
+) -> None:
+    """Its Python package takes a second to load; a program may have it before or later all the same."""
+    model = MODELS["separable"]()
+    graph, feed = read_onnx(quantized(model, tmp_path, *FORMS["u8s8.c"]), "net"), input_data(model, 3)
+    library, inputs, outputs = (tmp_path / name for name in ("net.so", "feed.npy", made))
+    compile_once(graph, native, library)
+    np.save(inputs, feed)
+    subprocess.run([sys.executable, "-c", LOADS, library, inputs, outputs], timeout=60, check=True)
+    np.testing.assert_array_equal(np.load(outputs), CompiledModel(library).run([feed])[0])
 
 
 def test_a_best_log_decides(native: Target) -> None:
