@@ -217,7 +217,8 @@ void PrintTimes(Model& model, const std::vector<ffi::Tensor>& inputs) {
 }
 
 void RunModel(const std::string& path, const std::vector<std::string>& files, const std::string& prefix) {
-  Model model(path);
+  // A name without a folder would be looked for among the system's libraries.
+  Model model(path.find('/') == std::string::npos ? "./" + path : path);
   std::vector<About> forms = model.about().Forms("inputs");
   if (!files.empty() && files.size() != forms.size()) {
     throw std::runtime_error("the model takes " + std::to_string(forms.size()) + " inputs: " +

@@ -27,7 +27,7 @@ from int8tune.rpc.inventory.boards import (
     is_public_key,
     public_key_blob,
 )
-from int8tune.rpc.wire.toml_file import Faults, Table, read_toml, shown
+from int8tune.rpc.wire.toml_file import Faults, Table, lines_of, read_toml, shown
 
 MOST_BOARDS = 10_000
 
@@ -297,16 +297,28 @@ def _host_key(table: Table, home: Path) -> str:
 
 
 def replace_host_key(inventory: Inventory, board: Board, host_key: str) -> None:
-    """Write another host key of a board into the inventory's file.
+    """Write another host key of a board into the inventory's file; other boards may have the known one, too.
 
     Raises:
         InventoryError: the known key does not stand in that file.
     """
     text = inventory.source.read_text(encoding="utf-8")
-    if not is_public_key(board.host_key) or text.count(board.host_key) != 1:
+    start, end = _line_of_host_key(inventory, board, text)
+    if not is_public_key(board.host_key) or text.count(board.host_key, start, end) != 1:
         where = board.host_key if not is_public_key(board.host_key) else str(inventory.source)
         raise InventoryError(f"the host key of `{board.name}` is not replaced, do it by hand in {where}: {host_key}")
-    write_atomic(inventory.source, text.replace(board.host_key, host_key))
+    line = text[start:end].replace(board.host_key, host_key)
+    write_atomic(inventory.source, text[:start] + line + text[end:])
+
+
+def _line_of_host_key(inventory: Inventory, board: Board, text: str) -> tuple[int, int]:
+    """Where the line of a board's key begins and ends; of a file in another form, the whole text."""
+    number = lines_of(text).get(f"boards[{inventory.boards.index(board)}].host_key")
+    if number is None:
+        return 0, len(text)
+    lines = text.split("\n")
+    start = sum(len(line) + 1 for line in lines[: number - 1])
+    return start, start + len(lines[number - 1])
 
 
 def _path(written: str, home: Path) -> Path:

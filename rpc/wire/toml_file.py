@@ -62,7 +62,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         line = text.count("\n", 0, long.start()) + 1
         raise InventoryError(f"{path}:{line}: a name must have at most {_MOST_PARTS} parts with dots between")
     try:
-        return tomllib.loads(text), _lines_of(text)
+        return tomllib.loads(text), lines_of(text)
     except tomllib.TOMLDecodeError as error:
         match = _WHERE.match(str(error))
         last_line = text.rstrip().count("\n") + 1
@@ -201,7 +201,7 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _lines_of(text: str) -> dict[str, int]:
+def lines_of(text: str) -> dict[str, int]:
     """Where each table begins and each field stands, as far as lines tell: what is inside of a value has its line."""
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}

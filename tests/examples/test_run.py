@@ -54,12 +54,17 @@ def library(native: Target, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(
-    *command: object, loading: bool = False, before: Callable[[], object] | None = None
+    *command: object,
+    loading: bool = False,
+    before: Callable[[], object] | None = None,
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program; with `loading`, stderr has the libraries that it loads."""
     env = {**os.environ, **({"LD_DEBUG": "libs"} if loading else {})}
     words = list(map(str, command))
-    return subprocess.run(words, capture_output=True, text=True, timeout=100, check=False, env=env, preexec_fn=before)
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=100, check=False, env=env, preexec_fn=before, cwd=folder
+    )
 
 
 def python(*arguments: object, loading: bool = False) -> subprocess.CompletedProcess[str]:
@@ -122,6 +127,18 @@ def test_pictures(library: Path, tmp_path: Path) -> None:
     mean, deviation = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
     np.save(tmp_path / "same.npy", ((pixels / np.float32(255) - mean) / deviation).transpose(2, 0, 1)[None])
     assert classes(python(library, tmp_path / "picture.png")) == classes(python(library, tmp_path / "same.npy"))
+
+
+def test_make_has_nothing_to_complain_of() -> None:
+    done = run("make", "--dry-run", "--always-make", "-C", EXAMPLES, f"PYTHON={sys.executable}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "run_model.cc -o" in done.stdout
+
+
+@pytest.mark.thorough
+def test_a_library_is_found_by_its_name_alone(program: Path, library: Path) -> None:
+    for command in ([program], [sys.executable, EXAMPLES / "run_model.py"]):
+        assert classes(run(*command, library.name, folder=library.parent)) == classes(run(*command, library))
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ import pytest
 
 from int8tune.rpc.errors import InventoryError, UnknownBoardError
 from int8tune.rpc.inventory.boards import Board, Limits, TimingKind, TransportKind
-from int8tune.rpc.inventory.file import read_inventory
+from int8tune.rpc.inventory.file import read_inventory, replace_host_key
 
 pytestmark = pytest.mark.promise(23)
 
@@ -262,6 +262,30 @@ def test_host_keys_come_from_a_file_too(farm: Path) -> None:
     (farm.parent / "known_hosts").write_text(f"10.0.0.7 {KEY}\n")
     farm.write_text(SSH.replace(KEY, "known_hosts"))
     assert read_inventory(farm).board("a53").host_key == str(farm.parent / "known_hosts")
+
+
+def test_a_host_key_is_replaced_for_one_board_of_several_behind_it(farm: Path) -> None:
+    other = KEY.replace("AAAAIO", "AAAAIP")
+    again = SSH.replace("a53", "a72").replace("10.0.0.7", "10.0.0.8")
+    farm.write_text(f"# of 10.0.0.7: {KEY}{SSH}{again}# the last one\n")
+    inventory = read_inventory(farm)
+    replace_host_key(inventory, inventory.board("a72"), other)
+    assert farm.read_text() == f"# of 10.0.0.7: {KEY}{SSH}{again.replace(KEY, other)}# the last one\n"
+
+
+def test_a_host_key_that_stands_elsewhere_is_replaced_by_hand(farm: Path) -> None:
+    known_hosts = farm.with_name("known")
+    known_hosts.write_text(f"10.0.0.7 {KEY}\n")
+    table = SSH.partition("[[boards]]")[2].strip().replace("\n", ", ")
+    for text, where in (
+        (SSH.replace(KEY, str(known_hosts)), known_hosts),
+        (f"boards = [{{ {table} }}, {{ {table.replace('a53', 'a72').replace('0.7', '0.8')} }}]\n", farm),
+    ):
+        farm.write_text(text)
+        inventory = read_inventory(farm)
+        with pytest.raises(InventoryError, match=f"`a53` is not replaced, do it by hand in {where}: ssh-ed25519 NEW"):
+            replace_host_key(inventory, inventory.board("a53"), "ssh-ed25519 NEW")
+        assert farm.read_text() == text
 
 
 def test_estimates_are_no_measurements(farm: Path) -> None:

@@ -169,7 +169,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     ),
     UnknownPageError: Failure(USAGE, "see the pages: int8tune help"),
     UnknownStrategyError: Failure(USAGE, "see the options: int8tune tune --help"),
-    UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results best --results DIR"),
+    UnknownCampaignError: Failure(FAILED, "see what there is: int8tune results list DIR"),
     CampaignDiffersError: Failure(FAILED, "go on as it was started, or start another one: add --name OTHER"),
     NoLinkerError: Failure(FAILED, "install one, such as: apt install gcc"),
     NoRoomError: Failure(FAILED, f"make room, see df -h; then {GO_ON}"),

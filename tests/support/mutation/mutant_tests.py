@@ -27,6 +27,7 @@ BY_AREA = {
     "compiler": ("compiler/",),
     "quantize": ("quantize/",),
     "results": ("results/",),
+    "rpc/farm/simulation": ("rpc/farm/", "tuner/cli/test_simulate"),
     "rpc/farm": ("rpc/farm/",),
     "rpc/bundle": ("rpc/test_bundle", "tuner/bundles/", "tuner/cli/test_bundle"),
     "rpc": ("rpc/",),

@@ -86,3 +86,10 @@ def test_hints_name_pages_that_are_installed() -> None:
     assert named
     assert named <= topics
     assert not [hint for hint in hints() if "docs/" in hint]
+
+
+def test_hints_that_pages_show_are_those_of_the_program() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
+    shown = {hint for text in texts for hint in re.findall(r"^hint: (.*)$", text, re.MULTILINE)}
+    assert shown
+    assert shown <= set(hints())
