@@ -11,11 +11,12 @@ from int8tune.results.base import E, Store
 from int8tune.results.best import best_schedules
 from int8tune.results.forms import Form, form_of
 from int8tune.results.record import Campaign, Duel, Trial
+from int8tune.results.report.tables import Row
 from int8tune.results.stores import open_store
 from int8tune.results.t4 import t4_document
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
-from int8tune.tuner.api.frames import Row, frame_of, listed
+from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.record_rows import (
     bench_rows,
     board_rows,

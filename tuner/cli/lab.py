@@ -74,7 +74,8 @@ AgainstOption = Annotated[
     typer.Option("--against", metavar="TUNER", help="Race with another tuner on this machine: metaschedule."),
 ]
 OutArgument = Annotated[
-    Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .json, .t4.json; a folder: .metaschedule.")
+    Path,
+    typer.Argument(metavar="OUT", help="The file: .parquet, .csv, .json, .t4.json; a folder: .metaschedule."),
 ]
 
 
