@@ -121,27 +121,34 @@ def inverse(speedup: Speedup) -> Speedup:
 
 def _median_interval(values: npt.NDArray[np.float64], confidence: float, seed: int) -> tuple[float, float, float]:
     """The median, and the ends of its interval."""
-    medians = _row_medians(values[_resamples(values.size, seed)])
+    medians = _resampled_medians(values, seed)
     tail = (1 - confidence) / 2
     low, high = np.quantile(medians, (tail, 1 - tail))
     estimate = median(values.tolist())
     return estimate, min(float(low), estimate), max(float(high), estimate)
 
 
-def _row_medians(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The median of each row, [rows]; the rows are put in another order. `np.median` takes half as long again."""
-    middle = rows.shape[1] // 2
-    if rows.shape[1] % 2:
-        rows.partition(middle, axis=1)
-        return rows[:, middle]
-    rows.partition((middle - 1, middle), axis=1)
-    return (rows[:, middle - 1] + rows[:, middle]) / 2
+def _resampled_medians(values: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:
+    """The median of each resample, [resamples].
+
+    Found among the values in order, by how often each is in a resample: to select from each resample takes three times
+    as long.
+    """
+    order = np.argsort(values)
+    ordered = values[order]
+    up_to = _counts(values.size, seed)[order].cumsum(axis=0, dtype=np.int32)
+    middle = values.size // 2
+    high: npt.NDArray[np.float64] = ordered[(up_to <= middle).sum(axis=0)]
+    return high if values.size % 2 else (ordered[(up_to < middle).sum(axis=0)] + high) / 2
 
 
 @lru_cache(maxsize=4)
-def _resamples(size: int, seed: int) -> npt.NDArray[np.int64]:
-    """Which values each resample has, [resamples, size]: the same for all with so many values."""
-    return np.random.default_rng(seed).integers(0, size, size=(RESAMPLES, size))
+def _counts(size: int, seed: int) -> npt.NDArray[np.int32]:
+    """How often each resample has each value, [size, resamples]: the same for all with so many values."""
+    drawn = np.random.default_rng(seed).integers(0, size, size=(RESAMPLES, size))
+    counts = np.zeros((size, RESAMPLES), np.int32)
+    np.add.at(counts, (drawn, np.arange(RESAMPLES)[:, None]), 1)
+    return counts
 
 
 def _filled(times_s: Sequence[float]) -> Sequence[float]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Row, Select, exc, func, select, tuple_
+from sqlalchemy import Connection, CursorResult, Row, Select, func, select, tuple_
 
 from int8tune.results import selected_rows
 from int8tune.results.base import Before, E, Tally
 from int8tune.results.codec import Codec, Values, codec_of
 from int8tune.results.errors import StoreError
 from int8tune.results.postgresql.leases import LEASE_S
-from int8tune.results.postgresql.server import READ_LIMIT_S, Server, within
+from int8tune.results.postgresql.server import READ_LIMIT_S, Server, end_reading, give_up, within
 from int8tune.results.postgresql.writer import Writer
 from int8tune.results.record import Entry, Trial
 from int8tune.results.rows import ROWS_AT_ONCE, entry_of, order_of, statement_of
@@ -113,8 +112,9 @@ class PostgresStore:
 
     def _tally(self, campaign: str) -> Tally:
         server = self._server
-        with server.translated(), server.connect_reader() as connection, within(connection, READ_LIMIT_S):
-            return selected_rows.tally_of(connection.execute(selected_rows.tally(campaign)), server.name)
+        with server.translated():
+            rows = server.answer(lambda connection: connection.execute(selected_rows.tally(campaign)).all())
+        return selected_rows.tally_of(rows, server.name)
 
     def trials_after(self, campaign: str, row: int) -> Iterator[tuple[int, Trial]]:
         self._require_open()
@@ -154,6 +154,7 @@ class PostgresStore:
             while page := self._page(reading):
                 for row in page:
                     yield row["id"], entry_of(codec, row, known, self._server.name)
+            reading.end()
         finally:
             reading.close()
 
@@ -191,26 +192,31 @@ class _Reading:
             self._after = tuple(rows[-1][column.name] for column in self._order)
         return rows
 
-    def close(self) -> None:
-        """End the connection."""
+    def end(self) -> None:
+        """Let another reading have the connection; this one is at its end."""
         if self._open is not None:
             opened, self._open = self._open, None
-            _end(opened.connection, opened.cursor)
+            end_reading(opened.connection)
+
+    def close(self) -> None:
+        """End the connection, wherever the reading is."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            give_up(opened.connection)
+            if opened.cursor is not None:
+                opened.cursor.close()
 
     def _begin(self) -> _Open:
-        connection = self._server.connect_reader()
-        try:
-            with within(connection, READ_LIMIT_S):
-                if self._bound is None:
-                    self._bound = connection.execute(select(func.max(self._id))).scalar() or 0
-                statement = self._ask(connection).where(self._id <= self._bound)
-                if self._after:
-                    statement = statement.where(tuple_(*self._order) > tuple_(*self._after))
-                rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
-                return _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
-        except BaseException:
-            _end(connection)
-            raise
+        connection, rows = self._server.begin_reading(self._rows)
+        return _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
+
+    def _rows(self, connection: Connection) -> CursorResult[Any]:
+        if self._bound is None:
+            self._bound = connection.execute(select(func.max(self._id))).scalar() or 0
+        statement = self._ask(connection).where(self._id <= self._bound)
+        if self._after:
+            statement = statement.where(tuple_(*self._order) > tuple_(*self._after))
+        return connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +225,3 @@ class _Open:
     cursor: Any
     names: Sequence[str]
     pages: Iterator[Sequence[Row[Any]]]
-
-
-def _end(connection: Connection, cursor: Any = None) -> None:
-    """End a connection, which may be lost, without waiting for long."""
-    with contextlib.suppress(exc.SQLAlchemyError, OSError):
-        if not connection.invalidated:
-            connection.invalidate()
-        connection.close()
-    if cursor is not None:
-        cursor.close()
