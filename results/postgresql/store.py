@@ -182,9 +182,13 @@ class _Reading:
         try:
             with self._server.translated():
                 if self._open is None:
-                    self._open = self._begin()
-                with within(self._open.connection, READ_LIMIT_S):
-                    rows = [dict(zip(self._open.names, row, strict=True)) for row in next(self._open.pages, ())]
+                    self._open, found = self._begin()
+                elif self._open.is_whole:
+                    found = ()
+                else:
+                    with within(self._open.connection, READ_LIMIT_S):
+                        found = self._open.next_page()
+            rows = [dict(zip(self._open.names, row, strict=True)) for row in found]
         except BaseException:
             self.close()
             raise
@@ -206,9 +210,15 @@ class _Reading:
             if opened.cursor is not None:
                 opened.cursor.close()
 
-    def _begin(self) -> _Open:
-        connection, rows = self._server.begin_reading(self._rows)
-        return _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
+    def _begin(self) -> tuple[_Open, Sequence[Row[Any]]]:
+        """The open query, and its first page."""
+        _, begun = self._server.begin_reading(self._started)
+        return begun
+
+    def _started(self, connection: Connection) -> tuple[_Open, Sequence[Row[Any]]]:
+        rows = self._rows(connection)
+        opened = _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
+        return opened, opened.next_page()
 
     def _rows(self, connection: Connection) -> CursorResult[Any]:
         if self._bound is None:
@@ -219,9 +229,17 @@ class _Reading:
         return connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
+    """A query that was begun; a page that is not full is its last one."""
+
     connection: Connection
     cursor: Any
     names: Sequence[str]
     pages: Iterator[Sequence[Row[Any]]]
+    is_whole: bool = False
+
+    def next_page(self) -> Sequence[Row[Any]]:
+        page = next(self.pages, ())
+        self.is_whole = len(page) < ROWS_AT_ONCE
+        return page

@@ -31,6 +31,14 @@ def test_median_and_spread() -> None:
             statistic(())
 
 
+def test_a_spread_is_that_of_numpys_quantiles() -> None:
+    rng = np.random.default_rng(1)
+    for count in (*range(1, 40), 2000):
+        times_s = rng.gamma(2, 1e-3, count)
+        first, middle, third = np.quantile(times_s, (0.25, 0.5, 0.75))
+        assert spread(times_s.tolist()) == (third - first) / middle
+
+
 def test_a_speedup_is_baseline_over_candidate() -> None:
     baseline = [2.0, 2.2, 2.1, 2.4, 2.0, 2.3]
     half = [time_s / 2 for time_s in baseline]
