@@ -22,15 +22,13 @@ from int8tune.compiler.schedule_choice import Source, usable
 from int8tune.results.atomic import write_bytes_atomic
 from int8tune.results.best import BestSchedule, best_log_text
 from int8tune.results.errors import ExportError
+from int8tune.results.metaschedule import BEST_LOG, RECORDS, WORKLOADS
 from int8tune.results.record import Candidate
 from int8tune.schedules.target import Target, targets_named
 from int8tune.schedules.template import Rejection, Scheduled, TracedTemplate
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.errors import NoTraceError
-from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS
 
-BEST_LOG = "best.jsonl"
-"""Beside the database: line by line what its records are."""
 _FILES = (WORKLOADS, RECORDS, BEST_LOG)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from int8tune.schedules.space import Value
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Scheduled, TracedTemplate
 from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.lab.metaschedule import read_database
 from tests.support.program.cli_program import CONV, DEPTHWISE, in_process
 from tests.support.program.results_samples import campaign, duel, estimated, ok
 from tests.support.run.probes import any_target, host_target
@@ -78,7 +80,7 @@ def write_campaign(folder: Path, workloads: Sequence[str], target: Target) -> No
         if best.id != default.id:
             trials += [ok(2 * number + 1, 1e-3, chosen=best), duel(default, best, 2.0)]
     with SqliteStore(folder / "records.db") as store:
-        store.append([campaign(layers=dict.fromkeys(workloads, 1)), *trials])
+        store.append([replace(campaign(layers=dict.fromkeys(workloads, 1)), target=target.name), *trials])
 
 
 def scheduled_by_template(candidate: Candidate, target: Target) -> Scheduled:
@@ -165,6 +167,22 @@ def test_each_layer_has_a_record_and_what_is_no_trace_is_left_out_with_a_line(tm
         assert record.target.attrs["mcpu"] == target.tvm["mcpu"]
         definition = scheduled_by_template(best.candidate, target).definition
         assert tvm_ffi.structural_equal(record.workload.mod["main"], definition)
+
+
+def test_an_exported_folder_is_a_side_of_a_comparison_and_a_recording(tmp_path: Path) -> None:
+    target, out = generic_target(), tmp_path / "out.metaschedule"
+    write_campaign(tmp_path, [CONV, DEPTHWISE], target)
+    assert in_process("results", "export", out, "--results", tmp_path).code == 0
+    compared = in_process("results", "compare", out, tmp_path, "--format", "json")
+    assert compared.code == 0, compared.err
+    layers = json.loads(compared.out)["layers"]
+    assert sorted(layer["workload"] for layer in layers) == sorted([CONV, DEPTHWISE])
+    assert all(layer["a"]["candidate"] == layer["b"]["candidate"] for layer in layers)
+    assert len(read_database(out)) == 2
+    (out / "best.jsonl").unlink()
+    refused = in_process("results", "compare", out, tmp_path)
+    why = "a database of MetaSchedule without `best.jsonl`, which says what layers of ours its records are"
+    assert (refused.code, refused.errors) == (1, [f"error: {why}: {out}"])
 
 
 def test_a_campaign_without_any_trace_is_refused_in_a_line(tmp_path: Path) -> None:
