@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
+from tvm.target import codegen
 
 from int8tune.compiler.best_log import candidate_faults
 from int8tune.compiler.schedule_choice import Source, usable
@@ -24,12 +25,16 @@ from int8tune.results.best import BestSchedule, best_log_text
 from int8tune.results.errors import ExportError
 from int8tune.results.metaschedule import BEST_LOG, RECORDS, WORKLOADS
 from int8tune.results.record import Candidate
-from int8tune.schedules.target import Target, targets_named
+from int8tune.schedules.target import Target, target_for, targets_named
 from int8tune.schedules.template import Rejection, Scheduled, TracedTemplate
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.errors import NoTraceError
 
 _FILES = (WORKLOADS, RECORDS, BEST_LOG)
+GENERIC = "generic"
+_TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu")
+# Of vectors, Linux's names and LLVM's.
+_VECTORS = {"avx512f": "avx512f", "avx2": "avx2", "asimd": "neon"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ def traced_schedule(best: BestSchedule) -> TracedSchedule | Rejection:
 
 def _scheduled(best: BestSchedule, candidate: Candidate) -> TracedSchedule | Rejection:
     workload = parse_workload(candidate.workload)
-    for target in targets_named(candidate.target):
+    for target in _targets_of(candidate.target):
         choice = usable(candidate, workload, target, Source.LOG)
         if choice is None:
             continue
@@ -91,6 +96,20 @@ def _scheduled(best: BestSchedule, candidate: Candidate) -> TracedSchedule | Rej
             return Rejection(f"kernels of `{candidate.template}` are written as they run: no trace of TVM's makes them")
         return TracedSchedule(best, target, choice.template.scheduled(workload, target, choice.config))
     return Rejection(f"no template makes it: {candidate.template}")
+
+
+def _targets_of(name: str) -> tuple[Target, ...]:
+    """The targets that a record's name may stand for: one alone where LLVM knows its CPU, and so its vectors."""
+    named = targets_named(name)
+    cpu = str(named[0].tvm["mcpu"]) if named[0].gpu is None else ""
+    triple = next((known for known in _TRIPLES if codegen.llvm_is_valid_cpu(cpu, known)), None)
+    if triple is None:
+        return named
+    if named[0].profile != GENERIC:
+        return tuple(replace(target, tvm={**target.tvm, "mtriple": triple}) for target in named)
+    llvm = tvm.target.Target({"kind": "llvm", "mcpu": cpu, "mtriple": triple})
+    features = {linux for linux, its in _VECTORS.items() if codegen.target_has_features(its, llvm)}
+    return (target_for(features, cpu, triple, GENERIC, named[0].threads),)
 
 
 def _make(folder: Path) -> None:

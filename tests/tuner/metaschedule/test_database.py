@@ -23,7 +23,7 @@ from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Value
-from int8tune.schedules.target import Target
+from int8tune.schedules.target import Target, named_target
 from int8tune.schedules.template import Scheduled, TracedTemplate
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.lab.metaschedule import read_database
@@ -45,6 +45,7 @@ LAYERS = (
     "dwconv2d-u8s8-1x9x9x12-k3x3x2-s2-p1-fused.cx-u8",
 )
 GENERIC = "generic"
+DEFAULTS: dict[str, Value] = {"tile_columns": 4, "tile_blocks": 1, "outer": "image", "unroll": 1}
 
 
 def generic_target() -> Target:
@@ -183,6 +184,19 @@ def test_an_exported_folder_is_a_side_of_a_comparison_and_a_recording(tmp_path: 
     refused = in_process("results", "compare", out, tmp_path)
     why = "a database of MetaSchedule without `best.jsonl`, which says what layers of ours its records are"
     assert (refused.code, refused.errors) == (1, [f"error: {why}: {out}"])
+
+
+@pytest.mark.parametrize(("cpu", "lanes"), [("znver3", 8), ("znver5", 16), ("cortex-a53", 4), ("nehalem", 4)])
+def test_a_trace_is_of_the_vectors_that_its_cpu_has(cpu: str, lanes: int, tmp_path: Path) -> None:
+    """The name of a generic target does not say them; the default fits any."""
+    out, target = tmp_path / "out.metaschedule", named_target(f"generic-{cpu}")
+    chosen = Candidate(CONV, target.name, "generic.direct", 1, DEFAULTS)
+    with SqliteStore(tmp_path / "records.db") as store:
+        store.append([replace(campaign(layers={CONV: 1}), target=target.name), ok(0, chosen=chosen)])
+    assert in_process("results", "export", out, "--results", tmp_path).code == 0
+    (record,) = ms.database.JSONDatabase(work_dir=str(out), allow_missing=False).get_all_tuning_records()
+    assert int(record.workload.mod["main"].params[1].shape[-1]) == lanes
+    assert record.target.attrs["mcpu"] == cpu
 
 
 def test_a_campaign_without_any_trace_is_refused_in_a_line(tmp_path: Path) -> None:
