@@ -209,23 +209,27 @@ _SENDS_SIGNS_OF_LIFE = {
 }
 
 
-def end_reading(connection: Connection) -> None:
+def end_reading(connection: Connection, cursor: Any = None) -> None:
     """Keep a connection, from which all was read, for the next reading; one that is lost by now is given up."""
     try:
         with within(connection, READ_LIMIT_S):
+            if cursor is not None:
+                cursor.close()
             connection.rollback()
             connection.info[_IS_KEPT] = True
             connection.close()
-    except exc.SQLAlchemyError:
-        give_up(connection)
+    except Exception:  # of the database's library, too, whose cursor it is
+        give_up(connection, cursor)
 
 
-def give_up(connection: Connection) -> None:
+def give_up(connection: Connection, cursor: Any = None) -> None:
     """End a connection, which may be lost, without waiting for long."""
     with contextlib.suppress(exc.SQLAlchemyError, OSError):
         if not connection.invalidated:
             connection.invalidate()
         connection.close()
+    if cursor is not None:
+        cursor.close()
 
 
 @contextlib.contextmanager

@@ -200,15 +200,13 @@ class _Reading:
         """Let another reading have the connection; this one is at its end."""
         if self._open is not None:
             opened, self._open = self._open, None
-            end_reading(opened.connection)
+            end_reading(opened.connection, opened.cursor)
 
     def close(self) -> None:
         """End the connection, wherever the reading is."""
         if self._open is not None:
             opened, self._open = self._open, None
-            give_up(opened.connection)
-            if opened.cursor is not None:
-                opened.cursor.close()
+            give_up(opened.connection, opened.cursor)
 
     def _begin(self) -> tuple[_Open, Sequence[Row[Any]]]:
         """The open query, and its first page."""
