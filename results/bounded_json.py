@@ -27,7 +27,8 @@ Pairs = list[tuple[str, Any]]
 # where the file does.
 _TEXTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]++")
-_LARGE_NUMBER = re.compile(r"(?<![0-9])[0-9]{309}|[0-9][eE]\+?[0-9]{3}")
+_LONG_NUMBER = re.compile(r"(?<![0-9])[0-9]{309}")
+_LARGE_EXPONENT = re.compile(r"[0-9][eE]\+?[0-9]{3}")
 
 
 def parse_json(
@@ -53,7 +54,7 @@ def parse_json(
         text = text.decode("utf-8-sig")
     _check_structure(text, most_values)
     try:
-        return _decoder(objects or unique_names, is_finite, _LARGE_NUMBER.search(text) is not None).decode(text)
+        return _decoder(objects or unique_names, is_finite, _has_large_numbers(text)).decode(text)
     except RecursionError:
         raise ValueError("lists and objects are nested too deeply") from None
 
@@ -98,6 +99,13 @@ def _decoder(objects: Callable[[Pairs], Any], is_finite: bool, has_large_numbers
         parse_float=_finite if has_large_numbers and is_finite else None,
         parse_constant=_refuse_constant if is_finite else None,
     )
+
+
+def _has_large_numbers(text: str) -> bool:
+    """Whether a number may be too large; what most texts lack is looked for before the patterns, which take longer."""
+    if ("e" in text or "E" in text) and _LARGE_EXPONENT.search(text):
+        return True
+    return len(text) > MOST_DIGITS and max(map(len, text.split(","))) > MOST_DIGITS and bool(_LONG_NUMBER.search(text))
 
 
 def _check_structure(text: str, most_values: int) -> None:

@@ -25,6 +25,8 @@ class Form(StrEnum):
     """A table with all columns (pyarrow)."""
     T4 = ".t4.json"
     """Trials as other auto-tuners read them."""
+    METASCHEDULE = ".metaschedule"
+    """A folder: best schedules as a database of TVM's MetaSchedule."""
 
 
 REPORT_FORMS = (Form.HTML, Form.MARKDOWN, Form.CSV, Form.JSON, Form.PARQUET)

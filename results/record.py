@@ -186,7 +186,8 @@ class Duel:
     def __post_init__(self) -> None:
         if not self.a_times_s or len(self.a_times_s) != len(self.b_times_s):
             raise RecordError(f"a duel needs pairs of times: {len(self.a_times_s)} and {len(self.b_times_s)}")
-        if not all(math.isfinite(time_s) and time_s > 0 for time_s in (*self.a_times_s, *self.b_times_s)):
+        times_s = (*self.a_times_s, *self.b_times_s)
+        if not (math.isfinite(sum(times_s)) and min(times_s) > 0):
             raise RecordError("a duel's times must be finite and positive")
 
 

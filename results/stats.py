@@ -55,7 +55,8 @@ def median(times_s: Sequence[float]) -> float:
 
 def spread(times_s: Sequence[float]) -> float:
     """Interquartile range / median: 0 for equal times, 0.1 for a noisy device."""
-    first, middle, third = np.quantile(_filled(times_s), (0.25, 0.5, 0.75))
+    ordered = np.sort(np.asarray(_filled(times_s), dtype=np.float64))
+    first, middle, third = (_quantile(ordered, share) for share in (0.25, 0.5, 0.75))
     return float((third - first) / middle)
 
 
@@ -121,27 +122,42 @@ def inverse(speedup: Speedup) -> Speedup:
 
 def _median_interval(values: npt.NDArray[np.float64], confidence: float, seed: int) -> tuple[float, float, float]:
     """The median, and the ends of its interval."""
-    medians = _row_medians(values[_resamples(values.size, seed)])
+    medians = _resampled_medians(values, seed)
     tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, (tail, 1 - tail))
+    medians.sort()
     estimate = median(values.tolist())
-    return estimate, min(float(low), estimate), max(float(high), estimate)
+    return estimate, min(_quantile(medians, tail), estimate), max(_quantile(medians, 1 - tail), estimate)
 
 
-def _row_medians(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The median of each row, [rows]; the rows are put in another order. `np.median` takes half as long again."""
-    middle = rows.shape[1] // 2
-    if rows.shape[1] % 2:
-        rows.partition(middle, axis=1)
-        return rows[:, middle]
-    rows.partition((middle - 1, middle), axis=1)
-    return (rows[:, middle - 1] + rows[:, middle]) / 2
+def _quantile(ordered: npt.NDArray[np.float64], share: float) -> float:
+    """As `np.quantile` interpolates, to the same bits; that imports masked arrays first, and takes longer."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    low, high, part = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)]), place - below
+    return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
+
+
+def _resampled_medians(values: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:
+    """The median of each resample, [resamples].
+
+    Found among the values in order, by how often each is in a resample: to select from each resample takes three times
+    as long.
+    """
+    order = np.argsort(values)
+    ordered = values[order]
+    up_to = _counts(values.size, seed)[order].cumsum(axis=0, dtype=np.int32)
+    middle = values.size // 2
+    high: npt.NDArray[np.float64] = ordered[(up_to <= middle).sum(axis=0)]
+    return high if values.size % 2 else (ordered[(up_to < middle).sum(axis=0)] + high) / 2
 
 
 @lru_cache(maxsize=4)
-def _resamples(size: int, seed: int) -> npt.NDArray[np.int64]:
-    """Which values each resample has, [resamples, size]: the same for all with so many values."""
-    return np.random.default_rng(seed).integers(0, size, size=(RESAMPLES, size))
+def _counts(size: int, seed: int) -> npt.NDArray[np.int32]:
+    """How often each resample has each value, [size, resamples]: the same for all with so many values."""
+    drawn = np.random.default_rng(seed).integers(0, size, size=(RESAMPLES, size))
+    counts = np.zeros((size, RESAMPLES), np.int32)
+    np.add.at(counts, (drawn, np.arange(RESAMPLES)[:, None]), 1)
+    return counts
 
 
 def _filled(times_s: Sequence[float]) -> Sequence[float]:

@@ -56,7 +56,7 @@ def _reader_of(kind: Any) -> Reader:
         return _one_of(arguments)
     if origin in (tuple, frozenset):
         assert origin is frozenset or arguments[1] is ...
-        return _many(origin, _reader_of(arguments[0]))
+        return _many(origin, _reader_of(arguments[0]), are_numbers=arguments[0] is float)
     if origin is not None and issubclass(origin, Mapping):
         return _by_name(_reader_of(arguments[1]))
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -93,10 +93,12 @@ def _one_of(kinds: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _many(kind: type, reader: Reader) -> Reader:
+def _many(kind: type, reader: Reader, *, are_numbers: bool) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             raise TypedJsonError("must be a list", value)
+        if are_numbers and _are_finite(value):
+            return kind(value)
         items, place = [], 0
         try:
             for place, item in enumerate(value):  # noqa: B007
@@ -107,6 +109,11 @@ def _many(kind: type, reader: Reader) -> Reader:
         return kind(items)
 
     return read
+
+
+def _are_finite(values: list[Any]) -> bool:
+    """Whether all are numbers with a fraction, and their sum is finite, as it is of times: most lists are such."""
+    return set(map(type, values)) == {float} and math.isfinite(sum(values))
 
 
 def _by_name(reader: Reader) -> Reader:

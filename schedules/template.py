@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,24 @@ class Kernel:
     output_shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A kernel as TVM schedules it: `schedule.trace` makes `schedule.mod["main"]` of the definition.
+
+    Attributes:
+        definition: the PrimFunc before any schedule, with the kernel's arguments.
+        schedule: TVM's schedule of it, with its trace.
+    """
+
+    definition: Any
+    schedule: Any
+
+    @property
+    def function(self) -> Any:
+        """The scheduled PrimFunc."""
+        return self.schedule.mod["main"]
+
+
 class Template(Protocol):
     """One way to compute a class of workloads, with decisions left open.
 
@@ -87,6 +105,18 @@ class Template(Protocol):
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         """The kernel of one config.
+
+        Raises:
+            ConfigError: the config is not in the space.
+        """
+
+
+@runtime_checkable
+class TracedTemplate(Template, Protocol):
+    """A template whose kernels are schedules of TVM's; those of others are written as they are to run."""
+
+    def scheduled(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Scheduled:
+        """The kernel of one config, as it was made.
 
         Raises:
             ConfigError: the config is not in the space.

@@ -145,3 +145,7 @@ class CostModelError(TunerError):
 
 class RecordingError(TunerError):
     """A lab's recording can't be read or written."""
+
+
+class NoTraceError(RecordingError):
+    """No schedule is a trace of TVM's, which is what MetaSchedule's database holds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from math import prod
@@ -13,7 +13,7 @@ from int8tune.results.analysis.roofline import LayerSize
 from int8tune.results.base import Store
 from int8tune.results.best import best_schedules, write_best_log
 from int8tune.results.own_files import require_own
-from int8tune.results.record import Campaign
+from int8tune.results.record import Campaign, Trial
 from int8tune.results.stores import open_store
 from int8tune.results.summary import CampaignSummary, summarize
 from int8tune.schedules.errors import WorkloadError
@@ -59,8 +59,13 @@ def publish(results: Path, campaign: str, records: str | None = None) -> Publica
     return Publication(summary, page, best_log)
 
 
-def write_page(store: Store, campaign: str, page: Path) -> CampaignSummary:
+def write_page(
+    store: Store, campaign: str, page: Path, watch: Callable[[Trial], None] = lambda _: None
+) -> CampaignSummary:
     """Write a campaign's report page.
+
+    Args:
+        watch: is told each trial of the campaign as it goes by.
 
     Raises:
         StoreError: no such campaign, or the records can't be read.
@@ -68,19 +73,22 @@ def write_page(store: Store, campaign: str, page: Path) -> CampaignSummary:
     """
     from int8tune.results.report.html import write_html  # takes long to import, and few commands write a page
 
-    found = analysis_of(store, campaign)
+    found = analysis_of(store, campaign, watch)
     write_html(page, found)
     return found.summary
 
 
-def analysis_of(store: Store, campaign: str) -> CampaignAnalysis:
+def analysis_of(store: Store, campaign: str, watch: Callable[[Trial], None] = lambda _: None) -> CampaignAnalysis:
     """All that a report of a campaign says.
+
+    Args:
+        watch: is told each trial of the campaign as it goes by.
 
     Raises:
         StoreError: no such campaign, or the records can't be read.
     """
     layers = next((stored.layers for stored in store.query(Campaign, campaign=campaign)), {})
-    return analyze(store, campaign, layer_sizes(layers))
+    return analyze(store, campaign, layer_sizes(layers), watch=watch)
 
 
 def choose_campaign(store: Store, name: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from int8tune.results.analysis.failures import FailureNotes, Failures
@@ -44,9 +44,17 @@ class CampaignAnalysis:
 
 
 def analyze(
-    store: Store, campaign_name: str, sizes: Mapping[str, LayerSize], min_gain: float = 0.01
+    store: Store,
+    campaign_name: str,
+    sizes: Mapping[str, LayerSize],
+    min_gain: float = 0.01,
+    watch: Callable[[Trial], None] = lambda _: None,
 ) -> CampaignAnalysis:
-    """What a campaign found so far; `sizes` are those of its layers, as far as they are known.
+    """What a campaign found so far; its trials are read once.
+
+    Args:
+        sizes: of its layers, as far as they are known.
+        watch: is told each trial of the campaign as it goes by.
 
     Raises:
         StoreError: no such campaign.
@@ -58,6 +66,7 @@ def analyze(
         stamps.add(trial.started_at)
         for notes in (course, time, health, failures):
             notes.add(trial)
+        watch(trial)
 
     macs = {key: size.macs for key, size in sizes.items()}
     summary = summarize(store, campaign_name, macs, min_gain, note)

@@ -24,6 +24,7 @@ from int8tune.results.record import (
     cache_mode,
     runs_of,
 )
+from int8tune.results.selection import deciding_trials
 from int8tune.results.stats import median
 
 PEAK_LOOP = "peak loop"
@@ -62,11 +63,19 @@ def _not_chosen(names: Sequence[str], where: str, name: str | None) -> str:
     return f"no such campaign, the records have {known}: {name}"
 
 
-def side_of_campaign(store: Store, campaign: Campaign, where: str) -> Side:
-    """What a campaign found so far."""
-    seen = _Seen()
-    duels = store.query(Duel, campaign=campaign.name)
-    found = contests_of(duels, seen.all_of(store.query(Trial, campaign=campaign.name)))
+def side_of_campaign(store: Store, campaign: Campaign, where: str, seen: SeenTrials | None = None) -> Side:
+    """What a campaign found so far.
+
+    Args:
+        seen: all of its trials, where they were read for something else: then only those that decide are read again.
+    """
+    duels = list(store.query(Duel, campaign=campaign.name))
+    if seen is None:
+        seen = SeenTrials()
+        trials = seen.all_of(store.query(Trial, campaign=campaign.name))
+    else:
+        trials = deciding_trials(store, duels, {"campaign": campaign.name})
+    found = list(contests_of(duels, trials))
     own = (campaign.target, campaign.device)
     by_workload = {each.task.workload: each for each in found if (each.task.target, each.task.device) == own}
     layers: dict[str, LayerTime] = {}
@@ -112,8 +121,8 @@ def _run_of(store: Store, campaign: Campaign) -> Mapping[str, str]:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What is learned while the trials of a campaign go by."""
+class SeenTrials:
+    """What is learned for a side while the trials of a campaign go by."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     controls: dict[str, float] = field(default_factory=dict)
@@ -121,10 +130,10 @@ class _Seen:
 
     def all_of(self, trials: Iterable[Trial]) -> Iterator[Trial]:
         for trial in trials:
-            self._add(trial)
+            self.add(trial)
             yield trial
 
-    def _add(self, trial: Trial) -> None:
+    def add(self, trial: Trial) -> None:
         if not self.environment:
             self.environment = trial.environment
         measured = trial.measurement

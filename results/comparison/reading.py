@@ -12,6 +12,7 @@ from int8tune.results.comparison.of_json import MOST_BYTES, side_of_json
 from int8tune.results.comparison.of_store import side_of_store
 from int8tune.results.comparison.side import Side
 from int8tune.results.errors import ComparisonError
+from int8tune.results.metaschedule import BEST_LOG, RECORDS
 from int8tune.results.redaction import without_password
 from int8tune.results.stores import open_store
 
@@ -25,8 +26,9 @@ def read_side(where: str, campaign: str | None = None) -> Side:
     """What was found there.
 
     Args:
-        where: a results folder, a results file or a URL, with `::NAME` for a campaign or a bench in it; a best log;
-            what `int8tune bench --format json` printed; or a file of pytest-benchmark's.
+        where: a results folder, a results file or a URL, with `::NAME` for a campaign or a bench in it; a best log; a
+            folder that was exported for MetaSchedule; what `int8tune bench --format json` printed; or a file of
+            pytest-benchmark's.
         campaign: of records that name none themselves.
 
     Raises:
@@ -39,6 +41,8 @@ def read_side(where: str, campaign: str | None = None) -> Side:
     if not separator or "/" in named or Path(where).exists():
         place, named = where, ""
     path = Path(place)
+    if (path / RECORDS).is_file():
+        return _side_of_database(path)
     if "://" in place or path.is_dir() or not path.exists() or _begins(path, _SQLITE):
         with closing(open_store(place, readonly=True)) as store:
             return side_of_store(store, without_password(place), named or campaign)
@@ -49,6 +53,14 @@ def read_side(where: str, campaign: str | None = None) -> Side:
     if _begins(path, _AUTOTVM):
         raise ComparisonError(f"a log of AutoTVM, which times 32-bit sums and not layers of 8 bits: {place}")
     return side_of_json(_content(path), place)
+
+
+def _side_of_database(folder: Path) -> Side:
+    """Of a database of MetaSchedule, whose layers the best log beside it names."""
+    if not (folder / BEST_LOG).is_file():
+        what = f"a database of MetaSchedule without `{BEST_LOG}`, which says what layers of ours its records are"
+        raise ComparisonError(f"{what}: {folder}")
+    return side_of_best_log(folder / BEST_LOG)
 
 
 def _begins(path: Path, start: bytes) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, Engine, create_engine, exc, insert, inspect, select, text, update
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.pool import QueuePool
 
 from int8tune.results.errors import (
     ForeignStoreError,
@@ -28,6 +28,8 @@ from int8tune.results.text import one_line
 if TYPE_CHECKING:
     import psycopg
 
+T = TypeVar("T")
+
 CONNECT_LIMIT_S = 5
 WRITE_LIMIT_S = 5.0
 READ_LIMIT_S = 60.0
@@ -36,6 +38,8 @@ READ_LIMIT_S = 60.0
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _AWAY = ("08", "57P", "53300", "40001", "40P01", "57014", "55P03", "25P03", "25P04")
 _UNWRITABLE = ("53", "25006", "42501", "58")
+# What is known of a connection that was kept for the next reading: it may be lost by then.
+_IS_KEPT = "is_kept"
 
 
 class Server:
@@ -66,7 +70,10 @@ class Server:
         self.writer = _in_schema(
             create_engine(dialect, creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=1)
         )
-        self.reader = _in_schema(create_engine(dialect, creator=connect, poolclass=NullPool))
+        # To connect takes as long as most queries. One connection is kept; those of readings within others are not.
+        self.reader = _in_schema(
+            create_engine(dialect, creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=-1)
+        )
 
     def prepare(self) -> UUID:
         """Have all tables, and of this version; the database's own name.
@@ -96,10 +103,13 @@ class Server:
             StoreError: there are none, or it can't be reached.
             NewerSchemaError: they are a newer program's.
         """
-        with self.translated(), self.connect_reader() as connection, within(connection, READ_LIMIT_S):
-            if not self._is_there(connection):
-                raise StoreError(f"no records are in this database: {self.name}")
-            return self._version(connection)[1]
+        with self.translated():
+            return self.answer(self._version_of_tables)
+
+    def _version_of_tables(self, connection: Connection) -> int:
+        if not self._is_there(connection):
+            raise StoreError(f"no records are in this database: {self.name}")
+        return self._version(connection)[1]
 
     @contextlib.contextmanager
     def transaction(self, limit_s: float = WRITE_LIMIT_S) -> Iterator[Connection]:
@@ -120,8 +130,29 @@ class Server:
                     connection.invalidate()
                 raise
 
-    def connect_reader(self) -> Connection:
-        """A connection that can't write, and sees records as they were when it first reads. The caller closes it."""
+    def answer(self, ask: Callable[[Connection], T]) -> T:
+        """What a connection answers that can't write, and sees records as they were when it first reads."""
+        connection, answer = self.begin_reading(ask)
+        end_reading(connection)
+        return answer
+
+    def begin_reading(self, ask: Callable[[Connection], T]) -> tuple[Connection, T]:
+        """The same with the connection, for more; the caller ends it by `end_reading`, or by `give_up`.
+
+        One that was kept from another reading may have been lost since: then a new one is asked.
+        """
+        connection = self._connect_reader()
+        was_kept = bool(connection.info.get(_IS_KEPT))
+        try:
+            with within(connection, READ_LIMIT_S):
+                return connection, ask(connection)
+        except BaseException as error:
+            give_up(connection)
+            if not (was_kept and isinstance(error, exc.DBAPIError) and _is_away(error)):
+                raise
+        return self.begin_reading(ask)
+
+    def _connect_reader(self) -> Connection:
         return self.reader.connect().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     @contextlib.contextmanager
@@ -176,6 +207,29 @@ _SENDS_SIGNS_OF_LIFE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
+
+
+def end_reading(connection: Connection, cursor: Any = None) -> None:
+    """Keep a connection, from which all was read, for the next reading; one that is lost by now is given up."""
+    try:
+        with within(connection, READ_LIMIT_S):
+            if cursor is not None:
+                cursor.close()
+            connection.rollback()
+            connection.info[_IS_KEPT] = True
+            connection.close()
+    except Exception:  # of the database's library, too, whose cursor it is
+        give_up(connection, cursor)
+
+
+def give_up(connection: Connection, cursor: Any = None) -> None:
+    """End a connection, which may be lost, without waiting for long."""
+    with contextlib.suppress(exc.SQLAlchemyError, OSError):
+        if not connection.invalidated:
+            connection.invalidate()
+        connection.close()
+    if cursor is not None:
+        cursor.close()
 
 
 @contextlib.contextmanager

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Row, Select, exc, func, select, tuple_
+from sqlalchemy import Connection, CursorResult, Row, Select, func, select, tuple_
 
 from int8tune.results import selected_rows
 from int8tune.results.base import Before, E, Tally
 from int8tune.results.codec import Codec, Values, codec_of
 from int8tune.results.errors import StoreError
 from int8tune.results.postgresql.leases import LEASE_S
-from int8tune.results.postgresql.server import READ_LIMIT_S, Server, within
+from int8tune.results.postgresql.server import READ_LIMIT_S, Server, end_reading, give_up, within
 from int8tune.results.postgresql.writer import Writer
 from int8tune.results.record import Entry, Trial
 from int8tune.results.rows import ROWS_AT_ONCE, entry_of, order_of, statement_of
@@ -113,8 +112,9 @@ class PostgresStore:
 
     def _tally(self, campaign: str) -> Tally:
         server = self._server
-        with server.translated(), server.connect_reader() as connection, within(connection, READ_LIMIT_S):
-            return selected_rows.tally_of(connection.execute(selected_rows.tally(campaign)), server.name)
+        with server.translated():
+            rows = server.answer(lambda connection: connection.execute(selected_rows.tally(campaign)).all())
+        return selected_rows.tally_of(rows, server.name)
 
     def trials_after(self, campaign: str, row: int) -> Iterator[tuple[int, Trial]]:
         self._require_open()
@@ -154,6 +154,7 @@ class PostgresStore:
             while page := self._page(reading):
                 for row in page:
                     yield row["id"], entry_of(codec, row, known, self._server.name)
+            reading.end()
         finally:
             reading.close()
 
@@ -181,9 +182,13 @@ class _Reading:
         try:
             with self._server.translated():
                 if self._open is None:
-                    self._open = self._begin()
-                with within(self._open.connection, READ_LIMIT_S):
-                    rows = [dict(zip(self._open.names, row, strict=True)) for row in next(self._open.pages, ())]
+                    self._open, found = self._begin()
+                elif self._open.is_whole:
+                    found = ()
+                else:
+                    with within(self._open.connection, READ_LIMIT_S):
+                        found = self._open.next_page()
+            rows = [dict(zip(self._open.names, row, strict=True)) for row in found]
         except BaseException:
             self.close()
             raise
@@ -191,41 +196,48 @@ class _Reading:
             self._after = tuple(rows[-1][column.name] for column in self._order)
         return rows
 
-    def close(self) -> None:
-        """End the connection."""
+    def end(self) -> None:
+        """Let another reading have the connection; this one is at its end."""
         if self._open is not None:
             opened, self._open = self._open, None
-            _end(opened.connection, opened.cursor)
+            end_reading(opened.connection, opened.cursor)
 
-    def _begin(self) -> _Open:
-        connection = self._server.connect_reader()
-        try:
-            with within(connection, READ_LIMIT_S):
-                if self._bound is None:
-                    self._bound = connection.execute(select(func.max(self._id))).scalar() or 0
-                statement = self._ask(connection).where(self._id <= self._bound)
-                if self._after:
-                    statement = statement.where(tuple_(*self._order) > tuple_(*self._after))
-                rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
-                return _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
-        except BaseException:
-            _end(connection)
-            raise
+    def close(self) -> None:
+        """End the connection, wherever the reading is."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            give_up(opened.connection, opened.cursor)
+
+    def _begin(self) -> tuple[_Open, Sequence[Row[Any]]]:
+        """The open query, and its first page."""
+        _, begun = self._server.begin_reading(self._started)
+        return begun
+
+    def _started(self, connection: Connection) -> tuple[_Open, Sequence[Row[Any]]]:
+        rows = self._rows(connection)
+        opened = _Open(connection, rows.cursor, list(rows.keys()), rows.partitions())
+        return opened, opened.next_page()
+
+    def _rows(self, connection: Connection) -> CursorResult[Any]:
+        if self._bound is None:
+            self._bound = connection.execute(select(func.max(self._id))).scalar() or 0
+        statement = self._ask(connection).where(self._id <= self._bound)
+        if self._after:
+            statement = statement.where(tuple_(*self._order) > tuple_(*self._after))
+        return connection.execution_options(yield_per=ROWS_AT_ONCE).execute(statement)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
+    """A query that was begun; a page that is not full is its last one."""
+
     connection: Connection
     cursor: Any
     names: Sequence[str]
     pages: Iterator[Sequence[Row[Any]]]
+    is_whole: bool = False
 
-
-def _end(connection: Connection, cursor: Any = None) -> None:
-    """End a connection, which may be lost, without waiting for long."""
-    with contextlib.suppress(exc.SQLAlchemyError, OSError):
-        if not connection.invalidated:
-            connection.invalidate()
-        connection.close()
-    if cursor is not None:
-        cursor.close()
+    def next_page(self) -> Sequence[Row[Any]]:
+        page = next(self.pages, ())
+        self.is_whole = len(page) < ROWS_AT_ONCE
+        return page

@@ -18,8 +18,9 @@ from int8tune.results.report import campaign_views as views_of
 from int8tune.results.report import campaign_words as words
 from int8tune.results.report.board_words import board_in_words, boards_in_words, unwell
 from int8tune.results.report.comparison_page import comparison_view
-from int8tune.results.report.csv_text import layers_as_csv
 from int8tune.results.report.document import download, render_document
+from int8tune.results.report.layer_table import report_rows
+from int8tune.results.report.tables import csv_text
 from int8tune.results.report.text import as_dict
 from int8tune.results.report.words import meanings
 
@@ -64,7 +65,7 @@ def render_html(analysis: CampaignAnalysis, since: Comparison | None = None) -> 
         ok=Outcome.OK,
         numbers={view.row.workload: view.number for view in views},
         meaning=meanings(summary),
-        downloads=downloads(analysis),
+        downloads=downloads(analysis, since),
         version=_version(),
         **_head(analysis),
         **_drawn(analysis, views),
@@ -81,12 +82,12 @@ def write_html(path: Path, analysis: CampaignAnalysis) -> None:
     write_atomic(path, render_html(analysis))
 
 
-def downloads(analysis: CampaignAnalysis) -> list[dict[str, str]]:
+def downloads(analysis: CampaignAnalysis, since: Comparison | None = None) -> list[dict[str, str]]:
     """The files that a page carries."""
     name = analysis.summary.campaign.name
     summary = json.dumps(as_dict(analysis.summary), allow_nan=False, separators=(",", ":"))
     return [
-        download(layers_as_csv(analysis), "text/csv", f"{name}.csv"),
+        download(csv_text(report_rows(analysis, since)), "text/csv", f"{name}.csv"),
         download(summary, "application/json", f"{name}.json"),
         download(best_log_text(analysis.best), "application/jsonl", f"{name}.best.jsonl"),
     ]

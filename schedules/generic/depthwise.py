@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from int8tune.schedules.generic.depthwise_form import DepthwiseForm, depthwise_kernel, depthwise_space
 from int8tune.schedules.space import ConfigSpace, Value
 from int8tune.schedules.target import Target
-from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.template import Kernel, Rejection, Scheduled
 from int8tune.schedules.tiles import filled_lanes
 from int8tune.schedules.workload import DepthwiseConv2d, Workload
 
@@ -33,11 +33,17 @@ class DepthwiseGeneric:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, DepthwiseConv2d)
+        config = self.space(workload, target).check(config)
+        form = _form(workload, filled_lanes(target.vector_lanes, workload.out_channels), config)
+        return depthwise_kernel(form, self.scheduled(workload, target, config).function)
+
+    def scheduled(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Scheduled:
+        assert isinstance(workload, DepthwiseConv2d)
         from int8tune.schedules.generic.depthwise_schedule import schedule_depthwise
 
         config = self.space(workload, target).check(config)
         form = _form(workload, filled_lanes(target.vector_lanes, workload.out_channels), config)
-        return depthwise_kernel(form, schedule_depthwise(form, config, target.threads))
+        return schedule_depthwise(form, config, target.threads)
 
 
 def _form(workload: DepthwiseConv2d, lanes: int, config: Mapping[str, Value]) -> DepthwiseForm:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tvm.s_tir import Schedule
 
@@ -11,11 +10,13 @@ from int8tune.schedules.generic.copy_schedule import schedule_copy
 from int8tune.schedules.generic.depthwise_compute import depthwise_conv
 from int8tune.schedules.generic.depthwise_form import DepthwiseForm
 from int8tune.schedules.space import Value
+from int8tune.schedules.template import Scheduled
 
 
-def schedule_depthwise(form: DepthwiseForm, config: Mapping[str, Value], threads: int) -> Any:
-    """The scheduled PrimFunc; threads share the outer tiles."""
-    sch = Schedule(depthwise_conv(form))
+def schedule_depthwise(form: DepthwiseForm, config: Mapping[str, Value], threads: int) -> Scheduled:
+    """The scheduled kernel; threads share the outer tiles."""
+    definition = depthwise_conv(form)
+    sch = Schedule(definition)
 
     # 1. The image is copied once, where it must be: with a border, or repeated.
     schedule_copy(sch, form.copy, threads)
@@ -46,4 +47,4 @@ def schedule_depthwise(form: DepthwiseForm, config: Mapping[str, Value], threads
 
     # 4. Lanes are those of vectors.
     sch.vectorize(lane)
-    return sch.mod["main"]
+    return Scheduled(definition, sch)

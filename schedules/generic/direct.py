@@ -8,7 +8,7 @@ from int8tune.schedules.generic.direct_form import direct_form, direct_kernel, d
 from int8tune.schedules.image import image_of
 from int8tune.schedules.space import ConfigSpace, Value
 from int8tune.schedules.target import Target
-from int8tune.schedules.template import Kernel, Rejection
+from int8tune.schedules.template import Kernel, Rejection, Scheduled
 from int8tune.schedules.tiles import filled_lanes
 from int8tune.schedules.workload import Conv2d, Dense, Workload
 
@@ -32,11 +32,17 @@ class DirectGeneric:
 
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
+        config = self.space(workload, target).check(config)
+        form = direct_form(image_of(workload), _lanes(workload, target), config)
+        return direct_kernel(form, self.scheduled(workload, target, config).function)
+
+    def scheduled(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Scheduled:
+        assert isinstance(workload, Conv2d | Dense)
         from int8tune.schedules.generic.direct_schedule import schedule_direct
 
         config = self.space(workload, target).check(config)
         form = direct_form(image_of(workload), _lanes(workload, target), config)
-        return direct_kernel(form, schedule_direct(form, config, target.threads))
+        return schedule_direct(form, config, target.threads)
 
 
 def _lanes(workload: Conv2d | Dense, target: Target) -> int:

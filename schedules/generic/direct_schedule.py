@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tvm.s_tir import Schedule
 
@@ -11,11 +10,13 @@ from int8tune.schedules.generic.copy_schedule import schedule_copy
 from int8tune.schedules.generic.direct_compute import direct_conv
 from int8tune.schedules.generic.direct_form import DirectForm
 from int8tune.schedules.space import Value
+from int8tune.schedules.template import Scheduled
 
 
-def schedule_direct(form: DirectForm, config: Mapping[str, Value], threads: int) -> Any:
-    """The scheduled PrimFunc; threads share the outer tiles."""
-    sch = Schedule(direct_conv(form))
+def schedule_direct(form: DirectForm, config: Mapping[str, Value], threads: int) -> Scheduled:
+    """The scheduled kernel; threads share the outer tiles."""
+    definition = direct_conv(form)
+    sch = Schedule(definition)
 
     # 1. The image is copied once, where it must be: with a border.
     schedule_copy(sch, form.copy, threads)
@@ -48,4 +49,4 @@ def schedule_direct(form: DirectForm, config: Mapping[str, Value], threads: int)
 
     # 4. Lanes are those of vectors.
     sch.vectorize(lane)
-    return sch.mod["main"]
+    return Scheduled(definition, sch)

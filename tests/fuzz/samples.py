@@ -15,6 +15,7 @@ import numpy as np
 
 from int8tune.results.bench import summarize_bench
 from int8tune.results.best import best_schedules, write_best_log
+from int8tune.results.metaschedule import RECORDS, WORKLOADS
 from int8tune.results.pytest_benchmark import of_layers, write_benchmarks
 from int8tune.results.record import BenchResult, Entrant, Outcome
 from int8tune.results.report.bench import bench_as_dict
@@ -43,7 +44,6 @@ from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.target import named_target
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial, BundleMemory, Known, Remembered
-from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS
 from int8tune.tuner.metaschedule.job import Found, found_to_json
 from tests.support.program import bench_entries
 from tests.support.program.results_samples import campaign, candidate, check, duel, estimated, failed, ok, run

@@ -28,6 +28,7 @@ from int8tune.results.bounded_json import MOST_DEPTH, parse_json, read_json
 from int8tune.results.codec import checksum
 from int8tune.results.errors import BestLogError, ForeignStoreError, NotOwnFileError, StoreLockedError
 from int8tune.results.fields import parse_object
+from int8tune.results.metaschedule import RECORDS
 from int8tune.results.record import Campaign, Trial
 from int8tune.results.schema import metadata
 from int8tune.results.store import SqliteStore
@@ -40,7 +41,7 @@ from int8tune.rpc.inventory.file import read_inventory
 from int8tune.rpc.wire.npy import read_npy
 from int8tune.tuner.bundles.merge import MOST_FAULTS, merge
 from int8tune.tuner.errors import CampaignError, RecordingError, SamplesError
-from int8tune.tuner.lab.metaschedule import RECORDS, read_database
+from int8tune.tuner.lab.metaschedule import read_database
 from int8tune.tuner.models.arrays import read_samples
 from tests.fuzz import samples
 

@@ -216,6 +216,40 @@ def test_a_query_goes_on_when_the_link_is_back(
         assert [first, *found] == [ok(sequence) for sequence in range(2000)]
 
 
+def _readers(postgres: PostgresServer) -> list[int]:
+    """Server processes of connections that are open and within no transaction."""
+    idle = "SELECT pid FROM pg_stat_activity WHERE application_name = 'int8tune' AND state = 'idle'"
+    return [int(str(pid)) for (pid,) in postgres.run(idle, "postgres")]
+
+
+def test_readings_share_a_connection_and_one_that_is_lost_meanwhile_is_replaced(
+    postgres: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    fill_url(url, tmp_path)
+    with PostgresStore(url, readonly=True, files=tmp_path) as store:
+        for _ in range(2):
+            kept = _readers(postgres)
+            assert len(kept) == 1
+            assert [trial.sequence for trial in store.query(Trial)] == list(range(20))
+            assert store.tally("c1").outcomes
+            within = [(a.sequence, b.sequence) for a in store.query(Trial) for b in store.query(Trial)]
+            assert within == [(a, b) for a in range(20) for b in range(20)]
+            assert next(store.query(Trial)).sequence == 0  # left before its end: that connection is given up
+            list(store.query(Trial))
+        for act in (lambda: list(store.query(Trial)), lambda: store.tally("c1")):
+            (kept,) = _readers(postgres)
+            postgres.run(f"SELECT pg_terminate_backend({kept})", "postgres")
+            assert act()
+            assert kept not in _readers(postgres)
+    assert not _readers(postgres)
+
+
+def fill_url(url: str, tmp_path: Path) -> None:
+    """A campaign of twenty trials."""
+    with PostgresStore(url, files=tmp_path) as store:
+        store.append([campaign(), *(ok(sequence) for sequence in range(20))])
+
+
 def test_what_waits_is_handed_over_by_the_next_start(
     postgres: PostgresServer, link: FaultyLink, url: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from int8tune.results.errors import RecordError
-from int8tune.results.stats import MIN_PAIRS, Speedup, is_settled, is_win, median, median_time, ratio_interval, spread
+from int8tune.results.stats import (
+    MIN_PAIRS,
+    RESAMPLES,
+    Speedup,
+    is_settled,
+    is_win,
+    median,
+    median_time,
+    ratio_interval,
+    spread,
+)
 
 
 def test_median_and_spread() -> None:
@@ -19,6 +29,14 @@ def test_median_and_spread() -> None:
     for statistic in (median, spread):
         with pytest.raises(RecordError, match="at least one time"):
             statistic(())
+
+
+def test_a_spread_is_that_of_numpys_quantiles() -> None:
+    rng = np.random.default_rng(1)
+    for count in (*range(1, 60), 2000) * 20:
+        times_s = rng.gamma(2, 1e-3, count)
+        first, middle, third = np.quantile(times_s, (0.25, 0.5, 0.75))
+        assert spread(times_s.tolist()) == (third - first) / middle
 
 
 def test_a_speedup_is_baseline_over_candidate() -> None:
@@ -125,3 +143,16 @@ def test_a_median_has_the_interval_of_its_ratio_to_a_second() -> None:
     assert found.low_s < found.estimate_s < found.high_s
     with pytest.raises(RecordError, match="at least 5 times: 4"):
         median_time(times_s[:4])
+
+
+@pytest.mark.parametrize("count", [5, 6, 7, 16, 17, 40, 101])
+@pytest.mark.parametrize("has_ties", [False, True])
+def test_an_interval_is_that_of_the_resamples_medians(count: int, has_ties: bool) -> None:
+    """As the method is written down: medians of values that are drawn with replacement, bit for bit."""
+    rng = np.random.default_rng(count)
+    values = np.round(rng.gamma(2, 2, count), 1) + 0.1 if has_ties else rng.gamma(1, 1, count)
+    drawn = np.random.default_rng(3).integers(0, count, size=(RESAMPLES, count))
+    low, high = np.quantile(np.median(values[drawn], axis=1), (0.025, 0.975))
+    found = median_time(values.tolist(), seed=3)
+    middle = float(np.median(values))
+    assert (found.low_s, found.estimate_s, found.high_s) == (min(low, middle), middle, max(high, middle))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from int8tune.results.bench import BenchRow, BenchSummary
 from int8tune.results.record import Entrant
+from int8tune.results.report.tables import Row, prefixed
 from int8tune.results.stats import median
-from int8tune.tuner.api.frames import Row, prefixed
 from int8tune.tuner.models.bench import ModelBench
 
 

@@ -15,11 +15,12 @@ from int8tune.quantize.options import Options, calibration_named, is_signed
 from int8tune.quantize.samples.base import Normalization
 from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.results.atomic import require_folder, write_bytes_atomic
+from int8tune.results.report.tables import Row, prefixed
 from int8tune.results.shares import Share
 from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.float_models import float_model_of
-from int8tune.tuner.api.frames import Row, frame_of, listed, prefixed
+from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.quantizing import DEFAULT_CALIBRATION
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.choice.choose import Choice, Limits, Point

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from int8tune.results.atomic import require_folder, write_atomic, write_bytes_atomic
 from int8tune.results.errors import NoParquetError
 from int8tune.results.forms import Form, form_of
-from int8tune.results.report.csv_text import spreadsheet_text
-from int8tune.tuner.api.frames import Row, frame_of
+from int8tune.results.report.tables import Row, as_text
+from int8tune.tuner.api.frames import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -76,7 +76,7 @@ def json_text(content: Mapping[str, Any]) -> str:
 
 
 def _csv(frame: pandas.DataFrame) -> bytes:
-    return str(frame.map(_as_text).to_csv(index=False)).encode()
+    return str(frame.map(as_text).to_csv(index=False)).encode()
 
 
 def _parquet(frame: pandas.DataFrame) -> bytes:
@@ -86,12 +86,6 @@ def _parquet(frame: pandas.DataFrame) -> bytes:
     except ImportError as error:
         raise NoParquetError("Parquet needs pyarrow, which is not installed") from error
     return content.getvalue()
-
-
-def _as_text(value: Any) -> Any:
-    if isinstance(value, str):
-        return spreadsheet_text(value)
-    return json.dumps(value) if isinstance(value, tuple | list | dict) else value
 
 
 def _with_plain_columns(frame: pandas.DataFrame) -> pandas.DataFrame:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from int8tune.results.report.tables import Row, columns_of
 
 if TYPE_CHECKING:
     import pandas
-
-Row = dict[str, Any]
 
 
 def frame_of(rows: Sequence[Row], columns: Sequence[str] = ()) -> pandas.DataFrame:
     """A table with the columns of all rows in the order in which they first appear; `columns`, those of no rows."""
     import pandas
 
-    names = list(dict.fromkeys(name for row in rows for name in row)) or list(columns)
+    names = columns_of(rows, columns)
     values = {name: [row.get(name) for row in rows] for name in names}
     return pandas.DataFrame({name: pandas.Series(column, dtype=_dtype(column)) for name, column in values.items()})
 
@@ -31,11 +31,6 @@ def _dtype(values: Sequence[object]) -> str:
     if kinds and kinds <= {int, float}:
         return "float64"
     return "str" if kinds == {str} else "object"
-
-
-def prefixed(prefix: str, values: Mapping[str, Any]) -> Row:
-    """The values by names such as `config.tile`."""
-    return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
 def listed(count: int, noun: str, plural: str = "") -> str:

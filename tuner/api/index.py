@@ -10,7 +10,7 @@ from pathlib import Path
 
 from int8tune.results.atomic import write_atomic
 from int8tune.results.base import Store
-from int8tune.results.comparison.of_store import side_of_campaign
+from int8tune.results.comparison.of_store import SeenTrials, side_of_campaign
 from int8tune.results.errors import ExportError, StoreError
 from int8tune.results.history import History, PastCampaign, histories
 from int8tune.results.record import Campaign, CampaignRun, runs_of
@@ -80,9 +80,10 @@ class _Pages:
 
     def campaign(self, store: Store, campaign: Campaign, place: str) -> PastCampaign:
         name = self._name(campaign.name)
-        summary = write_page(store, campaign.name, self._folder / name)
+        seen = SeenTrials()
+        summary = write_page(store, campaign.name, self._folder / name, seen.add)
         runs = runs_of(store.query(CampaignRun, campaign=campaign.name))
-        side = side_of_campaign(store, campaign, place)
+        side = side_of_campaign(store, campaign, place, seen)
         return PastCampaign(summary, side, place, name, runs[-1] if runs else None)
 
     def _name(self, campaign: str) -> str:

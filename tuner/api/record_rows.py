@@ -10,8 +10,8 @@ from typing import Any
 from int8tune.results.base import Store
 from int8tune.results.label import layer_label
 from int8tune.results.record import BenchResult, BoardEvent, Campaign, CampaignRun, DeviceCheck, Duel, Trial, runs_of
+from int8tune.results.report.tables import Row, prefixed
 from int8tune.results.stats import median
-from int8tune.tuner.api.frames import Row, prefixed
 from int8tune.tuner.lab.recorded_layer import canonical
 from int8tune.tuner.lab.recording import settled_times_s
 

@@ -8,13 +8,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from int8tune.results.base import E, Store
-from int8tune.results.forms import Form
+from int8tune.results.best import best_schedules
+from int8tune.results.forms import Form, form_of
 from int8tune.results.record import Campaign, Duel, Trial
+from int8tune.results.report.tables import Row
 from int8tune.results.stores import open_store
 from int8tune.results.t4 import t4_document
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
-from int8tune.tuner.api.frames import Row, frame_of, listed
+from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.record_rows import (
     bench_rows,
     board_rows,
@@ -25,6 +27,7 @@ from int8tune.tuner.api.record_rows import (
     trial_rows,
 )
 from int8tune.tuner.errors import RecordingError
+from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.lab.recording import COLUMNS, record_layers
 from int8tune.tuner.publish import choose_campaign
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of exported trials as JSON."""
-EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON, Form.T4)
+EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON, Form.T4, Form.METASCHEDULE)
 _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "trials": trial_rows,
     "duels": duel_rows,
@@ -92,19 +95,24 @@ class Records:
     def export(self, out: str | Path, *, campaign: str | None = None) -> Exported:
         """Write a campaign's trials with all columns: `.parquet`, `.csv` or `.json`; in CSV, lists are JSON.
 
-        `.t4.json` is what other auto-tuners read: configurations, raw times, and how each trial ended.
+        `.t4.json` is what other auto-tuners read: configurations, raw times, and how each trial ended. `.metaschedule`
+        is a folder with the best schedules as TVM's MetaSchedule reads them, as far as they are traces of TVM's.
 
         Args:
             campaign: the only one if None.
 
         Raises:
             RecordingError: it was estimated.
+            NoTraceError: for MetaSchedule, none of the best schedules is a trace.
+            NoTvmError: for MetaSchedule, TVM is not installed.
             UnknownFormError: the extension is of another form.
             NoParquetError: pyarrow is not installed.
             ExportError: the file can't be written.
             UnknownCampaignError: it is not clear which campaign.
         """
         path = Path(out)
+        if form_of(path, EXPORTED_FORMS) is Form.METASCHEDULE:
+            return self._export_schedules(path, choose_campaign(self._store, campaign))
         require_form(path, EXPORTED_FORMS)
         chosen = choose_campaign(self._store, campaign)
         layers = record_layers(self._store.query(Trial, campaign=chosen), self._store.query(Duel, campaign=chosen))
@@ -114,6 +122,13 @@ class Records:
         }
         Document(texts, lambda: self._rows(chosen), COLUMNS).write(path)
         return Exported(path, sum(len(layer.times_s) for layer in layers), len(layers))
+
+    def _export_schedules(self, folder: Path, campaign: str) -> Exported:
+        require_tuning()
+        from int8tune.tuner.metaschedule.database import write_database  # imports TVM
+
+        written, left_out = write_database(folder, best_schedules(self._store, campaign=campaign))
+        return Exported(folder, len(written), len(written), tuple(left_out))
 
     def _rows(self, campaign: str) -> list[Row]:
         return list(trial_rows(self._store, campaign))
@@ -140,10 +155,11 @@ class Exported:
 
     Attributes:
         configs, layers: how many of them, layers without any config that works left out.
+        left_out: a line for each best schedule that MetaSchedule's database can't hold.
     """
 
-    def __init__(self, path: Path, configs: int, layers: int) -> None:
-        self.path, self.configs, self.layers = path, configs, layers
+    def __init__(self, path: Path, configs: int, layers: int, left_out: tuple[str, ...] = ()) -> None:
+        self.path, self.configs, self.layers, self.left_out = path, configs, layers, left_out
 
     def __repr__(self) -> str:
         return f"<Exported {self.configs:,} configs of {listed(self.layers, 'layer')}: {self.path}>"

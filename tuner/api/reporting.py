@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from int8tune.results.analysis.campaign import CampaignAnalysis
 from int8tune.results.base import Store
 from int8tune.results.comparison.compare import Comparison, compare_sides
 from int8tune.results.comparison.of_store import side_of_store
@@ -15,25 +14,16 @@ from int8tune.results.comparison.reading import read_side
 from int8tune.results.forms import REPORT_FORMS, Form
 from int8tune.results.redaction import without_password
 from int8tune.results.report.campaign_markdown import render_summary_markdown
-from int8tune.results.report.comparison import comparison_as_dict, comparison_rows, render_comparison_markdown
+from int8tune.results.report.comparison import comparison_as_dict, render_comparison_markdown
+from int8tune.results.report.layer_table import report_rows
+from int8tune.results.report.tables import Row, csv_text
 from int8tune.results.report.text import as_dict
 from int8tune.results.summary import CampaignSummary
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
-from int8tune.tuner.api.frames import Row
 from int8tune.tuner.api.index import ReportIndex, write_index
-from int8tune.tuner.api.summaries import layer_rows
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.publish import analysis_of, choose_campaign, open_records, summary_of
-
-_AGAINST = {
-    "change": "change",
-    "time": "a",
-    "ratio": "ratio",
-    "ratio_low": "ratio_low",
-    "ratio_high": "ratio_high",
-    "candidate_id": "a.candidate_id",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +91,18 @@ def _since(store: Store, where: str | Path, campaign: str, against: str, *, acro
 
 def _document(store: Store, summary: CampaignSummary, since: Comparison | None) -> Document:
     """What can be written of a campaign."""
+
+    def rows() -> list[Row]:
+        return report_rows(analysis_of(store, summary.campaign.name), since)
+
     return Document(
         {
             Form.HTML: lambda: _page(store, summary, since),
             Form.MARKDOWN: lambda: _markdown(summary, since),
             Form.JSON: lambda: json_text(_values(summary, since)),
+            Form.CSV: lambda: csv_text(rows()),
         },
-        lambda: _rows(analysis_of(store, summary.campaign.name), since),
+        rows,
     )
 
 
@@ -124,21 +119,3 @@ def _markdown(summary: CampaignSummary, since: Comparison | None) -> str:
 
 def _values(summary: CampaignSummary, since: Comparison | None) -> Mapping[str, Any]:
     return as_dict(summary) | {"against": comparison_as_dict(since) if since else None}
-
-
-def _rows(analysis: CampaignAnalysis, since: Comparison | None) -> list[Row]:
-    """A row for each layer, with what bounds it, and what it was before."""
-    changes = {row["workload"]: row for row in comparison_rows(since)} if since else {}
-    found = []
-    for row, layer in zip(layer_rows(analysis.summary), analysis.summary.layers, strict=True):
-        roof, rate = analysis.roofs.get(layer.workload), layer.best.ops_per_s if layer.best else None
-        row |= {
-            "share_of_network": analysis.network.share(layer),
-            "bound_by": roof.bound_by if roof else None,
-            "roof_share": rate / roof.ops_per_s if roof and rate else None,
-        }
-        before = changes.get(layer.workload, {})
-        found.append(
-            row | {f"against.{name}": before.get(column) for name, column in _AGAINST.items()} if since else row
-        )
-    return found

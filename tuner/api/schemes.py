@@ -15,11 +15,12 @@ from int8tune.quantize.samples.given import DataLike, samples_of
 from int8tune.results.forms import REPORT_FORMS, Form, form_of
 from int8tune.results.report.schemes import render_schemes, render_schemes_markdown, schemes_as_dict
 from int8tune.results.report.schemes_page import render_schemes_page
+from int8tune.results.report.tables import Row
 from int8tune.results.schemes import SchemeSummary
 from int8tune.rpc.request import Timing
 from int8tune.tuner.api.defaults import DEFAULT_RESULTS
 from int8tune.tuner.api.documents import Document, json_text, require_form
-from int8tune.tuner.api.frames import Row, frame_of, listed
+from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.bench.run import require_ranges
 from int8tune.tuner.installed import require_tuning
 from int8tune.tuner.schemes.comparison import Question, compare

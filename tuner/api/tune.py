@@ -119,7 +119,7 @@ class TuneResult:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each layer of each campaign: its default, its best, and how sure the speedup is."""
-        from int8tune.tuner.api.summaries import layer_rows
+        from int8tune.results.report.layer_table import layer_rows
 
         return frame_of([row for campaign in self.campaigns for row in layer_rows(campaign.summary)])
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from int8tune.compiler.errors import CompilerError
 from int8tune.results.errors import ResultsError
+from int8tune.results.report.tables import Row
 from int8tune.rpc.errors import RpcError
 from int8tune.schedules.errors import ScheduleError
 from int8tune.tuner.api.campaign_file import FileEntry, read_campaign_file
-from int8tune.tuner.api.frames import Row, frame_of, joined, listed
+from int8tune.tuner.api.frames import frame_of, joined, listed
 from int8tune.tuner.api.interrupts import Interrupts
 from int8tune.tuner.api.networks import as_network
 from int8tune.tuner.api.tune import Assignment, CampaignResult, Watch, listener_of, run_assignment

@@ -103,6 +103,7 @@ from int8tune.tuner.errors import (
     NoQuantizerError,
     NoRoomError,
     NoScheduleError,
+    NoTraceError,
     NoTvmError,
     RecordingError,
     ResultsFolderError,
@@ -187,6 +188,9 @@ FAILURES: dict[type[BaseException], Failure] = {
     BenchError: Failure(FAILED, "see whether building and measuring work here: int8tune devices check"),
     NoTvmError: Failure(FAILED, "install it: pip install 'int8tune[tune]'"),
     SamplesError: Failure(FAILED, "see what samples must be: int8tune accuracy --help"),
+    NoTraceError: Failure(
+        FAILED, "write them in another form, such as OUT.json; or tune with --target generic; see int8tune help results"
+    ),
     RecordingError: Failure(FAILED, "make one: int8tune results export OUT.parquet; see int8tune lab --help"),
     BuildClusterError: Failure(
         FAILED,

@@ -74,7 +74,8 @@ AgainstOption = Annotated[
     typer.Option("--against", metavar="TUNER", help="Race with another tuner on this machine: metaschedule."),
 ]
 OutArgument = Annotated[
-    Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .json or .t4.json.")
+    Path,
+    typer.Argument(metavar="OUT", help="The file: .parquet, .csv, .json, .t4.json; a folder: .metaschedule."),
 ]
 
 
@@ -168,6 +169,8 @@ def export(
 ) -> None:
     """Write all that is known of a campaign's trials as one table, for `int8tune lab` (Parquet) and for others.
 
+    OUT.metaschedule is a folder with the best schedules as TVM's MetaSchedule reads them, see int8tune help results.
+
     Whole spaces come from: int8tune tune LAYERS.json --strategy grid --trials 10000
 
     Example: int8tune results export lab.parquet --campaign lab
@@ -176,6 +179,8 @@ def export(
 
     with Records(results) as records:
         written = records.export(out, campaign=campaign)
+    for line in written.left_out:
+        say(f"left out: {line}")
     emit(f"{written.configs:,} configs of {written.layers} layers")
 
 

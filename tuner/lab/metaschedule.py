@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.results.bounded_json import parse_json
+from int8tune.results.metaschedule import RECORDS, WORKLOADS
 from int8tune.results.stats import median
 from int8tune.results.typed_json import from_json
 from int8tune.tuner.errors import RecordingError
 from int8tune.tuner.lab.recorded_layer import RecordedLayer, canonical
 
-WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 MAX_BYTES = 256 << 20
 LONGEST_LINE = 16 << 20
 LONGEST_KEY = 512

@@ -14,18 +14,30 @@ import pytest
 from int8tune.results.bench import summarize_bench
 from int8tune.results.best import BestSchedule, write_best_log
 from int8tune.results.comparison.compare import Change, compare_sides
-from int8tune.results.comparison.of_store import PEAK_LOOP, side_of_bench
+from int8tune.results.comparison.of_store import PEAK_LOOP, SeenTrials, side_of_bench, side_of_campaign
 from int8tune.results.comparison.reading import read_side
 from int8tune.results.comparison.side import Conditions
 from int8tune.results.errors import BestLogError, ComparisonError, ResultsError, StoreError
 from int8tune.results.pytest_benchmark import of_layers, write_benchmarks
-from int8tune.results.record import BenchResult
+from int8tune.results.record import BenchResult, Campaign, Trial
 from int8tune.results.report.bench import bench_as_dict
 from int8tune.results.stats import Speedup
 from int8tune.results.store import SqliteStore
+from int8tune.tuner.api.index import write_index
 from tests.support.places import TESTS
 from tests.support.program import bench_entries
-from tests.support.program.results_samples import DEVICE, LAYER, TARGET, campaign, candidate, duel, ok
+from tests.support.program.results_samples import (
+    DEVICE,
+    LAYER,
+    TARGET,
+    campaign,
+    candidate,
+    duel,
+    estimated,
+    failed,
+    fill,
+    ok,
+)
 
 PYTEST = TESTS / "data" / "pytest_benchmark_5.3.json"
 
@@ -225,3 +237,39 @@ def test_best_logs_of_several_targets_and_campaigns_of_files_are_refused(tmp_pat
         read_side(str(log))
     with pytest.raises(ComparisonError, match="only records have campaigns, leave `::c1` out"):
         read_side(f"{log}::c1")
+
+
+def test_a_side_of_trials_that_were_seen_is_the_side_of_those_that_are_read(tmp_path: Path) -> None:
+    """A page has read all trials: with what they said, a side reads those that decide, and says the same."""
+    with SqliteStore(tmp_path / "records.db") as store:
+        fill(store)
+        chosen = [candidate(number, "dense-s8s8-1x8-o8-s32") for number in range(6)]
+        store.append(
+            [campaign("estimates"), *(estimated(n, 2e6 - n, chosen=chosen[n], name="estimates") for n in range(4))]
+        )
+        store.append(
+            [campaign("failures"), failed(0, name="failures"), *(ok(n, 1e-3 / n, name="failures") for n in (1, 2))]
+        )
+        store.append([campaign("other"), ok(0, chosen=candidate(0, target="other"), name="other"), ok(1, name="other")])
+        store.append([campaign("empty")])
+        for each in list(store.query(Campaign)):
+            seen = SeenTrials()
+            for trial in store.query(Trial, campaign=each.name):
+                seen.add(trial)
+            assert side_of_campaign(store, each, "here", seen) == side_of_campaign(store, each, "here")
+
+
+def test_an_index_reads_a_campaigns_trials_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str | None] = []
+
+    class Watched(SqliteStore):
+        def query(self, kind: Any, **filters: str | None) -> Any:
+            if kind is Trial:
+                read.append(filters.get("campaign"))
+            return super().query(kind, **filters)
+
+    monkeypatch.setattr(
+        "int8tune.tuner.api.index.open_store", lambda place, **_: Watched(Path(place) / "records.db", readonly=True)
+    )
+    assert write_index(tmp_path / "site", [folder]).campaigns == 2
+    assert read == ["c1", "c2"]

@@ -212,7 +212,7 @@ def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
     store = MemoryStore()
     key = "=cmd|'/C calc'!A0"
     store.append([campaign(layers={key: 1}), ok(0, chosen=candidate(0, key))])
-    assert f"1,'{key},'{key}" in Page(render_html(analyze(store, "c1", {}))).downloads["c1.csv"]
+    assert f",'{key},'{key},1," in Page(render_html(analyze(store, "c1", {}))).downloads["c1.csv"]
 
 
 def test_equal_input_gives_an_equal_page(page: Page) -> None:

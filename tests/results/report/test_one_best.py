@@ -48,7 +48,7 @@ def test_the_table_s_times_are_the_json_s(page: Page, layers: list[dict[str, Any
 def test_the_csv_s_times_are_the_json_s(page: Page, layers: list[dict[str, Any]]) -> None:
     rows = list(csv.DictReader(page.downloads["resnet-night.csv"].splitlines()))
     for which in ("default", "best"):
-        found = [float(row[f"{which}_median_s"]) if row[f"{which}_median_s"] else None for row in rows]
+        found = [float(row[f"{which}.median_s"]) if row[f"{which}.median_s"] else None for row in rows]
         assert found == [seconds(layer, which) for layer in layers]
 
 

@@ -14,6 +14,7 @@ import pytest
 from int8tune.results.store import SqliteStore
 from tests.support.places import TESTS
 from tests.support.program.cli_program import in_process
+from tests.support.program.pages import Page
 from tests.support.program.results_samples import LAYER, campaign, candidate, duel, ok
 
 OTHER = "dense-u8s8-1x64-o10-s32"
@@ -119,7 +120,7 @@ def test_an_unknown_condition_is_refused_before_anything_is_read(condition: str,
     ("command", "known"),
     [
         (("report", "{out}", "--results", "{old}"), ".html, .md, .csv, .json, .parquet"),
-        (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json, .t4.json"),
+        (("results", "export", "{out}", "--results", "{old}"), ".parquet, .csv, .json, .t4.json, .metaschedule"),
         (("results", "compare", "{old}", "{new}", "-o", "{out}"), ".html, .md, .csv, .json, .parquet"),
         (("compare-schemes", "{old}", "--data", "{old}", "--report", "{out}"), ".html, .md, .csv, .json, .parquet"),
     ],
@@ -150,6 +151,28 @@ def test_a_report_in_every_form(stores: tuple[Path, Path], tmp_path: Path) -> No
     text = (tmp_path / "out.md").read_text()
     assert text.startswith("### resnet18: 1.80 times faster\n")
     assert "| conv2d 3x3 56x56x64->64 | 4 |" in text
+
+
+def test_all_tables_have_one_set_of_names(stores: tuple[Path, Path], tmp_path: Path) -> None:
+    """The table that a page carries is the file's, also with what changed; what trials have has the same name there."""
+    import pandas
+
+    page, table, parquet = (tmp_path / f"out{extension}" for extension in (".html", ".csv", ".parquet"))
+    for more in ((), ("--against", stores[0])):
+        for out in (page, table, parquet):
+            assert in_process("report", out, "--results", stores[1], *more).code == 0
+        assert Page(page.read_text()).downloads["c1.csv"] == table.read_text()
+        names = list(pandas.read_csv(table))
+        assert names == list(pandas.read_parquet(parquet))
+    for out in (tmp_path / "trials.csv", tmp_path / "trials.parquet"):
+        assert in_process("results", "export", out, "--results", stores[1]).code == 0
+    trials = list(pandas.read_csv(tmp_path / "trials.csv"))
+    assert trials == list(pandas.read_parquet(tmp_path / "trials.parquet"))
+    of_layers = {"campaign", "network", "device", "target", "workload", "label", "count", "names"}
+    of_schedules = {"candidate_id", "template", "version", "config", "sequence"}
+    assert of_layers | of_schedules <= set(trials)
+    assert of_layers | {f"{which}.{name}" for which in ("default", "best") for name in of_schedules} <= set(names)
+    assert {f"against.{name}" for name in ("change", "time", "ratio", "candidate_id")} <= set(names)
 
 
 def test_a_report_against_earlier_results_says_what_changed(stores: tuple[Path, Path], tmp_path: Path) -> None:

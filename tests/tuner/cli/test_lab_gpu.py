@@ -21,11 +21,11 @@ import pytest
 
 import int8tune.tuner.campaign.run
 import int8tune.tuner.metaschedule.spec
+from int8tune.results.metaschedule import RECORDS
 from int8tune.results.record import BenchResult, DeviceCheck, Outcome, Trial
 from int8tune.results.store import SqliteStore
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.cli.program import run
-from int8tune.tuner.lab.metaschedule import RECORDS
 from tests.support.gpu.machine import FARM, Machine, no_gpu
 
 DENSE = "dense-u8s8-32x32-o32-float.c-u8"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from int8tune.results.metaschedule import RECORDS, WORKLOADS
 from int8tune.results.record import Candidate, Outcome, Trial
 from int8tune.schedules.registry import template_for
 from int8tune.schedules.target import named_target
@@ -23,7 +24,7 @@ from int8tune.tuner.errors import CostModelError, RecordingError
 from int8tune.tuner.lab.explain import explain
 from int8tune.tuner.lab.leaderboard import leaderboard
 from int8tune.tuner.lab.lessons import Classroom
-from int8tune.tuner.lab.metaschedule import RECORDS, WORKLOADS, read_database
+from int8tune.tuner.lab.metaschedule import read_database
 from int8tune.tuner.lab.race import default_share, race, zero_trial_share
 from int8tune.tuner.lab.recorded_layer import RecordedLayer, canonical
 from int8tune.tuner.lab.recording import bundled, read_recording, record_layers, write_recording
