@@ -18,6 +18,7 @@ from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.memory_plan import LINE_BYTES, bytes_of, memory_plan
 from int8tune.compiler.program import Call, Program, watched_of
 from int8tune.compiler.schedule_choice import Schedules
+from int8tune.rpc.local import tvm_library
 from tests.support.run.probes import host_target
 
 pytestmark = pytest.mark.promise(1)
@@ -120,9 +121,9 @@ def test_outputs_that_are_other_values(tmp_path: Path) -> None:
         for name, found, wanted in zip(outputs, made, expected, strict=True):
             np.testing.assert_array_equal(found.reshape(-1), wanted.reshape(-1), err_msg=name)
             assert found.shape == values[name].shape
-    machine, tensors = model._make_machine(), model._tensors([data], 0)
+    machine, tensors = tvm_library.virtual_machine(model._module), model._tensors([data], 0)
     for found, wanted in zip(machine[watched_of(0)](*tensors), made, strict=True):
-        np.testing.assert_array_equal(found.numpy(), wanted)
+        np.testing.assert_array_equal(tvm_library.array(found), wanted)
     assert len(model.profile([data], 2)) == sum(
         bool(call.kernel) for call in program_of(graph, target, Schedules(target)).calls
     )
