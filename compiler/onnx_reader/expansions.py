@@ -119,6 +119,7 @@ EXPANSIONS: dict[str, Expansion] = {
     QUANTIZED_LSTM: write_quantized_lstm,
     "BitShift": compositions.write_bit_shift,
     "CastLike": compositions.write_cast_like,
+    "Clip": compositions.write_clip,
     "Celu": compositions.write_celu,
     "GroupNormalization": compositions.write_group_normalization,
     "LpNormalization": compositions.write_lp_normalization,

@@ -15,6 +15,7 @@ from int8tune.compiler.onnx_reader.branches import with_branches_taken
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
+from int8tune.compiler.onnx_reader.half_scales import HalfScales
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
     MICROSOFT,
@@ -116,9 +117,11 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
-    ordered = with_scales_moved(ordered, constants)
+    halves = HalfScales(constants, opset)
+    ordered = with_scales_moved(halves.replaced(ordered), constants)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
+    halves.require_halves(forms, name)
     ordered = with_pads(ordered, forms)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
 

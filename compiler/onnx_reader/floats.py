@@ -93,7 +93,8 @@ class FloatNodes:
 
     def _protos(self, node: Node, constants: dict[str, Array]) -> Sequence[Any]:
         """What computes a node; constants are added."""
-        if node.computes not in EXPANSIONS:
+        has_bounds = node.computes == "Clip" and all(not name or name in constants for name in node.inputs[1:])
+        if node.computes not in EXPANSIONS or has_bounds:
             return [self._proto(node, constants)]
         writer = FloatWriter(node, constants)
         EXPANSIONS[node.computes](writer, self._file, node)
