@@ -5,17 +5,19 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
-from int8tune.compiler.onnx_reader.branches import with_branches_taken
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
+from int8tune.compiler.onnx_reader.inner_graphs import InnerGraphs
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
     MICROSOFT,
@@ -28,8 +30,8 @@ from int8tune.compiler.onnx_reader.nodes import (
     quoted,
 )
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
-from int8tune.compiler.onnx_reader.shapes import forms_of
-from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
+from int8tune.compiler.onnx_reader.shapes import Form, forms_of
+from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
 from int8tune.compiler.onnx_reader.transposed_pads import with_pads
 from int8tune.results.folded_names import FOLDED_KEY, folded_of
@@ -84,7 +86,8 @@ def load(data: bytes, name: str) -> OnnxFile:
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
     with_functions_inlined(model, opset, name)
-    with_branches_taken(model)
+    graphs = InnerGraphs(model.graph, partial(_known_of, model, opset, name))
+    graphs.write()
     _refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
     for tensor in model.graph.initializer:
@@ -122,8 +125,44 @@ def load(data: bytes, name: str) -> OnnxFile:
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
     halves.require_halves(forms, name)
+    graphs.require_one_form(forms, name)
     ordered = with_pads(ordered, forms)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
+
+
+def _known_of(model: Any, opset: int, name: str, protos: Sequence[Any], label: str) -> tuple[Form | None, Array | None]:
+    """The form of a value that some nodes make, and what it is where it is known; None of what is not."""
+    makers = {made: proto for proto in protos for made in proto.output}
+    needed, open_ = dict[str, Any](), [label]
+    while open_:
+        proto = makers.get(open_.pop())
+        if proto is not None and proto.output[0] not in needed:
+            needed[proto.output[0]] = proto
+            open_ += proto.input
+    read = {each for proto in needed.values() for each in proto.input} | {label}
+    thin = type(model)()
+    thin.opset_import.extend(model.opset_import)
+    thin.graph.input.extend(model.graph.input)
+    thin.graph.value_info.extend(model.graph.value_info)
+    try:
+        constants = {
+            each.name: array_of(each, each.name, name) for each in model.graph.initializer if each.name in read
+        }
+        nodes = []
+        for proto in (each for each in protos if each.output[0] in needed):
+            node = _node(type(proto).FromString(proto.SerializeToString()), name)
+            if node.operator == "Constant":
+                constants[node.outputs[0]] = constant_of(proto, node, name)
+            else:
+                nodes += float_nodes(node, constants, opset, name)
+        forms, known = forms_of(thin, tuple(nodes), constants, opset, name)
+    except ModelError:
+        return None, None
+    array = known.get(label)
+    form = forms.get(label)
+    if array is not None:
+        form = TYPES[array.dtype], array.shape
+    return form, array
 
 
 def decoded(data: bytes, name: str) -> Any:
