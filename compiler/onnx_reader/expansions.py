@@ -9,6 +9,7 @@ import numpy as np
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader import compositions, sequences
+from int8tune.compiler.onnx_reader.antialias import write_resize
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
@@ -130,6 +131,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "ScatterND": compositions.write_scatter_nd,
     "Swish": compositions.write_swish,
     "IsInf": compositions.write_is_infinite,
+    "Resize": write_resize,
     "ReverseSequence": sequences.write_reverse_sequence,
     "RotaryEmbedding": sequences.write_rotary_embedding,
     QUANTIZE: _quantize,

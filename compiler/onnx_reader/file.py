@@ -12,7 +12,7 @@ from typing import Any
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
+from int8tune.compiler.onnx_reader.blocked import GATHER, PRODUCTS, gather_nodes, product_nodes
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
@@ -106,6 +106,8 @@ def load(data: bytes, name: str) -> OnnxFile:
         node = _node(proto, name)
         if is_of_microsoft(node, PRODUCTS):
             nodes.extend(product_nodes(node, constants, name))
+        elif is_of_microsoft(node, (GATHER,)):
+            nodes.extend(gather_nodes(node, constants, node.input(0) not in narrow, name))
         elif is_of_microsoft(node, FUSED):
             nodes.extend(unfused(node))
         elif is_of_microsoft(node, (LSTM,)):
