@@ -6,6 +6,7 @@ they make. What can't be written so stays, and is refused where it is read.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +32,10 @@ Known = Callable[[Sequence[Any], str], tuple[Form | None, Array | None]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An output of an If whose condition is computed: the names of what both branches make."""
+    """An output of an If whose condition is computed, and the names of what both branches make."""
 
     output: str
+    condition: str
     one: str
     other: str
 
@@ -71,8 +73,12 @@ class InnerGraphs:
         self._graph.node.extend(made)
 
     def require_one_form(self, forms: Mapping[str, Form], model: str) -> None:
-        """Raise ModelError where a Where would spread one branch's value over another's."""
+        """Raise ModelError where a Where would choose otherwise: values of two forms, or by more than one bool."""
         for choice in self.choices:
+            element, shape = forms.get(choice.condition, ("f32", ()))
+            if element != "bool" or math.prod(shape) != 1:
+                what = f"the condition of an If must be one truth value: {element} {list(shape)}"
+                raise model_fault(model, f"{quoted(choice.output)}: {what}")
             one, other = (forms.get(name) for name in (choice.one, choice.other))
             if one != other and choice.output in forms:
                 what = f"the branches of an If must make values of one form: {one}, {other}"
@@ -107,7 +113,7 @@ class InnerGraphs:
         for at, output in enumerate(node.output):
             if output:
                 pair = one[1][at], other[1][at]
-                self.choices.append(Choice(output, *pair))
+                self.choices.append(Choice(output, node.input[0], *pair))
                 chosen.append(_node("Where", [f"{prefix}/condition", *pair], [output]))
         return one[0] + other[0] + chosen
 

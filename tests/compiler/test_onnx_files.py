@@ -214,7 +214,7 @@ def renamed(model: Any) -> None:
         (external, "`w` is in another file (external data), which is not supported"),
         (tensor("w", dims=[6, 4, 3, 4]), "`w` can't be read: "),
         (tensor("w", dims=[1 << 40, 1 << 40]), "`w` can't be read: "),
-        (branch, "node `more` (If): graphs within a node are not supported"),
+        (branch, "`z`: the condition of an If must be one truth value: f32 [1, 4, 5, 6]"),
         (more("Relu", ["x"], ["c"]), "node `more` (Relu): it makes `c`, which something else makes, too"),
         (more("Relu", ["x"], ["x"]), "node `more` (Relu): it makes `x`, which something else makes, too"),
         (more("Constant", [], ["w"], value_int=1), "node `more` (Constant): it makes `w`, which something else makes"),
