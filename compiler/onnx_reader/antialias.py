@@ -70,7 +70,8 @@ def _places(mode: str, scale: float, extent: int, count: int) -> FloatArray:
 
 
 def _linear(values: FloatArray) -> FloatArray:
-    return np.maximum(1 - np.abs(values), 0).astype(np.float32)
+    made: FloatArray = np.maximum(1 - np.abs(values), 0).astype(np.float32)
+    return made
 
 
 def _cubic(sharpness: float) -> Callable[[FloatArray], FloatArray]:

@@ -135,11 +135,11 @@ def load(data: bytes, name: str) -> OnnxFile:
 def _known_of(model: Any, opset: int, name: str, protos: Sequence[Any], label: str) -> tuple[Form | None, Array | None]:
     """The form of a value that some nodes make, and what it is where it is known; None of what is not."""
     makers = {made: proto for proto in protos for made in proto.output}
-    needed, open_ = dict[str, Any](), [label]
+    needed, open_ = dict[int, Any](), [label]
     while open_:
         proto = makers.get(open_.pop())
-        if proto is not None and proto.output[0] not in needed:
-            needed[proto.output[0]] = proto
+        if proto is not None and id(proto) not in needed:
+            needed[id(proto)] = proto
             open_ += proto.input
     read = {each for proto in needed.values() for each in proto.input} | {label}
     thin = type(model)()
@@ -151,7 +151,7 @@ def _known_of(model: Any, opset: int, name: str, protos: Sequence[Any], label: s
             each.name: array_of(each, each.name, name) for each in model.graph.initializer if each.name in read
         }
         nodes = []
-        for proto in (each for each in protos if each.output[0] in needed):
+        for proto in (each for each in protos if id(each) in needed):
             node = _node(type(proto).FromString(proto.SerializeToString()), name)
             if node.operator == "Constant":
                 constants[node.outputs[0]] = constant_of(proto, node, name)
@@ -254,13 +254,21 @@ def _node(proto: Any, model: str) -> Node:
 
 def _texts(model: Any) -> Iterator[object]:
     """Every name that is read; those that are not UTF-8 are bytes."""
-    graph = model.graph
+    yield from _texts_of_graph(model.graph)
+    yield from (entry.name for entry in model.functions)
+    yield from (entry.domain for entry in model.opset_import)
+
+
+def _texts_of_graph(graph: Any) -> Iterator[object]:
+    """Those of a graph, and of graphs within its nodes."""
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-    named = (graph.initializer, graph.input, graph.output, graph.value_info, model.functions)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _texts_of_graph(attribute.g)
+    named = (graph.initializer, graph.input, graph.output, graph.value_info)
     yield from (entry.name for entries in named for entry in entries)
-    yield from (entry.domain for entry in model.opset_import)
 
 
 def _refuse_unprintable(model: Any, name: str) -> None:
