@@ -12,6 +12,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.quantized_layers import quantized_layers
+from tests.support.models.onnx_inner_graphs import SIZE, loop, scan
 from tests.support.models.onnx_islands import IslandWriter, assert_close, compiled, feed_of, outputs_of
 from tests.support.models.onnx_models import values_of
 
@@ -118,35 +119,6 @@ def test_branches_that_make_other_forms_are_refused() -> None:
         read_onnx(w.file("y"), "one")
 
 
-SIZE = (3, 4)
-
-
-def info(name: str, element: int = 1) -> Any:
-    return onnx.helper.make_tensor_value_info(name, element, None)
-
-
-def loop(turns: Any, condition: Any = None, inner: Any = None) -> bytes:
-    """A value that grows turn by turn, with the sum of each turn; `turns` is a constant or what makes one."""
-    w = IslandWriter(SIZE)
-    nodes = [
-        onnx.helper.make_node("Cast", ["turn"], ["number"], to=1),
-        onnx.helper.make_node("Mul", ["value", "half"], ["less"]),
-        onnx.helper.make_node("Add", ["less", "number"], ["more"]),
-        onnx.helper.make_node("ReduceSum", ["more"], ["sum"], keepdims=0),
-        inner or onnx.helper.make_node("Identity", ["goes"], ["goes_on"]),
-    ]
-    half = onnx.numpy_helper.from_array(np.array(0.5, np.float32), "half")
-    taken = [onnx.helper.make_tensor_value_info("turn", 7, []), onnx.helper.make_tensor_value_info("goes", 9, [])]
-    body = onnx.helper.make_graph(
-        nodes, "body", [*taken, info("value")], [info("goes_on", 9), info("more"), info("sum")], [half]
-    )
-    count = turns(w) if callable(turns) else w.constant("turns", turns, np.int64)
-    goes = "" if condition is None else w.constant("condition", condition, bool)
-    w.node("Loop", [count, goes, "d"], "y", body=body)
-    w.nodes[-1].output.append("sums")
-    return w.file("y", "sums")
-
-
 def test_a_loop_of_known_turns_is_its_turns(tmp_path: Path) -> None:
     assert_close(*outputs_of(loop(5, True), tmp_path, {"x": feed_of(SIZE)}))
 
@@ -169,24 +141,6 @@ UNKNOWN: dict[str, bytes] = {
 def test_loops_of_unknown_turns_are_refused(name: str) -> None:
     with pytest.raises(ModelError, match="graphs within a node are not supported"):
         read_onnx(UNKNOWN[name], "one")
-
-
-def scan(axis: int, is_backwards: bool, is_turned: bool) -> bytes:
-    """A state that meets each row or column, one after the other."""
-    w = IslandWriter(SIZE)
-    nodes = [
-        onnx.helper.make_node("Add", ["state", "row"], ["both"]),
-        onnx.helper.make_node("Tanh", ["both"], ["next"]),
-        onnx.helper.make_node("Mul", ["next", "next"], ["made"]),
-    ]
-    shape = [SIZE[1 - axis]]
-    forms = {name: onnx.helper.make_tensor_value_info(name, 1, shape) for name in ("state", "row", "next", "made")}
-    body = onnx.helper.make_graph(nodes, "body", [forms["state"], forms["row"]], [forms["next"], forms["made"]])
-    fields = {"scan_input_directions": [int(is_backwards)], "scan_output_directions": [int(is_turned)]}
-    fields |= {"scan_input_axes": [axis], "scan_output_axes": [axis]}
-    w.node("Scan", [w.constant("begin", np.zeros(shape)), "d"], "y", body=body, num_scan_inputs=1, **fields)
-    w.nodes[-1].output.append("rows")
-    return w.file("y", "rows")
 
 
 @pytest.mark.parametrize(("axis", "is_backwards", "is_turned"), [(0, False, False), (0, True, False), (1, False, True)])
