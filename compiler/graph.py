@@ -77,7 +77,8 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too.
+    """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too, and
+    `WORD_ARITHMETIC` on these alone.
 
     `WORD_BYTE` and `WORD_SUMS` are before and behind the layers of bytes that a layer of 16-bit data becomes
     (`compiler.word_layers`). `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any
@@ -116,6 +117,8 @@ class Kind(StrEnum):
     RESIZE = "resize"
     SOFTMAX = "softmax"
     LOOKUP = "lookup"
+    PAIR_LOOKUP = "pair_lookup"
+    WORD_ARITHMETIC = "word_arithmetic"
     WORD_BYTE = "word_byte"
     WORD_SUMS = "word_sums"
     QUANTIZE = "quantize"
@@ -152,6 +155,9 @@ class Operator:
     - resize, of images: `method` (nearest, bilinear), `align_corners`, `half_pixel_centers`
     - softmax: `axis`, `beta`, the factor before the exponential
     - lookup: `table`, the 256 stored outputs, by the stored input minus the lowest of its type
+    - pair lookup: `table`, the stored outputs [256, 256], by both stored inputs minus the lowest of their types
+    - word arithmetic: `operation` (`compiler.operators.word_arithmetic`), and of sums `powers`, whether those of scales
+      that are powers of two are shifted only
     - word byte: `is_high`
     - word sums: `sums`; takes the sums of high bytes and of low ones
     - detection: `options` (`compiler.operators.detection`); takes boxes, scores and anchors, makes boxes, classes,

@@ -169,17 +169,22 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return multiplier, shift
 
 
-def quantize_addition(own_scale: float, residual_scale: float, sum_scale: float) -> tuple[IntArray, IntArray]:
+def quantize_addition(
+    own_scale: float, residual_scale: float, sum_scale: float, bits: int = ADDITION_SHIFT
+) -> tuple[IntArray, IntArray]:
     """The multipliers and shifts of the fixed rule's addition, as TFLite's ADD prepares them.
 
+    Args:
+        bits: by how many both values are shifted left before they are multiplied.
+
     Raises:
-        OperandError: the sum's scale is too small: one step of an input is 2^19 steps of the sum or more.
+        OperandError: the sum's scale is too small: one step of an input is 2^(bits - 1) steps of the sum or more.
     """
     twice_larger = 2 * max(own_scale, residual_scale)
-    reals = (own_scale / twice_larger, residual_scale / twice_larger, twice_larger / (2**ADDITION_SHIFT * sum_scale))
+    reals = (own_scale / twice_larger, residual_scale / twice_larger, twice_larger / (2**bits * sum_scale))
     multiplier, shift = np.array([quantize_multiplier(real) for real in reals], np.int32).T
     if shift[2] > 0:
-        raise OperandError(f"the sum's scale must be above 2^-{ADDITION_SHIFT - 1} of the inputs' larger: {sum_scale}")
+        raise OperandError(f"the sum's scale must be above 2^-{bits - 1} of the inputs' larger: {sum_scale}")
     return np.ascontiguousarray(multiplier), np.ascontiguousarray(shift)
 
 

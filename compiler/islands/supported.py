@@ -26,7 +26,8 @@ STANDARD: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), ()),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"), (1,)),
     **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), (1,)),
-    **dict.fromkeys(("Clip", "Pad", "Slice", "Resize"), (1, 2, 3, 4)),
+    "Clip": (),
+    **dict.fromkeys(("Pad", "Slice", "Resize"), (1, 2, 3, 4)),
     **dict.fromkeys(("Split", "Tile", "TopK", "CumSum", "Trilu"), (1,)),
 }
 # ONNX Runtime's own.

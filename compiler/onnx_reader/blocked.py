@@ -13,6 +13,7 @@ from int8tune.compiler.onnx_reader.tensors import Array
 # A small file could name very many.
 MOST_VALUES = 1 << 28
 PRODUCTS = ("MatMulNBits",)
+GATHER = "GatherBlockQuantized"
 _BITS = (2, 4, 8)
 
 
@@ -108,3 +109,49 @@ def _unpacked(packed: Array, bits: int) -> Array:
     """Rows of bytes as rows of values, the lowest bits first."""
     parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(len(packed), -1)
+
+
+def gather_nodes(node: Node, constants: dict[str, Array], is_packed: bool, model: str) -> list[Node]:
+    """Rows of a table of a few bits, as those of its bytes, scales and zero points, and what these stand for.
+
+    Args:
+        is_packed: bytes of the table have several values, not one of 4 bits by its type.
+
+    Raises:
+        ModelError: its table is not as ONNX Runtime's operator defines it.
+    """
+    found = _table(node, constants, is_packed)
+    if isinstance(found, str):
+        raise node_fault(model, node, found)
+    made, nodes, parts = node.outputs[0], list[Node](), list[str]()
+    for what, array in zip(("stored", "scale", "point"), found, strict=True):
+        constants[f"{made}/{what}s"] = array
+        parts.append(f"{made}/{what}")
+        taken = (f"{made}/{what}s", node.input(1))
+        nodes.append(written(f"{node.name}/{what}", "Gather", taken, parts[-1:], {"axis": 0}, node.operator))
+    attributes = {"axis": -1, "block_size": node.attributes.get("block_size", 128)}
+    return [*nodes, written(node.name, "DequantizeLinear", parts, [made], attributes, node.operator)]
+
+
+def _table(node: Node, constants: Mapping[str, Array], is_packed: bool) -> tuple[Array, Array, Array] | str:
+    """The stored values, scales and zero points of a table's rows, or why they can't be read."""
+    at: Mapping[str, Any] = node.attributes
+    bits, size = at.get("bits", 4), at.get("block_size", 128)
+    stored, scale, point = (constants.get(node.input(index)) for index in (0, 2, 3))
+    if stored is None or scale is None or (node.input(3) and point is None):
+        return "its table, scales and zero points must be constant"
+    if stored.ndim != 2 or at.get("gather_axis", 0) != 0 or at.get("quantize_axis", 1) not in (1, -1):
+        return f"it must take rows of a table of two axes, whose blocks are along rows: {list(stored.shape)}"
+    if not isinstance(size, int) or not 1 <= size <= MOST_VALUES or bits not in _BITS:
+        return f"its block_size must be 1 to {MOST_VALUES}, and bits one of {_BITS}: {size}, {bits}"
+    is_packed = is_packed and stored.dtype == np.uint8
+    if is_packed:
+        stored, point = _unpacked(stored, bits), None if point is None else _unpacked(point, bits)
+    blocks = len(stored), -(-stored.shape[1] // size)
+    if scale.dtype != np.float32 or scale.shape != blocks:
+        return f"it must have {list(blocks)} scales of f32: {list(scale.shape)}, {scale.dtype}"
+    if point is None:
+        point = np.full(blocks, 1 << (bits - 1) if is_packed else 0, stored.dtype)
+    if point.dtype != stored.dtype or point.ndim != 2 or len(point) != blocks[0] or point.shape[1] < blocks[1]:
+        return f"it must have {list(blocks)} zero points of its table's type: {list(point.shape)}"
+    return np.ascontiguousarray(stored), scale, np.ascontiguousarray(point[:, : blocks[1]])

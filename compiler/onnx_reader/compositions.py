@@ -45,6 +45,16 @@ def _axis(node: Node, rank: int, default: int) -> int:
     return axis % rank
 
 
+def write_clip(writer: FloatWriter, _file: OnnxFile, node: Node) -> None:
+    """Bounds that are computed; where they cross, the upper one is what ONNX makes of every value."""
+    least, most = node.input(1), node.input(2)
+    name = node.input(0)
+    if least:
+        name = writer.apply("Max", name, least, output="" if most else node.outputs[0])
+    if most:
+        writer.apply("Min", name, most, output=node.outputs[0])
+
+
 def write_group_normalization(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     shape, groups = _floats(file, node), node.attributes.get("num_groups")
     if len(shape) < 2 or not isinstance(groups, int) or groups < 1 or shape[1] % groups:

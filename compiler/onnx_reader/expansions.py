@@ -9,6 +9,7 @@ import numpy as np
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader import compositions, sequences
+from int8tune.compiler.onnx_reader.antialias import write_resize
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
@@ -119,6 +120,7 @@ EXPANSIONS: dict[str, Expansion] = {
     QUANTIZED_LSTM: write_quantized_lstm,
     "BitShift": compositions.write_bit_shift,
     "CastLike": compositions.write_cast_like,
+    "Clip": compositions.write_clip,
     "Celu": compositions.write_celu,
     "GroupNormalization": compositions.write_group_normalization,
     "LpNormalization": compositions.write_lp_normalization,
@@ -129,6 +131,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "ScatterND": compositions.write_scatter_nd,
     "Swish": compositions.write_swish,
     "IsInf": compositions.write_is_infinite,
+    "Resize": write_resize,
     "ReverseSequence": sequences.write_reverse_sequence,
     "RotaryEmbedding": sequences.write_rotary_embedding,
     QUANTIZE: _quantize,

@@ -5,16 +5,19 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.onnx_reader.blocked import PRODUCTS, product_nodes
-from int8tune.compiler.onnx_reader.branches import with_branches_taken
+from int8tune.compiler.onnx_reader.blocked import GATHER, PRODUCTS, gather_nodes, product_nodes
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
+from int8tune.compiler.onnx_reader.half_scales import HalfScales
+from int8tune.compiler.onnx_reader.inner_graphs import InnerGraphs
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
     MICROSOFT,
@@ -27,8 +30,8 @@ from int8tune.compiler.onnx_reader.nodes import (
     quoted,
 )
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
-from int8tune.compiler.onnx_reader.shapes import forms_of
-from int8tune.compiler.onnx_reader.tensors import Array, array_of, constant_of
+from int8tune.compiler.onnx_reader.shapes import Form, forms_of
+from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
 from int8tune.compiler.onnx_reader.transposed_pads import with_pads
 from int8tune.results.folded_names import FOLDED_KEY, folded_of
@@ -83,7 +86,8 @@ def load(data: bytes, name: str) -> OnnxFile:
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
     with_functions_inlined(model, opset, name)
-    with_branches_taken(model)
+    graphs = InnerGraphs(model.graph, partial(_known_of, model, opset, name))
+    graphs.write()
     _refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
     for tensor in model.graph.initializer:
@@ -102,6 +106,8 @@ def load(data: bytes, name: str) -> OnnxFile:
         node = _node(proto, name)
         if is_of_microsoft(node, PRODUCTS):
             nodes.extend(product_nodes(node, constants, name))
+        elif is_of_microsoft(node, (GATHER,)):
+            nodes.extend(gather_nodes(node, constants, node.input(0) not in narrow, name))
         elif is_of_microsoft(node, FUSED):
             nodes.extend(unfused(node))
         elif is_of_microsoft(node, (LSTM,)):
@@ -116,11 +122,49 @@ def load(data: bytes, name: str) -> OnnxFile:
             constants[node.outputs[0]] = constant_of(proto, node, name)
     outputs = tuple(info.name for info in model.graph.output)
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
-    ordered = with_scales_moved(ordered, constants)
+    halves = HalfScales(constants, opset)
+    ordered = with_scales_moved(halves.replaced(ordered), constants)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
+    halves.require_halves(forms, name)
+    graphs.require_one_form(forms, name)
     ordered = with_pads(ordered, forms)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
+
+
+def _known_of(model: Any, opset: int, name: str, protos: Sequence[Any], label: str) -> tuple[Form | None, Array | None]:
+    """The form of a value that some nodes make, and what it is where it is known; None of what is not."""
+    makers = {made: proto for proto in protos for made in proto.output}
+    needed, open_ = dict[int, Any](), [label]
+    while open_:
+        proto = makers.get(open_.pop())
+        if proto is not None and id(proto) not in needed:
+            needed[id(proto)] = proto
+            open_ += proto.input
+    read = {each for proto in needed.values() for each in proto.input} | {label}
+    thin = type(model)()
+    thin.opset_import.extend(model.opset_import)
+    thin.graph.input.extend(model.graph.input)
+    thin.graph.value_info.extend(model.graph.value_info)
+    try:
+        constants = {
+            each.name: array_of(each, each.name, name) for each in model.graph.initializer if each.name in read
+        }
+        nodes = []
+        for proto in (each for each in protos if id(each) in needed):
+            node = _node(type(proto).FromString(proto.SerializeToString()), name)
+            if node.operator == "Constant":
+                constants[node.outputs[0]] = constant_of(proto, node, name)
+            else:
+                nodes += float_nodes(node, constants, opset, name)
+        forms, known = forms_of(thin, tuple(nodes), constants, opset, name)
+    except ModelError:
+        return None, None
+    array = known.get(label)
+    form = forms.get(label)
+    if array is not None:
+        form = TYPES[array.dtype], array.shape
+    return form, array
 
 
 def decoded(data: bytes, name: str) -> Any:
@@ -210,13 +254,21 @@ def _node(proto: Any, model: str) -> Node:
 
 def _texts(model: Any) -> Iterator[object]:
     """Every name that is read; those that are not UTF-8 are bytes."""
-    graph = model.graph
+    yield from _texts_of_graph(model.graph)
+    yield from (entry.name for entry in model.functions)
+    yield from (entry.domain for entry in model.opset_import)
+
+
+def _texts_of_graph(graph: Any) -> Iterator[object]:
+    """Those of a graph, and of graphs within its nodes."""
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-    named = (graph.initializer, graph.input, graph.output, graph.value_info, model.functions)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _texts_of_graph(attribute.g)
+    named = (graph.initializer, graph.input, graph.output, graph.value_info)
     yield from (entry.name for entries in named for entry in entries)
-    yield from (entry.domain for entry in model.opset_import)
 
 
 def _refuse_unprintable(model: Any, name: str) -> None:

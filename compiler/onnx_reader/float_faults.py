@@ -158,8 +158,10 @@ def _resize(file: OnnxFile, node: Node, constants: Constants) -> str | None:
     at, forms = node.attributes, _forms(file, node)
     source, made = forms[0][1], file.forms[node.outputs[0]][1]
     mode = at.get("coordinate_transformation_mode", "half_pixel")
-    if at.get("antialias") or "axes" in at or at.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "it must have neither antialias, axes nor a policy for its aspect ratio"
+    if at.get("antialias"):
+        return None  # written by `antialias`, which says why not
+    if "axes" in at or at.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return "it must have neither axes nor a policy for its aspect ratio"
     if len(source) not in (3, 4, 5) or source[:2] != made[:2] or mode not in _COORDINATES:
         return f"only images are resized, by the coordinates {', '.join(_COORDINATES)}: {list(source)}, {mode}"
     if mode == "align_corners" and 1 in made[2:]:

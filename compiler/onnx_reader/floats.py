@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class FloatNodes:
 
     def _protos(self, node: Node, constants: dict[str, Array]) -> Sequence[Any]:
         """What computes a node; constants are added."""
-        if node.computes not in EXPANSIONS:
+        if node.computes not in EXPANSIONS or _is_converted(node, constants):
             return [self._proto(node, constants)]
         writer = FloatWriter(node, constants)
         EXPANSIONS[node.computes](writer, self._file, node)
@@ -121,6 +121,13 @@ class FloatNodes:
         del proto.output[:]
         proto.output.extend(outputs)
         return proto
+
+
+def _is_converted(node: Node, constants: Container[str]) -> bool:
+    """Whether TVM's importer converts a node that has an expansion for other forms of it."""
+    if node.computes == "Clip":
+        return all(not name or name in constants for name in node.inputs[1:])
+    return node.computes == "Resize" and not node.attributes.get("antialias")
 
 
 def refuse_unquantized(file: OnnxFile, values: Iterable[Value]) -> None:

@@ -22,7 +22,7 @@ class Matrices:
 
 def matrices_of(node: Node, values: GraphValues, output: Value) -> Matrices | None:
     """The matrices of a node; None where it is no product of quantized ones."""
-    if node.computes != "MatMul":
+    if node.computes != "MatMul" or len(node.inputs) != 2:
         return None
     first, second = (values.operand(name) for name in node.inputs)
     if first is None or second is None or min(len(first.shape), len(second.shape)) < 2:

@@ -165,6 +165,9 @@ def _quantization(file: OnnxFile, node: Node, name: str, constants: Mapping[str,
     """The scale and zero point of a QuantizeLinear or DequantizeLinear whose stored values are called `name`."""
     element, shape = file.forms[name]
     real = node.input(0) if node.computes == QUANTIZE else node.outputs[0]
+    if file.forms[real][0] == "f16":
+        how = "a constant of f16 and, from version 23 on, its precision must be 1"
+        raise node_fault(file.name, node, f"between f16 and integers its scale must be {how}")
     if element not in INTEGERS or file.forms[real][0] != "f32":
         raise node_fault(file.name, node, f"it must be between f32 and integers, {quoted(name)} is {element}")
     if node.attributes.get("block_size"):

@@ -50,6 +50,8 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
 
         def average(n: Any, y: Any, x: Any, c: Any) -> Any:
             total, divisor = sums(n, y, x, c), count[y, x]
+            if data.type == "s16":
+                return stored(_integer_quotient(total, divisor), operator, output)
             half = tirx.trunc(divisor * 0.5)
             # Integers of binary32, whose quotient is below the next integer wherever the true one is.
             magnitude = tirx.trunc((tirx.abs(total).astype("float32") + half) / divisor).astype("int32")
@@ -70,6 +72,13 @@ def average_pool(graph: Graph, operator: Operator, target: Target) -> OperatorKe
 
     made = te.compute(output.shape, average)
     return OperatorKernel(function_of([image, count, made], target), operator.inputs, (counts,))
+
+
+def _integer_quotient(total: Any, divisor: Any) -> Any:
+    """Halves away from zero, of sums that binary32 has not whole."""
+    count = divisor.astype("int32")
+    magnitude = tirx.truncdiv(tirx.abs(total) + tirx.truncdiv(count, tirx.const(2)), count)
+    return with_sign_of(total, magnitude)
 
 
 def _windows(operator: Operator, data: Value, output: Value) -> Windows:

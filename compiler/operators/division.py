@@ -1,6 +1,6 @@
-"""The quotient of two quantized values, of which either may be spread over axes of extent 1; the divisor is constant.
+"""The quotient of two quantized values, of which either may be spread over axes of extent 1.
 
-Source: TFLite, DivElementwise of reference/div.h, whose quotient by 0 nothing defines.
+Source: TFLite, DivElementwise of reference/div.h, whose quotient by 0 nothing defines: LiteRT stops at one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     if len(set(types)) > 1:
         return f"its inputs and output must have one type: {', '.join(types)}"
     divisor = inputs[1]
-    if divisor.constant is None or (divisor.constant == zero_point_of(divisor)).any():
-        return "its divisor must be constant and stand for 0 nowhere"
+    divisors = every_stored(divisor) if divisor.constant is None else divisor.constant.astype(np.int64)
+    divisors = np.abs(divisors - zero_point_of(divisor))
+    if divisor.constant is not None and not divisors.all():
+        return "its constant divisor must stand for 0 nowhere"
     try:
         _, shift = _factor(inputs, output)
     except OperandError as error:
         return str(error)
-    bits = _bits(np.abs(divisor.constant.astype(np.int64) - zero_point_of(divisor)))
+    bits = _bits(divisors[divisors > 0])
     if not bits.max() <= shift <= bits.min() + LEAST_HEADROOM:
         return f"quotients must be shifted by 0 to 31 bits: {shift} for divisors of {bits.min()} to {bits.max()}"
     return broadcast_fault(inputs, output)

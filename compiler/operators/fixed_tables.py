@@ -22,11 +22,15 @@ from int8tune.compiler.operators.base import (
     scale_of,
     zero_point_of,
 )
+from int8tune.compiler.operators.fixed_normalization import inverse_roots
 from int8tune.compiler.operators.quantize import half_away
-from int8tune.schedules.operands import quantize_multiplier
+from int8tune.schedules.errors import OperandError
+from int8tune.schedules.operands import MIN_SHIFT, quantize_multiplier
 from int8tune.schedules.oracle.reference import scale_fixed_point
 
-INT16 = np.iinfo(np.int16)
+INT16, INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
+# Bits behind the point of an inverse root.
+ROOT_BITS = 20
 
 
 def requantized(data: Value, output: Value) -> Array:
@@ -70,6 +74,45 @@ def logarithm(data: Value, output: Value) -> Callable[[FloatArray], FloatArray]:
     def function(values: FloatArray) -> FloatArray:
         known = np.log(np.where(values > 0, values, 1).astype(np.float64)).astype(np.float32)
         return np.where(values > 0, known, least)
+
+    return function
+
+
+def root(data: Value, output: Value) -> Array:
+    """SQRT: in binary32, then steps without what is behind their point; 0 of numbers below it, at which LiteRT stops.
+
+    Raises:
+        OperandError: a root has more steps than 32 bits.
+    """
+    steps = np.sqrt(np.maximum(dequantized(every_stored(data), data), 0)) / scale_of(output)
+    if not (steps < INT32.max // 2).all():
+        raise OperandError(f"its roots must be below 2^30 steps of its output: {steps.max()}")
+    return _as_bytes(np.trunc(steps).astype(np.int64) + zero_point_of(output), output)
+
+
+def inverse_root(data: Value, output: Value) -> Array:
+    """RSQRT of 8 bits, in integers; the most of 0, and of numbers below it, at which LiteRT stops.
+
+    Raises:
+        OperandError: the scales are too far from each other.
+    """
+    centred = np.maximum(_centred(data), 0)
+    # The product of the root and the scale is one of binary32.
+    multiplier, shift = quantize_multiplier(1 / float(np.sqrt(scale_of(data)) * scale_of(output)))
+    if shift - ROOT_BITS < MIN_SHIFT:
+        raise OperandError(f"the product of its output's scale and its input's root is too large: 2^{-shift}")
+    fraction, bits = inverse_roots(np.maximum(centred, 1))
+    fine = scale_fixed_point(np.ones_like(centred), fraction, bits + ROOT_BITS)
+    steps = scale_fixed_point(fine, np.array(multiplier), np.array(shift - ROOT_BITS)) + zero_point_of(output)
+    return _as_bytes(np.where(centred > 0, steps, STORED_RANGES[output.type][1]), output)
+
+
+def inverse_root_or_most(output: Value) -> Callable[[FloatArray], FloatArray]:
+    """RSQRT of 16 bits, whose output has its largest number for what has no root."""
+    most = np.float32(STORED_RANGES[output.type][1]) * scale_of(output)
+
+    def function(values: FloatArray) -> FloatArray:
+        return np.where(values > 0, np.float32(1) / np.sqrt(np.where(values > 0, values, 1)), most)
 
     return function
 

@@ -6,6 +6,7 @@ optimizations ONNX Runtime averages numbers instead, which makes one step of dif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ from int8tune.schedules.numerics import RANGES
 
 # Of a window, whose border is as wide in the worst case.
 MOST_EXTENT = 1 << 12
+# Whose sum has 32 bits.
+MOST_WORDS = 65535
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +54,7 @@ class AverageConstants:
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
     (data,) = inputs
-    wrong = byte_fault(data, output)
+    wrong = _word_fault(operator, data, output) if data.type == "s16" else byte_fault(data, output)
     if wrong or len(data.shape) != 4:
         return wrong or f"its image must have four axes: {data.shape}"
     top, left, bottom, right = operator.attributes["padding"]
@@ -65,6 +68,18 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     if operator.rule == "fixed" and operator.attributes.get("include_pad"):
         return "the border can't count in averages of the fixed rule"
     return shape_fault(output, (data.shape[0], *sizes, data.shape[3]))
+
+
+def _word_fault(operator: Operator, data: Value, output: Value) -> str | None:
+    """Why values of 16 bits are none that an average pool of the fixed rule has."""
+    if operator.kind is not Kind.AVERAGE_POOL or operator.rule != "fixed" or output.type != "s16":
+        return f"of 16 bits only averages of the fixed rule have a kernel: {operator.kind}, {operator.rule}"
+    for value in (data, output):
+        quantization = value.quantization
+        if quantization is None or quantization.per_channel or quantization.zero_point.any():
+            return "its values of 16 bits must have one scale, and 0 as zero point"
+    taps = math.prod(operator.attributes["kernel"])
+    return None if taps <= MOST_WORDS else f"a window has at most {MOST_WORDS} values of 16 bits: {taps}"
 
 
 def average_constants(operator: Operator, data: Value) -> AverageConstants:

@@ -14,9 +14,10 @@ from typing import Any
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.operators import checked
 from int8tune.compiler.operators.base import BYTES
+from int8tune.compiler.operators.word_arithmetic import ADD
 from int8tune.compiler.operators.word_sums import SUMS
 from int8tune.compiler.strict_json import clipped
-from int8tune.compiler.tflite_reader.operators import SAME, VALID, activation_bounds, window_padding
+from int8tune.compiler.tflite_reader.operators import SAME, VALID, activation_bounds, window_padding, word_operator
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.compiler.tflite_reader.weights import filters_first
 from int8tune.compiler.tflite_reader.wide import is_wide, wide_sums
@@ -46,6 +47,8 @@ class Layers:
         """The operator, or why it is none on 8-bit integers."""
         if is_wide(step):
             return self._wide(step)
+        if step.plain.operator == "ADD" and step.output.type == "s16":
+            return self._word_add(step)
         if step.output.type == "s16":
             return "its activations are int16 (int16x8 quantization)"
         if step.output.type not in BYTES and any(value.type in BYTES for value in step.inputs[1:2]):
@@ -107,6 +110,11 @@ class Layers:
 
     def _add(self, step: Step) -> Operator | Reason:
         made = _made(Kind.ADD, step, step.options("AddOptions").FusedActivationFunction(), {})
+        return made if isinstance(made, str) else checked(made, self._values)
+
+    def _word_add(self, step: Step) -> Operator | Reason:
+        options = step.options("AddOptions")
+        made = word_operator(step, ADD, options.FusedActivationFunction(), options.PotScaleInt16())
         return made if isinstance(made, str) else checked(made, self._values)
 
 

@@ -25,7 +25,7 @@ from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
 from int8tune.compiler.tflite_reader.layers import Layers
-from int8tune.compiler.tflite_reader.operators import NO_KERNEL, VALID, typed_operators
+from int8tune.compiler.tflite_reader.operators import NO_KERNEL, VALID, is_only_integers, typed_operators
 from int8tune.compiler.tflite_reader.recurrent import VARIABLES, Recurrent
 from int8tune.compiler.tflite_reader.states import WORDS, States
 from int8tune.compiler.tflite_reader.steps import Reason, Step
@@ -159,7 +159,7 @@ class _Reader:
         if reason is None:
             assert not isinstance(made, str)
             return made
-        found = reason if is_wide(step) else self._floats.read(step, reason)
+        found = reason if is_wide(step) or is_only_integers(step) else self._floats.read(step, reason)
         if not isinstance(found, str):
             return found
         is_stored = step.output.type in BYTES

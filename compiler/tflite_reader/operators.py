@@ -13,7 +13,9 @@ import numpy as np
 
 from int8tune.compiler.graph import Kind, Operator, Value
 from int8tune.compiler.operators import checked, fixed_tables, other
-from int8tune.compiler.operators.base import Array, byte_fault, zero_point_of
+from int8tune.compiler.operators.base import Array, byte_fault, is_same_quantization, zero_point_of
+from int8tune.compiler.operators.fixed_pairs import squared_difference
+from int8tune.compiler.operators.word_arithmetic import MULTIPLY, SUBTRACT
 from int8tune.compiler.padding import same_padding
 from int8tune.compiler.tflite_reader.movements import MOVEMENTS, moved
 from int8tune.compiler.tflite_reader.refused import refusal
@@ -38,6 +40,20 @@ _FUNCTIONS = {
     "EXP": fixed_tables.exponential,
 }
 _ONLY_SIGNED = ("ELU", "EXP")
+
+
+# What is computed in integers or refused: numbers would be one step off, or far more.
+_ONLY_INTEGERS = {
+    **dict.fromkeys(("ADD", "SUB", "MUL"), "s16"),
+    "AVERAGE_POOL_2D": "s16",
+    **dict.fromkeys(("SQRT", "RSQRT", "SQUARED_DIFFERENCE"), "s8"),
+}
+
+
+def is_only_integers(step: Step) -> bool:
+    """Whether an operator on stored values has no form in float."""
+    is_stored = step.output.quantization is not None
+    return is_stored and _ONLY_INTEGERS.get(step.plain.operator) == step.output.type
 
 
 def typed_operators(step: Step, values: MutableMapping[str, Value]) -> tuple[Operator, ...]:
@@ -98,6 +114,8 @@ def _pool(step: Step) -> Operator | Reason:
     return step.made(Kind.AVERAGE_POOL, {**attributes, "include_pad": False}, clamp=clamp)
 
 
+# Those that only an island computes, but over no axis.
+_IN_FLOAT = ("REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
 _REDUCTIONS = {"MEAN": Kind.MEAN, "SUM": Kind.SUM, "REDUCE_MAX": Kind.REDUCE_MAX, "REDUCE_MIN": Kind.REDUCE_MIN}
 
 
@@ -105,8 +123,28 @@ def _reduction(step: Step) -> Operator | Reason:
     axes, rank = integers(step.inputs[1]), len(step.inputs[0].shape)
     if axes is None:
         return "its axes must be constant"
-    kind = _REDUCTIONS[step.plain.operator]
+    if not axes:
+        return _reduction_of_nothing(step)
+    kind = _REDUCTIONS.get(step.plain.operator)
+    if kind is None:
+        return NO_KERNEL
     return step.made(kind, {"axes": tuple(sorted({axis + rank * (axis < 0) for axis in axes}))})
+
+
+def _reduction_of_nothing(step: Step) -> Operator | Reason:
+    """A reduction over no axis: its input, where LiteRT copies it."""
+    data, output = step.inputs[0], step.output
+    stored = [value.quantization is not None for value in (data, output)]
+    is_one = data.type == output.type and stored[0] == stored[1] and (not stored[0] or _is_one_scale(data, output))
+    if not is_one or (step.plain.operator, data.type) == ("SUM", "s16"):
+        return "over no axis, its input and output must have one scale and be no s16 of a SUM"
+    return step.made(Kind.RESHAPE, {})
+
+
+def _is_one_scale(data: Value, output: Value) -> bool:
+    quantizations = [value.quantization for value in (data, output)]
+    is_one = not any(quantization is None or quantization.per_channel for quantization in quantizations)
+    return is_one and is_same_quantization(data, output)
 
 
 def _argument(step: Step) -> Operator | Reason:
@@ -152,8 +190,20 @@ def _concat(step: Step) -> Operator | Reason:
 
 
 def _multiply(step: Step) -> Operator | Reason:
-    clamp = activation_bounds(step.output, step.options("MulOptions").FusedActivationFunction())
+    options = step.options("MulOptions")
+    if step.output.type == "s16":
+        return word_operator(step, MULTIPLY, options.FusedActivationFunction(), False)
+    clamp = activation_bounds(step.output, options.FusedActivationFunction())
     return clamp if isinstance(clamp, str) else step.made(Kind.MULTIPLY, {}, inputs=len(step.inputs), clamp=clamp)
+
+
+def word_operator(step: Step, operation: str, activation: int, powers: bool) -> Operator | Reason:
+    """A sum, difference or product of values of 16 bits."""
+    clamp = activation_bounds(step.output, activation)
+    if isinstance(clamp, str):
+        return clamp
+    attributes = {"operation": operation, "powers": powers}
+    return step.made(Kind.WORD_ARITHMETIC, attributes, inputs=len(step.inputs), clamp=clamp)
 
 
 def _divide(step: Step) -> Operator | Reason:
@@ -162,8 +212,19 @@ def _divide(step: Step) -> Operator | Reason:
 
 
 def _subtract(step: Step) -> Operator | Reason:
-    clamp = activation_bounds(step.output, step.options("SubOptions").FusedActivationFunction())
+    options = step.options("SubOptions")
+    if step.output.type == "s16":
+        return word_operator(step, SUBTRACT, options.FusedActivationFunction(), options.PotScaleInt16())
+    clamp = activation_bounds(step.output, options.FusedActivationFunction())
     return clamp if isinstance(clamp, str) else step.made(Kind.SUBTRACT, {}, inputs=len(step.inputs), clamp=clamp)
+
+
+def _squared_difference(step: Step) -> Operator | Reason:
+    types = [value.type for value in (*step.inputs, step.output)]
+    wrong = byte_fault(*step.inputs, step.output)
+    if wrong or types != ["s8"] * 3:
+        return wrong or f"its two inputs and its output must be s8: {', '.join(types)}"
+    return step.made(Kind.PAIR_LOOKUP, {"table": squared_difference(step.inputs, step.output)}, inputs=2)
 
 
 def _extremum(step: Step) -> Operator | Reason:
@@ -225,6 +286,12 @@ def _absolute(step: Step) -> Operator | Reason:
     return _looked_up(step, fixed_tables.absolute)
 
 
+def _root(step: Step) -> Operator | Reason:
+    if step.inputs[0].type != "s8":
+        return f"its values must be s8: {step.inputs[0].type}"
+    return _looked_up(step, fixed_tables.root if step.plain.operator == "SQRT" else fixed_tables.inverse_root)
+
+
 def _logarithm(step: Step) -> Operator | Reason:
     if step.inputs[0].type != "s8":
         return f"its values must be s8: {step.inputs[0].type}"
@@ -267,7 +334,7 @@ def _stored(real: float, scale: np.float32, zero_point: int) -> int:
 _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
-    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys((*_REDUCTIONS, *_IN_FLOAT), _reduction),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _argument),
     "RESHAPE": _reshape,
     "SQUEEZE": _reshape,
@@ -279,6 +346,7 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "MUL": _multiply,
     "SUB": _subtract,
     "DIV": _divide,
+    "SQUARED_DIFFERENCE": _squared_difference,
     "PRELU": _prelu,
     "MINIMUM": _extremum,
     "MAXIMUM": _extremum,
@@ -292,7 +360,14 @@ _READERS: dict[str, Callable[[Step], Operator | Reason]] = {
     "GELU": _gelu,
     "ABS": _absolute,
     "LOG": _logarithm,
+    "SQRT": _root,
+    "RSQRT": _root,
     **dict.fromkeys(RECTIFIERS, _rectifier),
     **dict.fromkeys(_FUNCTIONS, _function),
 }
-_LEAST_INPUTS = {**dict.fromkeys((*_REDUCTIONS, "ARG_MAX", "ARG_MIN"), 2), "TRANSPOSE": 2, "PAD": 2, "PADV2": 3}
+_LEAST_INPUTS = {
+    **dict.fromkeys((*_REDUCTIONS, *_IN_FLOAT, "ARG_MAX", "ARG_MIN"), 2),
+    "TRANSPOSE": 2,
+    "PAD": 2,
+    "PADV2": 3,
+}

@@ -15,10 +15,11 @@ import pytest
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Kind
-from int8tune.compiler.obstacles import obstructed_network_of, refuse_obstacles
+from int8tune.compiler.obstacles import obstacles, obstructed_network_of, refuse_obstacles
 from int8tune.compiler.onnx_reader import quantization
 from int8tune.compiler.onnx_reader.file import NEWEST_OPSET
 from int8tune.compiler.onnx_reader.model import read_onnx
+from tests.support.models.onnx_islands import IslandWriter
 from tests.support.models.onnx_models import MODELS, Writer, quantized, quantized_layer
 
 pytestmark = pytest.mark.promise(16)
@@ -214,7 +215,7 @@ def renamed(model: Any) -> None:
         (external, "`w` is in another file (external data), which is not supported"),
         (tensor("w", dims=[6, 4, 3, 4]), "`w` can't be read: "),
         (tensor("w", dims=[1 << 40, 1 << 40]), "`w` can't be read: "),
-        (branch, "node `more` (If): graphs within a node are not supported"),
+        (branch, "`z`: the condition of an If must be one truth value: f32 [1, 4, 5, 6]"),
         (more("Relu", ["x"], ["c"]), "node `more` (Relu): it makes `c`, which something else makes, too"),
         (more("Relu", ["x"], ["x"]), "node `more` (Relu): it makes `x`, which something else makes, too"),
         (more("Constant", [], ["w"], value_int=1), "node `more` (Constant): it makes `w`, which something else makes"),
@@ -466,3 +467,9 @@ def test_many_mutated_files(name: str, form: str, tmp_path: Path) -> None:
     path = tmp_path / "mutated.onnx"
     path.write_bytes(quantized(MODELS[name](), tmp_path, "u8", "s8", form == "QDQ", form=form))
     assert 0.1 * SLOW_MUTANTS / 6 < mutate(path, SLOW_MUTANTS // 6, 2) < SLOW_MUTANTS / 6
+
+
+def test_a_product_of_three_values_is_refused() -> None:
+    w = IslandWriter((4, 4))
+    (found,) = obstacles(read_onnx(w.file(w.quantized(w.apply("MatMul", w.data, w.data, w.data))), "three"))
+    assert found.reason.startswith("ONNX does not define it so")

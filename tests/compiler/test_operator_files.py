@@ -141,6 +141,10 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
         Kind.SUBTRACT,
         lambda: tflite_file("SUB", [ROWS], ROWS, OTHER, "Sub", CHANNELS, version=2, fusedActivationFunction=3),
     ),
+    "SQUARED_DIFFERENCE": (
+        Kind.PAIR_LOOKUP,
+        lambda: tflite_file("SQUARED_DIFFERENCE", [ROWS, (7, 1, 5)], ROWS, (0.4, 3), kind="s8", version=2),
+    ),
     "PRELU": (Kind.PRELU, lambda: tflite_file("PRELU", [ROWS], ROWS, OTHER, "", CHANNELS)),
     "PRELU of s8": (
         Kind.PRELU,
@@ -252,14 +256,15 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
 
 
 # ONNX Runtime computes in numbers what LiteRT has an operator on stored values for.
-ONLY_TFLITE, ONLY_ONNX = {Kind.SUBTRACT, Kind.DIVIDE, Kind.PRELU}, {Kind.ELEMENTWISE}
-# Around layers, files of which are in tests of their own.
-OF_LAYERS = {Kind.WORD_BYTE, Kind.WORD_SUMS}
+ONLY_TFLITE = {Kind.SUBTRACT, Kind.DIVIDE, Kind.PRELU, Kind.PAIR_LOOKUP}
+ONLY_ONNX = {Kind.ELEMENTWISE}
+# Of 16 bits, files of which are in tests of their own.
+OF_WORDS = {Kind.WORD_BYTE, Kind.WORD_SUMS, Kind.WORD_ARITHMETIC}
 
 
 def test_every_kind_has_a_file() -> None:
     """Every ONNX file has QUANTIZE and DEQUANTIZE, too."""
-    in_all = {Kind.QUANTIZE, Kind.DEQUANTIZE, *OF_LAYERS}
+    in_all = {Kind.QUANTIZE, Kind.DEQUANTIZE, *OF_WORDS}
     assert {kind for kind, _ in ONNX.values()} | in_all | ONLY_TFLITE == set(KERNELS)
     assert {kind for kind, _ in TFLITE.values()} | in_all | ONLY_ONNX == set(KERNELS)
 

@@ -32,6 +32,8 @@ ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
     Kind.DIVIDE: ("fixed",),
     Kind.PRELU: ("fixed",),
     Kind.SUBTRACT: ("fixed",),
+    Kind.PAIR_LOOKUP: ("fixed",),
+    Kind.WORD_ARITHMETIC: ("fixed",),
     Kind.WORD_BYTE: ("float",),
     Kind.WORD_SUMS: ("float",),
 }

@@ -25,9 +25,13 @@ OPTIONS = {"FULLY_CONNECTED": "FullyConnected", "CONV_2D": "Conv2D", "DEPTHWISE_
 VERSIONS = {"FULLY_CONNECTED": 9, "CONV_2D": 5, "DEPTHWISE_CONV_2D": 6}
 
 
-def layer(w: IslandWriter, word: str, data: int, is_asymmetric: bool = False, is_one: bool = False) -> int:
+def layer(
+    w: IslandWriter, word: str, data: int, is_asymmetric: bool = False, is_one: bool = False, kind: str = "s8"
+) -> int:
+    """A layer; weights of u8 have the bits of those of s8."""
     channels, axis = (6, 3) if word.startswith("DEPTHWISE") else (CHANNELS, 0)
-    weight = w.constant(f"w{len(w.operators)}", "s8", RNG.integers(-127, 128, WEIGHTS[word]), 0.01)
+    bits = RNG.integers(-127, 128, WEIGHTS[word]).astype(np.int8).view(np.uint8 if kind == "u8" else np.int8)
+    weight = w.constant(f"w{len(w.operators)}", kind, bits, 0.01)
     if not is_one:
         quantization = w.tensors[weight].quantization
         quantization.scale, quantization.zeroPoint = list(RNG.uniform(0.001, 0.02, channels)), [0] * channels
@@ -54,6 +58,23 @@ def test_hybrid_layers_are_litert_s(tmp_path: Path) -> None:
     floats = float_operators(read_tflite(file, "hybrid"))
     assert (floats["FULLY_CONNECTED"], floats["CONV_2D"], floats["DEPTHWISE_CONV_2D"]) == (4, 2, 1)
     assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
+
+
+def test_weights_in_u8_are_read_as_s8(tmp_path: Path) -> None:
+    w = IslandWriter()
+    data = numbers(w)
+    made = [layer(w, "FULLY_CONNECTED", data, how, is_one=True, kind="u8") for how in (False, True)]
+    file = w.model(*made, layer(w, "CONV_2D", data, is_one=True, kind="u8"))
+    assert_close(*outputs_of(file, tmp_path, {"x": stored_feed()}))
+
+
+@pytest.mark.parametrize(
+    ("word", "is_one"), [("FULLY_CONNECTED", False), ("CONV_2D", False), ("DEPTHWISE_CONV_2D", False)]
+)
+def test_weights_in_u8_with_scales_of_channels_are_refused(word: str, is_one: bool) -> None:
+    w = IslandWriter()
+    (found,) = obstacles(read_tflite(w.model(layer(w, word, w.data, is_one=is_one, kind="u8")), "hybrid"))
+    assert found.reason == "LiteRT reads its weights of u8 as s8, and has one scale for them"
 
 
 # Shapes of data and weights; which of them are turned; whether rows have zero points, and columns scales of their own.

@@ -342,7 +342,8 @@ def test_what_has_no_kind_says_why() -> None:
     pool = {"filterHeight": 2, "filterWidth": 2, "strideH": 2, "strideW": 2}
     cases = [
         (("MIRROR_PAD", [form], form, "MirrorPad"), {}, "1 inputs"),
-        (("DIV", [form, ("s8", (4, 6), 0.1, 0)], form, "Div"), {}, "its divisor must be constant"),
+        (("DIV", [form, ("s8", (4, 6), 0.1, 0)], form, "Div"), {}, "shifted by 0 to 31 bits: 4 for divisors of 0 to 7"),
+        (("DIV", [form], form, "Div", [("s8", [3], 0.1, 3)]), {}, "must stand for 0 nowhere"),
         (("DIV", [form], form, "Div", [("s8", [100], 0.1, 0)]), {}, "shifted by 0 to 31 bits"),
         (("SUM", [form], small, "Reducer", [("s32", [1])]), {}, "of u8 values"),
         (("TILE", [form], small, "Tile", [("s32", [1, 1, 1, 2])]), {}, "its output must have shape"),

@@ -96,6 +96,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         ),
         "LiteRT reads its table as one of 8 bits: s16",
     ),
+    "table of u8": (
+        written("EMBEDDING_LOOKUP", "s8", (0.1,), "", ("f32", (2, 4)), [("s32", [0, 1]), ("u8", np.ones((3, 4)), 0.1)]),
+        "LiteRT reads its table as one of s8: u8",
+    ),
 }
 
 

@@ -259,6 +259,7 @@ KINDS: Mapping[str, Kind] = {
     "onnx-functions": Kind(
         samples.onnx_functions, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)
     ),
+    "onnx-graphs": Kind(samples.onnx_graphs, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
     "ranges": Kind(samples.ranges, {"m.ranges.json": _JSON}, _ranges),
     "calibration": Kind(samples.samples, _ARRAYS, _calibration),
     "float-model": Kind(

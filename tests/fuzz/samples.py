@@ -264,6 +264,12 @@ def onnx_functions(folder: Path) -> None:
     (folder / "m.onnx").write_bytes(with_attention())
 
 
+def onnx_graphs(folder: Path) -> None:
+    from tests.support.models.onnx_inner_graphs import loop_and_layer
+
+    (folder / "m.onnx").write_bytes(loop_and_layer())
+
+
 def float_onnx(folder: Path) -> None:
     from tests.support.models.float_models import saved, small
 

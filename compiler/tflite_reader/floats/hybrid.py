@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes, half_away
 
 MOST_SYMMETRIC = 127.0
 LOW, HIGH = -128.0, 127.0
+# What LiteRT computes with bits of s8 in tensors of u8, as converters of 2018 stored them.
+UNSIGNED = ("CONV_2D", "FULLY_CONNECTED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Quantized:
 def is_hybrid(at: Nodes, data_index: int = 0) -> bool:
     """Whether an operator has numbers as data and weights in 8 bits."""
     data, weight = at.value(data_index), at.value(1)
-    return data.type == "f32" and weight.type == "s8" and weight.quantization is not None
+    return data.type == "f32" and weight.type in BYTES and weight.quantization is not None
 
 
 def require_symmetric(at: Nodes) -> None:
@@ -41,13 +44,16 @@ def require_symmetric(at: Nodes) -> None:
     weight = at.value(1)
     is_zero = weight.quantization is not None and not weight.quantization.zero_point.any()
     at.require(weight.constant is not None and is_zero, "its weights must be constant and symmetric")
+    assert weight.quantization is not None
+    is_known = at.step.plain.operator in UNSIGNED and not weight.quantization.per_channel
+    at.require(weight.type == "s8" or is_known, "LiteRT reads its weights of u8 as s8, and has one scale for them")
 
 
 def stored_weight(at: Nodes) -> np.ndarray:
-    """The weights' integers as numbers."""
+    """The weights' integers as numbers, those of u8 by their bits as s8."""
     constant = at.value(1).constant
     assert constant is not None
-    return constant.astype(np.float32)
+    return constant.view(np.int8).astype(np.float32)
 
 
 def weight_scale(at: Nodes, channels: int) -> np.ndarray:

@@ -38,6 +38,10 @@ def stored_fault(step: Step, outputs: Sequence[Value]) -> Reason | None:
         return f"LiteRT computes it with stored values, not with the numbers that they stand for: {', '.join(types)}"
     if word == "EMBEDDING_LOOKUP" and "s16" in types and outputs[0].type == "f32":
         return "LiteRT reads its table as one of 8 bits: s16"
+    if word == "MUL" and "s16" in types and outputs[0].type != "s16":
+        return "LiteRT multiplies values of 16 bits to 8 bits without their scales"
+    if word == "EMBEDDING_LOOKUP" and "u8" in types and outputs[0].type == "f32":
+        return "LiteRT reads its table as one of s8: u8"
     if word == "SOFTMAX" and "u8" in types:
         return "LiteRT takes the scale of its output for 1/256, and its zero point for 0"
     if word not in (*_MOVED, *_COMPARED, "CONCATENATION") or (word in _RESCALED and "s16" not in types):

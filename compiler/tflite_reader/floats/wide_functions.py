@@ -79,6 +79,11 @@ def _gelu(at: Nodes) -> Any:
     return wide_tables.interpolated(at.value(0), at.outputs[0], function)
 
 
+def _inverse_root(at: Nodes) -> Any:
+    data, made = at.value(0), at.outputs[0]
+    return wide_tables.interpolated(data, made, fixed_tables.inverse_root_or_most(made))
+
+
 def _logarithm(at: Nodes) -> Any:
     data, made = at.value(0), at.outputs[0]
     return wide_tables.interpolated(data, made, fixed_tables.logarithm(data, made))
@@ -90,6 +95,8 @@ TABLES: dict[str, Table] = {
     "EXP": _interpolated(fixed_tables.exponential),
     "GELU": _gelu,
     "LOG": _logarithm,
+    "SQRT": _of_ends(fixed_tables.root),
+    "RSQRT": _inverse_root,
     "ABS": _of_ends(fixed_tables.absolute),
     "LEAKY_RELU": _leaky,
     "QUANTIZE": _of_ends(fixed_tables.requantized),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -249,6 +249,13 @@ def matrix_products(draw: Draw) -> Form:
 
 
 @st.composite
+def word_arithmetic(draw: Draw) -> Form:
+    attributes = {"operation": draw(st.sampled_from(["add", "subtract", "multiply"])), "powers": draw(st.booleans())}
+    form: Form = draw(products())
+    return replace(form, attributes=attributes)
+
+
+@st.composite
 def word_bytes(draw: Draw) -> Form:
     shape = draw(any_rank())
     return Form((shape,), shape, {"is_high": draw(st.booleans())})
@@ -291,6 +298,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.MINIMUM: products,
     Kind.MULTIPLY: products,
     Kind.PAD: pads,
+    Kind.PAIR_LOOKUP: products,
     Kind.PRELU: products,
     Kind.QUANTIZE: same_shape,
     Kind.REDUCE_MAX: means,
@@ -303,6 +311,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.SUBTRACT: products,
     Kind.SUM: means,
     Kind.TRANSPOSE: transpositions,
+    Kind.WORD_ARITHMETIC: word_arithmetic,
     Kind.WORD_BYTE: word_bytes,
     Kind.WORD_SUMS: word_sums,
 }

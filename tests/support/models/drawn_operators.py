@@ -95,6 +95,8 @@ def _candidates(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Dra
     attributes = dict(form.attributes)
     if kind is Kind.LOOKUP:
         attributes["table"] = _table(draw, output)
+    if kind is Kind.PAIR_LOOKUP:
+        attributes["table"] = np.stack([_table(draw, output)] * 2 + [np.roll(_table(draw, output), 9)] * 254)
     operator = Operator(kind, ("made",), str(kind), tuple(v.name for v in inputs), ("out",), rule, None, attributes)
     if output.type in RANGES and draw(st.booleans()):
         operator = replace(operator, clamp=_clamp(draw, output))
@@ -196,6 +198,9 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
         output = _plain(output, draw(st.sampled_from(["s32", "s64"])))
     if kind is Kind.DEQUANTIZE:
         output = _plain(output, "f32")
+    if kind is Kind.WORD_ARITHMETIC:
+        is_power = draw(st.booleans())
+        inputs, output = tuple(_symmetric(draw, each, is_power) for each in inputs), _symmetric(draw, output, is_power)
     if kind is Kind.WORD_BYTE:
         inputs, output = (_word(draw, inputs[0]),), _plain(output, "u8")
     if kind is Kind.WORD_SUMS:
@@ -230,6 +235,12 @@ def _word(draw: Draw, value: Value) -> Value:
     point = draw(st.integers(*STORED_RANGES[element]))
     assert value.quantization is not None
     return replace(value, type=element, quantization=replace(value.quantization, zero_point=np.array([point])))
+
+
+def _symmetric(draw: Draw, value: Value, is_power: bool) -> Value:
+    """The value in 16 bits around 0, with few scales that are powers of two."""
+    scale = 2.0 ** draw(st.integers(-12, -9)) if is_power else draw(SCALES)
+    return replace(value, type="s16", quantization=Quantization(np.array([scale], np.float32), np.zeros(1, np.int64)))
 
 
 def _scaled(value: Value, scale: float) -> Value:
