@@ -10,7 +10,7 @@ from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.target import target_for
 from int8tune.tuner.api.frames import frame_of, listed
 from int8tune.tuner.api.networks import NetworkLike, as_network
-from int8tune.tuner.campaign.plan import Task, make_plan
+from int8tune.tuner.campaign.plan import Task, make_plan, most_trials
 from int8tune.tuner.campaign.spec import DEFAULT_TRIALS, CampaignSpec
 from int8tune.tuner.cores import measuring_and_build_cores
 from int8tune.tuner.installed import require_tuning
@@ -49,6 +49,7 @@ class Plan:
     Attributes:
         cpu: as it calls itself.
         measuring_cores, building_cores: of those that measure, the last one builds in between.
+        trials: the most of all layers: what a small space leaves of its trials is spent on others.
     """
 
     network: str
@@ -57,15 +58,11 @@ class Plan:
     measuring_cores: tuple[int, ...]
     building_cores: tuple[int, ...]
     layers: tuple[PlannedLayer, ...]
-
-    @property
-    def trials(self) -> int:
-        """Of all layers."""
-        return sum(layer.trials for layer in self.layers)
+    trials: int
 
     @property
     def predicted_s(self) -> float:
-        """About how long it would take."""
+        """About how long it would take at most."""
         return self.trials * TYPICAL_TRIAL_S
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -76,7 +73,7 @@ class Plan:
         return frame_of([about | asdict(layer) for layer in self.layers])
 
     def __repr__(self) -> str:
-        work = f"{listed(len(self.layers), 'layer')}, {listed(self.trials, 'trial')}, about {self.predicted_s:.0f} s"
+        work = f"{listed(len(self.layers), 'layer')}, at most {listed(self.trials, 'trial')}, about {self.predicted_s:.0f} s"
         return f"<Plan of {self.network} on {self.target}: {work}>"
 
 
@@ -112,8 +109,9 @@ def plan(
     with LocalTransport(measuring) as transport:
         device = transport.start()
     chosen = target_for(device.features, device.llvm_cpu, device.llvm_triple, target, threads)
-    layers = tuple(_planned(task, trials) for task in make_plan(spec.network, chosen))
-    return Plan(spec.network.name, chosen.name, device.cpu, measuring, building, layers)
+    tasks = make_plan(spec.network, chosen)
+    layers = tuple(_planned(task, trials) for task in tasks)
+    return Plan(spec.network.name, chosen.name, device.cpu, measuring, building, layers, most_trials(tasks, trials))
 
 
 def _planned(task: Task, trials: int) -> PlannedLayer:

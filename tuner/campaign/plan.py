@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from int8tune.compiler.network import Network
@@ -49,6 +49,11 @@ class Task:
     def trials(self, trials_per_task: int) -> int:
         """Trials of this task: the budget, or the whole space where that is smaller."""
         return min(trials_per_task, self.space.size)
+
+
+def most_trials(tasks: Sequence[Task], trials_per_task: int) -> int:
+    """The most trials of a campaign whose strategy learns: what small spaces leave is spent on other layers."""
+    return min(trials_per_task * len(tasks), sum(task.space.size for task in tasks))
 
 
 def as_recorded(task: Task, recorded: Iterable[Candidate], default_id: str | None) -> Task:

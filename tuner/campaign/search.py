@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from int8tune.results.base import Store
 from int8tune.results.record import CacheMode, Candidate, Duel, Trial
-from int8tune.tuner.campaign.plan import Task, as_recorded
+from int8tune.tuner.campaign.plan import Task, as_recorded, most_trials
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.campaign.task import Slot, TaskRun, task_rng
 from int8tune.tuner.campaign.teaching import Teacher, trials_before
@@ -90,11 +90,10 @@ def make_search(
         return as_recorded(task, candidates[key], by_number.get((key, task.index)))
 
     runs = tuple(start(begun(task)) for task in tasks)
-    sizes = [task.space.size for task in tasks]
     if spec.strategy in UNGUIDED:
-        budget = sum(min(spec.trials_per_task, size) for size in sizes)
+        budget = sum(task.trials(spec.trials_per_task) for task in tasks)
         return Search(runs, EvenTurns(runs, spec.trials_per_task), budget, recorded, duels)
-    budget = min(spec.trials_per_task * len(tasks), sum(sizes))
+    budget = most_trials(tasks, spec.trials_per_task)
     guided = RoundTurns if in_rounds else GainTurns
     turns = guided(runs, spec.trials_per_task, spec.min_gain, teacher.begin_round)
     return Search(runs, turns, budget, recorded, duels)

@@ -92,10 +92,19 @@ class TestLooking:
     def test_a_plan(self, table: Path) -> None:
         found = it.plan(table, trials=5)
         assert (found.trials, found.predicted_s) == (10, 2.0)
-        assert "2 layers, 10 trials" in repr(found)
+        assert "2 layers, at most 10 trials" in repr(found)
         frame = found.to_pandas()
         assert list(frame["workload"]) == [CONV, DEPTHWISE]
         assert {"template", "space", "count", "label", "network", "target"} <= set(frame)
+
+    def test_a_plan_spends_on_others_what_a_small_space_leaves(self, table: Path) -> None:
+        """As a campaign does; each layer says what it would have alone."""
+        small, large = sorted(layer.space for layer in it.plan(table, target="generic").layers)
+        between = (small + large) // 2
+        found = it.plan(table, target="generic", trials=between)
+        assert small < between < large
+        assert sorted(layer.trials for layer in found.layers) == [small, between]
+        assert found.trials == 2 * between
 
     def test_layers(self, table: Path) -> None:
         found = it.layers(table, target="generic")
