@@ -73,8 +73,8 @@ class Plan:
         return frame_of([about | asdict(layer) for layer in self.layers])
 
     def __repr__(self) -> str:
-        work = f"{listed(len(self.layers), 'layer')}, at most {listed(self.trials, 'trial')}, about {self.predicted_s:.0f} s"
-        return f"<Plan of {self.network} on {self.target}: {work}>"
+        work = f"{listed(len(self.layers), 'layer')}, at most {listed(self.trials, 'trial')}"
+        return f"<Plan of {self.network} on {self.target}: {work}, about {self.predicted_s:.0f} s>"
 
 
 def plan(

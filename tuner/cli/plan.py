@@ -62,9 +62,8 @@ def plan(
     emit(cores_in_words(found.measuring_cores, found.building_cores))
     rows = [("runs", "layer", "template", "configs", "trials"), *map(_cells, found.layers)]
     emit("\n" + aligned(rows, numbers=(0, 3, 4)))
-    emit(
-        f"\n{len(found.layers)} layers, at most {found.trials:,} trials, about {in_words(found.predicted_s)} (an estimate)"
-    )
+    most = f"{len(found.layers)} layers, at most {found.trials:,} trials"
+    emit(f"\n{most}, about {in_words(found.predicted_s)} (an estimate)")
     return 0
 
 
