@@ -54,6 +54,7 @@ OTHER_WAY = "both ways that it chooses from are of the same values"
 TWICE = "some vectors, blocks or groups of channels are computed twice"
 ONE_ROW = "windows of one row of an image have none below"
 LAST_BIT = "the last of a reciprocal's 31 bits, of which an output has 8"
+LAST_OF_53 = "the last of 53 bits, which shows only where an offset takes away all that is above it: no drawn one does"
 
 LET_THROUGH: Mapping[str, str] = {
     "average_pool: total < 0: 0 -> 1": OF_ZERO,
@@ -108,6 +109,8 @@ LET_THROUGH: Mapping[str, str] = {
     "_Writer: -(-channels // (self.lanes * self.vectors)): -channels // (self.lanes * self.vectors) -> "
     "-channels * (self.lanes * self.vectors)": TWICE,
     "_high_product: 1 << 30: 30 -> 31": LAST_BIT,
+    "_number: rounded_alone(total * factor, 'float64') + offset: rounded_alone(total * factor, 'float64') -> "
+    "total * factor": LAST_OF_53,
     "_high_product: 1 << 30: 1 -> 2": LAST_BIT,
 }
 """Mutants that no drawn operator shows, by place, and why."""
