@@ -32,13 +32,13 @@ def write_resize(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
         raise UnsupportedNodeError(f"with antialias only images of f32 are resized, linear or cubic: {method}, {mode}")
     if at.get("keep_aspect_ratio_policy", "stretch") != "stretch" or tuple(at.get("axes", (0, 1, 2, 3))[-2:]) != _AXES:
         raise UnsupportedNodeError("its axes must be those of images, without a policy for its aspect ratio")
+    filter_ = _cubic(float(at.get("cubic_coeff_a", -0.75))) if method == "cubic" else _linear
     weights = []
     for axis in _AXES:
-        scale = _scale(file, node, axis, shape, made)
-        filter_ = _cubic(float(at.get("cubic_coeff_a", -0.75))) if method == "cubic" else _linear
-        places = _places(mode, scale, shape[axis], made[axis])
         if shape[axis] * made[axis] > MOST_WEIGHTS:
             raise UnsupportedNodeError(f"an axis has at most {MOST_WEIGHTS:,} weights: {shape[axis]} x {made[axis]}")
+        scale = _scale(file, node, axis, shape, made)
+        places = _places(mode, scale, shape[axis], made[axis])
         weights.append(
             np.eye(shape[axis], dtype=np.float32)
             if scale == 1

@@ -100,6 +100,15 @@ def byte_fault(*values: Value) -> str | None:
     return None
 
 
+def symmetric_fault(*values: Value) -> str | None:
+    """Why values of 16 bits are none that TFLite's fixed rule has."""
+    for value in values:
+        quantization = value.quantization
+        if quantization is None or quantization.per_channel or quantization.zero_point.any():
+            return "its values of 16 bits must have one scale, and 0 as zero point"
+    return None
+
+
 def stored_fault(value: Value) -> str | None:
     """Why a value is none of 8-bit or 16-bit integers with one scale."""
     if value.type in WORDS and value.quantization is not None and not value.quantization.per_channel:

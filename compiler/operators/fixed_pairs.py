@@ -10,10 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from int8tune.compiler.graph import DTYPES, Value
-from int8tune.compiler.operators.base import STORED_RANGES, Array, every_stored, scale_of, zero_point_of
+from int8tune.compiler.operators.base import STORED_RANGES, Array, scale_of, zero_point_of
+from int8tune.compiler.operators.fixed_tables import centred_values, scaled
 from int8tune.schedules.errors import OperandError
-from int8tune.schedules.operands import quantize_multiplier
-from int8tune.schedules.oracle.reference import scale_fixed_point
 
 DIFFERENCE_SHIFT = 7
 
@@ -30,14 +29,9 @@ def squared_difference(inputs: Sequence[Value], output: Value) -> Array:
     if not real < 1:
         raise OperandError(f"its output's scale must be above 2^-12 of its larger one, squared: {scale_of(output)}")
     one, other = (
-        _scaled((every_stored(value) - zero_point_of(value)) << DIFFERENCE_SHIFT, float(scale) / twice_larger)
+        scaled(centred_values(value) << DIFFERENCE_SHIFT, float(scale) / twice_larger)
         for value, scale in zip(inputs, scales, strict=True)
     )
-    made = _scaled((one[:, None] - other) ** 2, real) + zero_point_of(output)
+    made = scaled((one[:, None] - other) ** 2, real) + zero_point_of(output)
     table: Array = np.clip(made, *STORED_RANGES[output.type]).astype(DTYPES[output.type])
     return table
-
-
-def _scaled(values: Array, real: float) -> Array:
-    multiplier, shift = quantize_multiplier(real)
-    return scale_fixed_point(values, np.array(multiplier), np.array(shift))

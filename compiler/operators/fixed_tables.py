@@ -36,14 +36,14 @@ ROOT_BITS = 20
 def requantized(data: Value, output: Value) -> Array:
     """QUANTIZE from 8 bits to 8 bits."""
     scale = float(scale_of(data)) / float(scale_of(output))
-    return _as_bytes(_scaled(_centred(data), scale) + zero_point_of(output), output)
+    return _as_bytes(scaled(centred_values(data), scale) + zero_point_of(output), output)
 
 
 def rectified(data: Value, output: Value, bounds: tuple[int, int]) -> Array:
     """RELU and its like; `bounds` are those of the activation in stored values of the output."""
     # The quotient of two binary32 scales, which is rounded to binary32 itself.
     scale = float(scale_of(data) / scale_of(output))
-    made = _scaled(_centred(data), scale) + zero_point_of(output)
+    made = scaled(centred_values(data), scale) + zero_point_of(output)
     return _as_bytes(np.clip(made, *bounds), output)
 
 
@@ -53,17 +53,17 @@ def leaky(data: Value, output: Value, alpha: float) -> Array:
     Raises:
         OperandError: the scales are too far from each other.
     """
-    centred = _centred(data)
-    above = _scaled(centred, float(scale_of(data) / scale_of(output)))
+    centred = centred_values(data)
+    above = scaled(centred, float(scale_of(data) / scale_of(output)))
     slope = float(scale_of(data) * np.float32(alpha) / scale_of(output))
-    below = _scaled(centred, slope) if slope >= 0 else -_scaled(centred, -slope)
+    below = scaled(centred, slope) if slope >= 0 else -scaled(centred, -slope)
     return _as_bytes(np.where(centred >= 0, above, below) + zero_point_of(output), output)
 
 
 def absolute(data: Value, output: Value) -> Array:
     """ABS; of one scale without any rounding."""
-    magnitude, scale = np.abs(_centred(data)), float(scale_of(data) / scale_of(output))
-    return _as_bytes((magnitude if scale == 1 else _scaled(magnitude, scale)) + zero_point_of(output), output)
+    magnitude, scale = np.abs(centred_values(data)), float(scale_of(data) / scale_of(output))
+    return _as_bytes((magnitude if scale == 1 else scaled(magnitude, scale)) + zero_point_of(output), output)
 
 
 def logarithm(data: Value, output: Value) -> Callable[[FloatArray], FloatArray]:
@@ -96,7 +96,7 @@ def inverse_root(data: Value, output: Value) -> Array:
     Raises:
         OperandError: the scales are too far from each other.
     """
-    centred = np.maximum(_centred(data), 0)
+    centred = np.maximum(centred_values(data), 0)
     # The product of the root and the scale is one of binary32.
     multiplier, shift = quantize_multiplier(1 / float(np.sqrt(scale_of(data)) * scale_of(output)))
     if shift - ROOT_BITS < MIN_SHIFT:
@@ -133,7 +133,7 @@ def hard_swish(data: Value, output: Value) -> Array:
     fine_scale = np.float32(1 / 128) * scale_of(data)
     multiplier, exponent = _short_multiplier(float(fine_scale / scale_of(output)))
     relu_multiplier, relu_exponent = _short_multiplier(float(fine_scale / np.float32(3 / 32768)))
-    fine = _centred(data) << 7
+    fine = centred_values(data) << 7
     relu = _saturated(fine << max(0, relu_exponent - 1))
     relu = _saturated(_short_product(relu, relu_multiplier) << (relu_exponent > 0))
     relu = _shifted(relu, max(0, -relu_exponent))
@@ -181,11 +181,13 @@ def gelu_tanh(values: FloatArray) -> FloatArray:
     return made
 
 
-def _centred(data: Value) -> LongArray:
+def centred_values(data: Value) -> LongArray:
+    """Every stored value of a type less the zero point."""
     return every_stored(data) - zero_point_of(data)
 
 
-def _scaled(values: LongArray, real: float) -> LongArray:
+def scaled(values: LongArray, real: float) -> LongArray:
+    """The product with a factor, as a fixed-point multiplier rounds it."""
     multiplier, shift = quantize_multiplier(real)
     return scale_fixed_point(values, np.array(multiplier), np.array(shift))
 

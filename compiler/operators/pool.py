@@ -24,6 +24,7 @@ from int8tune.compiler.operators.base import (
     scale_of,
     shape_fault,
     stored,
+    symmetric_fault,
     zero_point_of,
 )
 from int8tune.compiler.operators.quantize import half_even
@@ -74,10 +75,8 @@ def _word_fault(operator: Operator, data: Value, output: Value) -> str | None:
     """Why values of 16 bits are none that an average pool of the fixed rule has."""
     if operator.kind is not Kind.AVERAGE_POOL or operator.rule != "fixed" or output.type != "s16":
         return f"of 16 bits only averages of the fixed rule have a kernel: {operator.kind}, {operator.rule}"
-    for value in (data, output):
-        quantization = value.quantization
-        if quantization is None or quantization.per_channel or quantization.zero_point.any():
-            return "its values of 16 bits must have one scale, and 0 as zero point"
+    if wrong := symmetric_fault(data, output):
+        return wrong
     taps = math.prod(operator.attributes["kernel"])
     return None if taps <= MOST_WORDS else f"a window has at most {MOST_WORDS} values of 16 bits: {taps}"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operators.base import Array, LongArray, broadcast_fault, scale_of, stored
+from int8tune.compiler.operators.base import Array, LongArray, broadcast_fault, scale_of, stored, symmetric_fault
 from int8tune.compiler.operators.fixed_gates import divided
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import quantize_addition, quantize_multiplier
@@ -44,10 +44,8 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     types = [value.type for value in (*inputs, output)]
     if len(inputs) != 2 or set(types) != {"s16"}:
         return f"its two inputs and its output must be s16: {', '.join(types)}"
-    for value in (*inputs, output):
-        quantization = value.quantization
-        if quantization is None or quantization.per_channel or quantization.zero_point.any():
-            return "its values of 16 bits must have one scale, and 0 as zero point"
+    if wrong := symmetric_fault(*inputs, output):
+        return wrong
     try:
         factors = word_factors(operator, inputs, output)
     except OperandError as error:

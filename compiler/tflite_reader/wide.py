@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from int8tune.compiler.graph import Value
-from int8tune.compiler.operators.base import LongArray, scale_of
+from int8tune.compiler.operators.base import LongArray, scale_of, symmetric_fault
 from int8tune.compiler.operators.word_sums import DoubleArray, Rounding, WordSums
 from int8tune.compiler.tflite_reader.steps import Reason, Step
 from int8tune.schedules.errors import OperandError
@@ -46,8 +46,8 @@ def wide_sums(step: Step) -> WordSums | Reason:
     data, weight, *biases = _operands(step)
     if step.output.type != "s16":
         return f"its output must have 16 bits as its data has: {step.output.type}"
-    if not all(_is_symmetric(value) for value in (data, step.output)):
-        return "its values of 16 bits must have one scale, and 0 as zero point"
+    if wrong := symmetric_fault(data, step.output):
+        return wrong
     quantization, axis = weight.quantization, 3 * (step.plain.operator == "DEPTHWISE_CONV_2D")
     assert quantization is not None
     if weight.constant is None or quantization.zero_point.any() or quantization.axis not in (None, axis):
@@ -71,11 +71,6 @@ def _operands(step: Step) -> tuple[Value, ...]:
         return step.inputs
     _, weight, data, *bias = step.inputs
     return data, weight, *bias
-
-
-def _is_symmetric(value: Value) -> bool:
-    quantization = value.quantization
-    return quantization is not None and not quantization.per_channel and not quantization.zero_point.any()
 
 
 def _bias_type(step: Step) -> str:

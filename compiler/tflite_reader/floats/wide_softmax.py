@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from int8tune.compiler.islands.island import ELEMENTS
-from int8tune.compiler.operators.base import scale_of
+from int8tune.compiler.operators.base import scale_of, symmetric_fault
 from int8tune.compiler.operators.wide_tables import HIGH, LOW, softmax_exponentials, softmax_reciprocals
 from int8tune.compiler.tflite_reader.floats.nodes import Nodes
 from int8tune.schedules.errors import OperandError
@@ -28,10 +28,8 @@ def is_wide_softmax(at: Nodes) -> bool:
 
 def wide_softmax(at: Nodes) -> str:
     data, made = at.value(0), at.outputs[0]
-    for value in (data, made):
-        quantization = value.quantization
-        fits = quantization is not None and not quantization.per_channel and not quantization.zero_point.any()
-        at.require(fits, "its values of 16 bits must have one scale, and 0 as zero point")
+    wrong = symmetric_fault(data, made)
+    at.require(wrong is None, wrong or "")
     at.require(abs(float(scale_of(made)) * (1 << 15) - 1) < 1e-3, "the scale of its output must be 1/32768")
     at.require(len(data.shape) >= 1 and data.shape[-1] <= MOST_VALUES, f"its rows must have 1 to {MOST_VALUES} values")
     try:
