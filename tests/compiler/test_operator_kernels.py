@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from int8tune.compiler.graph import Kind, Operator, Quantization, Value
 from int8tune.compiler.operator_kernels.registry import KERNELS
 from int8tune.compiler.operators.elementwise import Operation
+from int8tune.compiler.operators.word_sums import SUMS, Rounding, WordSums
 from int8tune.schedules.numerics import RoundingRule
 from int8tune.schedules.target import Target
 from tests.support.models.compiled import assert_exact
@@ -154,6 +155,29 @@ def assert_products_rounded(target: Target) -> None:
     with tempfile.TemporaryDirectory() as folder:
         inputs_by_name = {name: np.arange(256, dtype=np.uint8) for name in graph.inputs}
         assert_exact(graph, target, inputs_by_name, Path(folder))
+
+
+def test_products_of_sums_are_rounded_before_an_offset_is_added(native: Target) -> None:
+    assert_sums_rounded(native)
+
+
+def assert_sums_rounded(target: Target) -> None:
+    """Sums whose offset takes away all of a rounded product; of one that is not rounded, some bits stay."""
+    channels, rng = 64, np.random.default_rng(0)
+    totals = np.arange(1, channels + 1)
+    factor = rng.uniform(0.1, 1, channels)
+    bias = np.zeros(channels, np.int64)
+    sums = WordSums(Rounding.NUMBER, wraps=False, bias=bias, factor=factor, shift=bias, offset=-(totals * factor))
+    inputs = tuple(Value(f"in{at}", (1, channels), "s32", None) for at in range(2))
+    output = Value("out", (1, channels), "f32", None)
+    names = tuple(value.name for value in inputs)
+    made = Operator(Kind.WORD_SUMS, ("made",), "", names, ("out",), "float", None, {SUMS: sums})
+    graph = graph_of([Drawn(made, inputs, output)])
+    high, low = graph.inputs
+    arrays = {high: np.zeros((1, channels), np.int32), low: totals.astype(np.int32).reshape(1, -1)}
+    with tempfile.TemporaryDirectory() as folder:
+        values = assert_exact(graph, target, arrays, Path(folder))
+    assert not np.concatenate([values[name].ravel() for name in graph.outputs]).any()
 
 
 # Scales and zero points whose products are ties often; the last ones make up to 2^26 steps.

@@ -221,7 +221,7 @@ FAILURES: dict[type[BaseException], Failure] = {
         FAILED, "see what can be compared: int8tune results compare --help; int8tune help compare"
     ),
     DifferentConditionsError: Failure(FAILED, "compare them all the same: add --across-devices"),
-    UnknownFormError: Failure(USAGE, "say by the extension what it is to be, such as OUT.html or OUT.md"),
+    UnknownFormError: Failure(USAGE, "end the file's name with one that is known, such as OUT.csv"),
     NoParquetError: Failure(FAILED, "install it: pip install 'int8tune[parquet]'; or write a table as OUT.csv"),
     ExportError: Failure(FAILED, "choose a file in a folder that is there and can be written"),
     ExtensionError: Failure(FAILED, "mend that package, or remove it: pip uninstall PACKAGE"),
