@@ -5,7 +5,9 @@ CompilerError
 ├── BatchError           a batch of more inputs than anybody needs, or of none
 ├── LayerTableError      a layer table that can't be read, or has faults
 ├── ModelError           a model that can't be read, or has something that is not supported
-│   └── OpenShapeError   a model with extents that its user must give
+│   ├── OpenShapeError   a model with extents that its user must give
+│   ├── OpenEndError     a model of which a part has shapes that depend on values
+│   └── ObstacleError    a model with operators that nothing computes
 ├── CompiledModelError   a compiled model that can't be loaded, or can't run here or on these values
 ├── NoLinkerError        nothing is there to link kernels with
 ├── NoCudaCompilerError  nothing is there to compile CUDA kernels with
@@ -38,6 +40,14 @@ class ModelError(CompilerError):
 
 class OpenShapeError(ModelError):
     """A model whose inputs have extents that its user must give."""
+
+
+class OpenEndError(ModelError):
+    """A model of which a part has shapes that depend on values: what comes before it may be taken alone."""
+
+
+class ObstacleError(ModelError):
+    """A model with operators that nothing computes, all of which it names, in several lines."""
 
 
 class CompiledModelError(CompilerError):

@@ -32,7 +32,7 @@ def read_model(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
     8-bit value, element by element, is one table.
 
     Args:
-        given: what the user says of its inputs.
+        given: what the user says of it.
 
     Raises:
         ModelError: the file can't be read, is damaged, or has something that is not supported.
@@ -49,17 +49,20 @@ def read_model(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
 
 
 def model_bytes(path: Path, given: Given = NOTHING_GIVEN) -> bytes:
-    """A model's file, with what the user says of its inputs.
+    """A model's file, with what the user says of it.
 
     Raises:
-        ModelError: the file can't be read, has no such inputs, or is no ONNX file, which alone may be given something.
+        ModelError: the file can't be read, has no such inputs or values, or is no ONNX file, which alone may be given
+            something.
     """
     data = read_file(path, "a model", MOST_BYTES, ModelError)
-    if not (given.bind or given.shapes):
+    if not given:
         return data
     if path.suffix.lower() != ".onnx":
-        raise ModelError(printable(f"only inputs of ONNX models are given values and shapes: {path}"))
-    return specialized(data, _name_of(path), given.bind, given.shapes)
+        raise ModelError(
+            printable(f"only ONNX models are given values and shapes of inputs, or end before their outputs: {path}")
+        )
+    return specialized(data, _name_of(path), given)
 
 
 def _name_of(path: Path) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from int8tune.compiler.errors import MAX_FAULTS_SHOWN, ModelError
+from int8tune.compiler.errors import MAX_FAULTS_SHOWN, ModelError, ObstacleError
 from int8tune.compiler.graph import Graph, Kind, Operator, Value
 from int8tune.compiler.islands.island import exact_operators, float_operators, islands_of
 from int8tune.compiler.network import Network
@@ -87,10 +87,10 @@ def refuse_obstacles(graph: Graph) -> None:
     """Raise where something keeps the model from being compiled.
 
     Raises:
-        ModelError: with all that keeps it, in several lines.
+        ObstacleError: with all that keeps it, in several lines.
     """
     if lines := obstacle_lines(graph):
-        raise ModelError("\n".join(lines))
+        raise ObstacleError("\n".join(lines))
 
 
 def obstructed_network_of(graph: Graph) -> Network:

@@ -1,4 +1,4 @@
-"""Networks that a user names, and what is said of the inputs of those that are models."""
+"""Networks that a user names, and what is said of those that are models."""
 
 from __future__ import annotations
 
@@ -32,5 +32,7 @@ def require_model(network: str | Path | Network, givens: Sequence[Given]) -> Non
     Raises:
         SpecError: they are given for something else.
     """
-    if any(given.bind or given.shapes for given in givens) and (isinstance(network, Network) or not is_model(network)):
-        raise SpecError("only inputs of a model are given values and shapes, this is a table of layers")
+    if any(givens) and (isinstance(network, Network) or not is_model(network)):
+        raise SpecError(
+            "only a model is given values and shapes of inputs, or ends before its outputs; this is a table of layers"
+        )

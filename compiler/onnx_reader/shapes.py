@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from int8tune.compiler.errors import OpenShapeError
+from int8tune.compiler.errors import ModelError, OpenEndError, OpenShapeError
 from int8tune.compiler.graph import ElementType
+from int8tune.compiler.onnx_reader.ends import ends_before
 from int8tune.compiler.onnx_reader.folding import folded
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, model_fault, node_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
@@ -16,6 +18,8 @@ from int8tune.results.text import printable
 MAX_VALUES, MAX_AXES = 1 << 31, 8
 # Inference reads no longer constant, such as the new shape of a Reshape.
 MAX_READ = 1024
+# Of values at which a model may be ended, where its end has no known shapes.
+MAX_ENDS = 16
 
 _FILE_VERSION = 10
 _SHAPE_KEEPING = {
@@ -49,10 +53,11 @@ def forms_of(
         if len(known) == len(before) or all(node.outputs[0] in found | forms for node in nodes):
             break
     read = {label for node in nodes for label in node.inputs} | set(outputs)
+    ends = ends_before(model.graph, found.keys() | forms.keys(), known)
     for node in nodes:
         for index, label in enumerate(node.outputs):
             if label and (index == 0 or label in read) and label not in forms:
-                forms[label] = _checked(inferred.get(label), node, label, name)
+                forms[label] = _checked(inferred.get(label), node, label, name, ends)
     _require_bounded(forms, name)
     return forms, known
 
@@ -139,12 +144,20 @@ def _form(type_: Any) -> Form | None:
     return (ELEMENTS[type_.tensor_type.elem_type], shape) if min(shape, default=0) >= 0 else None
 
 
-def _checked(type_: Any, node: Node, label: str, model: str) -> Form:
+def _checked(type_: Any, node: Node, label: str, model: str, ends: Sequence[str]) -> Form:
     if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
-        raise node_fault(model, node, f"the shape of its output {quoted(label)} can't be inferred")
+        raise _open_end(model, node, label, ends)
     tensor = type_.tensor_type
     if tensor.elem_type not in ELEMENTS:
         raise unsupported_type(model, f"the output {quoted(label)} of node {quoted(node.name)}", tensor.elem_type)
     if not all(extent.HasField("dim_value") and extent.dim_value >= 0 for extent in tensor.shape.dim):
-        raise node_fault(model, node, f"the shape of its output {quoted(label)} can't be inferred")
+        raise _open_end(model, node, label, ends)
     return ELEMENTS[tensor.elem_type], tuple(extent.dim_value for extent in tensor.shape.dim)
+
+
+def _open_end(model: str, node: Node, label: str, ends: Sequence[str]) -> ModelError:
+    what = f"the shape of its output {quoted(label)} can't be inferred"
+    if not 0 < len(ends) <= MAX_ENDS:
+        return node_fault(model, node, what)
+    how = " ".join(f"--until {shlex.quote(end)}" for end in ends)
+    return OpenEndError(str(node_fault(model, node, f"{what}; what comes before it may be taken alone: {how}")))

@@ -1,4 +1,4 @@
-"""ONNX files with what their user says of them: values of inputs that become constants, and sizes of others."""
+"""ONNX files with what their user says of them: inputs that become constants, sizes of others, where they end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from int8tune.compiler.given import Given
 from int8tune.compiler.graph import DTYPES
+from int8tune.compiler.onnx_reader.ends import end_at
 from int8tune.compiler.onnx_reader.file import decoded
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, Array
@@ -15,16 +17,17 @@ from int8tune.compiler.onnx_reader.tensors import ELEMENTS, Array
 Shape = tuple[int, ...]
 
 
-def specialized(data: bytes, name: str, bind: Mapping[str, Array], shapes: Mapping[str, Shape]) -> bytes:
-    """The bytes of a file in which some inputs are constants, and others have a shape without unknown extents.
-
-    Args:
-        bind: values of inputs; numbers are converted to an input's type.
+def specialized(data: bytes, name: str, given: Given) -> bytes:
+    """The bytes of a file in which some inputs are constants, others have a shape without unknown extents, and some
+    values may be its outputs. Numbers are converted to an input's type.
 
     Raises:
-        ModelError: it is no ONNX file, has no such input, or one of another form.
+        ModelError: it is no ONNX file, has no such input or value, or an input of another form.
     """
     model = decoded(data, name)
+    if given.until:
+        end_at(model, given.until, name)
+    bind, shapes = given.bind, given.shapes
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {info.name: info for info in model.graph.input if info.name not in constants}
     for label in (*bind, *shapes):

@@ -14,6 +14,7 @@ import pytest
 
 from int8tune.compiler.compiled_model import CompiledModel
 from int8tune.compiler.errors import ModelError
+from int8tune.compiler.given import Given
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
@@ -91,7 +92,7 @@ def graph_of(data: bytes, given: dict[str, Any]) -> Graph:
     except ModelError:
         if not given:
             raise
-        graph = read_onnx(specialized(data, "case", given, {}), "case")
+        graph = read_onnx(specialized(data, "case", Given(given)), "case")
         refuse_obstacles(graph)
     return graph
 

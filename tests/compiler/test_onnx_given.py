@@ -94,7 +94,7 @@ def test_an_input_that_is_given_a_value_is_a_constant(tmp_path: Path) -> None:
     assert graph.inputs == ("x",)
     (layer,) = quantized_layers(graph)
     assert layer.workload.data_shape[:3] == (3, 7, 9)
-    computed = read_onnx(specialized(path.read_bytes(), "open", {}, given.shapes), "open")
+    computed = read_onnx(specialized(path.read_bytes(), "open", Given(shapes=given.shapes)), "open")
     assert [each.kind for each in computed.operators].count(Kind.FLOAT) > 0
 
 

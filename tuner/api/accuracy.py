@@ -96,6 +96,7 @@ def accuracy(
     threads: int = 1,
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
 ) -> Accuracy:
     """Compare a compiled model with its own runtime: LiteRT with its reference kernels, or ONNX Runtime.
 
@@ -118,6 +119,7 @@ def accuracy(
         threads: cores that the model uses.
         bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of inputs, by name, where the file leaves extents open.
+        until: values at which an ONNX model ends, in place of its own outputs.
 
     Raises:
         ModelError: the model can't be compiled.
@@ -133,7 +135,7 @@ def accuracy(
         tests = samples_of(test, count, Normalization(divide, tuple(mean), tuple(std)), is_test=True)
         classes = None if labels is None else labels_of(labels, count)
         with open_place(Path(results), target, threads, None if log is None else Path(log)) as place:
-            judged = labelled(Path(model), tests, classes, place, given_of(bind, shape))
+            judged = labelled(Path(model), tests, classes, place, given_of(bind, shape, until))
         return _accuracy(model, None, {}, judged.comparison, judged)
     if labels is not None:
         raise SamplesError("labels need the samples that they are of: --test FILE")
@@ -148,7 +150,7 @@ def accuracy(
         None if samples is None else Path(samples),
         count,
         seed,
-        given_of(bind, shape),
+        given_of(bind, shape, until),
     )
     found = compare_layers(check) if layers else compare_outputs(check)
     drawn = {} if samples else statistics_of(found.outputs[0].samples)

@@ -128,6 +128,7 @@ def bench(
     batch: int = 1,
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
     template: str | None = None,
     device: str | None = None,
     inventory: str | Path = DEFAULT_INVENTORY,
@@ -154,6 +155,7 @@ def bench(
         batch: inputs at once, for each that a layer has.
         bind: values of the models' inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: the shapes of their inputs, by name, where the files leave extents open.
+        until: values at which an ONNX model ends, in place of its own outputs.
         template: run this template's fastest trial or default, not the best one.
         device: a GPU of this machine, by its name in the inventory.
         inventory: the file with the boards.
@@ -171,7 +173,7 @@ def bench(
         raise BenchSpecError("threads, without_amx and unquantized are for CPUs, device for a GPU")
     asked = [str(name) for name in ([names] if isinstance(names, str | Path) else names)]
     libraries = against.split(",") if isinstance(against, str) else against
-    timing, folder, given = Timing(runs, run_s), Path(results), given_of(bind, shape)
+    timing, folder, given = Timing(runs, run_s), Path(results), given_of(bind, shape, until)
     notes: list[str] = []
     if device is None and without_amx:
         require_no_amx()

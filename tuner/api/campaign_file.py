@@ -26,7 +26,7 @@ from int8tune.tuner.search.registry import strategy_names
 
 SUFFIX = ".toml"
 TABLE_SUFFIX = ".json"
-MOST_NETWORKS, MOST_TARGETS, MOST_DEVICES, MOST_THREADS = 256, 32, 1024, 1024
+MOST_NETWORKS, MOST_TARGETS, MOST_DEVICES, MOST_THREADS, MOST_ENDS = 256, 32, 1024, 1024, 256
 
 _TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,1000}")
 _SETTINGS = (
@@ -43,7 +43,7 @@ _SETTINGS = (
     "inventory",
     "results",
 )
-_OF_A_NETWORK = ("network", "name", "bind", "shape")
+_OF_A_NETWORK = ("network", "name", "bind", "shape", "until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ class FileEntry:
         network: a name, or a path from where the program runs.
         target: None for the best that the device can run.
         bind, shape: of a model's inputs.
+        until: values at which a model ends, in place of its outputs.
     """
 
     label: str
@@ -87,6 +88,7 @@ class FileEntry:
     target: str | None
     bind: BindLike
     shape: ShapeLike
+    until: tuple[str, ...]
     settings: Settings
 
     @property
@@ -143,12 +145,13 @@ def _entries_of(table: Table, usual: Settings, home: Path) -> list[FileEntry]:
     settings = _settings(table, usual, home)
     network = _network(table, home)
     bind, shape = _given(table, network, home)
+    until = table.many("until", _text, "a value's name", MOST_ENDS) if "until" in table else ()
     name = _label(table, network, settings.batch)
     if settings.devices and settings.threads != 1:
         table.fault("threads", "is for this machine, boards have their own: `threads` in the inventory")
     if not (network and name):
         return []
-    entries = [FileEntry(name, network, each, bind, shape, settings) for each in settings.targets or (None,)]
+    entries = [FileEntry(name, network, each, bind, shape, until, settings) for each in settings.targets or (None,)]
     try:
         for entry in entries:
             require_name(entry.name)
@@ -209,6 +212,10 @@ def _board(value: Any) -> str | None:
     return value if isinstance(value, str) and NAME.fullmatch(value) else None
 
 
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
 def _network(table: Table, home: Path) -> str:
     """The network's name or path; empty where it is none."""
     text = table.matching("network", _TEXT, "a network's name, or a path")
@@ -241,9 +248,9 @@ def _label(table: Table, network: str, batch: int) -> str:
 
 def _given(table: Table, network: str, home: Path) -> tuple[BindLike, ShapeLike]:
     """Values and shapes of a model's inputs, checked."""
-    for name in ("bind", "shape"):
+    for name in ("bind", "shape", "until"):
         if name in table and network and not is_model(network):
-            table.fault(name, "only inputs of a model are given values and shapes")
+            table.fault(name, "is of models alone")
     bind = {name: home / each if isinstance(each, str) else each for name, each in _fields(table, "bind").items()}
     shape = _fields(table, "shape")
     for name, values in (("bind", (bind, None)), ("shape", (None, shape))):

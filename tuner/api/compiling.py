@@ -78,6 +78,7 @@ def compile(
     rank: bool = False,
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
     report: Report = ignore,
 ) -> CompiledFile:
     """Compile a quantized model into a shared library, which needs TVM's runtime alone.
@@ -97,6 +98,7 @@ def compile(
         bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of inputs, by name, where the file leaves extents open. Where they have several, the library has a
             model for each, and runs the one whose inputs it is given.
+        until: values at which an ONNX model ends, in place of its own outputs.
         report: is told how far it is.
 
     Raises:
@@ -106,7 +108,7 @@ def compile(
     """
     if rank and log is not None:
         raise SpecError("rank takes schedules from the records, log from a file: give one of them")
-    graphs, chosen = read_models(Path(model), bind, shape), device_target(target, threads)
+    graphs, chosen = read_models(Path(model), bind, shape, until), device_target(target, threads)
     if rank and len(graphs) > 1:
         raise SpecError(f"rank times one shape of the inputs: {len(graphs)}")
     if rank:
@@ -116,14 +118,16 @@ def compile(
     return compile_graphs(graphs, chosen, schedules, Path(output), report)
 
 
-def read_models(model: Path, bind: BindLike | None, shape: ShapeLike | None) -> list[Graph]:
+def read_models(
+    model: Path, bind: BindLike | None, shape: ShapeLike | None, until: Sequence[str] | None = None
+) -> list[Graph]:
     """The graph of a model for each of the shapes that its inputs are given.
 
     Raises:
         ModelError: the model can't be read.
         SpecError, SamplesError: values or shapes can't be used.
     """
-    return [read_model(model, given) for given in all_given(bind, shape)]
+    return [read_model(model, given) for given in all_given(bind, shape, until)]
 
 
 def compile_graphs(

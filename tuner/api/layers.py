@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +115,7 @@ def layers(
     target: str | None = None,
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
 ) -> Layers:
     """The int8 layers of a network, and which templates take them.
 
@@ -125,13 +126,14 @@ def layers(
         target: any profile, whether or not this machine can run it; the best of this CPU if None.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open.
+        until: values at which an ONNX model ends, in place of its own outputs.
 
     Raises:
         SpecError: values or shapes are given for what is no model.
         UnknownNetworkError, ModelError, LayerTableError: the network can't be read.
         UnknownTargetError: nobody registered the profile.
     """
-    found, graph = _loaded(network, given_of(bind, shape))
+    found, graph = _loaded(network, given_of(bind, shape, until))
     chosen = target_to_look_at(target)
     rows = tuple(
         LayerInfo(

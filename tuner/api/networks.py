@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from int8tune.compiler.batches import network_with_batch
@@ -14,7 +15,11 @@ NetworkLike = str | Path | Network
 
 
 def as_network(
-    network: NetworkLike, batch: int = 1, bind: BindLike | None = None, shape: ShapeLike | None = None
+    network: NetworkLike,
+    batch: int = 1,
+    bind: BindLike | None = None,
+    shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
 ) -> Network:
     """The network, for so many times as many inputs; of a model with inputs of several shapes, the layers of all.
 
@@ -23,4 +28,4 @@ def as_network(
         UnknownNetworkError, ModelError, LayerTableError: as `load_network`.
         BatchError, WorkloadError: as `network_with_batch`.
     """
-    return network_with_batch(given_network(network, all_given(bind, shape)), batch)
+    return network_with_batch(given_network(network, all_given(bind, shape, until)), batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,7 @@ def plan(
     batch: int = 1,
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
     target: str | None = None,
     trials: int = DEFAULT_TRIALS,
     threads: int = 1,
@@ -94,6 +96,7 @@ def plan(
         batch: inputs at once, for each of the network.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
+        until: values at which an ONNX model ends, in place of its own outputs.
         target: a profile such as `x86-avx512vnni`; the best of this CPU if None.
         trials: per distinct layer.
         threads: cores that a kernel uses.
@@ -104,7 +107,7 @@ def plan(
         UnknownTargetError: nobody registered the profile, or this CPU can't run it.
     """
     require_tuning()
-    spec = CampaignSpec("plan", as_network(network, batch, bind, shape), trials_per_task=trials)
+    spec = CampaignSpec("plan", as_network(network, batch, bind, shape, until), trials_per_task=trials)
     measuring, building = measuring_and_build_cores(threads)
     with LocalTransport(measuring) as transport:
         device = transport.start()

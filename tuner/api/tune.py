@@ -136,6 +136,7 @@ def tune(
     batch: int = 1,
     bind: BindLike | None = None,
     shape: ShapeLike | None = None,
+    until: Sequence[str] | None = None,
     results: str | Path = DEFAULT_RESULTS,
     files: str | Path | None = None,
     name: str | None = None,
@@ -163,6 +164,7 @@ def tune(
         batch: inputs at once, for each of the network.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
+        until: values at which an ONNX model ends, in place of its own outputs.
         results: the folder of records, reports and best logs; or a URL of records, such as
             `postgresql://USER@HOST/DATABASE`.
         files: the folder of reports and best logs where `results` is a URL; `int8tune-results` if None.
@@ -191,7 +193,7 @@ def tune(
     """
     if cache not in (None, *CacheMode):
         raise SpecError(f"unknown cache mode `{cache}`, known: {', '.join(CacheMode)}")
-    layers = as_network(network, batch, bind, shape)
+    layers = as_network(network, batch, bind, shape, until)
     mode = None if cache is None else CacheMode(cache)
     spec = CampaignSpec(
         layers.name if name is None else name, layers, strategy, seed, trials, time_limit_s, mode, min_gain

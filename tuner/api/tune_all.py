@@ -160,7 +160,7 @@ def _assignment(entry: FileEntry, build_cluster: str | None) -> Assignment:
     said = entry.settings
     spec = CampaignSpec(
         entry.name,
-        as_network(entry.network, said.batch, entry.bind, entry.shape),
+        as_network(entry.network, said.batch, entry.bind, entry.shape, entry.until),
         said.strategy,
         said.seed,
         said.trials,

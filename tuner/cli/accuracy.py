@@ -21,6 +21,7 @@ from int8tune.tuner.cli.options import (
     ShapeOption,
     TargetOption,
     ThreadsOption,
+    UntilOption,
     whole_number,
 )
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say
@@ -76,6 +77,7 @@ def accuracy(
     threads: ThreadsOption = 1,
     bind: BindOption = None,
     shape: ShapeOption = None,
+    until: UntilOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -113,6 +115,7 @@ def accuracy(
         threads=threads,
         bind=bindings(bind),
         shape=shapes_of(shape),
+        until=until,
     )
     if form is Format.JSON:
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None

@@ -21,6 +21,7 @@ from int8tune.tuner.cli.options import (
     RecordsFolderOption,
     ShapeOption,
     TargetOption,
+    UntilOption,
     whole_number,
 )
 from int8tune.tuner.cli.output import emit, emit_json, say
@@ -106,6 +107,7 @@ def bench(
     batch: BatchOption = 1,
     bind: BindOption = None,
     shape: ShapeOption = None,
+    until: UntilOption = None,
     template: TemplateOption = None,
     device: DeviceOption = None,
     inventory: InventoryOption = DEFAULT_INVENTORY,
@@ -131,7 +133,7 @@ def bench(
 
     if benchmark_json is not None:
         require_folder(benchmark_json)
-    given = given_of(bindings(bind), shapes_of(shape))
+    given = given_of(bindings(bind), shapes_of(shape), until)
     timing, libraries = Timing(runs, run_ms / 1e3), None if against is None else against.split(",")
     if device is not None:
         if threads != 1 or without_amx or unquantized:

@@ -149,7 +149,13 @@ def _planned(entry: FileEntry, debug: bool) -> tuple[Plan | None, bool]:
     said = entry.settings
     if said.devices:
         return None, False
-    about = {"bind": entry.bind, "shape": entry.shape, "target": entry.target, "trials": said.trials}
+    about = {
+        "bind": entry.bind,
+        "shape": entry.shape,
+        "until": entry.until,
+        "target": entry.target,
+        "trials": said.trials,
+    }
     try:
         return plan(entry.network, batch=said.batch, threads=said.threads, **about), False  # type: ignore[arg-type]
     except FAILURES as error:

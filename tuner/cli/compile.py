@@ -19,6 +19,7 @@ from int8tune.tuner.cli.options import (
     ShapeOption,
     TargetOption,
     ThreadsOption,
+    UntilOption,
 )
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say, size
 
@@ -52,6 +53,7 @@ def compile_(
     verbose: VerboseOption = False,
     bind: BindOption = None,
     shape: ShapeOption = None,
+    until: UntilOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -62,7 +64,7 @@ def compile_(
     reference kernels, or ONNX Runtime. Operators of ONNX that no integer kernel computes run in float, and are named.
 
     An ONNX model whose inputs have open extents is compiled for the --shape of each; --shape x=1x128,1x256 makes one
-    library for both.
+    library for both. With --until NAME it ends at a value in place of its outputs, such as before a NonMaxSuppression.
 
     Compiled kernels are kept in the user's cache for later compilations; INT8TUNE_NO_CACHE=1 does without that.
 
@@ -75,7 +77,7 @@ def compile_(
 
     if ranked and log is not None:
         raise typer.BadParameter("--rank takes schedules from the records, --log from a file: give one of them")
-    graphs = read_models(model, bindings(bind), shapes_of(shape))
+    graphs = read_models(model, bindings(bind), shapes_of(shape), until)
     if ranked and len(graphs) > 1:
         raise typer.BadParameter(f"--rank times one shape of the inputs: {len(graphs)}")
     chosen = device_target(target, threads)

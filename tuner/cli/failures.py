@@ -17,6 +17,8 @@ from int8tune.compiler.errors import (
     LayerTableError,
     ModelError,
     NoLinkerError,
+    ObstacleError,
+    OpenEndError,
     OpenShapeError,
     UnknownNetworkError,
 )
@@ -143,6 +145,11 @@ FAILURES: dict[type[BaseException], Failure] = {
     LayerTableError: Failure(FAILED, "mend the file, then check it: int8tune layers TABLE.json"),
     ModelError: Failure(FAILED, "see what can be read: int8tune layers --help"),
     OpenShapeError: Failure(FAILED, "say how large the input is, such as: --shape NAME=1x3x224x224"),
+    ObstacleError: Failure(
+        FAILED,
+        "an ONNX model can end before them: add --until NAME for each value that they read; int8tune help models",
+    ),
+    OpenEndError: Failure(FAILED, "compile what comes before it: add --until NAME for each value"),
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),
     CompilerDiedError: Failure(
         FAILED, "report it with the model; until then: int8tune compile MODEL -o FILE --target generic"

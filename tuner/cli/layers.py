@@ -16,6 +16,7 @@ from int8tune.tuner.cli.options import (
     NetworkArgument,
     ShapeOption,
     TargetOption,
+    UntilOption,
 )
 from int8tune.tuner.cli.output import aligned, emit, emit_json, say, uncut_columns
 
@@ -32,6 +33,7 @@ def layers(
     verbose: VerboseOption = False,
     bind: BindOption = None,
     shape: ShapeOption = None,
+    until: UntilOption = None,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:
@@ -45,7 +47,7 @@ def layers(
     from int8tune.tuner.api.layers import layers as layers_of
     from int8tune.tuner.models.given import bindings, shapes_of
 
-    found = layers_of(network, target=target, bind=bindings(bind), shape=shapes_of(shape))
+    found = layers_of(network, target=target, bind=bindings(bind), shape=shapes_of(shape), until=until)
     if form is Format.JSON:
         emit_json(_as_json(found))
         return

@@ -182,6 +182,14 @@ ShapeOption = Annotated[
         help="Of an open ONNX input: 1x3x224x224, or several.",
     ),
 ]
+UntilOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--until",
+        metavar="NAME",
+        help="Value at which an ONNX model ends, in place of its outputs; several times for several.",
+    ),
+]
 BenchmarkJsonOption = Annotated[
     Path | None,
     typer.Option("--benchmark-json", metavar="FILE", help="Write the times for `pytest-benchmark compare`, too."),

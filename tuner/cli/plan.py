@@ -18,6 +18,7 @@ from int8tune.tuner.cli.options import (
     ShapeOption,
     TargetOption,
     ThreadsOption,
+    UntilOption,
 )
 from int8tune.tuner.cli.output import aligned, emit, emit_json
 from int8tune.tuner.cli.tune import TrialsOption
@@ -34,6 +35,7 @@ def plan(
     batch: BatchOption = 1,
     bind: BindOption = None,
     shape: ShapeOption = None,
+    until: UntilOption = None,
     target: TargetOption = None,
     trials: TrialsOption = 32,
     threads: ThreadsOption = 1,
@@ -53,7 +55,14 @@ def plan(
     if is_campaign_file(network):
         return plan_file(context, network, form)
     found = planned(
-        network, batch=batch, bind=bindings(bind), shape=shapes_of(shape), target=target, trials=trials, threads=threads
+        network,
+        batch=batch,
+        bind=bindings(bind),
+        shape=shapes_of(shape),
+        until=until,
+        target=target,
+        trials=trials,
+        threads=threads,
     )
     if form is Format.JSON:
         emit_json(_as_json(found))

@@ -29,6 +29,7 @@ from int8tune.tuner.cli.options import (
     ShapeOption,
     TargetOption,
     ThreadsOption,
+    UntilOption,
     cache_mode_named,
     cluster_address,
     duration_s,
@@ -116,6 +117,7 @@ def tune(
     batch: BatchOption = 1,
     bind: BindOption = None,
     shape: ShapeOption = None,
+    until: UntilOption = None,
     results: ResultsOption = DEFAULT_RESULTS,
     files: FilesOption = None,
     name: NameOption = None,
@@ -150,7 +152,7 @@ def tune(
     command = typed_command(context)
     if is_campaign_file(network):
         return tune_file(context, network, form, command, Telling(notify, command), build_cluster)
-    layers = as_network(network, batch, bindings(bind), shapes_of(shape))
+    layers = as_network(network, batch, bindings(bind), shapes_of(shape), until)
     spec = CampaignSpec(layers.name if name is None else name, layers, strategy, seed, trials, time, cache, min_gain)
     if devices is not None and threads != 1:
         raise typer.BadParameter("--threads is for this machine, boards have their own: `threads` in the inventory")

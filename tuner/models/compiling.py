@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from int8tune.compiler.about import About, read_about
-from int8tune.compiler.errors import CompilerDiedError, ModelError, NoLinkerError
+from int8tune.compiler.errors import CompilerDiedError, ModelError, NoLinkerError, ObstacleError
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.replacing import replaced
 from int8tune.compiler.report import Report, ignore
@@ -30,7 +30,7 @@ END_LIMIT_S = 2.0
 SEND_LIMIT_S = 10.0
 REPORT_EVERY_S = 0.25
 _LONGEST_TAIL = 300
-_EXPECTED = {kind.__name__: kind for kind in (ModelError, NoLinkerError, ExportError, WorkloadError)}
+_EXPECTED = {kind.__name__: kind for kind in (ModelError, ObstacleError, NoLinkerError, ExportError, WorkloadError)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def compile_apart(
     """Write the compiled model of a graph, or of one for each shape of its inputs, some kernels from the user's cache.
 
     Raises:
-        ModelError: operators that nothing computes; the message names all.
+        ObstacleError: operators that nothing computes; the message names all.
+        ModelError: the model has something else that is not supported.
         NoLinkerError: nothing is there to link with.
         ExportError: the file can't be written.
         CompilerDiedError: the compiler ended before it was done, or took longer than `limit_s`.
@@ -146,4 +147,5 @@ def _answer(work: Callable[[Report], dict[str, object]], sock: socket.socket) ->
     try:
         return work(tell)
     except tuple(_EXPECTED.values()) as error:
-        return {"error": type(error).__name__, "text": str(error)}
+        named = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _EXPECTED)
+        return {"error": named, "text": str(error)}

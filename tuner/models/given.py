@@ -1,4 +1,4 @@
-"""What a user says of a model's inputs: values of some, shapes of others."""
+"""What a user says of a model: values of some inputs, shapes of others, where it ends."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ BindLike = Mapping[str, float | Sequence[Any] | Array | str | Path]
 ShapeLike = Mapping[str, Sequence[int] | Sequence[Sequence[int]]]
 
 
-def given_of(bind: BindLike | None, shape: ShapeLike | None) -> Given:
+def given_of(bind: BindLike | None, shape: ShapeLike | None, until: Sequence[str] | None = None) -> Given:
     """Values and shapes of a caller, one of each input.
 
     Args:
         bind: numbers, arrays, or names of `.npy` files.
+        until: names of values.
 
     Raises:
-        GivenError: they are no numbers and no shapes, or several shapes.
+        GivenError: they are no numbers, no shapes or no names, or several shapes.
         SamplesError: a file can't be read.
     """
-    found = all_given(bind, shape)
+    found = all_given(bind, shape, until)
     if len(found) > 1:
         raise GivenError(f"several shapes are for `compile`, `tune` and `plan`, give one here: {len(found)}")
     return found[0]
 
 
-def all_given(bind: BindLike | None, shape: ShapeLike | None) -> list[Given]:
+def all_given(bind: BindLike | None, shape: ShapeLike | None, until: Sequence[str] | None = None) -> list[Given]:
     """The same for inputs with several shapes each: the first of all, the second of all, and so on.
 
     Raises:
-        GivenError: they are no numbers and no shapes, or some inputs have more shapes than others.
+        GivenError: they are no numbers, no shapes or no names, or some inputs have more shapes than others.
         SamplesError: a file can't be read.
     """
     values = {name: _array(name, value) for name, value in (bind or {}).items()}
@@ -52,7 +53,10 @@ def all_given(bind: BindLike | None, shape: ShapeLike | None) -> list[Given]:
     if any(len(each) not in (1, count) for each in shapes.values()):
         counts = ", ".join(f"{clipped(name)}: {len(each)}" for name, each in shapes.items())
         raise GivenError(printable(f"inputs must have one shape each, or equally many: {counts}"))
-    return [Given(values, {name: each[index % len(each)] for name, each in shapes.items()}) for index in range(count)]
+    ends = _names(until)
+    return [
+        Given(values, {name: each[index % len(each)] for name, each in shapes.items()}, ends) for index in range(count)
+    ]
 
 
 def bindings(texts: Sequence[str] | None) -> dict[str, float | Path]:
@@ -102,6 +106,13 @@ def _array(name: str, value: float | Sequence[Any] | Array | str | Path) -> Arra
     if array.dtype.kind not in "biuf":
         raise GivenError(printable(f"values of `{clipped(name)}` must be numbers: {array.dtype}"))
     return array
+
+
+def _names(until: Sequence[str] | None) -> tuple[str, ...]:
+    names = (until,) if isinstance(until, str) else tuple(until or ())
+    if not all(isinstance(name, str) and name for name in names):
+        raise GivenError(printable(f"a model ends at values by name: {clipped(str(names))}"))
+    return names
 
 
 def _several(name: str, shapes: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

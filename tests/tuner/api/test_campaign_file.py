@@ -110,7 +110,9 @@ def test_a_fault_at_the_top(file: Path, text: str, fault: str) -> None:
         ('network = "resnet50"\nname = "a/b"\n', "3: networks[0].name: must be 1 to 64 letters, "),
         ('network = "resnet50"\nname = ".."\n', "3: networks[0].name: a campaign's name has 1 to 64 "),
         (f'network = "resnet50"\nname = "{"a" * 60}"\ntargets = ["generic"]\n', "networks[0].name: a campaign's name"),
-        ('network = "resnet50"\nshape = { x = [1] }\n', "networks[0].shape: only inputs of a model"),
+        ('network = "resnet50"\nshape = { x = [1] }\n', "networks[0].shape: is of models alone"),
+        ('network = "resnet50"\nuntil = ["boxes"]\n', "networks[0].until: is of models alone"),
+        ('network = "m.onnx"\nuntil = [""]\n', "3: networks[0].until"),
         ('network = "m.onnx"\nshape = 3\n', "3: networks[0].shape: must be a table: 3"),
         (
             'network = "m.onnx"\nshape = { x = 3 }\n',

@@ -1,0 +1,95 @@
+"""Where an ONNX model is ended before its outputs, as at what a detector's post-processing reads."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
+
+_MOST_SHOWN = 8
+
+
+def end_at(model: Any, ends: Sequence[str], name: str) -> None:
+    """Make values the outputs of a model, in place of its own, and leave out what they don't need.
+
+    Raises:
+        ModelError: a value is named twice, or no node makes it.
+    """
+    graph = model.graph
+    makers = {label: at for at, node in enumerate(graph.node) for label in node.output if label}
+    for place, label in enumerate(ends):
+        if label not in makers:
+            raise model_fault(name, f"no node makes a value {quoted(label)}{_similar(label, makers)}")
+        if label in ends[:place]:
+            raise model_fault(name, f"it can't end at {quoted(label)} twice")
+    needed, read = _needed(graph, ends, makers)
+    known = {info.name: info for info in (*graph.output, *graph.value_info)}
+    _keep(graph.node, [node for at, node in enumerate(graph.node) if at in needed])
+    _keep(graph.input, [info for info in graph.input if info.name in read])
+    _keep(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
+    _keep(graph.output, [known.get(label) or _unknown_form(label) for label in ends])
+
+
+def ends_before(graph: Any, known: Collection[str], constants: Collection[str]) -> tuple[str, ...]:
+    """Values at which a model may end, so that what remains has known shapes: all that the rest of it reads.
+
+    Args:
+        known: values whose shapes are known.
+        constants: those of them that don't depend on inputs.
+    """
+    unknown: set[str] = set()
+    ends: dict[str, None] = {}
+    made: set[str] = set()
+    for node in graph.node:
+        read = tuple(_read(node))
+        if all(label in known for label in node.output if label) and unknown.isdisjoint(read):
+            made.update(set(node.output) - set(constants))
+            continue
+        unknown.update(node.output)
+        ends |= dict.fromkeys(label for label in read if label in made)
+    ends |= dict.fromkeys(info.name for info in graph.output if info.name in made)
+    return tuple(ends)
+
+
+def _needed(graph: Any, ends: Sequence[str], makers: dict[str, int]) -> tuple[set[int], set[str]]:
+    """Places of the nodes that make values and what these read, and the names of all that is read."""
+    needed: set[int] = set()
+    read: set[str] = set()
+    waiting = list(ends)
+    while waiting:
+        at = makers.get(waiting.pop())
+        if at is not None and at not in needed:
+            needed.add(at)
+            found = set(_read(graph.node[at]))
+            waiting += found
+            read |= found
+    return needed, read
+
+
+def _read(node: Any) -> Iterator[str]:
+    """What a node reads, also within its graphs, of whose own values some may have the same names."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+            for inner in graph.node:
+                yield from _read(inner)
+            yield from (info.name for info in graph.output)
+
+
+def _keep(entries: Any, kept: Sequence[Any]) -> None:
+    copies = [type(each).FromString(each.SerializeToString()) for each in kept]
+    del entries[:]
+    entries.extend(copies)
+
+
+def _unknown_form(label: str) -> Any:
+    import onnx
+
+    return onnx.ValueInfoProto(name=label)
+
+
+def _similar(label: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(label[:200], list(known)[:20_000], n=_MOST_SHOWN // 2)
+    return f", did you mean {', '.join(map(quoted, near))}?" if near else ""
