@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from int8tune.compiler.graph import ElementType
-from int8tune.compiler.onnx_reader import compositions, sequences
+from int8tune.compiler.onnx_reader import compositions, sequences, spectra
 from int8tune.compiler.onnx_reader.antialias import write_resize
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
@@ -134,6 +134,9 @@ EXPANSIONS: dict[str, Expansion] = {
     "Resize": write_resize,
     "ReverseSequence": sequences.write_reverse_sequence,
     "RotaryEmbedding": sequences.write_rotary_embedding,
+    "DFT": spectra.write_dft,
+    "STFT": spectra.write_stft,
+    "AffineGrid": spectra.write_affine_grid,
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }

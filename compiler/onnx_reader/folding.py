@@ -20,6 +20,10 @@ FOLDED = (
     *("ConstantOfShape", "Expand", "Range", "Tile"),
     *("Where", "Equal", "Less", "Greater", "Not", "And", "Or"),
 )
+# Tables of numbers of which onnx infers no shape; they are as good constants as those that a file has.
+WINDOWS, FILTERS = ("BlackmanWindow", "HammingWindow", "HannWindow"), "MelWeightMatrix"
+
+_NONE = np.zeros(0)
 
 Form = tuple[ElementType, tuple[int, ...]]
 
@@ -40,11 +44,23 @@ def folded(
             known[made] = np.array(math.prod(forms[node.input(0)][1]), np.int64)
         elif node.computes == "CastLike" and _is_number(node, known, forms):
             known[made] = known[node.input(0)].astype(DTYPES[forms[made][0]])
+        elif 0 < _table_size(node, known) <= MOST_VALUES:
+            found = _computed(node, known, opset)
+            if found is not None and found.dtype in TYPES:
+                known[made] = found
         elif node.computes in FOLDED and _is_short(node, known, forms):
             found = _computed(node, known, opset)
             if found is not None and (TYPES.get(found.dtype), found.shape) == forms[made]:
                 known[made] = found
     return known
+
+
+def _table_size(node: Node, known: Mapping[str, Array]) -> int:
+    """The values of a window or of a bank of filters whose sizes are known; 0 of anything else."""
+    if node.computes not in (*WINDOWS, FILTERS) or not all(known.get(name, _NONE).size == 1 for name in node.inputs):
+        return 0
+    sizes = [max(int(known[name].ravel()[0]), 0) for name in node.inputs[: 1 if node.computes in WINDOWS else 2]]
+    return sizes[0] if node.computes in WINDOWS else sizes[0] * (sizes[1] // 2 + 1)
 
 
 def _is_number(node: Node, known: Mapping[str, Array], forms: Mapping[str, Form]) -> bool:

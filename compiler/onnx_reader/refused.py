@@ -12,7 +12,6 @@ _GRAPHS = "graphs within a node are not supported"
 _RANDOM = "it draws random numbers"
 _TEXT = "texts and pictures are no numbers: prepare them outside of the model"
 _TRAINING = "it is for training"
-_SIGNAL = "spectra are not supported: compute them outside of the model"
 _KNOWN = "what it makes must be known before the model runs"
 _NO_KERNEL = "no kernel computes it yet"
 _OPTIMIZED = "ONNX Runtime wrote it for its own kernels: take the model that it was made of"
@@ -28,11 +27,9 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXT),
     "TfIdfVectorizer": _TEXT,
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _TRAINING),
-    **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix"), _SIGNAL),
-    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _SIGNAL),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), _KNOWN),
     **dict.fromkeys(("ConstantOfShape", "EyeLike", "Range", "Shape", "Size"), _KNOWN),
     "If": "its condition must be a constant",
-    "AffineGrid": _NO_KERNEL,
     "BitCast": "it takes the bits of values for another type",
     **dict.fromkeys(("Col2Im", "CumProd", "DeformConv", "Det", "LinearAttention"), _NO_KERNEL),
     **dict.fromkeys(("MaxRoiPool", "MaxUnpool", "RoiAlign", "TensorScatter"), _NO_KERNEL),

@@ -125,11 +125,15 @@ def _infer(
 
 
 def _stand_in(node: Node) -> Any:
-    """What inference sees of a node: of one that it knows no shapes of, and that keeps its input's, an Identity."""
+    """What inference sees of a node: of one that keeps its input's shape, and that it knows none of, an Identity."""
     import onnx
 
     if node.computes in _SHAPE_KEEPING.get(node.proto.domain, ()):
         return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs[:1])
+    if node.computes == "STFT" and "onesided" not in node.attributes:  # whose default onnx's inference has wrong
+        proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
+        proto.attribute.append(onnx.helper.make_attribute("onesided", 1))
+        return proto
     return node.proto
 
 
