@@ -19,6 +19,7 @@ from int8tune.quantize.forms import Form
 from int8tune.quantize.kept_in_float import keep_in_float
 from int8tune.quantize.left_in_float import left_in_float
 from int8tune.quantize.options import Method, Options
+from int8tune.quantize.order import sort_nodes
 from int8tune.quantize.tensors import initializer_arrays
 from int8tune.quantize.thresholds import Threshold
 from int8tune.quantize.weights import LAYER_OPERATORS, channel_scales, layers_of, scale_and_zero_point
@@ -75,6 +76,7 @@ def quantized(
     made = _written(copied, thresholds, options, in_float, overrides, with_outputs)
     read_words(made.graph, words, in_float)
     keep_in_float(made.graph)
+    sort_nodes(made.graph)
     return made
 
 

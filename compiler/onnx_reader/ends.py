@@ -39,18 +39,21 @@ def ends_before(graph: Any, known: Collection[str], constants: Collection[str]) 
         known: values whose shapes are known.
         constants: those of them that don't depend on inputs.
     """
-    unknown: set[str] = set()
-    ends: dict[str, None] = {}
-    made: set[str] = set()
-    for node in graph.node:
-        read = tuple(_read(node))
-        if all(label in known for label in node.output if label) and unknown.isdisjoint(read):
-            made.update(set(node.output) - set(constants))
-            continue
-        unknown.update(node.output)
-        ends |= dict.fromkeys(label for label in read if label in made)
-    ends |= dict.fromkeys(info.name for info in graph.output if info.name in made)
-    return tuple(ends)
+    reads = [tuple(_read(node)) for node in graph.node]
+    readers: dict[str, list[int]] = {}
+    for at, read in enumerate(reads):
+        for label in read:
+            readers.setdefault(label, []).append(at)
+    waiting = [at for at, node in enumerate(graph.node) if any(each and each not in known for each in node.output)]
+    unknown: set[int] = set()
+    while waiting:
+        if (at := waiting.pop()) not in unknown:
+            unknown.add(at)
+            waiting += [reader for label in graph.node[at].output for reader in readers.get(label, ())]
+    made = {label for at, node in enumerate(graph.node) if at not in unknown for label in node.output}
+    read_later = [label for at in sorted(unknown) for label in reads[at]]
+    wanted = dict.fromkeys([*read_later, *(info.name for info in graph.output)])
+    return tuple(label for label in wanted if label in made and label not in constants)
 
 
 def _needed(graph: Any, ends: Sequence[str], makers: dict[str, int]) -> tuple[set[int], set[str]]:

@@ -52,6 +52,15 @@ def detector(folder: Path) -> Path:
 
 
 def test_what_comes_before_unknown_shapes_is_named(tmp_path: Path) -> None:
+    path = detector(tmp_path)
+    shuffled = onnx.ModelProto.FromString(path.read_bytes())
+    nodes = list(shuffled.graph.node)[::-1]
+    del shuffled.graph.node[:]
+    shuffled.graph.node.extend(nodes)
+    path.write_bytes(shuffled.SerializeToString())
+    with pytest.raises(OpenEndError) as caught:
+        read_model(path)
+    assert sorted(str(caught.value).split(" --until ")[1:]) == ["boxes.d", "scores.d"]
     with pytest.raises(OpenEndError, match=r"\(NonMaxSuppression\).*: --until boxes.d --until scores.d$"):
         read_model(detector(tmp_path))
     ended = in_process("layers", detector(tmp_path))

@@ -36,7 +36,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made_of(path: Path, forms: Mapping[str, Form], **options: Any) -> Any:
-    return quantize(read_float_model(path), samples_of(pictures(40)), Options(forms=forms, **options)).proto
+    made = quantize(read_float_model(path), samples_of(pictures(40)), Options(forms=forms, **options)).proto
+    onnx.checker.check_model(made)
+    return made
 
 
 def run(model: Any, values: Array) -> Array:

@@ -60,6 +60,7 @@ def test_it_is_near_the_float_model_and_says_how_near(path: Path) -> None:
 def test_every_choice_gives_a_model_of_these_types(path: Path, options: dict[str, Any]) -> None:
     samples = pictures(40)
     made = it.quantize(path, samples, **options)
+    onnx.checker.check_model(made.proto, full_check=True)
     assert sqnr_db(run(path, samples), run(made.proto, samples)) > 18
     arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in made.proto.graph.initializer}
     wanted = np.int8 if options.get("activations") == "s8" else np.uint8
