@@ -14,6 +14,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.tensors import Array
+from int8tune.compiler.waves import waves
 
 # Before, the axis of a DFT is an attribute.
 _OPSET_OF_DFT_AXIS = 20
@@ -48,8 +49,7 @@ def write_dft(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
         made = _real(writer, flat, taken, length, rest)
     else:
         bins = length // 2 + 1 if is_half else length
-        turns = np.outer(np.arange(taken), np.arange(bins))
-        made = _spectrum(writer, flat, turns, length, shape[-1], is_inverse, [*rest, bins])
+        made = _spectrum(writer, flat, taken, length, shape[-1], is_inverse, [*rest, bins])
     back = [order.index(at) for at in range(len(shape))]
     writer.apply("Transpose", made, perm=back, output=node.outputs[0])
 
@@ -81,8 +81,7 @@ def write_stft(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
         frames = writer.apply("Mul", frames, writer.apply("Reshape", node.input(2), np.array([length, 1])))
     flat = writer.apply("Reshape", frames, np.array([shape[0] * count, length * parts]))
     bins = length // 2 + 1 if is_half else length
-    turns = np.outer(np.arange(length), np.arange(bins))
-    made = _spectrum(writer, flat, turns, length, parts, False, [shape[0], count, bins])
+    made = _spectrum(writer, flat, length, length, parts, False, [shape[0], count, bins])
     writer.apply("Identity", made, output=node.outputs[0])
 
 
@@ -113,39 +112,43 @@ def _line(extent: int, is_aligned: bool) -> Array:
 
 
 def _spectrum(
-    writer: FloatWriter, flat: str, turns: Array, length: int, parts: int, is_inverse: bool, shape: list[int]
+    writer: FloatWriter, flat: str, places: int, length: int, parts: int, is_inverse: bool, shape: list[int]
 ) -> str:
     """The product of rows [.., places * parts] with the waves of all bins, [*shape, 2].
 
     Args:
-        turns: [places, bins], how many parts of `length` a wave has turned.
         parts: 2 where rows have real and imaginary parts.
     """
-    if turns.size * parts > _MOST_VALUES:
-        raise UnsupportedNodeError(f"its waves have over {_MOST_VALUES:,} values: {list(turns.shape)}")
-    angles = 2 * math.pi / length * (turns % length)
-    scale, sign = (1 / length, 1) if is_inverse else (1.0, -1)
-    cosines, sines = scale * np.cos(angles), sign * scale * np.sin(angles)
-    real = np.stack([cosines, -sines][:parts], axis=1).reshape(-1, turns.shape[1])
-    imaginary = np.stack([sines, cosines][:parts], axis=1).reshape(-1, turns.shape[1])
+    _require_waves(places * parts, shape[-1])
+    cosines, sines = waves(places, shape[-1], length)
+    if is_inverse:
+        cosines, sines = cosines / length, sines / length
+    else:
+        sines = -sines
+    real = np.stack([cosines, -sines][:parts], axis=1).reshape(-1, shape[-1])
+    imaginary = np.stack([sines, cosines][:parts], axis=1).reshape(-1, shape[-1])
     column: Any = np.array([*shape, 1])
     made = [
-        writer.apply("Reshape", writer.apply("MatMul", flat, waves.astype(np.float32)), column)
-        for waves in (real, imaginary)
+        writer.apply("Reshape", writer.apply("MatMul", flat, each.astype(np.float32)), column)
+        for each in (real, imaginary)
     ]
     return writer.apply("Concat", *made, axis=-1)
 
 
 def _real(writer: FloatWriter, flat: str, taken: int, length: int, shape: list[int]) -> str:
     """The real data [*shape, length, 1] of rows with half of a spectrum, whose other half is its conjugate."""
-    if 2 * taken * length > _MOST_VALUES:
-        raise UnsupportedNodeError(f"its waves have over {_MOST_VALUES:,} values: {[taken, length]}")
+    _require_waves(2 * taken, length)
     bins = np.arange(taken)
     counted = np.where((bins == 0) | (2 * bins == length), 1, 2)[:, None] / length
-    angles = 2 * math.pi / length * (np.outer(bins, np.arange(length)) % length)
-    waves = np.stack([counted * np.cos(angles), -counted * np.sin(angles)], axis=1).reshape(-1, length)
-    made = writer.apply("MatMul", flat, waves.astype(np.float32))
+    cosines, sines = waves(taken, length, length)
+    both = np.stack([counted * cosines, -counted * sines], axis=1).reshape(-1, length)
+    made = writer.apply("MatMul", flat, both.astype(np.float32))
     return writer.apply("Reshape", made, np.array([*shape, length, 1]))
+
+
+def _require_waves(places: int, bins: int) -> None:
+    if places * bins > _MOST_VALUES:
+        raise UnsupportedNodeError(f"its waves have over {_MOST_VALUES:,} values: {[places, bins]}")
 
 
 def _whole(file: OnnxFile, node: Node, index: int, usual: int) -> int:

@@ -34,6 +34,8 @@ TYPES: dict[int, ElementType] = {
     10: "f64",
     6: "bool",
 }
+# Complex numbers are pairs along one more axis; only these operators make and read them.
+COMPLEX, MAKES_COMPLEX, READS_COMPLEX = 8, ("RFFT2D",), ("COMPLEX_ABS", "REAL", "IMAG")
 DTYPES = {
     "f32": "<f4",
     "u8": "u1",
@@ -141,10 +143,12 @@ class Subgraph:
             tuple(self.names[file.tensor(at, tensors)] for at in file.indices(vector))
             for vector in (self._subgraph.InputsAsNumpy(), self._subgraph.OutputsAsNumpy())
         )
+        self._complex: set[str] = set()
         self.values = {
             self.names[at]: self._value(at) for at in self._used(tensors, operators) if not self._is_resource(at)
         }
         self.plains = [self._plain(at) for at in range(operators)]
+        self._check_complex()
 
     def operator(self, index: int) -> Any:
         """An operator as the file has it."""
@@ -211,6 +215,9 @@ class Subgraph:
                 f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}"
             )
         code = tensor.Type()
+        if code == COMPLEX and name not in (*self.inputs, *self.outputs) and self._constant_bytes(tensor) == 0:
+            self._complex.add(name)
+            return Value(name, (*shape, 2), "f32")
         if code not in TYPES:
             word = self._file.types.get(code, str(code))
             raise self._file.error(
@@ -245,6 +252,20 @@ class Subgraph:
                 f"tensor `{clipped(name)}`: one zero point or one for each scale is needed: {counts}"
             )
         return Quantization(scale, np.broadcast_to(zero_point, scale.shape), axis)
+
+    def _check_complex(self) -> None:
+        """Raise where complex numbers are not between the operators that have them."""
+        for plain in self.plains:
+            wrong = self._complex.intersection(plain.inputs if plain.operator not in READS_COMPLEX else ())
+            wrong |= self._complex.intersection(plain.outputs if plain.operator not in MAKES_COMPLEX else ())
+            pairs = {*plain.inputs[:1]} if plain.operator in READS_COMPLEX else {*plain.outputs}
+            if wrong or (plain.operator in (*MAKES_COMPLEX, *READS_COMPLEX) and not pairs <= self._complex):
+                who = f"only {', '.join((*MAKES_COMPLEX, *READS_COMPLEX))} have complex numbers"
+                raise self._file.error(f"tensor `{clipped(min(wrong or pairs))}` of {plain.operator}: {who}")
+
+    def _constant_bytes(self, tensor: Any) -> int:
+        buffer = self._file.model.Buffers(tensor.Buffer())
+        return 0 if buffer is None else int(buffer.DataLength())
 
     def _constant(self, tensor: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
         buffer = self._file.model.Buffers(tensor.Buffer())

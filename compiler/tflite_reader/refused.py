@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_COMPLEX = "it computes with complex numbers, which no kernel here has"
 _DYNAMIC = "the shape of what it makes depends on values"
 _KNOWN = "what it makes must be known before the model runs"
 _KEYS = "it looks up keys, such as words, which are no numbers"
@@ -17,7 +16,6 @@ _NO_OPERATOR = "it stands for no operator that a file has"
 _STABLEHLO = "of StableHLO's operators only STABLEHLO_COMPOSITE is read: convert the model to TFLite's own"
 
 REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"), _COMPLEX),
     **dict.fromkeys(("UNIQUE", "WHERE"), _DYNAMIC),
     **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), _DYNAMIC),
     **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "HASHTABLE_SIZE"), _KEYS),

@@ -21,6 +21,7 @@ from int8tune.compiler.tflite_reader.floats import (
     products,
     recurrent,
     scatters,
+    spectra,
 )
 from int8tune.compiler.tflite_reader.floats.nodes import (
     MOST_KNOWN_VALUES,
@@ -45,6 +46,7 @@ READERS: dict[str, Reader] = {
     **scatters.READERS,
     **integers.READERS,
     **recurrent.READERS,
+    **spectra.READERS,
 }
 # What moves stored values and does not look at them.
 RAW = (*elementwise.RAW, *images.RAW, *movements.RAW, *scatters.RAW, *integers.BITWISE)

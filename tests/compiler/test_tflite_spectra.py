@@ -1,0 +1,83 @@
+"""Spectra of TFLite models, as classifiers of sounds begin, beside LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from int8tune.compiler.errors import ModelError
+from int8tune.compiler.obstacles import obstacles
+from int8tune.compiler.tflite_reader.model import read_tflite
+from tests.support.models.tflite_islands import outputs_of
+from tests.support.models.tflite_models import Writer
+
+pytest.importorskip("tflite", reason="needs the extra `models`")
+
+COMPLEX = 8
+PARTS = ("COMPLEX_ABS", "REAL", "IMAG")
+
+
+def spectra(length: int, taken: int, rows: int = 1) -> bytes:
+    """Magnitudes and both parts of the spectra of five frames of u8."""
+    w = Writer()
+    stored, numbers = w.input("x", "u8", (5, rows, taken), 0.02, 128), w.tensor("numbers", "f32", (5, rows, taken))
+    w.operator("DEQUANTIZE", [stored], [numbers])
+    form = (5, rows, length // 2 + 1)
+    made = w.tensor("spectra", "f32", form)
+    w.tensors[made].type = COMPLEX
+    w.operator("RFFT2D", [numbers, w.constant("length", "s32", [rows, length])], [made], "Rfft2d", version=1)
+    ends = []
+    for word in PARTS:
+        ends.append(w.tensor(word, "f32", form))
+        w.operator(word, [made], [ends[-1]], version=1)
+    return w.model(*ends)
+
+
+@pytest.mark.parametrize(
+    ("length", "taken"), [(64, 64), (64, 50), (32, 45), (2, 3), pytest.param(512, 400, marks=pytest.mark.thorough)]
+)
+def test_spectra_are_litert_s(length: int, taken: int, tmp_path: Path) -> None:
+    feed = np.random.default_rng(length).integers(0, 256, (5, 1, taken)).astype(np.uint8)
+    feed[3] = 128  # silence, whose magnitudes are 0
+    ours, theirs = outputs_of(spectra(length, taken), tmp_path, {"x": feed})
+    largest = float(np.abs(theirs["COMPLEX_ABS"]).max())
+    for name in PARTS:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=1e-6 * largest, strict=True)
+    assert not ours["COMPLEX_ABS"][3].any()
+
+
+def test_images_have_no_spectra_here() -> None:
+    (found,) = [each for each in obstacles(read_tflite(spectra(8, 8, rows=2), "image")) if each.operator == "RFFT2D"]
+    assert found.reason == "its spectra must be of single rows: lengths [2, 8] of (5, 2, 8)"
+
+
+@pytest.mark.parametrize("length", [1, 48])
+def test_lengths_that_litert_has_not_are_refused(length: int) -> None:
+    (found,) = [each for each in obstacles(read_tflite(spectra(length, 8), "odd")) if each.operator == "RFFT2D"]
+    assert found.reason == f"its length must be a power of two, from 2: {length}"
+
+
+@pytest.mark.parametrize("word", ["ABS", "RESHAPE"])
+def test_complex_numbers_are_no_others(word: str) -> None:
+    w = Writer()
+    numbers, made, end = w.input("x", "f32", (1, 8)), w.tensor("spectra", "f32", (1, 5)), w.tensor("end", "f32", (1, 5))
+    w.operator("RFFT2D", [numbers, w.constant("length", "s32", [1, 8])], [made], "Rfft2d", version=1)
+    w.operator(word, [made], [end])
+    w.tensors[made].type = COMPLEX
+    with pytest.raises(
+        ModelError, match=f"tensor `spectra` of {word}: only RFFT2D, COMPLEX_ABS, REAL, IMAG have complex"
+    ):
+        read_tflite(w.model(end), "wrong")
+    w.outputs = [made]
+    with pytest.raises(ModelError, match="type COMPLEX64 is not supported"):
+        read_tflite(w.model(made), "wrong")
+
+
+def test_real_numbers_are_not_complex() -> None:
+    w = Writer()
+    numbers, end = w.input("x", "f32", (1, 8)), w.tensor("end", "f32", (1, 8))
+    w.operator("COMPLEX_ABS", [numbers], [end])
+    with pytest.raises(ModelError, match="tensor `x` of COMPLEX_ABS: only"):
+        read_tflite(w.model(end), "wrong")
