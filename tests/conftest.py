@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from int8tune.compiler.toolchain.kernel_cache import NO_CACHE
@@ -15,8 +16,13 @@ from tests.support.program.postgres_server import PostgresServer, running_postgr
 from tests.support.run.probes import host_target
 
 # In an order in which none imports one that comes later.
-RUN = ("quiet", "tiers", "going_on", "totals", "unproven", "kept_kernels", "large_heap")
+RUN = ("quiet", "tiers", "going_on", "totals", "unproven", "kept_kernels", "large_heap", "started")
 pytest_plugins = ["pytester", *(f"tests.support.run.{name}" for name in RUN)]
+
+
+# How fast values are drawn is told by the clock, and says more of a busy machine than of a test.
+hypothesis.settings.register_profile("any machine", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:

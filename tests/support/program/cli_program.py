@@ -19,6 +19,7 @@ from typing import IO
 import psutil
 
 from int8tune.tuner.cli.program import run
+from tests.support.run.started import note_started
 
 CONV = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-1x9x9x32-k3x3x1-s1-p1-float.c-u8"
@@ -72,7 +73,7 @@ def in_process(*arguments: object) -> Ended:
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:
     """Start the program; `end` takes its output."""
-    return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return note_started(subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
 
 def end(process: subprocess.Popen[bytes], *signals: signal.Signals, limit_s: float) -> Ended:
@@ -107,7 +108,7 @@ def tune_on_boards(inventory: Path, folder: Path, devices: str, trials: int, *op
     return int8tune("tune", table, "--strategy", "random", "--trials", trials, *where, *options)
 
 
-def wait_for_trials(results: Path, count: int, limit_s: float = 30.0) -> None:
+def wait_for_trials(results: Path, count: int, limit_s: float = 90.0) -> None:
     """Wait until a campaign that runs has recorded so many trials."""
     deadline = time.monotonic() + limit_s
     while count_trials(results) < count:

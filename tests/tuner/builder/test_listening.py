@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from int8tune.schedules.target import Target
+from int8tune.tuner.builder import cluster as cluster_pools
 from int8tune.tuner.builder.cluster import ClusterPool
 from int8tune.tuner.builder.listening import _address
 from int8tune.tuner.cli.failures import FAILURES
@@ -96,6 +97,12 @@ def test_the_hint_has_the_lines_of_the_readme() -> None:
         ["dask", "scheduler"],
         ["dask", "worker"],
     ]
+
+
+@pytest.fixture(autouse=True)
+def workers_that_start_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine; what is tested is no limit."""
+    monkeypatch.setattr(cluster_pools, "CONNECT_LIMIT_S", 60.0)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,15 +101,22 @@ def test_the_version() -> None:
 
 @pytest.mark.parametrize("words", ["--help", "templates list", "layers resnet50"])
 def test_commands_that_show_things_start_fast(words: str) -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started_s = _children_s()
+    subprocess.run([sys.executable, "-c", "import numpy, rich, typer"], check=True, timeout=60)
+    before_s = _children_s()
     shown = int8tune(*words.split(), env={"PYTHONPROFILEIMPORTTIME": "1"})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took_s = _children_s() - before_s
     assert shown.code == 0
     imported = {line.rpartition("|")[2].strip() for line in shown.err.splitlines() if line.startswith("import time:")}
     assert "int8tune.tuner.cli.failures" in imported
     assert not imported & {"tvm", "xgboost", "sqlalchemy", "jinja2", "onnx", "int8tune.rpc.bundle.runner"}
-    # Time on the core, so that a busy machine does not fail this.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+    # Of time on the core, which on a busy machine is more for both.
+    assert took_s < 6 * (before_s - started_s)
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_what_makes_pages_and_campaigns_is_loaded_for_these_alone(tmp_path: Path) -> None:
