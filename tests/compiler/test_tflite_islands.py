@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.islands.island import float_operators
+from int8tune.compiler.tflite_reader.floats import spectra
 from int8tune.compiler.tflite_reader.floats.operators import READERS
 from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.compiler.tflite_reader.recurrent import VARIABLES
@@ -444,5 +445,5 @@ def test_every_operator_is_what_litert_computes(share: int, tmp_path: Path) -> N
 
 
 def test_no_operator_is_left_out() -> None:
-    """Those that are numbers in 16 bits are in `test_tflite_wide`, those with variables in `test_tflite_recurrent`."""
-    assert set(BUILDS) | {"QUANTIZE", "DEQUANTIZE", *VARIABLES} == set(READERS)
+    """Numbers in 16 bits are in `test_tflite_wide`, variables in `test_tflite_recurrent`, spectra in their own file."""
+    assert set(BUILDS) | {"QUANTIZE", "DEQUANTIZE", *VARIABLES, *spectra.READERS} == set(READERS)

@@ -80,7 +80,8 @@ class StockFarm:
 
     def left(self) -> list[Path]:
         """Files of sessions."""
-        return [path for path in self.folder.rglob("*") if path.is_file()]
+        # Folders may go while they are walked through, which `walk` takes for empty.
+        return [Path(folder, name) for folder, _, names in os.walk(self.folder) for name in names]
 
 
 def family(server: psutil.Process) -> list[psutil.Process]:
