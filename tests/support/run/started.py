@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Iterator
 
@@ -24,7 +25,8 @@ def no_program_outlives_its_test() -> Iterator[None]:
         process = _STARTED.pop()
         if process.poll() is None:
             for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                    child.kill()
             process.kill()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:

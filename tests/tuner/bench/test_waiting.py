@@ -36,10 +36,11 @@ def spin() -> float:
 @pytest.mark.usefixtures("shared_core")
 def test_a_core_that_is_shared_is_waited_for() -> None:
     time.sleep(0.2)
-    before_s = waited_s()
+    started_s, before_s = time.perf_counter(), waited_s()
     for _ in range(5):
         spin()
-    assert 0.15 < waited_s() - before_s < 30  # others may share the core, too
+    # Others may share the core, too; waiting is a part of the time.
+    assert 0.15 < waited_s() - before_s < time.perf_counter() - started_s
 
 
 def test_the_first_turn_that_nobody_disturbed_counts() -> None:
