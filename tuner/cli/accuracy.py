@@ -84,8 +84,8 @@ def accuracy(
     """Compare a compiled model with its own runtime.
 
     That is LiteRT with its reference kernels, or ONNX Runtime with integer kernels for s8 data, too. Differences are in
-    quantization steps of each output. Operators in float may differ by rounding: SQNR says by how much of the signal,
-    and "its own" by how much ONNX Runtime differs from itself without its optimizations.
+    quantization steps. Operators in float may differ by rounding: SQNR says by how much of the signal, "its own" by
+    how much ONNX Runtime differs from itself without its optimizations.
 
     Inputs of six kinds are drawn (int8tune help models); your own --samples find more. --labels count right answers.
 

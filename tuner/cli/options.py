@@ -187,7 +187,7 @@ UntilOption = Annotated[
     typer.Option(
         "--until",
         metavar="NAME",
-        help="Value at which an ONNX model ends, in place of its outputs; several times for several.",
+        help="Value at which an ONNX model ends; repeatable.",
     ),
 ]
 BenchmarkJsonOption = Annotated[

@@ -138,8 +138,8 @@ def tune(
 ) -> int:
     """Tune a network's layers on this machine or on boards.
 
-    Started again, it goes on. Writes NAME.html, a report, and NAME.best.jsonl, the best schedules, to the folder of
-    --results or --files. Files of campaigns (.toml): int8tune help campaign-files.
+    Started again, it goes on. Writes NAME.html, a report, and NAME.best.jsonl, the best schedules. Campaign files
+    (.toml): int8tune help campaign-files.
 
     Example: int8tune tune mobilenet_v2 --trials 64 --time 30m
     """
