@@ -19,7 +19,7 @@ def sort_nodes(graph: Any) -> None:
                 waiting += reversed(before)
             else:
                 order[waiting.pop()] = None
-    nodes = [type(graph.node[at]).FromString(graph.node[at].SerializeToString()) for at in order]
+    nodes = [graph.node[at] for at in order]
     del graph.node[:]
     graph.node.extend(nodes)
 

@@ -26,10 +26,10 @@ def end_at(model: Any, ends: Sequence[str], name: str) -> None:
             raise model_fault(name, f"it can't end at {quoted(label)} twice")
     needed, read = _needed(graph, ends, makers)
     known = {info.name: info for info in (*graph.output, *graph.value_info)}
-    _keep(graph.node, [node for at, node in enumerate(graph.node) if at in needed])
-    _keep(graph.input, [info for info in graph.input if info.name in read])
-    _keep(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
-    _keep(graph.output, [known.get(label) or _unknown_form(label) for label in ends])
+    keep(graph.node, [node for at, node in enumerate(graph.node) if at in needed])
+    keep(graph.input, [info for info in graph.input if info.name in read])
+    keep(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
+    keep(graph.output, [known.get(label) or _unknown_form(label) for label in ends])
 
 
 def ends_before(graph: Any, known: Collection[str], constants: Collection[str]) -> tuple[str, ...]:
@@ -81,10 +81,10 @@ def _read(node: Any) -> Iterator[str]:
             yield from (info.name for info in graph.output)
 
 
-def _keep(entries: Any, kept: Sequence[Any]) -> None:
-    copies = [type(each).FromString(each.SerializeToString()) for each in kept]
+def keep(entries: Any, kept: Sequence[Any]) -> None:
+    """Leave only some entries of a repeated field of a file."""
     del entries[:]
-    entries.extend(copies)
+    entries.extend(kept)
 
 
 def _unknown_form(label: str) -> Any:

@@ -57,10 +57,13 @@ def folded(
 
 def _table_size(node: Node, known: Mapping[str, Array]) -> int:
     """The values of a window or of a bank of filters whose sizes are known; 0 of anything else."""
-    if node.computes not in (*WINDOWS, FILTERS) or not all(known.get(name, _NONE).size == 1 for name in node.inputs):
+    count = 1 if node.computes in WINDOWS else 2 if node.computes == FILTERS else 0
+    if not count or not all(known.get(name, _NONE).size == 1 for name in node.inputs):
         return 0
-    sizes = [max(int(known[name].ravel()[0]), 0) for name in node.inputs[: 1 if node.computes in WINDOWS else 2]]
-    return sizes[0] if node.computes in WINDOWS else sizes[0] * (sizes[1] // 2 + 1)
+    sizes = [known[name].ravel()[0] for name in node.inputs[:count]]
+    if not all(isinstance(size, np.integer) and size > 0 for size in sizes):
+        return 0
+    return int(sizes[0]) * (int(sizes[1]) // 2 + 1 if count == 2 else 1)
 
 
 def _is_number(node: Node, known: Mapping[str, Array], forms: Mapping[str, Form]) -> bool:

@@ -53,11 +53,13 @@ def forms_of(
         if len(known) == len(before) or all(node.outputs[0] in found | forms for node in nodes):
             break
     read = {label for node in nodes for label in node.inputs} | set(outputs)
-    ends = ends_before(model.graph, found.keys() | forms.keys(), known)
     for node in nodes:
         for index, label in enumerate(node.outputs):
             if label and (index == 0 or label in read) and label not in forms:
-                forms[label] = _checked(inferred.get(label), node, label, name, ends)
+                form = _checked(inferred.get(label), node, label, name)
+                if form is None:
+                    raise _open_end(name, node, label, ends_before(model.graph, found.keys() | forms.keys(), known))
+                forms[label] = form
     _require_bounded(forms, name)
     return forms, known
 
@@ -148,15 +150,14 @@ def _form(type_: Any) -> Form | None:
     return (ELEMENTS[type_.tensor_type.elem_type], shape) if min(shape, default=0) >= 0 else None
 
 
-def _checked(type_: Any, node: Node, label: str, model: str, ends: Sequence[str]) -> Form:
-    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
-        raise _open_end(model, node, label, ends)
-    tensor = type_.tensor_type
-    if tensor.elem_type not in ELEMENTS:
+def _checked(type_: Any, node: Node, label: str, model: str) -> Form | None:
+    """The form of what a node makes, None where it can't be inferred; of an unsupported type, an error."""
+    if type_ is None:
+        return None
+    tensor = type_.tensor_type if type_.HasField("tensor_type") else None
+    if tensor is not None and tensor.HasField("shape") and tensor.elem_type not in ELEMENTS:
         raise unsupported_type(model, f"the output {quoted(label)} of node {quoted(node.name)}", tensor.elem_type)
-    if not all(extent.HasField("dim_value") and extent.dim_value >= 0 for extent in tensor.shape.dim):
-        raise _open_end(model, node, label, ends)
-    return ELEMENTS[tensor.elem_type], tuple(extent.dim_value for extent in tensor.shape.dim)
+    return _form(type_)
 
 
 def _open_end(model: str, node: Node, label: str, ends: Sequence[str]) -> ModelError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from int8tune.compiler.given import Given
 from int8tune.compiler.graph import DTYPES
-from int8tune.compiler.onnx_reader.ends import end_at
+from int8tune.compiler.onnx_reader.ends import end_at, keep
 from int8tune.compiler.onnx_reader.file import decoded
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, Array
@@ -40,9 +40,7 @@ def specialized(data: bytes, name: str, given: Given) -> bytes:
     for label, shape in shapes.items():
         _give_shape(inputs[label], shape, sizes, name)
     _replace_known(model.graph, sizes)
-    kept = [info for info in model.graph.input if info.name not in bind]
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
+    keep(model.graph.input, [info for info in model.graph.input if info.name not in bind])
     made: bytes = model.SerializeToString()
     return made
 

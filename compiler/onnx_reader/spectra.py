@@ -72,24 +72,23 @@ def write_stft(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     if is_half and parts == 2:
         raise UnsupportedNodeError("half a spectrum is of real data alone")
     count = (shape[1] - length) // step + 1
-    places = np.arange(length) + step * np.arange(count)[:, None]
-    if shape[0] * places.size * parts > _MOST_VALUES:
+    if shape[0] * count * length * parts > _MOST_VALUES:
         raise UnsupportedNodeError(f"its frames have over {_MOST_VALUES:,} values: {count} of {length}")
+    places = np.arange(length) + step * np.arange(count)[:, None]
     data = writer.apply("Reshape", node.input(0), np.array([shape[0], shape[1], parts]))
     frames = writer.apply("Gather", data, places, axis=1)
     if window:
         frames = writer.apply("Mul", frames, writer.apply("Reshape", node.input(2), np.array([length, 1])))
     flat = writer.apply("Reshape", frames, np.array([shape[0] * count, length * parts]))
     bins = length // 2 + 1 if is_half else length
-    made = _spectrum(writer, flat, length, length, parts, False, [shape[0], count, bins])
-    writer.apply("Identity", made, output=node.outputs[0])
+    _spectrum(writer, flat, length, length, parts, False, [shape[0], count, bins], node.outputs[0])
 
 
 def write_affine_grid(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     """Places [batch, (depth,) height, width, 2 or 3] of an image, each a product with its batch's matrix."""
     element, shape = file.forms[node.input(0)]
     sizes = file.constants.get(node.input(1))
-    axes = len(sizes) - 2 if sizes is not None else 0
+    axes = len(sizes) - 2 if sizes is not None and sizes.ndim == 1 else 0
     if sizes is None or element != "f32" or axes not in (2, 3) or shape != (int(sizes[0]), axes, axes + 1):
         raise UnsupportedNodeError(f"its sizes must be known, and fit matrices of f32: {element} {list(shape)}")
     extents = [int(size) for size in sizes[2:]]
@@ -112,7 +111,14 @@ def _line(extent: int, is_aligned: bool) -> Array:
 
 
 def _spectrum(
-    writer: FloatWriter, flat: str, places: int, length: int, parts: int, is_inverse: bool, shape: list[int]
+    writer: FloatWriter,
+    flat: str,
+    places: int,
+    length: int,
+    parts: int,
+    is_inverse: bool,
+    shape: list[int],
+    output: str = "",
 ) -> str:
     """The product of rows [.., places * parts] with the waves of all bins, [*shape, 2].
 
@@ -132,7 +138,7 @@ def _spectrum(
         writer.apply("Reshape", writer.apply("MatMul", flat, each.astype(np.float32)), column)
         for each in (real, imaginary)
     ]
-    return writer.apply("Concat", *made, axis=-1)
+    return writer.apply("Concat", *made, axis=-1, output=output)
 
 
 def _real(writer: FloatWriter, flat: str, taken: int, length: int, shape: list[int]) -> str:
@@ -156,6 +162,6 @@ def _whole(file: OnnxFile, node: Node, index: int, usual: int) -> int:
     if not node.input(index):
         return usual
     value = file.constants.get(node.input(index))
-    if value is None or value.size != 1:
+    if value is None or value.size != 1 or value.dtype.kind not in "iu":
         raise UnsupportedNodeError("its lengths and its axis must be known when the file is read")
     return int(value.ravel()[0])

@@ -215,7 +215,7 @@ class Subgraph:
                 f"tensor `{clipped(name)}`: its shape must be positive, of at most 2^31 values: {shape}"
             )
         code = tensor.Type()
-        if code == COMPLEX and name not in (*self.inputs, *self.outputs) and self._constant_bytes(tensor) == 0:
+        if code == COMPLEX and name not in (*self.inputs, *self.outputs) and self._stored(tensor) is None:
             self._complex.add(name)
             return Value(name, (*shape, 2), "f32")
         if code not in TYPES:
@@ -256,22 +256,20 @@ class Subgraph:
     def _check_complex(self) -> None:
         """Raise where complex numbers are not between the operators that have them."""
         for plain in self.plains:
-            wrong = self._complex.intersection(plain.inputs if plain.operator not in READS_COMPLEX else ())
-            wrong |= self._complex.intersection(plain.outputs if plain.operator not in MAKES_COMPLEX else ())
-            pairs = {*plain.inputs[:1]} if plain.operator in READS_COMPLEX else {*plain.outputs}
-            if wrong or (plain.operator in (*MAKES_COMPLEX, *READS_COMPLEX) and not pairs <= self._complex):
+            wanted = {*plain.outputs} if plain.operator in MAKES_COMPLEX else set()
+            wanted |= {*plain.inputs[:1]} if plain.operator in READS_COMPLEX else set()
+            if wrong := wanted ^ self._complex.intersection((*plain.inputs, *plain.outputs)):
                 who = f"only {', '.join((*MAKES_COMPLEX, *READS_COMPLEX))} have complex numbers"
-                raise self._file.error(f"tensor `{clipped(min(wrong or pairs))}` of {plain.operator}: {who}")
+                raise self._file.error(f"tensor `{clipped(min(wrong))}` of {plain.operator}: {who}")
 
-    def _constant_bytes(self, tensor: Any) -> int:
+    def _stored(self, tensor: Any) -> npt.NDArray[Any] | None:
+        """The bytes that a file has of a tensor."""
         buffer = self._file.model.Buffers(tensor.Buffer())
-        return 0 if buffer is None else int(buffer.DataLength())
+        return None if buffer is None or not buffer.DataLength() else buffer.DataAsNumpy()
 
     def _constant(self, tensor: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
-        buffer = self._file.model.Buffers(tensor.Buffer())
-        if buffer is None or not buffer.DataLength():
+        if (values := self._stored(tensor)) is None:
             return None
-        values = buffer.DataAsNumpy()
         self._file.take(values.nbytes)
         return np.frombuffer(values.tobytes(), DTYPES[TYPES[tensor.Type()]]).reshape(shape)
 

@@ -110,6 +110,12 @@ def test_half_of_a_spectrum_becomes_real_data(tmp_path: Path) -> None:
         np.testing.assert_allclose(outputs[inverse][..., 0], expected, atol=1e-6)
 
 
+def test_frames_of_too_many_values_are_refused() -> None:
+    w = IslandWriter((1, 1 << 13))
+    (found,) = obstacles(read_onnx(w.file(_stft(w, 1, 1 << 12)), "spectra"))
+    assert found.reason == "its frames have over 4,194,304 values: 4097 of 4096"
+
+
 def test_waves_of_too_many_values_are_refused() -> None:
     w = IslandWriter(SHAPE)
     (found,) = obstacles(read_onnx(w.file(_dft(w, (2, 60, 1), 100_000)), "spectra"))
