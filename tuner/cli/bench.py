@@ -118,10 +118,9 @@ def bench(
     """Compare models or layers with other libraries.
 
     Those are ONNX Runtime, OpenVINO, oneDNN and LiteRT; on a GPU (--device), cuBLASLt and PyTorch. Models are
-    compared whole; with --layers, and of all else (six networks, if nothing is named), layers are.
-
-    Each library has its own process and takes turns with the others, beside a
-    loop that measures the peak. Ours runs recorded bests. Results are recorded.
+    compared whole; with --layers, and of all else (six networks, if nothing is named), layers are. Each library has
+    its own process and takes turns with the others, beside a loop that measures the peak. Ours runs recorded bests.
+    Results are recorded.
 
     Example: int8tune bench resnet50 --only first --against onednn,openvino
     """
