@@ -24,9 +24,12 @@ _FLOAT = 1
 def write_quantized_lstm(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     if node.input(4):
         raise UnsupportedNodeError("lengths of sequences decide what its data is quantized to")
-    direction, rows = file.forms[node.input(1)][1][0], file.forms[node.input(1)][1][-1]
+    weights = file.forms[node.input(1)][1]
+    if len(weights) != 3:
+        raise UnsupportedNodeError(f"its weights must have three axes: {list(weights)}")
+    directions, _, rows = weights
     for index in (SCALES, POINTS):
-        if node.input(index) and math.prod(file.forms[node.input(index)][1]) not in (direction, direction * rows):
+        if node.input(index) and math.prod(file.forms[node.input(index)][1]) not in (directions, directions * rows):
             raise UnsupportedNodeError("its weights must have one scale, or one for each row of gates")
     write_directions(writer, file, node, _QuantizedDirection)
 

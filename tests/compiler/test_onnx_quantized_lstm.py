@@ -87,6 +87,14 @@ def _scales(name: str, count: int) -> Any:
     return change
 
 
+def _scalar(name: str) -> Any:
+    def change(model: Any) -> None:
+        (found,) = (each for each in model.graph.initializer if each.name == name)
+        found.CopyFrom(onnx.numpy_helper.from_array(np.uint8(1).reshape(()), name))
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -94,6 +102,7 @@ def _scales(name: str, count: int) -> Any:
         (_computed, "its weights must be constants of each direction with their scales"),
         (_without("of data.scale"), "its weights must be constants of each direction with their scales"),
         (_scales("of data.scale", 3), "its weights must be constants of each direction with their scales"),
+        (_scalar("of states"), "its weights must have three axes: []"),
         (_scales("of states.scale", 3), "its weights must have one scale, or one for each row of gates"),
     ],
 )
