@@ -12,13 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from int8tune.compiler.graph import Operator, Value
-from int8tune.compiler.operators.base import Array, byte_fault, scale_of, shape_fault, stored, zero_point_of
+from int8tune.compiler.operators.base import (
+    Array,
+    byte_fault,
+    scale_of,
+    shape_fault,
+    stored,
+    symmetric_fault,
+    zero_point_of,
+)
 from int8tune.schedules.errors import OperandError
 from int8tune.schedules.operands import MAX_SCALE, MIN_SCALE, quantize_multiplier
 from int8tune.schedules.oracle.reference import scale_binary32, scale_fixed_point
 
-# The sum of so many 8-bit values fits 32 bits.
-MOST_VALUES = 1 << 23
+# The sums of so many values of each type fit 32 bits.
+MOST_BYTES, MOST_WORDS = 1 << 23, 65535
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +48,8 @@ class MeanConstants:
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
     (data,) = inputs
-    wrong = byte_fault(data, output)
+    is_wide = data.type == "s16" and operator.rule == "fixed"
+    wrong = symmetric_fault(data, output) if is_wide else byte_fault(data, output)
     if wrong:
         return wrong
     if operator.rule == "fixed" and data.type != output.type:
@@ -48,8 +57,9 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
     axes = operator.attributes["axes"]
     if not axes or list(axes) != sorted({axis for axis in axes if 0 <= axis < len(data.shape)}):
         return f"its axes must ascend within those of {data.shape}: {axes}"
-    if not 1 <= _count(operator, data) <= MOST_VALUES:
-        return f"a mean has 1 to {MOST_VALUES} values: {_count(operator, data)}"
+    most = MOST_WORDS if is_wide else MOST_BYTES
+    if not 1 <= _count(operator, data) <= most:
+        return f"a mean has 1 to {most} values: {_count(operator, data)}"
     try:
         constants = mean_constants(operator, data, output)
     except OperandError as error:

@@ -45,7 +45,7 @@ _ONLY_SIGNED = ("ELU", "EXP")
 # What is computed in integers or refused: numbers would be one step off, or far more.
 _ONLY_INTEGERS = {
     **dict.fromkeys(("ADD", "SUB", "MUL"), "s16"),
-    "AVERAGE_POOL_2D": "s16",
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN"), "s16"),
     **dict.fromkeys(("SQRT", "RSQRT", "SQUARED_DIFFERENCE"), "s8"),
 }
 
