@@ -76,11 +76,11 @@ def write_group_normalization(writer: FloatWriter, file: OnnxFile, node: Node) -
 
 def _varied(writer: FloatWriter, file: OnnxFile, data: str, axes: list[int]) -> tuple[str, str]:
     """Values less their mean, and the variance."""
-    rest = writer.apply("Sub", data, _reduced(writer, file, "ReduceMean", data, axes))
-    return rest, _reduced(writer, file, "ReduceMean", writer.apply("Mul", rest, rest), axes)
+    rest = writer.apply("Sub", data, reduced(writer, file, "ReduceMean", data, axes))
+    return rest, reduced(writer, file, "ReduceMean", writer.apply("Mul", rest, rest), axes)
 
 
-def _reduced(writer: FloatWriter, file: OnnxFile, operator: str, data: str, axes: list[int]) -> str:
+def reduced(writer: FloatWriter, file: OnnxFile, operator: str, data: str, axes: list[int]) -> str:
     """A reduction that keeps its axes, which are an attribute in old versions."""
     if file.opset < (OPSET_OF_SUM_AXES if operator == "ReduceSum" else OPSET_OF_AXES):
         return writer.apply(operator, data, axes=axes, keepdims=1)
@@ -103,7 +103,7 @@ def write_lp_normalization(writer: FloatWriter, file: OnnxFile, node: Node) -> N
         raise UnsupportedNodeError(f"its p must be 1 or 2: {power}")
     axes, data = [_axis(node, len(shape), -1)], node.input(0)
     each = writer.apply("Abs", data) if power == 1 else writer.apply("Mul", data, data)
-    norm = _reduced(writer, file, "ReduceSum", each, axes)
+    norm = reduced(writer, file, "ReduceSum", each, axes)
     norm = norm if power == 1 else writer.apply("Sqrt", norm)
     is_none = writer.apply("Equal", norm, 0.0)
     writer.apply("Where", is_none, 0.0, writer.apply("Div", data, norm), output=node.outputs[0])

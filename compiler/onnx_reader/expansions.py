@@ -13,7 +13,9 @@ from int8tune.compiler.onnx_reader.antialias import write_resize
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
-from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
+from int8tune.compiler.onnx_reader.group_query import write_group_query_attention
+from int8tune.compiler.onnx_reader.group_query_sizes import GROUP_QUERY
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, INTEGERS, QUANTIZE
 from int8tune.compiler.onnx_reader.quantized_lstm import write_quantized_lstm
 from int8tune.compiler.onnx_reader.recurrent import GATES, write_recurrent
@@ -140,3 +142,9 @@ EXPANSIONS: dict[str, Expansion] = {
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }
+OF_MICROSOFT: dict[str, Expansion] = {GROUP_QUERY: write_group_query_attention}
+
+
+def expansion_of(node: Node) -> Expansion | None:
+    """What writes a node as others; None of one that has no expansion."""
+    return (OF_MICROSOFT if node.proto.domain == MICROSOFT else EXPANSIONS).get(node.computes)

@@ -44,7 +44,8 @@ def write_rotary_embedding(writer: FloatWriter, file: OnnxFile, node: Node) -> N
     if not isinstance(turned, int) or not 0 < turned <= size or turned % 2:
         raise UnsupportedNodeError(f"its rotary_embedding_dim must be even and at most {size}: {turned}")
     cosine, sine = (_angles(writer, file, node, index, (batch, length, turned // 2)) for index in (1, 2))
-    made = _turned(writer, node, data, (turned, size), (cosine, sine), (batch, length, heads))
+    is_interleaved = bool(node.attributes.get("interleaved", 0))
+    made = turned_pairs(writer, data, (turned, size), (cosine, sine), (batch, length, heads), is_interleaved)
     if len(shape) == 4:
         writer.apply("Transpose", made, output=node.outputs[0], perm=(0, 2, 1, 3))
     else:
@@ -64,23 +65,27 @@ def _angles(writer: FloatWriter, file: OnnxFile, node: Node, index: int, shape: 
     return writer.apply("Reshape", name, np.array([batch, length, 1, pairs]))
 
 
-def _turned(
+def turned_pairs(
     writer: FloatWriter,
-    node: Node,
     data: str,
     sizes: tuple[int, int],
     angles: tuple[str, str],
     places: tuple[int, int, int],
+    is_interleaved: bool,
 ) -> str:
+    """Pairs of values [*places, size] turned by angles.
+
+    Args:
+        sizes: of a row, how many values are turned, and how many it has.
+        angles: cosines and sines, which fit [*places, turned / 2].
+        is_interleaved: whether pairs are neighbours; else their values are half of what is turned apart.
+    """
     (turned, size), (cosine, sine), half = sizes, angles, sizes[0] // 2
-    if node.attributes.get("interleaved", 0):
-        ends = [(0, turned, 2), (1, turned, 2)]
-    else:
-        ends = [(0, half, 1), (half, turned, 1)]
+    ends = [(0, turned, 2), (1, turned, 2)] if is_interleaved else [(0, half, 1), (half, turned, 1)]
     one, other = (_slice(writer, data, *each) for each in ends)
     real = writer.apply("Sub", writer.apply("Mul", cosine, one), writer.apply("Mul", sine, other))
     imaginary = writer.apply("Add", writer.apply("Mul", sine, one), writer.apply("Mul", cosine, other))
-    if node.attributes.get("interleaved", 0):
+    if is_interleaved:
         pairs = [writer.apply("Reshape", each, np.array([*places, half, 1])) for each in (real, imaginary)]
         made = writer.apply("Reshape", writer.apply("Concat", *pairs, axis=4), np.array([*places, turned]))
     else:
