@@ -20,6 +20,8 @@ from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, INTEGERS, QUA
 from int8tune.compiler.onnx_reader.quantized_lstm import write_quantized_lstm
 from int8tune.compiler.onnx_reader.recurrent import GATES, write_recurrent
 from int8tune.compiler.onnx_reader.run_time import MOST, bytes_at_run_time
+from int8tune.compiler.onnx_reader.shapes import WORD_PRODUCT
+from int8tune.compiler.onnx_reader.word_products import write_word_product
 from int8tune.compiler.operators.base import STORED_RANGES
 
 # Raises UnsupportedNodeError where it does not write what a node is.
@@ -142,7 +144,10 @@ EXPANSIONS: dict[str, Expansion] = {
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }
-OF_MICROSOFT: dict[str, Expansion] = {GROUP_QUERY: write_group_query_attention}
+OF_MICROSOFT: dict[str, Expansion] = {
+    GROUP_QUERY: write_group_query_attention,
+    WORD_PRODUCT: write_word_product,
+}
 
 
 def expansion_of(node: Node) -> Expansion | None:

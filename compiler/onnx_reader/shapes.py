@@ -17,7 +17,15 @@ from int8tune.compiler.onnx_reader.group_query_sizes import (
     rooms_of,
     stand_ins,
 )
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, UnsupportedNodeError, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.nodes import (
+    MICROSOFT,
+    Node,
+    UnsupportedNodeError,
+    is_of_microsoft,
+    model_fault,
+    node_fault,
+    quoted,
+)
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 from int8tune.results.text import printable
 
@@ -32,6 +40,10 @@ _SHAPE_KEEPING = {
     **dict.fromkeys(("", "ai.onnx"), ("GroupNormalization", "MeanVarianceNormalization")),
     MICROSOFT: ("Gelu", "FastGelu", "BiasGelu"),
 }
+
+# Of ONNX Runtime's, integers of 16 bits in the place of MatMulInteger's of 8.
+WORD_PRODUCT = "MatMulInteger16"
+_INT32 = 6
 
 Form = tuple[ElementType, tuple[int, ...]]
 
@@ -149,6 +161,13 @@ def _stand_ins(node: Node) -> list[Any]:
 
     if is_group_query(node):
         return stand_ins(node)
+    if is_of_microsoft(node, (WORD_PRODUCT,)):
+        casts = [
+            onnx.helper.make_node("Cast", [name], [f"{node.outputs[0]}/wide {at}"], to=_INT32)
+            for at, name in enumerate(node.inputs)
+        ]
+        wide = [each.output[0] for each in casts]
+        return [*casts, onnx.helper.make_node("MatMul", wide, node.outputs[:1])]
     if node.computes in _SHAPE_KEEPING.get(node.proto.domain, ()):
         return [onnx.helper.make_node("Identity", node.inputs[:1], node.outputs[:1])]
     if node.computes == "STFT" and "onesided" not in node.attributes:  # whose default onnx's inference has wrong
