@@ -201,7 +201,7 @@ def write_scatter_elements(writer: FloatWriter, file: OnnxFile, node: Node) -> N
     if any(own > extent for at, (own, extent) in enumerate(zip(places, shape, strict=True)) if at != axis):
         raise UnsupportedNodeError(f"its places {list(places)} must be within {list(shape)}")
     attributes = {"axis": axis, "reduction": _reduction(file, node)}
-    indices = _within(writer, node.input(1), np.array(shape[axis]))
+    indices = within(writer, node.input(1), np.array(shape[axis]))
     inputs = node.input(0), indices, node.input(2)
     writer.apply("ScatterElements", *inputs, output=node.outputs[0], **attributes)
 
@@ -211,7 +211,7 @@ def write_scatter_nd(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     depth = places[-1] if places else 0
     if not 1 <= depth <= len(shape) or file.forms[node.input(2)][1] != (*places[:-1], *shape[depth:]):
         raise UnsupportedNodeError(f"its updates must be those of places {list(places)} of {list(shape)}")
-    indices = _within(writer, node.input(1), np.array(shape[:depth]))
+    indices = within(writer, node.input(1), np.array(shape[:depth]))
     inputs = node.input(0), indices, node.input(2)
     writer.apply("ScatterND", *inputs, output=node.outputs[0], reduction=_reduction(file, node))
 
@@ -223,7 +223,7 @@ def _reduction(file: OnnxFile, node: Node) -> str:
     return str(found)
 
 
-def _within(writer: FloatWriter, indices: str, extents: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
+def within(writer: FloatWriter, indices: str, extents: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
     """Indices from the end as those from the begin; beyond an axis, its first or last one: nothing else is written."""
     places = writer.apply("Cast", indices, to=_INT64)
     is_negative = writer.apply("Less", places, np.array(0))

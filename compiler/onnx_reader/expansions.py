@@ -10,6 +10,7 @@ import numpy as np
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader import compositions, sequences, spectra
 from int8tune.compiler.onnx_reader.antialias import write_resize
+from int8tune.compiler.onnx_reader.column_images import write_col2im
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
@@ -19,6 +20,7 @@ from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, UnsupportedNode
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, INTEGERS, QUANTIZE
 from int8tune.compiler.onnx_reader.quantized_lstm import write_quantized_lstm
 from int8tune.compiler.onnx_reader.recurrent import GATES, write_recurrent
+from int8tune.compiler.onnx_reader.roi_align import write_roi_align
 from int8tune.compiler.onnx_reader.run_time import MOST, bytes_at_run_time
 from int8tune.compiler.onnx_reader.shapes import WORD_PRODUCT
 from int8tune.compiler.onnx_reader.word_products import write_word_product
@@ -129,6 +131,8 @@ EXPANSIONS: dict[str, Expansion] = {
     "GroupNormalization": compositions.write_group_normalization,
     "LpNormalization": compositions.write_lp_normalization,
     "MeanVarianceNormalization": compositions.write_mean_variance_normalization,
+    "Col2Im": write_col2im,
+    "RoiAlign": write_roi_align,
     "GridSample": compositions.write_grid_sample,
     "OneHot": compositions.write_one_hot,
     "ScatterElements": compositions.write_scatter_elements,

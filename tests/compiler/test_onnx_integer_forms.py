@@ -11,8 +11,7 @@ import pytest
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.obstacles import refuse_obstacles
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
-from tests.support.models.onnx_models import FILE_VERSION
+from tests.support.models.onnx_islands import GivenWriter, outputs_of
 from tests.support.run.thinned import one_in
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `models`")
@@ -22,35 +21,10 @@ RNG = np.random.default_rng(5)
 INT16 = np.iinfo(np.int16)
 
 
-class FormWriter(IslandWriter):
-    """Writes ONNX Runtime's own nodes on `q`, the quantized input, and other inputs."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        super().__init__(shape)
-        self.feeds: dict[str, Any] = {"x": feed_of(shape)}
-
-    def own(self, operator: str, *inputs: Any, **attributes: Any) -> str:
-        name = self.apply(operator, *inputs, **attributes)
-        self.nodes[-1].domain = "com.microsoft"
-        return name
-
-    def given(self, name: str, values: Any) -> str:
-        element = onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
-        self.inputs.append(onnx.helper.make_tensor_value_info(name, element, values.shape))
-        self.feeds[name] = values
-        return name
-
-    def written(self, *outputs: str, opset: int = 17) -> bytes:
-        infos = [onnx.ValueInfoProto(name=output) for output in outputs]
-        graph = onnx.helper.make_graph(self.nodes, "g", self.inputs, infos, self.constants)
-        imports = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1)]
-        data: bytes = onnx.helper.make_model(graph, opset_imports=imports, ir_version=FILE_VERSION).SerializeToString()
-        return data
-
-    def assert_equal(self, folder: Path, *outputs: str) -> None:
-        ours, theirs = outputs_of(self.written(*outputs), folder, self.feeds)
-        for name, expected in theirs.items():
-            np.testing.assert_array_equal(ours[name], expected, strict=True)
+def _assert_equal(w: GivenWriter, folder: Path, *outputs: str) -> None:
+    ours, theirs = outputs_of(w.file(*outputs), folder, w.feeds)
+    for name, expected in theirs.items():
+        np.testing.assert_array_equal(ours[name], expected, strict=True)
 
 
 def words(*shape: int) -> Any:
@@ -62,19 +36,19 @@ def words(*shape: int) -> Any:
 
 @pytest.mark.parametrize(("one", "other"), one_in(3, [((2, 3, 5), (2, 5, 4)), ((3, 7), (7, 4)), ((2, 3, 5), (5, 1))]))
 def test_products_of_words_are_exact(one: tuple[int, ...], other: tuple[int, ...], tmp_path: Path) -> None:
-    w = FormWriter((4, 3))
+    w = GivenWriter((4, 3))
     first, second = w.given("a", words(*one)), words(*other)
     second[..., 0] = INT16.min
     made = w.own("MatMulInteger16", first, second)
-    w.assert_equal(tmp_path, made, "d")
+    _assert_equal(w, tmp_path, made, "d")
 
 
 def test_words_are_signed() -> None:
-    w = FormWriter((4, 3))
+    w = GivenWriter((4, 3))
     first = w.given("a", np.zeros((2, 3), np.uint16))
     made = w.own("MatMulInteger16", first, words(3, 2))
     with pytest.raises(ModelError, match=r"MatMulInteger16.*it must multiply two matrices of s16: u16, s16"):
-        refuse_obstacles(read_onnx(w.written(made, "d"), "words"))
+        refuse_obstacles(read_onnx(w.file(made, "d"), "words"))
 
 
 BIASES = {
@@ -92,7 +66,7 @@ BIASES = {
 def test_biases_of_rows_are_added_to_sums(name: str, tmp_path: Path) -> None:
     form = dict(BIASES[name])
     count, shape = form.pop("count", 3), form.pop("bias")
-    w = FormWriter((8, 9) if form.get("transA") else (9, 8))
+    w = GivenWriter((8, 9) if form.get("transA") else (9, 8))
     weights = RNG.integers(-128, 128, (count, 8) if form.get("transB") else (8, count)).astype(np.int8)
     bias: Any = RNG.integers(-90000, 90000, shape).astype(np.int32)
     if form.pop("computed", False):
@@ -105,4 +79,4 @@ def test_biases_of_rows_are_added_to_sums(name: str, tmp_path: Path) -> None:
     if made:
         w.node("DequantizeLinear", [output, *w.nodes[-1].input[7:9]], "number")
         outputs.append(w.apply("Relu", "number"))
-    w.assert_equal(tmp_path, *outputs)
+    _assert_equal(w, tmp_path, *outputs)
