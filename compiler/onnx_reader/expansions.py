@@ -151,6 +151,7 @@ EXPANSIONS: dict[str, Expansion] = {
 OF_MICROSOFT: dict[str, Expansion] = {
     GROUP_QUERY: write_group_query_attention,
     WORD_PRODUCT: write_word_product,
+    "RotaryEmbedding": sequences.write_rotary_embedding_of_microsoft,
 }
 
 

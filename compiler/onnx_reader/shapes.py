@@ -38,7 +38,7 @@ MAX_ENDS = 16
 _FILE_VERSION = 10
 _SHAPE_KEEPING = {
     **dict.fromkeys(("", "ai.onnx"), ("GroupNormalization", "MeanVarianceNormalization")),
-    MICROSOFT: ("Gelu", "FastGelu", "BiasGelu"),
+    MICROSOFT: ("Gelu", "FastGelu", "BiasGelu", "RotaryEmbedding"),
 }
 
 # Of ONNX Runtime's, integers of 16 bits in the place of MatMulInteger's of 8.
