@@ -45,7 +45,7 @@ OF_MICROSOFT: Mapping[str, str] = {
     **dict.fromkeys(("GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"), _NO_KERNEL),
     **dict.fromkeys(("MatMulBnb4", "MatMulFpQ4"), _NO_KERNEL),
     **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MulInteger"), _NO_KERNEL),
-    **dict.fromkeys(("QEmbedLayerNormalization", "QLinearReduceMean", "QMoE"), _NO_KERNEL),
+    **dict.fromkeys(("QLinearReduceMean", "QMoE"), _NO_KERNEL),
     "ReduceSumInteger": _NO_KERNEL,
     **dict.fromkeys(("NhwcConv", "NhwcFusedConv"), _OPTIMIZED),
 }
