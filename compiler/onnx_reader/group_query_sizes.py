@@ -206,13 +206,11 @@ def _total(node: Node, forms: Mapping[str, Form], known: Mapping[str, Array]) ->
 
 
 def _require_total(total: int, batch: int, length: int, past: int) -> None:
-    """Raise where the cache of earlier tokens has not those that a total says."""
-    if total == length:
-        return
-    if not 0 < total - length <= past:
-        what = f"{length} new tokens and up to {past} earlier ones"
-        raise UnsupportedNodeError(f"its total_sequence_length must be that of {what}: {total}")
-    if length > 1 < batch:
+    """Raise where a total is neither within the cache of earlier tokens nor that of them all and the new ones."""
+    if total != past + length and not length <= total <= past:
+        what = f"{past + length}, or {length} to {past}" if length <= past else str(past + length)
+        raise UnsupportedNodeError(f"its total_sequence_length must be {what}: {total}")
+    if total > length > 1 < batch:
         raise UnsupportedNodeError(f"behind earlier tokens, {batch} sequences must have one new one each: {length}")
 
 

@@ -170,9 +170,11 @@ def test_lengths_beyond_the_cache_read_nothing_else(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Forms, str]] = {
-    "total": ({**CHUNK, "total": 9}, "3 new tokens and up to 5 earlier ones: 9"),
-    "negative total": ({**CHUNK, "total": -(2**31), "lengths": [0]}, "3 new tokens and up to 5 earlier ones: -"),
-    "no cache": ({"total": 3}, "1 new tokens and up to 0 earlier ones: 3"),
+    "total": ({**CHUNK, "total": 9}, "must be 8, or 3 to 5: 9"),
+    "between": ({**CHUNK, "total": 7}, "must be 8, or 3 to 5: 7"),
+    "short past": ({**CHUNK, "new": 6, "total": 6}, "must be 11: 6"),
+    "negative total": ({**CHUNK, "total": -(2**31), "lengths": [0]}, "must be 8, or 3 to 5: -"),
+    "no cache": ({"total": 3}, "must be 1: 3"),
     "chunks of two": ({**CHUNK, "batch": 2}, "2 sequences must have one new one each"),
     "heads": ({**CHUNK, "num_heads": 5}, "multiple of its kv_num_heads: 5, 2"),
     "no heads": ({**CHUNK, "num_heads": 0}, "multiple of its kv_num_heads: 0, 2"),
@@ -186,7 +188,7 @@ REFUSED: dict[str, tuple[Forms, str]] = {
     "scale": ({**CHUNK, "scale": float("nan")}, "its scale must be a finite number"),
     "softcap": ({**CHUNK, "softcap": 3}, "its softcap must be a finite number: 3"),
     "pairs": ({**CHUNK, "rotary": SIZE}, "rows of up to 16: [32, 32]"),
-    "rows": ({**CHUNK, "past": 60, "total": 62, "rotary": 8}, "must have 62 rows"),
+    "rows": ({**CHUNK, "past": 60, "total": 60, "rotary": 8}, "must have 60 rows"),
     "no angles": ({**CHUNK, "do_rotary": 1}, "must have 8 rows of up to 16: []"),
     "bias": ({**CHUNK, "bias": (2, 1)}, "its attention_bias must fit scores"),
     "scores of queries": ({**CHUNK, "qk_output": 1}, "its qk_output must be 0: 1"),
