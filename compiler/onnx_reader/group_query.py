@@ -45,7 +45,7 @@ def write_group_query_attention(writer: FloatWriter, file: OnnxFile, node: Node)
         raise UnsupportedNodeError("its shapes must be known")
     queries, keys, values = _heads(writer, node, sizes)
     earlier = np.zeros((1, 1), np.int64) if sizes.is_prompt else _earlier(writer, node, sizes)
-    if node.attributes.get("do_rotary", 0):
+    if node.attributes.get("do_rotary", 0) == 1:
         queries, keys = _rotated(writer, file, node, sizes, (queries, keys), earlier)
     made = (*node.outputs, "", "")[1:3]
     caches = [
@@ -112,7 +112,7 @@ def _rotated(
     for index in (COSINES, SINES):
         rows = writer.apply("Gather", node.input(index), places, axis=0)
         angles.append(writer.apply("Reshape", rows, np.array([-1, sizes.length, 1, pairs])))
-    is_interleaved = bool(node.attributes.get("rotary_interleaved", 0))
+    is_interleaved = node.attributes.get("rotary_interleaved", 0) == 1
     made = [
         turned_pairs(
             writer,
@@ -214,7 +214,7 @@ def _weights(writer: FloatWriter, file: OnnxFile, node: Node, sizes: Sizes, scor
 
     As in ONNX Runtime, a row of which all scores are the least float or less has no weights.
     """
-    if not node.input(SINK) and not node.attributes.get("smooth_softmax", 0):
+    if not node.input(SINK) and node.attributes.get("smooth_softmax", 0) != 1:
         weights = writer.apply("Softmax", scores, axis=-1)
         if not node.input(BIAS):
             return weights

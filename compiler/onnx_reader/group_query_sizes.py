@@ -46,6 +46,7 @@ class Sizes:
         past: tokens that the cache of earlier ones has room for; 0 without one.
         present: tokens that the cache which is made has room for.
         total: earlier and new tokens of the longest sequence; None where that is known at run time only.
+        has_bias: whether scores have something added, which there is for tokens of the total alone.
     """
 
     batch: int
@@ -56,6 +57,7 @@ class Sizes:
     past: int
     present: int
     total: int | None
+    has_bias: bool
 
     @property
     def is_prompt(self) -> bool:
@@ -64,8 +66,8 @@ class Sizes:
 
     @property
     def attended(self) -> int:
-        """How many tokens of the present cache a query may look at."""
-        return self.present if self.total is None else self.total
+        """How many tokens of the present cache a query may look at: ONNX Runtime goes by lengths, not by the total."""
+        return self.total if self.total is not None and (self.is_prompt or self.has_bias) else self.present
 
 
 def is_group_query(node: Node) -> bool:
@@ -151,7 +153,7 @@ def sizes_of(
     scores = (batch, heads, length, present)
     if present > _MOST_TOKENS or math.prod(scores) > _MOST_SCORES or 0 in (*scores, size):
         raise UnsupportedNodeError(f"its scores must be 1 to {_MOST_SCORES:,}: {list(scores)}")
-    sizes = Sizes(batch, length, heads, groups, size, past, present, total)
+    sizes = Sizes(batch, length, heads, groups, size, past, present, total, bool(node.input(BIAS)))
     _require_rotation(node, forms, sizes)
     _require_additions(node, forms, sizes)
     return sizes
@@ -161,7 +163,7 @@ def _require_computed(node: Node) -> None:
     """Raise where a node has more than is written."""
     for name, allowed in _PLAIN.items():
         if (found := node.attributes.get(name, allowed[0])) not in allowed:
-            raise UnsupportedNodeError(f"its {name} must be {allowed[0]}: {clipped(str(found))}")
+            raise UnsupportedNodeError(f"its {name} must be {' or '.join(map(str, allowed))}: {clipped(str(found))}")
     if any(node.inputs[SINK + 1 :]) or any(node.outputs[3:]):
         raise UnsupportedNodeError("caches and outputs of other kinds, norms and lengths of queries are not supported")
     if not (node.input(QUERY) and node.input(LENGTHS) and node.input(TOTAL)):
@@ -223,7 +225,7 @@ def _require_room(node: Node, length: int, past: int, rooms: Mapping[str, int]) 
 
 
 def _require_rotation(node: Node, forms: Mapping[str, Form], sizes: Sizes) -> None:
-    if not node.attributes.get("do_rotary", 0):
+    if node.attributes.get("do_rotary", 0) != 1:
         return
     rows, pairs = sizes.total or sizes.length, sizes.size // 2
     shape = forms[node.input(COSINES)][1] if node.input(COSINES) else ()

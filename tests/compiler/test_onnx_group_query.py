@@ -56,6 +56,8 @@ CASES: dict[str, Forms] = {
     "bias in room": {**ROOM, "bias": (1, 1), "softcap": 2.0},
     "one group": {**CHUNK, "groups": 1},
     "heads by themselves": {**CHUNK, "groups": HEADS},
+    "lengths beyond the total": {"batch": 2, "past": 8, "total": 6, "lengths": [7, 5], "rotary": SIZE // 2},
+    "other flags": {**DECODING, "rotary": SIZE // 2, "do_rotary": 2, "smooth_softmax": 2},
     "lengths in a column": {**DECODING, "lengths": [[5], [3]]},
 }
 
@@ -192,6 +194,7 @@ REFUSED: dict[str, tuple[Forms, str]] = {
     "no angles": ({**CHUNK, "do_rotary": 1}, "must have 8 rows of up to 16: []"),
     "bias": ({**CHUNK, "bias": (2, 1)}, "its attention_bias must fit scores"),
     "scores of queries": ({**CHUNK, "qk_output": 1}, "its qk_output must be 0: 1"),
+    "neither way": ({**CHUNK, "causal": 2}, "its causal must be 0 or 1: 2"),
     "quantized cache": ({**CHUNK, "k_quant_type": "PER_TENSOR"}, "its k_quant_type must be NONE: PER_TENSOR"),
     "open room": ({**ROOM, "total_computed": True, "past": 2}, "must be known"),
 }
