@@ -173,7 +173,13 @@ def _extended(writer: FloatWriter, sizes: Sizes, rows: str, count: int, output: 
 def _scores(writer: FloatWriter, node: Node, sizes: Sizes, queries: str, keys: str) -> str:
     """Scores [B, heads, S, attended]; the heads of a group are rows of one product."""
     rows = writer.apply("Reshape", writer.apply("Transpose", queries, perm=(0, 2, 1, 3)), _joined(sizes))
-    scores = writer.apply("MatMul", rows, writer.apply("Transpose", keys, perm=(0, 1, 3, 2)))
+    # What is less of both is moved: a long cache of keys is read as it is.
+    swap = (0, 1, 3, 2)
+    if sizes.heads // sizes.groups * sizes.length < sizes.size:
+        scores = writer.apply("MatMul", keys, writer.apply("Transpose", rows, perm=swap))
+        scores = writer.apply("Transpose", scores, perm=swap)
+    else:
+        scores = writer.apply("MatMul", rows, writer.apply("Transpose", keys, perm=swap))
     scores = writer.apply("Reshape", scores, np.array([sizes.batch, sizes.heads, sizes.length, -1]))
     scale = float(node.attributes.get("scale", 0.0)) or 1 / math.sqrt(sizes.size)
     scores, cap = writer.apply("Mul", scores, scale), float(node.attributes.get("softcap", 0.0))

@@ -31,7 +31,10 @@ ROOM: Forms = {"new": 3, "past": 8, "total": 7, "lengths": [5]}
 
 CASES: dict[str, Forms] = {
     "decoding, rotated": {**DECODING, "rotary": SIZE // 2},
-    "prompt, packed, rotated": {**PROMPT, "packed": True, "rotary": SIZE // 2, "rotary_interleaved": 1},
+    "long prompt of one group, packed, rotated": {
+        **{"batch": 2, "new": 9, "total": 9, "groups": 1, "packed": True},
+        **{"rotary": SIZE // 2, "rotary_interleaved": 1},
+    },
     "room, rotated in part, at places": {**ROOM, "rotary": SIZE // 4, "positions": True, "rotary_interleaved": 1},
     "chunk, all options": {**CHUNK, "bias": (1, HEADS), "sink": True, "softcap": 0.7, "scale": 0.4},
     "room, total computed": {**ROOM, "total_computed": True, "local_window_size": 2},
