@@ -11,6 +11,7 @@ from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader import compositions, sequences, spectra
 from int8tune.compiler.onnx_reader.antialias import write_resize
 from int8tune.compiler.onnx_reader.column_images import write_col2im
+from int8tune.compiler.onnx_reader.cumulative import write_cumulative_product
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
@@ -132,6 +133,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "LpNormalization": compositions.write_lp_normalization,
     "MeanVarianceNormalization": compositions.write_mean_variance_normalization,
     "Col2Im": write_col2im,
+    "CumProd": write_cumulative_product,
     "RoiAlign": write_roi_align,
     "GridSample": compositions.write_grid_sample,
     "OneHot": compositions.write_one_hot,

@@ -31,7 +31,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("ConstantOfShape", "EyeLike", "Range", "Shape", "Size"), _KNOWN),
     "If": "its condition must be a constant",
     "BitCast": "it takes the bits of values for another type",
-    **dict.fromkeys(("CumProd", "DeformConv", "Det", "LinearAttention"), _NO_KERNEL),
+    **dict.fromkeys(("DeformConv", "Det", "LinearAttention"), _NO_KERNEL),
     **dict.fromkeys(("MaxRoiPool", "MaxUnpool", "TensorScatter"), _NO_KERNEL),
     "Scatter": "ONNX has ScatterElements in its place",
     "Upsample": "ONNX has Resize in its place",

@@ -26,15 +26,14 @@ Forms = dict[str, Any]
 DECODING: Forms = {"batch": 2, "past": 5, "total": 6, "lengths": [5, 3]}
 CHUNK: Forms = {"new": 3, "past": 5, "total": 8}
 PROMPT: Forms = {"batch": 2, "new": 5, "total": 5, "lengths": [4, 4]}
+# More rows of scores than a key has values.
+LONG: Forms = {"batch": 2, "new": 9, "total": 9, "groups": 1}
 # In a cache that keeps its length.
 ROOM: Forms = {"new": 3, "past": 8, "total": 7, "lengths": [5]}
 
 CASES: dict[str, Forms] = {
     "decoding, rotated": {**DECODING, "rotary": SIZE // 2},
-    "long prompt of one group, packed, rotated": {
-        **{"batch": 2, "new": 9, "total": 9, "groups": 1, "packed": True},
-        **{"rotary": SIZE // 2, "rotary_interleaved": 1},
-    },
+    "long prompt of one group, packed": {**LONG, "packed": True, "rotary": SIZE // 2, "rotary_interleaved": 1},
     "room, rotated in part, at places": {**ROOM, "rotary": SIZE // 4, "positions": True, "rotary_interleaved": 1},
     "chunk, all options": {**CHUNK, "bias": (1, HEADS), "sink": True, "softcap": 0.7, "scale": 0.4},
     "room, total computed": {**ROOM, "total_computed": True, "local_window_size": 2},
