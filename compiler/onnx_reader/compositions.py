@@ -18,7 +18,9 @@ OPSET_OF_CHANNELS = 21
 OPSET_OF_AXES = 18
 _INT64 = 7
 _LITTLE, _FAR = 1e-9, 1e4
-_BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "s32": 32}
+_BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "s32": 32, "s64": 64}
+# Of numbers of 64 bits without their sign.
+_MOST_BITS = 63
 _NUMBERS = {element: number for number, element in ELEMENTS.items()}
 _PADDINGS = ("zeros", "border", "reflection")
 
@@ -141,19 +143,29 @@ def write_bit_shift(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     """A product with or a quotient by a power of two, in 64 bits; all bits are gone at or beyond their count."""
     element, direction = file.forms[node.input(0)][0], node.attributes.get("direction")
     if element not in _BITS or direction not in ("LEFT", "RIGHT"):
-        raise UnsupportedNodeError(f"it must shift integers of up to 32 bits: {element}, {direction}")
-    bits, fill = _BITS[element], _BITS[element] - (direction == "RIGHT" and element[0] == "s")
+        raise UnsupportedNodeError(f"it must shift integers of up to 64 bits: {element}, {direction}")
+    bits = _BITS[element]
     value, count = (writer.apply("Cast", node.input(index), to=_INT64) for index in (0, 1))
     count = writer.apply("Where", writer.apply("Less", count, np.array(0)), np.array(bits), count)
-    count = writer.apply("Min", count, np.array(fill))
-    power = writer.apply("Gather", 1 << np.arange(bits + 1, dtype=np.int64), count, axis=0)
+    count = writer.apply("Min", count, np.array(bits))
     if direction == "LEFT":
-        made = writer.apply("Mul", value, power)
+        # The sign is the last of 64 bits, behind which nothing is left.
+        table = np.array([(1 << at) % 2**64 for at in range(bits + 1)], np.uint64).view(np.int64)
+        made = writer.apply("Mul", value, writer.apply("Gather", table, count, axis=0))
     else:
-        # Quotients of integers are rounded toward zero; of these, which are positive, down.
-        raised = writer.apply("Div", writer.apply("Add", value, np.array(1 << 32)), power)
-        made = writer.apply("Sub", raised, writer.apply("Div", np.array(1 << 32), power))
+        made = _shifted_right(writer, value, count)
     writer.apply("Cast", made, output=node.outputs[0], to=_NUMBERS[element])
+
+
+def _shifted_right(writer: FloatWriter, value: str, count: str) -> str:
+    """Quotients that are rounded down: those of integers, which are rounded toward zero, of what is not negative."""
+    is_negative = writer.apply("Less", value, np.array(0))
+    whole = writer.apply("Where", is_negative, writer.apply("Sub", np.array(-1), value), value)
+    powers = np.array([1 << at for at in range(_MOST_BITS)])
+    power = writer.apply("Gather", powers, writer.apply("Min", count, np.array(_MOST_BITS - 1)), axis=0)
+    is_none = writer.apply("Less", np.array(_MOST_BITS - 1), count)
+    made = writer.apply("Where", is_none, np.array(0), writer.apply("Div", whole, power))
+    return writer.apply("Where", is_negative, writer.apply("Sub", np.array(-1), made), made)
 
 
 def write_cast_like(writer: FloatWriter, file: OnnxFile, node: Node) -> None:

@@ -18,7 +18,8 @@ def write_cumulative_product(writer: FloatWriter, file: OnnxFile, node: Node) ->
     (type_, shape), place = file.forms[node.input(0)], file.constants.get(node.input(1))
     if type_ not in _TYPES:
         raise UnsupportedNodeError(f"its values must be of type {', '.join(_TYPES)}: {type_}")
-    if place is None or place.size != 1 or not -len(shape) <= int(place.reshape(-1)[0]) < len(shape):
+    is_whole = place is not None and place.size == 1 and place.dtype.kind == "i"
+    if place is None or not is_whole or not -len(shape) <= int(place.reshape(-1)[0]) < len(shape):
         raise UnsupportedNodeError(f"its axis must be a constant, one of {list(shape)}")
     axis = int(place.reshape(-1)[0]) % len(shape)
     if shape[axis] > _MOST_STEPS:

@@ -44,6 +44,7 @@ def test_products_are_onnx_runtimes(dtype: Any, axis: int, exclusive: int, rever
         ((2, 3), np.array(2), "a constant, one of [2, 3]"),
         ((2, 3), np.array(-(2**63)), "a constant, one of [2, 3]"),
         ((2, 3), np.array([0, 1]), "CumProd"),
+        ((2, 3), np.array(np.nan), "a constant, one of [2, 3]"),
         ((2, 3), None, "a constant, one of [2, 3]"),
         ((2, 129), np.array(1), "at most 128 values: [2, 129]"),
     ],
