@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,7 @@ class FusedWriter:
     ranks: Mapping[str, int]
     nodes: list[Node] = field(default_factory=list)
 
-    def apply(self, computes: str, *inputs: str | Array, output: str = "", **attributes: Any) -> str:
+    def apply(self, computes: str, /, *inputs: str | Array, output: str = "", **attributes: Any) -> str:
         """A node on values by name and constants; the name of its output."""
         name = f"{self.node.outputs[0]}/{len(self.nodes)} {computes}"
         made, taken = output or name, [self._taken(each, f"{name} {at}") for at, each in enumerate(inputs)]
@@ -53,6 +54,19 @@ class FusedWriter:
 
     def attribute(self, name: str, default: Any) -> Any:
         return self.node.attributes.get(name, default)
+
+    def real(self, name: str, default: float) -> float:
+        """An attribute that is a finite number."""
+        value = self.attribute(name, default)
+        self.require(isinstance(value, int | float) and abs(value) < math.inf)
+        return float(value)
+
+    def whole(self, name: str, default: int) -> int:
+        """An attribute that is a whole number."""
+        value = self.attribute(name, default)
+        self.require(isinstance(value, int))
+        assert isinstance(value, int)
+        return value
 
     def require_only(self, *inputs: int, outputs: tuple[int, ...] = (0,)) -> None:
         """Of its inputs and outputs, those alone may be there."""

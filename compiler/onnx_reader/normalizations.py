@@ -21,14 +21,16 @@ def write_skip_layer_normalization(w: FusedWriter) -> None:
 
 
 def normalized(w: FusedWriter, summands: tuple[str, ...], scale: str, bias: str, total: int = 3) -> None:
+    w.require(bool(summands[0]))
     first, *others = filter(None, summands)
     names = [f"{w.node.outputs[0]}/sum {at}" for at in range(len(others))]
     if len(w.node.outputs) > total and w.node.outputs[total]:
+        w.require(bool(names))
         names[-1] = w.node.outputs[total]
     for name, other in zip(names, others, strict=True):
         first = w.apply("Add", first, other, output=name)
     inputs = [first, scale, *([bias] if bias else [])]
-    epsilon = float(w.attribute("epsilon", 1e-5 if w.node.operator == LAYER_NORMALIZATION else _EPSILON))
+    epsilon = w.real("epsilon", 1e-5 if w.node.operator == LAYER_NORMALIZATION else _EPSILON)
     if w.opset >= OPSET_OF_LAYER_NORMALIZATION:
         w.apply(LAYER_NORMALIZATION, *inputs, output=w.node.outputs[0], axis=-1, epsilon=epsilon)
         return
@@ -50,18 +52,19 @@ def write_skip_simplified(w: FusedWriter) -> None:
     """Inputs, those that are added, scale, and a bias of the sum; the sum may be an output."""
     w.require_only(0, 1, 2, 3, outputs=(0, 3))
     summands = [name for name in (w.node.input(0), w.node.input(1), w.node.input(3)) if name]
+    w.require(bool(w.node.input(0)))
     total = w.node.outputs[3] if len(w.node.outputs) > 3 else ""
     made = summands[0]
     for at, other in enumerate(summands[1:], 2):
         made = w.apply("Add", made, other, output=total if at == len(summands) else "")
-    _of_mean_square(w, made, w.node.input(2), float(w.attribute("epsilon", _EPSILON)))
+    _of_mean_square(w, made, w.node.input(2), w.real("epsilon", _EPSILON))
 
 
 def write_simplified(w: FusedWriter) -> None:
     """A normalization without a mean, which ONNX Runtime has in ONNX's domain."""
     w.require_only(0, 1)
     w.require(w.attribute("axis", -1) == -1)
-    _of_mean_square(w, w.node.input(0), w.node.input(1), float(w.attribute("epsilon", 1e-5)))
+    _of_mean_square(w, w.node.input(0), w.node.input(1), w.real("epsilon", 1e-5))
 
 
 def _of_mean_square(w: FusedWriter, data: str, scale: str, epsilon: float) -> None:

@@ -59,12 +59,12 @@ def unfused_transformer(
 
 
 def _quick_gelu(w: FusedWriter) -> None:
-    scaled = w.apply("Mul", w.node.input(0), number(w.attribute("alpha", 1.702)))
+    scaled = w.apply("Mul", w.node.input(0), number(w.real("alpha", 1.702)))
     w.apply("Mul", w.node.input(0), w.apply("Sigmoid", scaled), output=w.node.outputs[0])
 
 
 def _fused_matmul(w: FusedWriter) -> None:
-    w.require(not (w.attribute("transBatchA", 0) or w.attribute("transBatchB", 0)))
+    w.require(len(w.node.inputs) == 2 and not (w.attribute("transBatchA", 0) or w.attribute("transBatchB", 0)))
     names = []
     for name, flag in zip(w.node.inputs, ("transA", "transB"), strict=True):
         if w.attribute(flag, 0):
@@ -72,7 +72,7 @@ def _fused_matmul(w: FusedWriter) -> None:
             w.require(rank >= 2)
             name = w.apply("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
         names.append(name)
-    alpha = float(w.attribute("alpha", 1.0))
+    alpha = w.real("alpha", 1.0)
     made = w.apply("MatMul", *names, output="" if alpha != 1 else w.node.outputs[0])
     if alpha != 1:
         w.apply("Mul", made, number(alpha), output=w.node.outputs[0])
@@ -98,21 +98,22 @@ def _quantized_attention(w: FusedWriter) -> None:
 
 def _attended(w: FusedWriter, projected: str, bias: str, mask: str, added: str) -> None:
     """From queries, keys and values on the last axis, [B, S, 3 * D], to what these weigh, [B, S, D]."""
-    heads = w.attribute("num_heads", 0)
+    heads = w.whole("num_heads", 0)
     plain = ("do_rotary", "past_present_share_buffer")
     w.require(not any(w.attribute(name, 0) for name in plain) and not w.attribute("qkv_hidden_sizes", ()))
     w.require(bias in w.constants and heads > 0 and w.constants[bias].size % (3 * heads) == 0)
     size = w.constants[bias].size // (3 * heads)
+    w.require(size > 0)
     split = w.apply("Reshape", projected, np.array([0, 0, 3, heads, size]))
     queries, keys, values = (w.apply("Gather", split, np.array(at), axis=2) for at in range(3))
-    scale = float(w.attribute("scale", 0.0)) or 1 / math.sqrt(size)
+    scale = w.real("scale", 0.0) or 1 / math.sqrt(size)
     _weighed(w, (queries, keys, values), number(scale), mask, added)
 
 
 def _multi_head_attention(w: FusedWriter) -> None:
     """Of queries, keys and values by themselves, [B, S, D], with biases of all three together."""
     w.require_only(0, 1, 2, 3, 4, 5)
-    heads, bias = w.attribute("num_heads", 0), w.node.input(3)
+    heads, bias = w.whole("num_heads", 0), w.node.input(3)
     w.require(heads > 0 and all(w.node.inputs[:3]) and len(w.node.inputs) >= 3)
     w.require(all(w.ranks.get(name, 3) == 3 for name in w.node.inputs[:3]))
     width = w.apply("Gather", w.apply("Shape", w.node.input(0)), np.array([2]))
@@ -126,8 +127,8 @@ def _multi_head_attention(w: FusedWriter) -> None:
         if bias:
             part = w.apply("Add", part, w.apply("Slice", bias, begin, end, np.array([0])))
         parts.append(w.apply("Reshape", part, np.array([0, 0, heads, -1])))
-    scale: str | Array = number(float(w.attribute("scale", 0.0)))
-    if not w.attribute("scale", 0.0):
+    scale: str | Array = number(w.real("scale", 0.0))
+    if not w.real("scale", 0.0):
         size = w.apply("Gather", w.apply("Shape", parts[0]), np.array(3))
         scale = w.apply("Div", number(1.0), w.apply("Sqrt", w.apply("Cast", size, to=FLOAT)))
     _weighed(w, (parts[0], parts[1], parts[2]), scale, w.node.input(4), w.node.input(5))
@@ -141,7 +142,7 @@ def _weighed(w: FusedWriter, parts: tuple[str, str, str], scale: str | Array, ma
     if mask:
         w.require(w.ranks.get(mask, 0) == 2)
         left_out = w.apply("Sub", number(1.0), w.apply("Cast", mask, to=FLOAT))
-        left_out = w.apply("Mul", left_out, number(w.attribute("mask_filter_value", MASKED)))
+        left_out = w.apply("Mul", left_out, number(w.real("mask_filter_value", MASKED)))
         scores = w.apply("Add", scores, w.apply("Reshape", left_out, np.array([0, 1, 1, -1])))
     if w.attribute("unidirectional", 0):
         scores = w.apply("Add", scores, _later(w, scores))
@@ -165,8 +166,7 @@ def _later(w: FusedWriter, scores: str) -> str:
 def _fused_convolution(w: FusedWriter) -> None:
     """A convolution, another summand, and a function whose numbers are a list."""
     w.require_only(0, 1, 2, 3)
-    own = {key: value for key, value in w.node.attributes.items() if not key.startswith("activation")}
-    made = w.apply("Conv", *w.node.inputs[:3], **own)
+    made = w.apply("Conv", *w.node.inputs[:3], **_own(w))
     if w.node.input(3):
         made = w.apply("Add", made, w.node.input(3))
     assert w.node.proto is not None
@@ -174,11 +174,16 @@ def _fused_convolution(w: FusedWriter) -> None:
     _activated(w, made, [float(each) for each in (listed[0] if listed else ())])
 
 
+def _own(w: FusedWriter) -> dict[str, Any]:
+    """The attributes of a node before a function was fused with it; none of them is a word of the writer."""
+    w.require("output" not in w.node.attributes)
+    return {key: value for key, value in w.node.attributes.items() if not key.startswith("activation")}
+
+
 def _fused_gemm(w: FusedWriter) -> None:
-    own = {key: value for key, value in w.node.attributes.items() if not key.startswith("activation")}
-    made = w.apply("Gemm", *w.node.inputs, **own)
-    numbers = (w.node.attributes.get(f"activation_{name}") for name in ("alpha", "beta"))
-    _activated(w, made, [float(each) for each in numbers if each is not None])
+    made = w.apply("Gemm", *w.node.inputs, **_own(w))
+    names = (f"activation_{name}" for name in ("alpha", "beta"))
+    _activated(w, made, [w.real(name, 0.0) for name in names if name in w.node.attributes])
 
 
 def _activated(w: FusedWriter, data: str, numbers: list[float]) -> None:

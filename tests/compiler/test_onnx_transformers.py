@@ -218,6 +218,36 @@ def test_embeddings_of_several_scales_are_named(name: str) -> None:
         read_onnx(w.written(outputs, 17), "one")
 
 
+HOSTILE: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("QuickGelu", ["d"], {"alpha": "much"}),
+    ("QuickGelu", ["d"], {"alpha": [1, 2]}),
+    ("SkipLayerNormalization", ["d", "d", "rows"], {"epsilon": "little"}),
+    ("SkipLayerNormalization", ["", "d", "rows"], {}),
+    ("SkipSimplifiedLayerNormalization", ["", "d", "rows"], {}),
+    ("SkipSimplifiedLayerNormalization", ["d", "d", "rows"], {"epsilon": float("inf")}),
+    ("FusedMatMul", ["d"], {}),
+    ("FusedMatMul", ["d", "square"], {"alpha": "1"}),
+    ("FusedGemm", ["d", "square"], {"activation": "LeakyRelu", "activation_alpha": "1"}),
+    ("FusedGemm", ["d", "square"], {"output": "y"}),
+    ("Attention", ["d", "weights", "biases"], {"num_heads": "4"}),
+    ("Attention", ["d", "weights", "biases"], {"num_heads": 4, "scale": "1"}),
+    ("MultiHeadAttention", ["d", "d", "d"], {"num_heads": [4]}),
+]
+
+
+@pytest.mark.parametrize(("operator", "inputs", "attributes"), HOSTILE)
+def test_other_attributes_and_inputs_are_named(operator: str, inputs: list[str], attributes: dict[str, Any]) -> None:
+    """What no ONNX Runtime reads ends in one line, too."""
+    w = TransformerWriter()
+    for name, shape in (("rows", (WIDTH,)), ("square", (WIDTH, WIDTH)), ("weights", (WIDTH, 48)), ("biases", (48,))):
+        w.numbers(name, *shape)
+    made = onnx.helper.make_node(operator, inputs, ["made"], "made", domain="com.microsoft")
+    made.attribute.extend(onnx.helper.make_attribute(*each) for each in attributes.items())
+    w.nodes.append(made)
+    with pytest.raises(ModelError, match=rf"^[^\n]*`made` \({operator}\)[^\n]*$"):
+        read_onnx(w.written(["made"], 17), "one")
+
+
 @pytest.mark.parametrize("operator", ["Attention", "MultiHeadAttention", "packed", "heads"])
 def test_what_is_not_written_is_named(operator: str, tmp_path: Path) -> None:
     """A state of earlier words, and queries, keys and values of other forms."""

@@ -1,4 +1,4 @@
-"""A small language model as exporters write it for ONNX Runtime: products of 4-bit weights, and caches of its layers."""
+"""A small language model as exporters write it for ONNX Runtime: products of 4-bit weights, and caches of layers."""
 
 from __future__ import annotations
 
