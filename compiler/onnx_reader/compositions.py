@@ -18,7 +18,9 @@ OPSET_OF_CHANNELS = 21
 OPSET_OF_AXES = 18
 _INT64 = 7
 _LITTLE, _FAR = 1e-9, 1e4
-_BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "s32": 32}
+_BITS = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "s32": 32, "s64": 64}
+# Of numbers of 64 bits without their sign.
+_MOST_BITS = 63
 _NUMBERS = {element: number for number, element in ELEMENTS.items()}
 _PADDINGS = ("zeros", "border", "reflection")
 
@@ -76,11 +78,11 @@ def write_group_normalization(writer: FloatWriter, file: OnnxFile, node: Node) -
 
 def _varied(writer: FloatWriter, file: OnnxFile, data: str, axes: list[int]) -> tuple[str, str]:
     """Values less their mean, and the variance."""
-    rest = writer.apply("Sub", data, _reduced(writer, file, "ReduceMean", data, axes))
-    return rest, _reduced(writer, file, "ReduceMean", writer.apply("Mul", rest, rest), axes)
+    rest = writer.apply("Sub", data, reduced(writer, file, "ReduceMean", data, axes))
+    return rest, reduced(writer, file, "ReduceMean", writer.apply("Mul", rest, rest), axes)
 
 
-def _reduced(writer: FloatWriter, file: OnnxFile, operator: str, data: str, axes: list[int]) -> str:
+def reduced(writer: FloatWriter, file: OnnxFile, operator: str, data: str, axes: list[int]) -> str:
     """A reduction that keeps its axes, which are an attribute in old versions."""
     if file.opset < (OPSET_OF_SUM_AXES if operator == "ReduceSum" else OPSET_OF_AXES):
         return writer.apply(operator, data, axes=axes, keepdims=1)
@@ -103,7 +105,7 @@ def write_lp_normalization(writer: FloatWriter, file: OnnxFile, node: Node) -> N
         raise UnsupportedNodeError(f"its p must be 1 or 2: {power}")
     axes, data = [_axis(node, len(shape), -1)], node.input(0)
     each = writer.apply("Abs", data) if power == 1 else writer.apply("Mul", data, data)
-    norm = _reduced(writer, file, "ReduceSum", each, axes)
+    norm = reduced(writer, file, "ReduceSum", each, axes)
     norm = norm if power == 1 else writer.apply("Sqrt", norm)
     is_none = writer.apply("Equal", norm, 0.0)
     writer.apply("Where", is_none, 0.0, writer.apply("Div", data, norm), output=node.outputs[0])
@@ -141,19 +143,29 @@ def write_bit_shift(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     """A product with or a quotient by a power of two, in 64 bits; all bits are gone at or beyond their count."""
     element, direction = file.forms[node.input(0)][0], node.attributes.get("direction")
     if element not in _BITS or direction not in ("LEFT", "RIGHT"):
-        raise UnsupportedNodeError(f"it must shift integers of up to 32 bits: {element}, {direction}")
-    bits, fill = _BITS[element], _BITS[element] - (direction == "RIGHT" and element[0] == "s")
+        raise UnsupportedNodeError(f"it must shift integers of up to 64 bits: {element}, {direction}")
+    bits = _BITS[element]
     value, count = (writer.apply("Cast", node.input(index), to=_INT64) for index in (0, 1))
     count = writer.apply("Where", writer.apply("Less", count, np.array(0)), np.array(bits), count)
-    count = writer.apply("Min", count, np.array(fill))
-    power = writer.apply("Gather", 1 << np.arange(bits + 1, dtype=np.int64), count, axis=0)
+    count = writer.apply("Min", count, np.array(bits))
     if direction == "LEFT":
-        made = writer.apply("Mul", value, power)
+        # The sign is the last of 64 bits, behind which nothing is left.
+        table = np.array([(1 << at) % 2**64 for at in range(bits + 1)], np.uint64).view(np.int64)
+        made = writer.apply("Mul", value, writer.apply("Gather", table, count, axis=0))
     else:
-        # Quotients of integers are rounded toward zero; of these, which are positive, down.
-        raised = writer.apply("Div", writer.apply("Add", value, np.array(1 << 32)), power)
-        made = writer.apply("Sub", raised, writer.apply("Div", np.array(1 << 32), power))
+        made = _shifted_right(writer, value, count)
     writer.apply("Cast", made, output=node.outputs[0], to=_NUMBERS[element])
+
+
+def _shifted_right(writer: FloatWriter, value: str, count: str) -> str:
+    """Quotients that are rounded down: those of integers, which are rounded toward zero, of what is not negative."""
+    is_negative = writer.apply("Less", value, np.array(0))
+    whole = writer.apply("Where", is_negative, writer.apply("Sub", np.array(-1), value), value)
+    powers = np.array([1 << at for at in range(_MOST_BITS)])
+    power = writer.apply("Gather", powers, writer.apply("Min", count, np.array(_MOST_BITS - 1)), axis=0)
+    is_none = writer.apply("Less", np.array(_MOST_BITS - 1), count)
+    made = writer.apply("Where", is_none, np.array(0), writer.apply("Div", whole, power))
+    return writer.apply("Where", is_negative, writer.apply("Sub", np.array(-1), made), made)
 
 
 def write_cast_like(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
@@ -201,7 +213,7 @@ def write_scatter_elements(writer: FloatWriter, file: OnnxFile, node: Node) -> N
     if any(own > extent for at, (own, extent) in enumerate(zip(places, shape, strict=True)) if at != axis):
         raise UnsupportedNodeError(f"its places {list(places)} must be within {list(shape)}")
     attributes = {"axis": axis, "reduction": _reduction(file, node)}
-    indices = _within(writer, node.input(1), np.array(shape[axis]))
+    indices = within(writer, node.input(1), np.array(shape[axis]))
     inputs = node.input(0), indices, node.input(2)
     writer.apply("ScatterElements", *inputs, output=node.outputs[0], **attributes)
 
@@ -211,7 +223,7 @@ def write_scatter_nd(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
     depth = places[-1] if places else 0
     if not 1 <= depth <= len(shape) or file.forms[node.input(2)][1] != (*places[:-1], *shape[depth:]):
         raise UnsupportedNodeError(f"its updates must be those of places {list(places)} of {list(shape)}")
-    indices = _within(writer, node.input(1), np.array(shape[:depth]))
+    indices = within(writer, node.input(1), np.array(shape[:depth]))
     inputs = node.input(0), indices, node.input(2)
     writer.apply("ScatterND", *inputs, output=node.outputs[0], reduction=_reduction(file, node))
 
@@ -223,7 +235,7 @@ def _reduction(file: OnnxFile, node: Node) -> str:
     return str(found)
 
 
-def _within(writer: FloatWriter, indices: str, extents: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
+def within(writer: FloatWriter, indices: str, extents: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
     """Indices from the end as those from the begin; beyond an axis, its first or last one: nothing else is written."""
     places = writer.apply("Cast", indices, to=_INT64)
     is_negative = writer.apply("Less", places, np.array(0))

@@ -10,14 +10,21 @@ import numpy as np
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader import compositions, sequences, spectra
 from int8tune.compiler.onnx_reader.antialias import write_resize
+from int8tune.compiler.onnx_reader.column_images import write_col2im
+from int8tune.compiler.onnx_reader.cumulative import write_cumulative_product
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
-from int8tune.compiler.onnx_reader.nodes import Node, UnsupportedNodeError
+from int8tune.compiler.onnx_reader.group_query import write_group_query_attention
+from int8tune.compiler.onnx_reader.group_query_sizes import GROUP_QUERY
+from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, UnsupportedNodeError
 from int8tune.compiler.onnx_reader.quantization import DEQUANTIZE, INTEGERS, QUANTIZE
 from int8tune.compiler.onnx_reader.quantized_lstm import write_quantized_lstm
 from int8tune.compiler.onnx_reader.recurrent import GATES, write_recurrent
+from int8tune.compiler.onnx_reader.roi_align import write_roi_align
 from int8tune.compiler.onnx_reader.run_time import MOST, bytes_at_run_time
+from int8tune.compiler.onnx_reader.shapes import WORD_PRODUCT
+from int8tune.compiler.onnx_reader.word_products import write_word_product
 from int8tune.compiler.operators.base import STORED_RANGES
 
 # Raises UnsupportedNodeError where it does not write what a node is.
@@ -125,6 +132,9 @@ EXPANSIONS: dict[str, Expansion] = {
     "GroupNormalization": compositions.write_group_normalization,
     "LpNormalization": compositions.write_lp_normalization,
     "MeanVarianceNormalization": compositions.write_mean_variance_normalization,
+    "Col2Im": write_col2im,
+    "CumProd": write_cumulative_product,
+    "RoiAlign": write_roi_align,
     "GridSample": compositions.write_grid_sample,
     "OneHot": compositions.write_one_hot,
     "ScatterElements": compositions.write_scatter_elements,
@@ -140,3 +150,13 @@ EXPANSIONS: dict[str, Expansion] = {
     QUANTIZE: _quantize,
     DEQUANTIZE: _dequantize,
 }
+OF_MICROSOFT: dict[str, Expansion] = {
+    GROUP_QUERY: write_group_query_attention,
+    WORD_PRODUCT: write_word_product,
+    "RotaryEmbedding": sequences.write_rotary_embedding_of_microsoft,
+}
+
+
+def expansion_of(node: Node) -> Expansion | None:
+    """What writes a node as others; None of one that has no expansion."""
+    return (OF_MICROSOFT if node.proto.domain == MICROSOFT else EXPANSIONS).get(node.computes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.islands.supported import MICROSOFT, STANDARD
-from int8tune.compiler.onnx_reader.expansions import EXPANSIONS
+from int8tune.compiler.onnx_reader.expansions import expansion_of
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import MICROSOFT as MICROSOFT_DOMAIN
 from int8tune.compiler.onnx_reader.nodes import Node
@@ -41,11 +41,12 @@ def float_fault(file: OnnxFile, node: Node, constants: Constants, reason: str) -
         reason: why no integer kernel computes it, which is all there is to say of an operator that nobody knows.
     """
     known = _KNOWN.get(node.proto.domain, {})
-    is_expanded = node.computes in EXPANSIONS and node.proto.domain != MICROSOFT_DOMAIN
-    if node.computes not in known and not (is_expanded and node.proto.domain in _KNOWN):
+    is_expanded = node.proto.domain in _KNOWN and expansion_of(node) is not None
+    if node.computes not in known and not is_expanded:
         return reason
     # What an expansion reads of these it checks itself; of those that stood for a QLinear node, attributes are newer.
-    if node.computes not in (QUANTIZE, DEQUANTIZE) and (fault := _schema_fault(file, node)):
+    is_checked = node.computes in (QUANTIZE, DEQUANTIZE) or (is_expanded and node.proto.domain == MICROSOFT_DOMAIN)
+    if not is_checked and (fault := _schema_fault(file, node)):
         return fault
     computed = [index for index, name in enumerate(node.inputs) if name and name not in constants]
     if late := sorted(set(computed) & set(known.get(node.computes, ()))):

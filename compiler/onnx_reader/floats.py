@@ -11,7 +11,7 @@ from int8tune.compiler.graph import DTYPES, Kind, Operator, Value
 from int8tune.compiler.islands.island import ISLAND, FloatNode, Island
 from int8tune.compiler.islands.supported import RESHAPING, multiply_adds
 from int8tune.compiler.onnx_reader.blocked import PRODUCTS
-from int8tune.compiler.onnx_reader.expansions import EXPANSIONS
+from int8tune.compiler.onnx_reader.expansions import expansion_of
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_faults import float_fault
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
@@ -93,10 +93,11 @@ class FloatNodes:
 
     def _protos(self, node: Node, constants: dict[str, Array]) -> Sequence[Any]:
         """What computes a node; constants are added."""
-        if node.computes not in EXPANSIONS or _is_converted(node, constants):
+        expansion = expansion_of(node)
+        if expansion is None or _is_converted(node, constants):
             return [self._proto(node, constants)]
         writer = FloatWriter(node, constants)
-        EXPANSIONS[node.computes](writer, self._file, node)
+        expansion(writer, self._file, node)
         constants |= writer.constants
         return writer.nodes
 

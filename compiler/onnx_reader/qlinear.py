@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from int8tune.compiler.onnx_reader.gemm_biases import GEMM, gemm_nodes, has_bias_of_rows
 from int8tune.compiler.onnx_reader.nodes import Node, node_fault, written
 from int8tune.compiler.onnx_reader.tensors import Array
 
@@ -48,6 +49,8 @@ def float_nodes(node: Node, constants: dict[str, Array], opset: int, model: str)
     computes, starts, output, bias = FORMS[node.operator]
     if computes == "Softmax":
         _require_version(node, opset, model)
+    if node.operator == GEMM and has_bias_of_rows(node, constants):
+        return gemm_nodes(node, constants)
     if computes == "Gemm" and node.attributes.get("alpha", 1.0) != 1:
         node = _with_factor_in_scale(node, constants, model)
     if node.attributes.get("channels_last"):

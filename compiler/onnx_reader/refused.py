@@ -31,8 +31,8 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("ConstantOfShape", "EyeLike", "Range", "Shape", "Size"), _KNOWN),
     "If": "its condition must be a constant",
     "BitCast": "it takes the bits of values for another type",
-    **dict.fromkeys(("Col2Im", "CumProd", "DeformConv", "Det", "LinearAttention"), _NO_KERNEL),
-    **dict.fromkeys(("MaxRoiPool", "MaxUnpool", "RoiAlign", "TensorScatter"), _NO_KERNEL),
+    **dict.fromkeys(("DeformConv", "Det", "LinearAttention"), _NO_KERNEL),
+    **dict.fromkeys(("MaxRoiPool", "MaxUnpool", "TensorScatter"), _NO_KERNEL),
     "Scatter": "ONNX has ScatterElements in its place",
     "Upsample": "ONNX has Resize in its place",
 }
@@ -43,9 +43,9 @@ OF_MICROSOFT: Mapping[str, str] = {
     **dict.fromkeys(("DequantizeWithOrder", "QuantizeWithOrder", "QOrderedAttention", "QOrderedGelu"), _OPTIMIZED),
     **dict.fromkeys(("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul"), _OPTIMIZED),
     **dict.fromkeys(("GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"), _NO_KERNEL),
-    **dict.fromkeys(("MatMulBnb4", "MatMulFpQ4", "MatMulInteger16"), _NO_KERNEL),
+    **dict.fromkeys(("MatMulBnb4", "MatMulFpQ4"), _NO_KERNEL),
     **dict.fromkeys(("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MulInteger"), _NO_KERNEL),
-    **dict.fromkeys(("QEmbedLayerNormalization", "QLinearReduceMean", "QMoE"), _NO_KERNEL),
+    **dict.fromkeys(("QLinearReduceMean", "QMoE"), _NO_KERNEL),
     "ReduceSumInteger": _NO_KERNEL,
     **dict.fromkeys(("NhwcConv", "NhwcFusedConv"), _OPTIMIZED),
 }

@@ -34,17 +34,73 @@ def write_rotary_embedding(writer: FloatWriter, file: OnnxFile, node: Node) -> N
     (_, shape), heads = file.forms[node.input(0)], node.attributes.get("num_heads", 0)
     if len(shape) == 3 and isinstance(heads, int) and heads > 0 and shape[2] % heads == 0:
         batch, length, size = shape[0], shape[1], shape[2] // heads
-        data = writer.apply("Reshape", node.input(0), np.array([batch, length, heads, size]))
     elif len(shape) == 4:
         batch, heads, length, size = shape
-        data = writer.apply("Transpose", node.input(0), perm=(0, 2, 1, 3))
     else:
         raise UnsupportedNodeError(f"its data must have four axes, or three and num_heads: {list(shape)}, {heads}")
     turned = node.attributes.get("rotary_embedding_dim", 0) or size
     if not isinstance(turned, int) or not 0 < turned <= size or turned % 2:
         raise UnsupportedNodeError(f"its rotary_embedding_dim must be even and at most {size}: {turned}")
     cosine, sine = (_angles(writer, file, node, index, (batch, length, turned // 2)) for index in (1, 2))
-    made = _turned(writer, node, data, (turned, size), (cosine, sine), (batch, length, heads))
+    _turn(writer, node, shape, (turned, size), (cosine, sine), (batch, length, heads))
+
+
+def write_rotary_embedding_of_microsoft(writer: FloatWriter, file: OnnxFile, node: Node) -> None:
+    """The same with places as the second input, one for each value or the first one of all sequences alone."""
+    shape, heads, size, pairs = _rotary_sizes(file, node)
+    batch, length = (shape[0], shape[1]) if len(shape) == 3 else (shape[0], shape[2])
+    places, count = node.input(1), file.forms[node.input(1)][1]
+    if count == (1,) and file.forms[places][0] == "s64":
+        places = writer.apply("Add", places, np.arange(length)[None])
+    elif file.forms[places] != ("s64", (batch, length)):
+        raise UnsupportedNodeError(f"its position_ids must be s64 of shape {[batch, length]} or [1]: {list(count)}")
+    angles = []
+    for index in (2, 3):
+        rows = writer.apply("Gather", node.input(index), places, axis=0)
+        angles.append(writer.apply("Reshape", rows, np.array([-1, length, 1, pairs])))
+    places_of_heads = (batch, length, heads)
+    _turn(writer, node, shape, (2 * pairs, size), (angles[0], angles[1]), places_of_heads)
+
+
+def _rotary_sizes(file: OnnxFile, node: Node) -> tuple[tuple[int, ...], int, int, int]:
+    """The shape of data, how many heads it has, the size of one, and how many pairs of it are turned."""
+    if len(node.inputs) != 4 or not all(node.inputs) or any(node.outputs[1:]):
+        raise UnsupportedNodeError("it must have data, position_ids, and both caches")
+    (type_, shape), cosines, sines = (file.forms[node.input(index)] for index in (0, 2, 3))
+    if cosines != sines or cosines[0] != "f32" or len(cosines[1]) != 2 or type_ != "f32" or len(shape) not in (3, 4):
+        what = f"{type_}, {list(shape)}, {list(cosines[1])} and {list(sines[1])}"
+        raise UnsupportedNodeError(f"its data must be f32 of three or four axes, its caches of two: {what}")
+    if node.attributes.get("is_packed_batching", 0) or node.attributes.get("scale", 1.0) != 1:
+        raise UnsupportedNodeError("its is_packed_batching must be 0, and its scale 1")
+    pairs, turned, heads = (
+        cosines[1][1],
+        *(node.attributes.get(name, 0) for name in ("rotary_embedding_dim", "num_heads")),
+    )
+    if not isinstance(turned, int) or not isinstance(heads, int) or turned not in (0, 2 * pairs):
+        raise UnsupportedNodeError(f"its rotary_embedding_dim must be that of its caches, {2 * pairs}: {turned}")
+    width = shape[2] if len(shape) == 3 else shape[1] * shape[3]
+    size = width // heads if turned and heads > 0 else 2 * pairs
+    if not size or width % size or (len(shape) == 4 and shape[3] != size) or (heads and heads * size != width):
+        raise UnsupportedNodeError(f"its heads must have {2 * pairs} values, or more and num_heads: {list(shape)}")
+    if size < 2 * pairs or not pairs:
+        raise UnsupportedNodeError(f"its heads of {size} values must have {pairs} pairs that are turned")
+    return shape, width // size, size, pairs
+
+
+def _turn(
+    writer: FloatWriter,
+    node: Node,
+    shape: tuple[int, ...],
+    sizes: tuple[int, int],
+    angles: tuple[str, str],
+    places: tuple[int, int, int],
+) -> None:
+    """Turn the pairs of a node's data, [batch, heads, length, size] or [batch, length, heads * size]."""
+    if len(shape) == 4:
+        data = writer.apply("Transpose", node.input(0), perm=(0, 2, 1, 3))
+    else:
+        data = writer.apply("Reshape", node.input(0), np.array([*places, sizes[1]]))
+    made = turned_pairs(writer, data, sizes, angles, places, bool(node.attributes.get("interleaved", 0)))
     if len(shape) == 4:
         writer.apply("Transpose", made, output=node.outputs[0], perm=(0, 2, 1, 3))
     else:
@@ -64,23 +120,27 @@ def _angles(writer: FloatWriter, file: OnnxFile, node: Node, index: int, shape: 
     return writer.apply("Reshape", name, np.array([batch, length, 1, pairs]))
 
 
-def _turned(
+def turned_pairs(
     writer: FloatWriter,
-    node: Node,
     data: str,
     sizes: tuple[int, int],
     angles: tuple[str, str],
     places: tuple[int, int, int],
+    is_interleaved: bool,
 ) -> str:
+    """Pairs of values [*places, size] turned by angles.
+
+    Args:
+        sizes: of a row, how many values are turned, and how many it has.
+        angles: cosines and sines, which fit [*places, turned / 2].
+        is_interleaved: whether pairs are neighbours; else their values are half of what is turned apart.
+    """
     (turned, size), (cosine, sine), half = sizes, angles, sizes[0] // 2
-    if node.attributes.get("interleaved", 0):
-        ends = [(0, turned, 2), (1, turned, 2)]
-    else:
-        ends = [(0, half, 1), (half, turned, 1)]
+    ends = [(0, turned, 2), (1, turned, 2)] if is_interleaved else [(0, half, 1), (half, turned, 1)]
     one, other = (_slice(writer, data, *each) for each in ends)
     real = writer.apply("Sub", writer.apply("Mul", cosine, one), writer.apply("Mul", sine, other))
     imaginary = writer.apply("Add", writer.apply("Mul", sine, one), writer.apply("Mul", cosine, other))
-    if node.attributes.get("interleaved", 0):
+    if is_interleaved:
         pairs = [writer.apply("Reshape", each, np.array([*places, half, 1])) for each in (real, imaginary)]
         made = writer.apply("Reshape", writer.apply("Concat", *pairs, axis=4), np.array([*places, turned]))
     else:

@@ -11,7 +11,21 @@ from int8tune.compiler.errors import ModelError, OpenEndError, OpenShapeError
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.ends import ends_before
 from int8tune.compiler.onnx_reader.folding import folded
-from int8tune.compiler.onnx_reader.nodes import MICROSOFT, Node, model_fault, node_fault, quoted
+from int8tune.compiler.onnx_reader.group_query_sizes import (
+    forms_of_attention,
+    is_group_query,
+    rooms_of,
+    stand_ins,
+)
+from int8tune.compiler.onnx_reader.nodes import (
+    MICROSOFT,
+    Node,
+    UnsupportedNodeError,
+    is_of_microsoft,
+    model_fault,
+    node_fault,
+    quoted,
+)
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, TYPES, Array, unsupported_type
 from int8tune.results.text import printable
 
@@ -24,8 +38,12 @@ MAX_ENDS = 16
 _FILE_VERSION = 10
 _SHAPE_KEEPING = {
     **dict.fromkeys(("", "ai.onnx"), ("GroupNormalization", "MeanVarianceNormalization")),
-    MICROSOFT: ("Gelu", "FastGelu", "BiasGelu"),
+    MICROSOFT: ("Gelu", "FastGelu", "BiasGelu", "RotaryEmbedding"),
 }
+
+# Of ONNX Runtime's, integers of 16 bits in the place of MatMulInteger's of 8.
+WORD_PRODUCT = "MatMulInteger16"
+_INT32 = 6
 
 Form = tuple[ElementType, tuple[int, ...]]
 
@@ -43,14 +61,23 @@ def forms_of(
     inputs = {info.name: _input_form(info, name) for info in model.graph.input if info.name not in constants}
     _require_bounded(inputs, name)
     outputs = [info.name for info in model.graph.output]
-    known = dict(constants)
+    known, attention = dict(constants), [node for node in nodes if is_group_query(node)]
+    own, rooms = dict[str, Form](), rooms_of(model.graph)
     while True:
-        forms = {label: (TYPES[array.dtype], array.shape) for label, array in known.items()} | inputs
+        forms = {label: (TYPES[array.dtype], array.shape) for label, array in known.items()} | own | inputs
         inferred = _infer(model, nodes, known, forms, opset, name)
         found = {label: form for label, type_ in inferred.items() if (form := _form(type_)) is not None}
         before, known = known, folded(nodes, known, found | forms, outputs, opset)
         # Onnx infers no more where all is known, and does not compute all shapes that it could.
-        if len(known) == len(before) or all(node.outputs[0] in found | forms for node in nodes):
+        if not attention and all(node.outputs[0] in found | forms for node in nodes):
+            break
+        is_settled, further = len(known) == len(before), len(own)
+        for node in attention:
+            try:
+                own |= forms_of_attention(node, found | forms, known, rooms, is_settled)
+            except UnsupportedNodeError as fault:
+                raise node_fault(name, node, str(fault)) from None
+        if is_settled and len(own) == further:
             break
     read = {label for node in nodes for label in node.inputs} | set(outputs)
     for node in nodes:
@@ -103,14 +130,16 @@ def _infer(
     import onnx
 
     graph = onnx.GraphProto(name="g")
-    graph.node.extend(_stand_in(node) for node in nodes if node.outputs[0] not in constants)
+    for node in nodes:
+        if node.outputs[0] not in forms:
+            graph.node.extend(_stand_ins(node))
     numbers = {type_: number for number, type_ in ELEMENTS.items()}
     for label, (type_, shape) in forms.items():
         if label in constants and constants[label].size <= MAX_READ:
             graph.initializer.append(onnx.numpy_helper.from_array(constants[label], label))
         else:
             graph.input.append(onnx.helper.make_tensor_value_info(label, numbers[type_], shape))
-    foreign = {label for node in nodes if node.proto.domain for label in node.outputs}
+    foreign = {label for node in nodes if node.proto.domain and not is_group_query(node) for label in node.outputs}
     graph.value_info.extend(info for info in model.graph.value_info if info.name in foreign)
     graph.output.extend(
         info if info.name in foreign else onnx.ValueInfoProto(name=info.name) for info in model.graph.output
@@ -126,17 +155,26 @@ def _infer(
     return {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
 
 
-def _stand_in(node: Node) -> Any:
+def _stand_ins(node: Node) -> list[Any]:
     """What inference sees of a node: of one that keeps its input's shape, and that it knows none of, an Identity."""
     import onnx
 
+    if is_group_query(node):
+        return stand_ins(node)
+    if is_of_microsoft(node, (WORD_PRODUCT,)):
+        casts = [
+            onnx.helper.make_node("Cast", [name], [f"{node.outputs[0]}/wide {at}"], to=_INT32)
+            for at, name in enumerate(node.inputs)
+        ]
+        wide = [each.output[0] for each in casts]
+        return [*casts, onnx.helper.make_node("MatMul", wide, node.outputs[:1])]
     if node.computes in _SHAPE_KEEPING.get(node.proto.domain, ()):
-        return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs[:1])
+        return [onnx.helper.make_node("Identity", node.inputs[:1], node.outputs[:1])]
     if node.computes == "STFT" and "onesided" not in node.attributes:  # whose default onnx's inference has wrong
         proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
         proto.attribute.append(onnx.helper.make_attribute("onesided", 1))
-        return proto
-    return node.proto
+        return [proto]
+    return [node.proto]
 
 
 def _form(type_: Any) -> Form | None:

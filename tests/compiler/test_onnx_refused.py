@@ -11,6 +11,7 @@ from int8tune.compiler.islands.supported import MICROSOFT, STANDARD
 from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.onnx_reader import blocked, dynamic, qlinear
 from int8tune.compiler.onnx_reader.expansions import EXPANSIONS
+from int8tune.compiler.onnx_reader.expansions import OF_MICROSOFT as EXPANSIONS_OF_MICROSOFT
 from int8tune.compiler.onnx_reader.functions import WRITTEN_BY_ONNX
 from int8tune.compiler.onnx_reader.integer_products import PRODUCTS
 from int8tune.compiler.onnx_reader.model import read_onnx
@@ -38,6 +39,7 @@ def test_every_quantized_operator_of_onnx_runtime_is_computed_or_refused() -> No
     computed = {
         *MICROSOFT,
         *TRANSFORMERS,
+        *EXPANSIONS_OF_MICROSOFT,
         *qlinear.FORMS,
         *dynamic.FUSED,
         dynamic.LSTM,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.errors import ModelError
+from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import IslandWriter, assert_close, compiled, feed_of, outputs_of
 from tests.support.models.onnx_models import FILE_VERSION
 from tests.support.run.thinned import one_in
@@ -141,6 +142,24 @@ def embedded(w: TransformerWriter) -> list[str]:
     return [w.apply("Add", made, w.data)]
 
 
+def embedded_bytes(w: TransformerWriter, has_segments: bool = True, element: Any = np.uint8) -> list[str]:
+    """Tables of bytes, of whose rows some are the least and the most; ends of the mask are counted."""
+    words = w.integers("words", RNG.integers(0, WORDS, SHAPE[:2]))
+    segments = w.integers("segments", RNG.integers(0, 2, SHAPE[:2])) if has_segments else ""
+    limits = np.iinfo(element)
+    shapes = ((WORDS, WIDTH), (20, WIDTH), (2, WIDTH), (WIDTH,), (WIDTH,))
+    stored, scales, points = [], [], []
+    for at, shape in enumerate(shapes):
+        is_left_out = at == 2 and not has_segments
+        values = RNG.integers(limits.min, limits.max + 1, shape)
+        stored.append("" if is_left_out else w.constant(f"table {at}", values, element))
+        scales.append("" if is_left_out else w.constant(f"scale {at}", 0.01 + 0.003 * at))
+        points.append("" if is_left_out else w.constant(f"point {at}", limits.max - 100 - at, element))
+    inputs = [words, segments, *stored, w.integers("mask", MASK), *scales, *points]
+    made = w.fused("QEmbedLayerNormalization", inputs, "made", "counts", epsilon=1e-5)
+    return [w.apply("Add", made, w.data), w.apply("Cast", "counts", to=1)]
+
+
 def multiplied(w: TransformerWriter) -> list[str]:
     other = w.numbers("other", BATCH, 9, WIDTH)
     return [w.fused("FusedMatMul", [w.data, other], "y", alpha=0.25, transB=1)]
@@ -166,6 +185,7 @@ BUILDS: list[Callable[[TransformerWriter], list[str]]] = [
 ]
 THOROUGH = pytest.mark.thorough
 VARIANTS = [attention_with_bias, causal_quantized_attention, causal_heads]
+EMBEDDED = [(True, np.uint8), (False, np.int8), (True, np.int8), (False, np.uint8)]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
@@ -177,6 +197,55 @@ def test_fused_nodes_are_onnx_runtimes(
     writer = TransformerWriter()
     file = writer.written(build(writer), opset)
     assert_close(*outputs_of(file, tmp_path, writer.feeds))
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize(("has_segments", "element"), one_in(2, EMBEDDED))
+def test_embeddings_of_bytes_are_onnx_runtimes(has_segments: bool, element: Any, opset: int, tmp_path: Path) -> None:
+    writer = TransformerWriter()
+    file = writer.written(embedded_bytes(writer, has_segments, element), opset)
+    assert_close(*outputs_of(file, tmp_path, writer.feeds))
+
+
+@pytest.mark.parametrize("name", ["scale 0", "point 2", "scale 4"])
+def test_embeddings_of_several_scales_are_named(name: str) -> None:
+    w = TransformerWriter()
+    outputs = embedded_bytes(w)
+    at = next(at for at, each in enumerate(w.constants) if each.name == name)
+    values = np.resize(onnx.numpy_helper.to_array(w.constants[at]), LENGTH)
+    w.constants[at].CopyFrom(onnx.numpy_helper.from_array(values, name))
+    with pytest.raises(ModelError, match=r"^[^\n]*`made` \(QEmbedLayerNormalization\)[^\n]*$"):
+        read_onnx(w.written(outputs, 17), "one")
+
+
+HOSTILE: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("QuickGelu", ["d"], {"alpha": "much"}),
+    ("QuickGelu", ["d"], {"alpha": [1, 2]}),
+    ("SkipLayerNormalization", ["d", "d", "rows"], {"epsilon": "little"}),
+    ("SkipLayerNormalization", ["", "d", "rows"], {}),
+    ("SkipSimplifiedLayerNormalization", ["", "d", "rows"], {}),
+    ("SkipSimplifiedLayerNormalization", ["d", "d", "rows"], {"epsilon": float("inf")}),
+    ("FusedMatMul", ["d"], {}),
+    ("FusedMatMul", ["d", "square"], {"alpha": "1"}),
+    ("FusedGemm", ["d", "square"], {"activation": "LeakyRelu", "activation_alpha": "1"}),
+    ("FusedGemm", ["d", "square"], {"output": "y"}),
+    ("Attention", ["d", "weights", "biases"], {"num_heads": "4"}),
+    ("Attention", ["d", "weights", "biases"], {"num_heads": 4, "scale": "1"}),
+    ("MultiHeadAttention", ["d", "d", "d"], {"num_heads": [4]}),
+]
+
+
+@pytest.mark.parametrize(("operator", "inputs", "attributes"), HOSTILE)
+def test_other_attributes_and_inputs_are_named(operator: str, inputs: list[str], attributes: dict[str, Any]) -> None:
+    """What no ONNX Runtime reads ends in one line, too."""
+    w = TransformerWriter()
+    for name, shape in (("rows", (WIDTH,)), ("square", (WIDTH, WIDTH)), ("weights", (WIDTH, 48)), ("biases", (48,))):
+        w.numbers(name, *shape)
+    made = onnx.helper.make_node(operator, inputs, ["made"], "made", domain="com.microsoft")
+    made.attribute.extend(onnx.helper.make_attribute(*each) for each in attributes.items())
+    w.nodes.append(made)
+    with pytest.raises(ModelError, match=rf"^[^\n]*`made` \({operator}\)[^\n]*$"):
+        read_onnx(w.written(["made"], 17), "one")
 
 
 @pytest.mark.parametrize("operator", ["Attention", "MultiHeadAttention", "packed", "heads"])

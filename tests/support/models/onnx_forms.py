@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.support.models.onnx_islands import IslandWriter
+from tests.support.models.onnx_islands import GivenWriter, IslandWriter
 
 INT4 = 22
 
@@ -131,6 +131,31 @@ def attention() -> bytes:
     return w.file(mixed, w.quantized(w.apply("Transpose", w.quantized(mixed), perm=[0, 2, 1, 3])))
 
 
+def language() -> bytes:
+    """Heads that share keys and values, with a cache of earlier ones, and what turns their pairs."""
+    w = GivenWriter((1, 3, 64))
+    angles = w.rng.uniform(0, 6, (8, 8))
+    turning = [w.constant("cosines", np.cos(angles)), w.constant("sines", np.sin(angles))]
+    made = w.own("RotaryEmbedding", w.data, w.constant("first", [2], np.int64), *turning, interleaved=1)
+    past = [w.constant(name, w.rng.normal(size=(1, 1, 5, 16))) for name in ("past keys", "past values")]
+    lengths = [w.constant("last", [7], np.int32), w.constant("total", 8, np.int32)]
+    bias, sink = w.constant("bias", w.rng.normal(size=(1, 2, 3, 8))), w.constant("sink", w.rng.normal(size=2))
+    inputs = [made, "", "", *past, *lengths, *turning, "", bias, sink]
+    heads = {"num_heads": 2, "kv_num_heads": 1, "do_rotary": 1, "local_window_size": 4, "softcap": 3.0}
+    y = w.own("GroupQueryAttention", *inputs, **heads)
+    w.nodes[-1].output.extend(["keys", "values"])
+    return w.file(y, "keys", "values")
+
+
+def regions() -> bytes:
+    """Regions of images in one size, and their blocks added up."""
+    w = GivenWriter((2, 3, 5, 6))
+    sampled = {"output_height": 2, "output_width": 3, "sampling_ratio": 2}
+    made = w.apply("RoiAlign", w.data, w.rng.uniform(0, 6, (4, 4)), np.array([0, 1, 1, 0]), **sampled)
+    blocks = w.apply("Reshape", w.quantized(made), np.array([2, 6, 6]))
+    return w.file(w.apply("Col2Im", blocks, np.array([3, 4]), np.array([2, 3]), pads=[0, 0, 0, 1]), opset=18)
+
+
 FORMS: dict[str, Callable[[], bytes]] = {
     "narrow": narrow,
     "words": words,
@@ -138,5 +163,7 @@ FORMS: dict[str, Callable[[], bytes]] = {
     "recurrent": recurrent,
     "quantized-lstm": quantized_lstm,
     "compositions": compositions,
+    "language": language,
+    "regions": regions,
     "attention": attention,
 }

@@ -32,6 +32,8 @@ Build = Callable[["IslandWriter"], str]
 class IslandWriter(Writer):
     """A model whose input is quantized and dequantized: `d` is what its float nodes read."""
 
+    keeps_shape = True
+
     def __init__(self, shape: tuple[int, ...] = SHAPE) -> None:
         super().__init__(shape)
         self.made: dict[str, str] = {}
@@ -69,7 +71,7 @@ class IslandWriter(Writer):
         import onnx
 
         # Onnx knows no shapes of ONNX Runtime's own operators; they are their inputs'.
-        foreign = {node.output[0] for node in self.nodes if node.domain}
+        foreign = {node.output[0] for node in self.nodes if node.domain} if self.keeps_shape else ()
         known = {name: onnx.helper.make_tensor_value_info(name, FLOAT, SHAPE) for name in foreign}
         infos = [known.get(name, onnx.ValueInfoProto(name=name)) for name in outputs]
         graph = onnx.helper.make_graph(self.nodes, "g", self.inputs, infos, self.constants)
@@ -77,6 +79,29 @@ class IslandWriter(Writer):
         model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=FILE_VERSION)
         data: bytes = model.SerializeToString()
         return data
+
+
+class GivenWriter(IslandWriter):
+    """Writes nodes on further inputs, and ONNX Runtime's own; `feeds` has what all inputs are given."""
+
+    keeps_shape = False
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(shape)
+        self.feeds: dict[str, Any] = {"x": feed_of(shape)}
+
+    def own(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        name = self.apply(operator, *inputs, **attributes)
+        self.nodes[-1].domain = "com.microsoft"
+        return name
+
+    def given(self, name: str, values: Any) -> str:
+        import onnx
+
+        element = onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
+        self.inputs.append(onnx.helper.make_tensor_value_info(name, element, values.shape))
+        self.feeds[name] = values
+        return name
 
 
 def feed_of(shape: Sequence[int] = SHAPE, seed: int = 0) -> Array:
