@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from int8tune.schedules.registry import template_for
 from int8tune.schedules.space import Config, ConfigSpace
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload
+from int8tune.tuner.cost_model.estimate import estimate_of, mean_of
 from int8tune.tuner.cost_model.experience import experience_of
 from int8tune.tuner.cost_model.features import FeatureEncoder
 from int8tune.tuner.cost_model.prior import Prior, learn_prior
 
-# Factor by which a config must be expected to beat the default: the model errs by as much as that.
-WORTH_LEAVING_THE_DEFAULT = 1.15
+# Factor by which a config must be expected to beat the default. Of the recorded layers, each suggested by the others,
+# it is the best of 1, 1.03, 1.05, 1.07 and 1.15 within a tenth of a percent.
+WORTH_LEAVING_THE_DEFAULT = 1.05
 # Of a larger space, so many random points and the default are looked at.
 MOST_CONFIGS = 20_000
 
@@ -76,10 +79,11 @@ def recorded_best(store: Store, workload: Workload, target: Target, device: str)
 
 
 def best_guess(space: ConfigSpace, prior: Prior) -> Config:
-    """The config that a model ranks first, if it is expected to beat the default by enough; else the default."""
+    """What a model and the template's estimate rank first, half and half; the default where that gains little."""
     configs = [dict(space.default), *_configs(space)]
     encoder = FeatureEncoder(space)
-    scores = prior.scores(encoder.names, encoder.matrix(configs))
+    beliefs = mean_of(partial(prior.scores, encoder.names), estimate_of(encoder.names))
+    scores = beliefs(encoder.matrix(configs))
     first = int(np.argmax(scores))
     return configs[first if scores[first] - scores[0] > np.log2(WORTH_LEAVING_THE_DEFAULT) else 0]
 

@@ -72,14 +72,29 @@ class KrigedCostModel:
     def _alike(self, rows: Rows) -> Rows:
         """How alike rows and samples are, 0 to 1, [rows, samples]."""
         assert self._points is not None
-        points = (self._points - self._points[0]) / self._spans
-        others = (rows - self._points[0]) / self._spans
-        # Not by BLAS, which would take all cores.
-        products = np.einsum("ij,kj->ik", others, points)
-        squares = (others**2).sum(axis=1)[:, None] + (points**2).sum(axis=1) - 2 * products
-        columns = max(1, int(np.isfinite(self._spans).sum()))
-        alike: Rows = np.exp(-0.5 * np.maximum(squares, 0) / columns / LENGTH**2)
-        return alike
+        return alikeness(rows, self._points, self._spans)
+
+
+def alikeness(rows: Rows, points: Rows, spans: Rows) -> Rows:
+    """How alike rows and points are, 0 to 1, [rows, points]; `spans` are the columns' standard deviations."""
+    if not len(points):
+        return np.zeros((len(rows), 0))
+    scaled, others = (points - points[0]) / spans, (rows - points[0]) / spans
+    # Not by BLAS, which would take all cores.
+    products = np.einsum("ij,kj->ik", others, scaled)
+    squares = (others**2).sum(axis=1)[:, None] + (scaled**2).sum(axis=1) - 2 * products
+    columns = max(1, int(np.isfinite(spans).sum()))
+    alike: Rows = np.exp(-0.5 * np.maximum(squares, 0) / columns / LENGTH**2)
+    return alike
+
+
+def unknown_share(rows: Rows, points: Rows, spans: Rows) -> Rows:
+    """The share of what was not known of each row that is still unknown once all points are measured, as deviations."""
+    alike = alikeness(rows, points, spans)
+    covariance = alikeness(points, points, spans) + NOISE**2 * np.eye(len(points))
+    known = np.einsum("ij,ji->i", alike, np.linalg.solve(covariance, alike.T))
+    left: Rows = np.sqrt(np.maximum(1 - known, 0))
+    return left
 
 
 def _remembering(margin: Scorer) -> Scorer:

@@ -6,7 +6,7 @@ The library is imported by the first fit: whoever only reads a strategy's name d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,31 +14,25 @@ import numpy.typing as npt
 from int8tune.tuner.cost_model.base import Rows, Sample, Scorer
 from int8tune.tuner.errors import CostModelError
 
-Objective = Literal["throughput", "rank"]
-
 ROUNDS = 100
-_TREES = {"max_depth": 4, "eta": 0.1, "tree_method": "hist", "nthread": 1, "seed": 0, "verbosity": 1}
-_OBJECTIVES: dict[Objective, dict[str, str | int]] = {
-    "throughput": {"objective": "reg:squarederror"},
-    # Pairs from the whole list: the default ones, about the first of it only, need more samples than a campaign has.
-    "rank": {
-        "objective": "rank:pairwise",
-        "lambdarank_pair_method": "mean",
-        "lambdarank_num_pair_per_sample": 8,
-    },
+_TREES = {
+    "objective": "reg:squarederror",
+    "max_depth": 4,
+    "eta": 0.1,
+    "tree_method": "hist",
+    "nthread": 1,
+    "seed": 0,
+    "verbosity": 1,
 }
 
 
 class XGBoostCostModel:
     """A few small trees, refitted from nothing; a `CostModel`.
 
-    Attributes:
-        objective: `throughput` learns the logarithm of the throughput against the workload's best, `rank` only which
-            of two configs of a workload is the faster.
+    They learn the logarithm of the throughput against the workload's best.
     """
 
-    def __init__(self, objective: Objective = "throughput") -> None:
-        self.objective = objective
+    def __init__(self) -> None:
         self._margin: Scorer | None = None
         self._booster: Any = None
         self._columns = 0
@@ -56,9 +50,7 @@ class XGBoostCostModel:
         self._margin = margin
         if margin is not None:
             _start_from(margin(rows), matrix, np.array([sample.speed > 0 for sample in samples]))
-        if self.objective == "rank":
-            matrix.set_group(np.unique([sample.workload for sample in samples], return_counts=True)[1])
-        self._booster = xgboost.train({**_TREES, **_OBJECTIVES[self.objective]}, matrix, num_boost_round=ROUNDS)
+        self._booster = xgboost.train(_TREES, matrix, num_boost_round=ROUNDS)
         self._columns = rows.shape[1]
 
     def predict(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -27,7 +27,9 @@ class Error:
     spread: float
 
 
-USUAL_ERROR = Error(0.0, 0.05)
+# Of scores of which few or none were checked. By 0.05 one in nine layers stopped after a batch that had more than
+# 0.5 % to gain, by 0.1 none of the recorded ones.
+USUAL_ERROR = Error(0.0, 0.1)
 
 
 def error_of(misses: Sequence[float]) -> Error:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from int8tune.tuner.cost_model.kriging import unknown_share
+
 Indexes = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.float64]
 
@@ -64,4 +66,25 @@ def spread(rows: Rows, anchors: Rows, n: int, rng: np.random.Generator) -> Index
         left.remove(winner)
         chosen.append(winner)
         taken = np.vstack([taken, points[winner]])
+    return np.array(chosen, dtype=np.int64)
+
+
+def optimistic(scores: Rows, rows: Rows, anchors: Rows, spans: Rows, spread: float, n: int) -> Indexes:
+    """Positions of `n` rows, or all, whose scores may be best: each by its score and what is unknown of it.
+
+    What is unknown of a row is less once one that is like it was chosen, whatever that one turns out to be (GP-BUCB;
+    Desautels, Krause and Burdick, JMLR 2014).
+
+    Args:
+        scores: [rows], log2 of the speed, in the order in which equal ones are chosen.
+        anchors: rows that are measured in any case, [anchors, columns].
+        spans: standard deviations of the columns.
+        spread: how far scores may be off, as a standard deviation.
+    """
+    left, chosen = np.ones(len(rows), bool), list[int]()
+    while len(chosen) < min(n, len(rows)):
+        points = np.concatenate([anchors, rows[chosen]])
+        bounds = scores + spread * unknown_share(rows, points, spans)
+        chosen.append(int(np.argmax(np.where(left, bounds, -np.inf))))
+        left[chosen[-1]] = False
     return np.array(chosen, dtype=np.int64)

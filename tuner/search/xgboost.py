@@ -10,10 +10,11 @@ import numpy as np
 from int8tune.results.record import Trial
 from int8tune.schedules.space import Config, ConfigSpace
 from int8tune.tuner.cost_model.base import CostModel, Rows, Sample, Scorer
+from int8tune.tuner.cost_model.estimate import SPREAD, estimate_of, mean_of
 from int8tune.tuner.cost_model.features import FeatureEncoder
 from int8tune.tuner.cost_model.speeds import fastest_of, speed_of
 from int8tune.tuner.search.improvement import error_of, expected_improvement, saved_share
-from int8tune.tuner.search.pool import Indexes, Pool, kinds, spread
+from int8tune.tuner.search.pool import Indexes, Pool, kinds, optimistic, spread
 from int8tune.tuner.search.untried import Untried, shuffled
 
 # Configs that are tried before the model is asked.
@@ -31,9 +32,10 @@ ELITE = 2
 class ModelGuidedSearch:
     """Tries what the model ranks first, and some random configs; a `Strategy`.
 
-    Before there is anything to learn from, configs are ranked by what other layers taught (`lessons`), or, where there
-    is nothing of that kind either, spread over the space. A batch holds configs that differ in the template's features,
-    as far as there are any: the model would learn little from the second of a kind.
+    Before there is anything to learn from, configs are ranked by what other layers taught (`lessons`) and by the
+    template's own estimate, half and half, or by one of these; where there is neither, they are spread over the space.
+    A batch holds configs that differ in the template's features, as far as there are any: the model would learn little
+    from the second of a kind. By an estimate alone it is a batch of configs that are unlike each other.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class ModelGuidedSearch:
         self._model = model
         self._lessons = lessons
         self._encoder = FeatureEncoder(space)
+        self._estimate = estimate_of(self._encoder.names)
         self._untried = Untried(space, shuffled(space.grid_size, rng))
         self._samples: dict[int, Sample] = {}
         self._guided = 0
@@ -60,7 +63,7 @@ class ModelGuidedSearch:
         pool = self._pool().without(self._untried.known)
         if not len(pool):
             return self._untried.take(n)
-        chosen = self._choose(pool, n) if self._can_learn() else self._spread(pool, n)
+        chosen = self._choose(pool, n) if self._can_rank() else self._spread(pool, n)
         batch = [self._space.at(int(index)) for index in pool.indexes[chosen]]
         self._untried.mark_known(batch)
         return [*batch, *self._untried.take(n - len(batch))]
@@ -97,8 +100,13 @@ class ModelGuidedSearch:
             if speed and fastest and index in self._expected:
                 self._misses.append(float(np.log2(speed / fastest)) - self._expected[index])
 
-    def _can_learn(self) -> bool:
-        return self._lessons() is not None or (len(self._samples) >= WARM_UP and self._any_works())
+    def _beliefs(self) -> Scorer | None:
+        """Scores before anything of this layer was measured; None where nobody can tell."""
+        lessons = self._lessons()
+        return mean_of(lessons, self._estimate) if lessons else self._estimate
+
+    def _can_rank(self) -> bool:
+        return self._beliefs() is not None or (len(self._samples) >= WARM_UP and self._any_works())
 
     def _any_works(self) -> bool:
         return any(sample.speed for sample in self._samples.values())
@@ -109,21 +117,33 @@ class ModelGuidedSearch:
         every = EXPLORE_EVERY_OF_FAILING if fails else EXPLORE_EVERY
         explored = (self._guided + n) // every - self._guided // every
         self._guided += n
-        ranked = pool.distinct_first(self._ranked(pool))
+        ranked = pool.distinct_first(self._ranked(pool, n - explored))
         best, others = np.split(ranked, [n - explored])
         return pool.distinct_first(np.concatenate([best, self._rng.permutation(others)]))[:n]
 
-    def _ranked(self, pool: Pool) -> Indexes:
+    def _ranked(self, pool: Pool, n: int) -> Indexes:
+        """Positions of all, of which the first `n` are to be tried."""
         # Trees give many configs the same score: those are tried in random order.
         order = self._rng.permutation(len(pool))
-        return order[np.argsort(-self._scores(pool.rows[order]), kind="stable")]
+        scores = self._scores(pool.rows[order])
+        if self._lessons() is None and not self._any_works():
+            return self._unlike_each_other(pool, order, scores, n)
+        return order[np.argsort(-scores, kind="stable")]
+
+    def _unlike_each_other(self, pool: Pool, order: Indexes, scores: Rows, n: int) -> Indexes:
+        """All positions, those first that an estimate alone has tried first, one of each kind as far as there are."""
+        firsts = np.sort(np.unique(pool.kinds[order], return_index=True)[1])
+        anchors = self._encoder.matrix([self._space.at(index) for index in self._untried.known])
+        rows = pool.rows[order[firsts]]
+        chosen = firsts[optimistic(scores[firsts], rows, anchors, self._encoder.spans, SPREAD, n)]
+        return np.concatenate([order[chosen], np.delete(order, chosen)])
 
     def _scores(self, rows: Rows) -> Rows:
-        lessons = self._lessons()
-        if lessons is not None and not self._any_works():
-            return lessons(rows)
+        beliefs = self._beliefs()
+        if beliefs is not None and not self._any_works():
+            return beliefs(rows)
         # In the order of the grid, so that it makes no difference in which order results arrived.
-        self._model.fit([self._samples[index] for index in sorted(self._samples)], lessons)
+        self._model.fit([self._samples[index] for index in sorted(self._samples)], beliefs)
         return self._model.predict(rows)
 
     def _spread(self, pool: Pool, n: int) -> Indexes:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +63,7 @@ def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
 
 
 MODELS: dict[str, Callable[[], CostModel]] = {
-    "throughput": partial(XGBoostCostModel, "throughput"),
-    "rank": partial(XGBoostCostModel, "rank"),
+    "trees": XGBoostCostModel,
     "kriged": lambda: KrigedCostModel(XGBoostCostModel()),
 }
 
@@ -237,16 +235,6 @@ class TestKrigedCostModel:
         constant = np.isinf(whole)
         assert (np.isinf(encoder.spans) == constant).all()
         np.testing.assert_allclose(encoder.spans[~constant], whole[~constant], rtol=0.25)
-
-
-def test_rank_compares_no_configs_of_different_workloads() -> None:
-    # Against the outlier every other config of `b` is a thousand times slower than its twin in `a`.
-    outlier = Sample((0.0, 1.0), 1e6, "b")
-    tiles = [Sample((float(tile), 0.0), 100.0 * 1.1**tile, "ab"[tile % 2]) for tile in range(40)]
-    model = XGBoostCostModel("rank")
-    model.fit([*tiles, outlier])
-    scores = model.predict(np.array([[float(tile), 0.0] for tile in range(40)]))
-    assert spearman(scores, range(40)) > 0.9
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])

@@ -13,7 +13,7 @@ from int8tune.tuner.cost_model.base import Sample, Scorer
 from int8tune.tuner.cost_model.kriging import KrigedCostModel
 from int8tune.tuner.cost_model.xgboost import XGBoostCostModel
 from int8tune.tuner.search.improvement import USUAL_ERROR, Error, error_of, expected_improvement, saved_share
-from int8tune.tuner.search.pool import spread
+from int8tune.tuner.search.pool import optimistic, spread
 from int8tune.tuner.search.xgboost import WARM_UP, WHOLE_GRID, ModelGuidedSearch
 from tests.support.program.search_landscapes import (
     CONV,
@@ -128,6 +128,43 @@ class TestModelGuidedSearch:
             gaps["spread"].append(smallest_gap(np.vstack([anchors, rows[spread(rows, anchors, 8, rng)]])))
             gaps["random"].append(smallest_gap(np.vstack([anchors, rows[rng.permutation(300)[:8]]])))
         assert np.median(gaps["spread"]) > 2 * np.median(gaps["random"])
+
+    def estimated_space(self) -> ConfigSpace:
+        """Of 15 by 15 points, whose estimate is least at 7, 7; the default is far from it."""
+        knobs = (Knob("a", tuple(range(15))), Knob("b", tuple(range(15))))
+
+        def cycles(config: Mapping[str, Value]) -> dict[str, float]:
+            return {"estimated_cycles": 1000.0 + 100 * (abs(int(config["a"]) - 7) + abs(int(config["b"]) - 7))}
+
+        return ConfigSpace(knobs, {"a": 0, "b": 0}, (), cycles)
+
+    def test_from_nothing_it_begins_with_what_the_estimate_ranks_first(self) -> None:
+        space = self.estimated_space()
+        batch = ModelGuidedSearch(space, np.random.default_rng(0), self.by_tile()).propose(8)
+        cycles = [space.features(config)["estimated_cycles"] for config in batch]
+        assert min(cycles) == 1000
+        assert max(cycles[:7]) < np.median([space.features(config)["estimated_cycles"] for config in space])
+
+    def test_lessons_and_the_estimate_have_a_say_each(self) -> None:
+        """What was taught likes large `a`, the estimate 7 and 7: in the middle between them is what both like."""
+        space = self.estimated_space()
+        firsts = []
+        for weight in (0.0, 0.05, 10.0):
+            strategy = ModelGuidedSearch(
+                space, np.random.default_rng(0), self.by_tile(), lambda weight=weight: lambda rows: weight * rows[:, 0]
+            )
+            firsts.append(strategy.propose(1)[0])
+        assert firsts[0] == {"a": 7, "b": 7}
+        assert firsts[2] == {"a": 14, "b": 7}
+
+    def test_configs_by_the_estimate_alone_are_unlike_each_other(self) -> None:
+        rows = np.array([[0.0, 0.0], [0.01, 0.0], [0.0, 0.01], [2.0, 0.0], [0.0, 2.0], [9.0, 9.0]])
+        scores, spans = np.array([0.0, -0.01, -0.01, -0.02, -0.02, -5.0]), np.ones(2)
+        nobody = np.zeros((0, 2))
+        assert optimistic(scores, rows, nobody, spans, 0.16, 3).tolist() == [0, 3, 4]
+        assert optimistic(scores, rows, nobody, spans, 0.0, 3).tolist() == [0, 1, 2]
+        assert optimistic(scores, rows, rows[:1], spans, 0.16, 2).tolist() == [3, 4]
+        assert sorted(optimistic(scores, rows, nobody, spans, 0.16, 9).tolist()) == [0, 1, 2, 3, 4, 5]
 
     def test_the_model_is_not_asked_while_everything_failed(self) -> None:
         model = self.by_tile()
