@@ -16,6 +16,7 @@ from int8tune.compiler.movements_merged import with_movements_merged
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.table_graph import with_tables
+from int8tune.compiler.tflite_reader.ends import ended
 from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.results.text import printable
 
@@ -53,15 +54,15 @@ def model_bytes(path: Path, given: Given = NOTHING_GIVEN) -> bytes:
 
     Raises:
         ModelError: the file can't be read, has no such inputs or values, or is no ONNX file, which alone may be given
-            something.
+            values and shapes.
     """
     data = read_file(path, "a model", MOST_BYTES, ModelError)
     if not given:
         return data
+    if path.suffix.lower() == ".tflite" and not (given.bind or given.shapes):
+        return ended(data, given.until, _name_of(path))
     if path.suffix.lower() != ".onnx":
-        raise ModelError(
-            printable(f"only ONNX models are given values and shapes of inputs, or end before their outputs: {path}")
-        )
+        raise ModelError(printable(f"only ONNX models are given values and shapes of inputs: {path}"))
     return specialized(data, _name_of(path), given)
 
 

@@ -1,8 +1,13 @@
-"""Names of values that a reader adds to those of a file."""
+"""Names of values: those that a reader adds to a file's, and those that a user may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+import difflib
+from collections.abc import Collection, Container
+
+from int8tune.compiler.strict_json import clipped
+
+_MOST_SHOWN, _MOST_COMPARED, _MOST_LETTERS = 4, 20_000, 200
 
 
 def free_name(name: str, *taken: Container[str]) -> str:
@@ -10,3 +15,9 @@ def free_name(name: str, *taken: Container[str]) -> str:
     while any(name in each for each in taken):
         name += "'"
     return name
+
+
+def similar(name: str, known: Collection[str]) -> str:
+    """A question by which a message ends that doesn't know a name; nothing where none is like it."""
+    near = difflib.get_close_matches(name[:_MOST_LETTERS], list(known)[:_MOST_COMPARED], n=_MOST_SHOWN)
+    return f", did you mean {', '.join(f'`{clipped(each)}`' for each in near)}?" if near else ""

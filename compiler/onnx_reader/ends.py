@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from int8tune.compiler.naming import similar
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
-
-_MOST_SHOWN = 8
 
 
 def end_at(model: Any, ends: Sequence[str], name: str) -> None:
@@ -21,7 +19,7 @@ def end_at(model: Any, ends: Sequence[str], name: str) -> None:
     makers = {label: at for at, node in enumerate(graph.node) for label in node.output if label}
     for place, label in enumerate(ends):
         if label not in makers:
-            raise model_fault(name, f"no node makes a value {quoted(label)}{_similar(label, makers)}")
+            raise model_fault(name, f"no node makes a value {quoted(label)}{similar(label, makers)}")
         if label in ends[:place]:
             raise model_fault(name, f"it can't end at {quoted(label)} twice")
     needed, read = _needed(graph, ends, makers)
@@ -91,8 +89,3 @@ def _unknown_form(label: str) -> Any:
     import onnx
 
     return onnx.ValueInfoProto(name=label)
-
-
-def _similar(label: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(label[:200], list(known)[:20_000], n=_MOST_SHOWN // 2)
-    return f", did you mean {', '.join(map(quoted, near))}?" if near else ""

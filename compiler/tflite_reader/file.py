@@ -47,6 +47,23 @@ DTYPES = {
     "f64": "<f8",
     "bool": "?",
 }
+IDENTIFIER = b"TFL3"
+INSTALL = "pip install 'int8tune[models]'"
+
+
+def schema_of(data: bytes, name: str) -> Any:
+    """The package `tflite`, for a file that has its identifier.
+
+    Raises:
+        ModelError: the package is missing, or this is no TFLite file.
+    """
+    try:
+        import tflite
+    except ImportError:
+        raise ModelError(f"{name}: reading TFLite models needs the package tflite: {INSTALL}") from None
+    if data[4:8] != IDENTIFIER:
+        raise ModelError(f"{name}: no TFLite model: it does not begin with its identifier {IDENTIFIER.decode()}")
+    return tflite
 
 
 class TfliteFile:

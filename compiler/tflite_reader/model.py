@@ -20,7 +20,7 @@ from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
-from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile
+from int8tune.compiler.tflite_reader.file import INSTALL, Subgraph, TfliteFile, schema_of
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
@@ -35,9 +35,6 @@ from int8tune.compiler.unused import without_unused
 from int8tune.compiler.word_layers import with_byte_layers
 from int8tune.results.text import printable
 
-IDENTIFIER = b"TFL3"
-INSTALL = "pip install 'int8tune[models]'"
-
 
 def read_tflite(data: bytes, name: str) -> Graph:
     """The graph of a model. What no integer kernel computes is an island in float, if one may have it.
@@ -46,13 +43,7 @@ def read_tflite(data: bytes, name: str) -> Graph:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     try:
-        import tflite
-    except ImportError:
-        raise ModelError(f"{name}: reading TFLite models needs the package tflite: {INSTALL}") from None
-    if data[4:8] != IDENTIFIER:
-        raise ModelError(f"{name}: no TFLite model: it does not begin with its identifier {IDENTIFIER.decode()}")
-    try:
-        return with_islands(_Reader(TfliteFile(tflite, data, name)).read())
+        return with_islands(_Reader(TfliteFile(schema_of(data, name), data, name)).read())
     except ModelError:
         raise
     except ImportError as error:

@@ -140,12 +140,10 @@ def test_what_no_node_makes_is_said_so(ends: Any, message: str, tmp_path: Path) 
     assert "\n" not in str(caught.value)
 
 
-def test_only_onnx_models_end_elsewhere(tmp_path: Path) -> None:
-    for network in ("resnet50", tmp_path / "none.tflite"):
-        (tmp_path / "none.tflite").write_bytes(b"none")
-        ended = in_process("layers", network, "--until", "boxes")
-        assert ended.code in (1, 2)
-        assert "end before their outputs" in ended.err or "ends before its outputs" in ended.err
+def test_only_models_end_elsewhere() -> None:
+    ended = in_process("layers", "resnet50", "--until", "boxes")
+    assert ended.code in (1, 2)
+    assert "ends before its outputs" in ended.err
 
 
 @pytest.mark.parametrize("command", ["layers", "plan"])

@@ -119,7 +119,7 @@ def accuracy(
         threads: cores that the model uses.
         bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of inputs, by name, where the file leaves extents open.
-        until: values at which an ONNX model ends, in place of its own outputs.
+        until: values at which a model ends, in place of its own outputs.
 
     Raises:
         ModelError: the model can't be compiled.

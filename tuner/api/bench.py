@@ -155,7 +155,7 @@ def bench(
         batch: inputs at once, for each that a layer has.
         bind: values of the models' inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: the shapes of their inputs, by name, where the files leave extents open.
-        until: values at which an ONNX model ends, in place of its own outputs.
+        until: values at which a model ends, in place of its own outputs.
         template: run this template's fastest trial or default, not the best one.
         device: a GPU of this machine, by its name in the inventory.
         inventory: the file with the boards.

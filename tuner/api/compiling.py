@@ -98,7 +98,7 @@ def compile(
         bind: values of inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of inputs, by name, where the file leaves extents open. Where they have several, the library has a
             model for each, and runs the one whose inputs it is given.
-        until: values at which an ONNX model ends, in place of its own outputs.
+        until: values at which a model ends, in place of its own outputs.
         report: is told how far it is.
 
     Raises:

@@ -126,7 +126,7 @@ def layers(
         target: any profile, whether or not this machine can run it; the best of this CPU if None.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open.
-        until: values at which an ONNX model ends, in place of its own outputs.
+        until: values at which a model ends, in place of its own outputs.
 
     Raises:
         SpecError: values or shapes are given for what is no model.

@@ -96,7 +96,7 @@ def plan(
         batch: inputs at once, for each of the network.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
-        until: values at which an ONNX model ends, in place of its own outputs.
+        until: values at which a model ends, in place of its own outputs.
         target: a profile such as `x86-avx512vnni`; the best of this CPU if None.
         trials: per distinct layer.
         threads: cores that a kernel uses.

@@ -164,7 +164,7 @@ def tune(
         batch: inputs at once, for each of the network.
         bind: values of a model's inputs that become constants, by name: numbers, arrays, or names of `.npy` files.
         shape: shapes of its inputs, by name, where the file leaves extents open; of several, the layers of all.
-        until: values at which an ONNX model ends, in place of its own outputs.
+        until: values at which a model ends, in place of its own outputs.
         results: the folder of records, reports and best logs; or a URL of records, such as
             `postgresql://USER@HOST/DATABASE`.
         files: the folder of reports and best logs where `results` is a URL; `int8tune-results` if None.

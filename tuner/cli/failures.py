@@ -147,7 +147,7 @@ FAILURES: dict[type[BaseException], Failure] = {
     OpenShapeError: Failure(FAILED, "say how large the input is, such as: --shape NAME=1x3x224x224"),
     ObstacleError: Failure(
         FAILED,
-        "an ONNX model can end before them: add --until NAME for each value that they read; int8tune help models",
+        "a model can end before them: add --until NAME for each value that they read; int8tune help models",
     ),
     OpenEndError: Failure(FAILED, "compile what comes before it: add --until NAME for each value"),
     CompiledModelError: Failure(FAILED, "compile it for this CPU: int8tune compile MODEL -o FILE"),

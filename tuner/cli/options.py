@@ -187,7 +187,7 @@ UntilOption = Annotated[
     typer.Option(
         "--until",
         metavar="NAME",
-        help="Value at which an ONNX model ends; repeatable.",
+        help="Value at which a model ends; repeatable.",
     ),
 ]
 BenchmarkJsonOption = Annotated[
