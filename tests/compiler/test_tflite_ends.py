@@ -14,7 +14,7 @@ from int8tune.compiler.model import model_bytes, read_model
 from int8tune.compiler.obstacles import obstacles
 from int8tune.compiler.tflite_reader.ends import ended
 from tests.support.models.tflite_islands import compiled
-from tests.support.models.tflite_models import Writer, litert
+from tests.support.models.tflite_models import Writer, litert, packed, schema
 
 pytest.importorskip("tflite", reason="needs the extra `models`")
 
@@ -33,7 +33,18 @@ def detector() -> bytes:
     places, most = w.tensor("places", "s64", (7, 4)), w.tensor("most", "f32", ())
     w.operator("WHERE", [flags], [places], "", 1)
     w.operator("REDUCE_MAX", [unused, w.constant("axis", "s32", np.array([0], np.int32))], [most], "Reducer", 1)
-    return w.model(places, most, boxes)
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(w.model(places, most, boxes), 0))
+    signature, model.signatureDefs = schema.SignatureDefT(), []
+    signature.signatureKey, signature.subgraphIndex = "serve", 0
+    signature.inputs, signature.outputs = [_named("x", data)], [_named("places", places)]
+    model.signatureDefs.append(signature)
+    return packed(model)
+
+
+def _named(name: str, tensor: int) -> Any:
+    found = schema.TensorMapT()
+    found.name, found.tensorIndex = name, tensor
+    return found
 
 
 def written(folder: Path, file: bytes) -> Path:
@@ -65,6 +76,9 @@ def test_values_are_those_of_litert(ends: tuple[str, ...], tmp_path: Path) -> No
 def test_what_the_ends_do_not_need_is_left_out(tmp_path: Path) -> None:
     graph = read_model(written(tmp_path, detector()), Given(until=("boxes",)))
     assert [operator.operator for operator in graph.operators] == ["ADD"]
+    shorter = model_bytes(written(tmp_path, detector()), Given(until=("boxes",)))
+    signatures = [litert.Interpreter(model_content=each).get_signature_list() for each in (detector(), shorter)]
+    assert signatures == [{"serve": {"inputs": ["x"], "outputs": ["places"]}}, {}]
     both = read_model(written(tmp_path, detector()), Given(until=("most", "scores")))
     assert both.inputs == ("x", "limits")
 
