@@ -26,7 +26,7 @@ class Layer:
 
     @property
     def name(self) -> str:
-        """Of the first layer."""
+        """The name of the first layer."""
         return self.names[0]
 
     @property

@@ -61,7 +61,7 @@ def clipped_tensors(proto: Any, tensors: Collection[str]) -> dict[str, Clipped]:
 
 
 def _limits(graph: Any, node: Any) -> tuple[float, float] | None:
-    """Of a Clip: attributes in old files, else constants; None where a limit is computed."""
+    """The limits of a Clip: attributes in old files, else constants; None where a limit is computed."""
     limits = {attribute.name: float(attribute.f) for attribute in node.attribute}
     for place, name in ((1, "min"), (2, "max")):
         if len(node.input) > place and node.input[place]:

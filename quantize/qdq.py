@@ -199,7 +199,7 @@ def _extra(
 
 
 def weight_scales(proto: Any, options: Options) -> WeightScales:
-    """Of convolutions and dense layers; the writer's own for other operators."""
+    """The scales of the weights of convolutions and dense layers; the writer's own for other operators."""
     arrays = initializer_arrays(proto.graph)
     searched = options.calibration.method in (Method.MSE, Method.GLOBAL)
     return {

@@ -30,7 +30,7 @@ class UnsteadyError(Exception):
 
 
 class Extremes:
-    """Of the values of a tensor, batch by batch: minimum and maximum of each channel, sums, what is not finite."""
+    """What is known of a tensor, batch by batch: minimum and maximum of each channel, sums, what is not finite."""
 
     def __init__(self) -> None:
         self.shape: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ class Extremes:
         return tuple(map(float, lows)), tuple(map(float, highs))
 
     def _together(self, extreme: np.ufunc, before: Array, now: Array) -> Array:
-        """Of each position; of each channel where these differ from batch to batch; else of all."""
+        """The extreme at each position; of each channel where positions differ from batch to batch; else of all."""
         if before.shape != now.shape:
             before, now = (extreme.reduce(_of_channels(each), axis=1) for each in (before, now))
         if before.shape != now.shape:

@@ -32,7 +32,7 @@ class PastCampaign:
 
     @property
     def time(self) -> float | None:
-        """Of the network with its best schedules, in seconds or estimated cycles; None unless all layers have one."""
+        """The network's time by its best schedules, seconds or estimated cycles; None unless all layers have one."""
         totals = self.summary.totals
         is_whole = totals.layers and totals.compared_layers == totals.layers
         return (totals.best_s or totals.best_cycles) if is_whole else None

@@ -66,7 +66,7 @@ def cache_mode(environment: Mapping[str, str]) -> str:
 
 
 def as_in_networks(trials: Iterable[Trial]) -> list[Trial]:
-    """Of these, the ones that were timed as in a network; without any, those with warm caches."""
+    """Those of the trials that were timed as in a network; without any, those with warm caches."""
     found = list(trials)
     inside = [trial for trial in found if cache_mode(trial.environment) == CacheMode.NETWORK]
     return inside or [trial for trial in found if cache_mode(trial.environment) == CacheMode.WARM]

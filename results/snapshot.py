@@ -37,7 +37,7 @@ class NetworkCost:
 
     @property
     def speedup(self) -> float:
-        """Of what was found so far over the default."""
+        """The speed-up of what was found so far over the default."""
         return self.default / self.so_far
 
     @property

@@ -39,7 +39,7 @@ class Program:
 
 
 MOST_COPIES = 1024
-"""Of the arguments of a program that is timed with cold caches."""
+"""How many copies the arguments of a program have at most that is timed with cold caches."""
 
 
 @dataclass(frozen=True, slots=True)

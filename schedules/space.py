@@ -189,6 +189,6 @@ def cheapest(
     constraints: Sequence[Constraint],
     cost: Callable[[Config], float],
 ) -> Config:
-    """Of all configs that satisfy the constraints the one that costs least; of equal ones the first."""
+    """The config that costs least of all that satisfy the constraints; of equal ones the first."""
     configs = (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
     return min((config for config in configs if all(rule.holds(config) for rule in constraints)), key=cost)

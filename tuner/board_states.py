@@ -39,7 +39,7 @@ class BoardState:
 
 
 def read_states(folder: Path, boards: Sequence[str]) -> list[BoardState]:
-    """Of each board, from the folder in which campaigns say how they are."""
+    """The state of each board, from the folder in which campaigns say how they are."""
     return [_read(folder, board) for board in boards]
 
 

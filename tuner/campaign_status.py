@@ -110,7 +110,7 @@ def read_status(path: Path) -> CampaignStatus | None:
 
 
 def all_statuses() -> list[CampaignStatus]:
-    """Of all campaigns of this machine that said something in the last weeks, those that say it well; newest first."""
+    """The status of each campaign of this machine that said it well in the last weeks; newest first."""
     return sorted(_readable(), key=lambda status: -status.written_at)
 
 

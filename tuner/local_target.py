@@ -7,7 +7,7 @@ from int8tune.schedules.gpus import GPU_PROFILES
 from int8tune.schedules.target import PROFILES, Target, gpu_target, target_for
 
 DEVICE_NAME = "local"
-"""Of this machine, in records."""
+"""The name of this machine in records."""
 
 # LLVM's name of the CPU takes a second to find out; no template reads it.
 LLVM_CPU = "native"

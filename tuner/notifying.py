@@ -66,7 +66,7 @@ class Notification:
 
 
 class Notifier:
-    """Of a command line, or of an `http://` or `https://` URL."""
+    """Tells a command line, or an `http://` or `https://` URL."""
 
     def __init__(self, target: str) -> None:
         """Check what can be checked before a campaign of hours.

@@ -22,7 +22,7 @@ from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
 
 LANES = 16
 PREFIX = "row_"
-"""Of the names of blocks that `schedule_rows` takes."""
+"""What the names of blocks that `schedule_rows` takes begin with."""
 
 CORES = "num-cores"
 """The option of TVM's targets that says how many threads there are."""

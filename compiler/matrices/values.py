@@ -76,7 +76,7 @@ class Argument:
 
     @property
     def size_bytes(self) -> int:
-        """Of a value."""
+        """Bytes of a value."""
         return np.dtype(self.dtype).itemsize
 
     @property

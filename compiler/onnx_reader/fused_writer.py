@@ -69,7 +69,7 @@ class FusedWriter:
         return value
 
     def require_only(self, *inputs: int, outputs: tuple[int, ...] = (0,)) -> None:
-        """Of its inputs and outputs, those alone may be there."""
+        """Raise unless the inputs and outputs that are there are among those."""
         for found, allowed in ((self.node.inputs, inputs), (self.node.outputs, outputs)):
             self.require(all(not name or at in allowed for at, name in enumerate(found)))
 

@@ -135,12 +135,12 @@ def _between(
 
 
 def _axis(computes: str, node: Node) -> int:
-    """Of a weight's output channels."""
+    """The axis of a weight's output channels."""
     return 0 if computes == "Conv" or node.attributes.get("transB") else -1
 
 
 def _product(constants: Mapping[str, Array], data_scale: str, weight_scale: str) -> Array:
-    """Of two scales; a stand-in where they are no constants, which is found where the data is dequantized."""
+    """The product of two scales; a stand-in where they are not constant, which is found where data is dequantized."""
     data, weight = constants.get(data_scale), constants.get(weight_scale)
     if data is None or weight is None or data.size != 1 or weight.ndim > 1:
         return np.ones(1, np.float32)

@@ -79,7 +79,7 @@ def _fused_matmul(w: FusedWriter) -> None:
 
 
 def _attention(w: FusedWriter) -> None:
-    """Of data, weights and biases of queries, keys and values together."""
+    """Attention of data, with weights and biases of queries, keys and values together."""
     w.require_only(0, 1, 2, 3, 5)
     projected = w.apply("Add", w.apply("MatMul", *w.node.inputs[:2]), w.node.input(2))
     _attended(w, projected, w.node.input(2), w.node.input(3), w.node.input(5))
@@ -111,7 +111,7 @@ def _attended(w: FusedWriter, projected: str, bias: str, mask: str, added: str) 
 
 
 def _multi_head_attention(w: FusedWriter) -> None:
-    """Of queries, keys and values by themselves, [B, S, D], with biases of all three together."""
+    """Attention of queries, keys and values by themselves, [B, S, D], with biases of all three together."""
     w.require_only(0, 1, 2, 3, 4, 5)
     heads, bias = w.whole("num_heads", 0), w.node.input(3)
     w.require(heads > 0 and all(w.node.inputs[:3]) and len(w.node.inputs) >= 3)

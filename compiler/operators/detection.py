@@ -48,7 +48,7 @@ def options_of(operator: Operator) -> DetectionOptions:
 
 
 def output_shapes(options: DetectionOptions) -> tuple[tuple[int, ...], ...]:
-    """Of boxes, classes, scores, and the number of detections."""
+    """The shapes of boxes, classes, scores, and the number of detections."""
     rows = options.detections
     return (1, rows, CORNERS), (1, rows), (1, rows), (1,)
 

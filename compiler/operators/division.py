@@ -79,7 +79,7 @@ def _factor(inputs: Sequence[Value], output: Value) -> tuple[int, int]:
 
 
 def _bits(values: LongArray) -> LongArray:
-    """Of positive integers, those behind the first one."""
+    """How many bits positive integers have behind the first one."""
     bits: LongArray = np.floor(np.log2(values)).astype(np.int64)
     return bits
 

@@ -109,7 +109,7 @@ class Lstm:
         return None if step.output.shape == made else f"its output must be {made}: {step.output.shape}"
 
     def _shapes(self) -> dict[int, tuple[int, ...]]:
-        """Of the inputs that must be there, and of a projection's bias, which may be left out."""
+        """The shapes of inputs that must be there, and of a projection's bias, which may be left out."""
         gates = range(1 if self.is_coupled else 0, 4)
         shapes: dict[int, tuple[int, ...]] = {DATA + gate: (self.cells, self.values) for gate in gates}
         shapes |= {RECURRENT + gate: (self.cells, self.outputs) for gate in gates}

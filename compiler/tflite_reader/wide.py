@@ -94,7 +94,7 @@ def _bias(step: Step, biases: list[Value], channels: int) -> LongArray | Reason:
 
 
 def _rounded(step: Step, bias: LongArray, factors: DoubleArray, largest: int) -> WordSums | Reason:
-    """Of dense layers a product in binary64, of others one with an integer."""
+    """How sums are rounded: by a product in binary64 in dense layers, by one with an integer in others."""
     wraps, none = _bias_type(step) == "s32", np.zeros(len(bias))
     if not wraps and largest > MOST_SUM:
         return f"its sums must be at most 2^37: {largest}"

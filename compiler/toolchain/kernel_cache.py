@@ -24,7 +24,7 @@ NO_CACHE = "INT8TUNE_NO_CACHE"
 """The environment variable that keeps compilations from using the cache, whatever its value is."""
 
 MOST_BYTES = 1 << 28
-"""Of all files together; those that were used least recently go first."""
+"""Size of all files together; those that were used least recently go first."""
 
 LARGEST_BYTES = 1 << 26
 ABANDONED_S = 3600.0

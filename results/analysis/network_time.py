@@ -84,7 +84,7 @@ def _speedup(rows: Sequence[LayerRow], default: float, best: float) -> Speedup |
 
 
 def _half_width(row: LayerRow) -> float:
-    """Of a layer's interval, relative to its speed-up: nothing where its default is its best."""
+    """Half of a layer's interval, relative to its speed-up: nothing where its default is its best."""
     if row.verdict is not Verdict.FASTER or row.speedup is None:
         return 0.0
     return (row.speedup.high - row.speedup.low) / 2 / row.speedup.estimate

@@ -51,7 +51,7 @@ class TuningTime:
 
     @property
     def trials_per_s(self) -> float | None:
-        """Of the time that passed; None where none did."""
+        """Trials per second of the time that passed; None where none did."""
         return self.trials / self.wall_s if self.wall_s > 0 else None
 
 

@@ -14,7 +14,7 @@ from int8tune.results.comparison.side import Side
 from int8tune.results.stats import median
 
 Sessions = Sequence[tuple[Sequence[float], Sequence[float]]]
-"""Of each session, seconds of A's schedule and of B's, in pairs."""
+"""Seconds of A's schedule and of B's, in pairs, session by session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def side_of_campaign(store: Store, campaign: Campaign, where: str, seen: SeenTri
 
 
 def _run_of(store: Store, campaign: Campaign) -> Mapping[str, str]:
-    """Of the campaign's last run, where it was started, and from which sources; empty where nobody wrote that down."""
+    """Where the campaign's last run was started, and from which sources; empty where nobody wrote that down."""
     runs = runs_of(store.query(CampaignRun, campaign=campaign.name))
     found = {"host": runs[-1].host, "commit": runs[-1].commit} if runs else {}
     return {name: value for name, value in found.items() if value}

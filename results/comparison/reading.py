@@ -56,7 +56,7 @@ def read_side(where: str, campaign: str | None = None) -> Side:
 
 
 def _side_of_database(folder: Path) -> Side:
-    """Of a database of MetaSchedule, whose layers the best log beside it names."""
+    """The side of a MetaSchedule database, whose layers the best log beside it names."""
     if not (folder / BEST_LOG).is_file():
         what = f"a database of MetaSchedule without `{BEST_LOG}`, which says what layers of ours its records are"
         raise ComparisonError(f"{what}: {folder}")

@@ -125,7 +125,7 @@ def median_error(layer: LayerTime) -> float:
 
 
 def student_quantile(probability: float, freedom: float) -> float:
-    """Of Student's distribution, over 0.5; degrees of freedom are rounded down."""
+    """A quantile over 0.5 of Student's distribution; degrees of freedom are rounded down."""
     if freedom > _AS_GOOD_AS_NORMAL:
         return NormalDist().inv_cdf(probability)
     low, high = 0.0, 1.0
@@ -138,7 +138,10 @@ def student_quantile(probability: float, freedom: float) -> float:
 
 
 def _student_cdf(value: float, freedom: int) -> float:
-    """Of a positive value, exact (Abramowitz and Stegun, "Handbook of Mathematical Functions", 1964, 26.7.3 and 4)."""
+    """Student's distribution function of a positive value, exact.
+
+    Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 1964, 26.7.3 and 4.
+    """
     angle = math.atan(value / math.sqrt(freedom))
     is_odd = freedom % 2
     term, total = (math.cos(angle) if is_odd else 1.0), 0.0

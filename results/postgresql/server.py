@@ -33,7 +33,7 @@ T = TypeVar("T")
 CONNECT_LIMIT_S = 5
 WRITE_LIMIT_S = 5.0
 READ_LIMIT_S = 60.0
-"""Of one transaction that adds, and of one answer to a query; what takes longer is given up."""
+"""The limit of one transaction that adds, and of one answer to a query; what takes longer is given up."""
 
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _AWAY = ("08", "57P", "53300", "40001", "40P01", "57014", "55P03", "25P03", "25P04")

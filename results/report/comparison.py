@@ -13,7 +13,7 @@ from int8tune.results.report.format import factor, interval, kilocycles, microse
 from int8tune.results.report.markdown import cell, table
 
 VERSION = 1
-"""Of the JSON form."""
+"""Version of the JSON form."""
 WIDE = 96
 _LABEL, _NARROW_LABEL, _TIME, _RATIO = 29, 26, 8, 17
 _INDENT = 9

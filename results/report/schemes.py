@@ -15,7 +15,7 @@ from int8tune.results.stats import MedianTime
 HEAD = ("top-1", "top-5", "p", "same answer", "SQNR, dB", "made, s", "KiB", "ms [95 %]", "speedup [95 %]", "scheme")
 FRONT = "*"
 VERSION = 1
-"""Of the JSON form."""
+"""Version of the JSON form."""
 Cells = tuple[str, ...]
 
 

@@ -23,7 +23,7 @@ from int8tune.results.report.words import meanings
 from int8tune.results.summary import CampaignSummary, FailureGroup, LayerRow, TimedSchedule
 
 VERSION = 1
-"""Of the JSON form."""
+"""Version of the JSON form."""
 # A table is as wide as this, or, where there is less room, as `NARROW` is.
 WIDEST = 100
 FOOT_INDENT = 9

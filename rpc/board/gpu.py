@@ -15,7 +15,7 @@ _TOLD = ("gpu", "gpu_driver", "gpu_runtime", "gpu_multiprocessors", "gpu_clock_k
 _STATE = ("gpu_clock_hz", "gpu_memory_clock_hz", "gpu_temperature_c", "gpu_power_w", "gpu_throttle_reasons")
 _LARGEST = 1e15
 LONGEST_LINE = 200
-"""Of what a board says of itself."""
+"""Letters that are kept of a line in which a board says what it is."""
 
 
 def gpu_features(about: Mapping[str, str]) -> frozenset[str]:

@@ -24,4 +24,4 @@ HINTS: dict[type[Exception], tuple[int, str]] = {
     RpcError: (FAILED, "run the same command again, it goes on where it was"),
     OSError: (FAILED, "choose a folder that can be written and has room: add --folder DIR"),
 }
-"""Of each failure: the exit code, and what to type next."""
+"""The exit code of each failure, and what to type next."""

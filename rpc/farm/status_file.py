@@ -109,7 +109,7 @@ def read_report(folder: Path, board: str) -> BoardReport | None:
 
 
 def latest_reports() -> list[BoardReport]:
-    """Of the boards of all inventories, what their campaigns said last and can be read; newest first."""
+    """The last report on each board of all inventories that can be read; newest first."""
     return sorted(_readable(), key=lambda report: -report.written_at)
 
 

@@ -16,7 +16,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def read_capabilities() -> Capabilities:
-    """Of this process: its cores are those it is bound to."""
+    """The capabilities of this process: its cores are those it is bound to."""
     from int8tune.rpc.local import tvm_library  # its libraries take a while to load
 
     cores = tuple(sorted(os.sched_getaffinity(0)))

@@ -53,7 +53,7 @@ class Undisturbed:
         self.void = 0
 
     def mean_s(self, calls: int) -> float:
-        """Of the first repeat that nobody interrupted; without one, of the fastest of some."""
+        """The mean of the first repeat that nobody interrupted; without one, of the fastest of some."""
         interrupted_s: list[float] = []
         while len(interrupted_s) < _MOST_VOID:
             before = self._interruptions()

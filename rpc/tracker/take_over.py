@@ -24,7 +24,7 @@ from int8tune.rpc.wire.foreign_text import last_line
 from int8tune.rpc.wire.tvm_packets import Answers, Argument, RemoteFailure, Result, begin_session, call, find_function
 
 LIBRARY = "take_over.so"
-"""Of the files that are sent, the one that is loaded there."""
+"""The one of the files that are sent which is loaded there."""
 
 _ORDER = "order"
 _SERVER_ENVIRONMENT = "tvm.rpc.server."

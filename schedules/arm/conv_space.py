@@ -134,7 +134,7 @@ def _blocked_cycles(form: BlockedForm) -> float:
 
 
 def _blocked_tile_cycles(form: BlockedForm, columns: int) -> float:
-    """Of a tile of so many columns: three instructions for each sum of a step, addresses, and the end of a sum."""
+    """Cycles of a tile of so many columns: three instructions for each sum of a step, addresses, a sum's end."""
     sums, loads = columns * form.step_channels, form.loads_of_step * form.steps_of_turn
     halves = sum(form.is_half(block) for block in range(form.blocks_of_turn)) / form.blocks_of_turn
     turn = sums * form.steps_of_turn * (3 - halves) + loads * ADDRESS_CYCLES + TURN_CYCLES

@@ -114,12 +114,12 @@ class DepthwiseForm:
 
     @property
     def tiles(self) -> int:
-        """Of all channels, one for each thread."""
+        """Tiles of all channels, one for each thread."""
         return self.workload.batch * self.row_tiles * self.column_tiles * self.quads
 
     @property
     def weight_words(self) -> int:
-        """Of a channel."""
+        """Words of a channel's weights."""
         return len(self.pairs) * self.workload.window.kernel[1]
 
     @property

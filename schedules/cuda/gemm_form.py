@@ -127,22 +127,22 @@ class GemmForm:
 
     @property
     def steps(self) -> int:
-        """Of the whole depth."""
+        """Steps of the whole depth."""
         return math.ceil(self.depth / self.block_depth)
 
     @property
     def split_steps(self) -> int:
-        """Of a split; the last one may have fewer."""
+        """Steps of a split; the last one may have fewer."""
         return math.ceil(self.steps / self.splits)
 
     @property
     def chunks(self) -> int:
-        """Of a row in shared memory."""
+        """Chunks of a row in shared memory."""
         return self.block_depth // CHUNK_BYTES
 
     @property
     def units(self) -> int:
-        """Of a row in shared memory."""
+        """Units of a row in shared memory."""
         return self.block_depth // self.unit_bytes
 
     @property
@@ -173,7 +173,7 @@ class GemmForm:
 
     @property
     def channel_tiles(self) -> int:
-        """Of one group."""
+        """Tiles of the channels of one group."""
         return math.ceil(self.image.group_outputs / self.block_channels)
 
     @property

@@ -227,7 +227,7 @@ def _aimed(
 
 
 def _offsets(workload: Workload, rng: np.random.Generator) -> RealArray:
-    """Of the fused rule: quarters, which make ties, and any."""
+    """Offsets of the fused rule: quarters, which make ties, and any."""
     if rule_of(workload) != "fused":
         return np.zeros(workload.out_channels)
     quarters = rng.integers(0, 4, workload.out_channels) / 4

@@ -356,7 +356,7 @@ def _outputs_before(column: Any, pitch: int, width: int, least: Callable[[Any, A
 
 @lru_cache(maxsize=1024)
 def _fewest_outputs(columns: int, tile_columns: int, pitch: int, width: int) -> int:
-    """Of all tiles of joined rows, the last of which may overlap its neighbour."""
+    """The fewest outputs of a tile of joined rows, the last of which may overlap its neighbour."""
     counts = []
     for start in range(0, columns, tile_columns):
         first = min(start, columns - tile_columns)

@@ -138,7 +138,7 @@ def estimated_cycles(form: AmxForm) -> float:
 
 
 def _copy_cycles(form: AmxForm) -> float:
-    """Of copying the image, and of reading what another thread has copied."""
+    """Cycles of copying the image, and of reading what another thread has copied."""
     if not form.copies:
         return 0.0
     a_byte = SPLIT_BYTE_CYCLES if form.split else COPIED_BYTE_CYCLES
@@ -148,14 +148,14 @@ def _copy_cycles(form: AmxForm) -> float:
 
 
 def _more_pieces(form: AmxForm) -> int:
-    """Of widened pixels, what is copied piece by piece and is not in the copy that other rows need for a border."""
+    """Pieces of widened pixels that are copied one by one and are not in the copy that other rows need for a border."""
     if not form.widened:
         return 0
     return form.image.batch * form.image_columns * (form.shared_taps - any(form.image.window.padding))
 
 
 def _farther_cycles(form: AmxForm, blocks: int) -> float:
-    """Of weights that come from beyond the second-level cache: once, or again for each block of the image."""
+    """Cycles of weights from beyond the second-level cache: once, or again for each block of the image."""
     weights: float = form.channel_tiles * _block_weight_bytes(form)
     if form.outer == "weights":
         weights /= form.threads
@@ -170,14 +170,14 @@ def _block_weight_bytes(form: AmxForm) -> int:
 
 
 def _foreign_bytes(form: AmxForm) -> float:
-    """Of the copied image, what a thread reads that another one has copied: all rows where threads share channels."""
+    """Bytes of the copied image that a thread reads and another has copied: all rows where threads share channels."""
     if form.threads == 1 or form.outer == "image" or form.own_copies:
         return 0.0
     return _read_bytes(form) * (1 - 1 / form.threads)
 
 
 def _load_cycles(form: AmxForm) -> float:
-    """Of the operands of one step."""
+    """Cycles in which the operands of one step are loaded."""
     reused = _block_weight_bytes(form) * (form.channel_tiles if form.outer == "image" else 1)
     weight = LOAD_CYCLES + FAR_WEIGHT_CYCLES * (reused > NEAR_BYTES)
     data = LOAD_CYCLES + FAR_DATA_CYCLES * (_data_bytes(form) > NEAR_BYTES)

@@ -114,7 +114,7 @@ def estimated_cycles(form: ConvForm) -> float:
 
 
 def _step_cycles(form: ConvForm) -> float:
-    """Of one step of a tile's reduction."""
+    """Cycles of one step of a tile's reduction."""
     registers = form.registers
     dots = form.accumulators * registers.dot_cycles + form.tile_columns * registers.data_cycles
     loads = form.tile_columns + form.tile_registers * registers.parts
@@ -126,7 +126,7 @@ def _step_cycles(form: ConvForm) -> float:
 
 
 def _pack_cycles(form: ConvForm) -> float:
-    """Of four registers that become bytes."""
+    """Cycles in which four registers become bytes."""
     if form.pipelined:
         return BESIDE_CYCLES + BESIDE_CYCLES_PER_SUM * max(0, form.accumulators - BESIDE_SUMS)
     return PACK_CYCLES + PACK_CYCLES_PER_SUM * form.accumulators

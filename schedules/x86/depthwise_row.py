@@ -299,5 +299,5 @@ def bound(index: Any) -> Any:
 
 
 def buffer_type(lanes: int) -> str:
-    """Of a register in memory: TVM takes no whole vectors of 16-bit values there."""
+    """The type of a register in memory: TVM takes no whole vectors of 16-bit values there."""
     return f"int8x{4 * lanes}"

@@ -93,7 +93,7 @@ class FileEntry:
 
     @property
     def name(self) -> str:
-        """Of the campaign: it stays the same when targets are added."""
+        """The campaign's name: it stays the same when targets are added."""
         return f"{self.label}-{self.target}" if self.target else self.label
 
 

@@ -181,7 +181,7 @@ def _of_campaign(campaign: Campaign, trial: Trial) -> Row:
 
 
 def _by_candidate(duels: Sequence[Duel]) -> Mapping[str, Sequence[tuple[str, tuple[float, ...], tuple[float, ...]]]]:
-    """Of each candidate its duels: with whom, and both sides' times, its own first."""
+    """The duels of each candidate: with whom, and both sides' times, its own first."""
     found: dict[str, list[Any]] = defaultdict(list)
     for duel in duels:
         found[duel.a].append((duel.b, duel.a_times_s, duel.b_times_s))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas
 
 VERSION = 1
-"""Of exported trials as JSON."""
+"""Version of the JSON form of exported trials."""
 EXPORTED_FORMS = (Form.PARQUET, Form.CSV, Form.JSON, Form.T4, Form.METASCHEDULE)
 _OF_CAMPAIGNS: dict[str, Callable[[Store, str | None], Iterator[Row]]] = {
     "trials": trial_rows,

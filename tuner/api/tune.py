@@ -109,7 +109,7 @@ class TuneResult:
 
     @property
     def best_log(self) -> Path:
-        """Of the first campaign."""
+        """The best log of the first campaign."""
         return self.campaigns[0].best_log
 
     @property

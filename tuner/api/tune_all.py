@@ -75,7 +75,7 @@ class TuneAllResult:
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """Of the campaigns that failed."""
+        """The errors of the campaigns that failed."""
         return tuple(outcome.error for outcome in self.outcomes if outcome.error is not None)
 
     @property

@@ -27,7 +27,7 @@ from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.errors import BenchSpecError
 
 SESSIONS = 5
-"""Of each layer: what differs from one to the next is no property of a schedule."""
+"""How many sessions each layer has: what differs from one to the next is no property of a schedule."""
 TIMING = Timing(repeats=2 * MIN_PAIRS, min_repeat_s=0.002)
 
 
@@ -151,7 +151,7 @@ def _of(side: Side, keys: Sequence[str]) -> Iterator[LayerTime]:
 
 
 def _threads(side: Side) -> int:
-    """Of a side's kernels; one that does not say has one."""
+    """The threads of a side's kernels; one that does not say has one."""
     return int(side.conditions.threads) if side.conditions.threads.isdigit() else 1
 
 

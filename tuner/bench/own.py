@@ -72,7 +72,7 @@ def choose(store: Store, workload: Workload, target: Target, device: str, templa
 def _fastest(
     store: Store, workload: Workload, target: Target, device: str, template: Template, space: ConfigSpace
 ) -> Candidate | None:
-    """Of a template's trials, of configs that it still has."""
+    """The fastest of a template's trials, of configs that it still has."""
     found = [
         (median(trial.measurement.times_s), trial.candidate)
         for trial in as_in_networks(store.query(Trial, workload=workload.key, target=target.name, device=device))

@@ -33,7 +33,7 @@ def _addresses_of(server: Any) -> list[str]:
 
 
 def _open_addresses(pid: int, addresses: Iterable[str]) -> list[str]:
-    """Of all that a process listens at, without what is known to be behind TLS: Dask's pages of HTTP are in no list."""
+    """Addresses at which a process listens, without those known to be behind TLS: Dask's HTTP pages are in no list."""
     secured = {urlsplit(address).port for address in addresses if urlsplit(address).scheme in _WITH_TLS}
     return sorted(f"{host}:{port}" for host, port in _listening(pid) if not _is_loopback(host) and port not in secured)
 

@@ -188,7 +188,7 @@ class Sessions(Protocol):
 
     @property
     def session_limit_s(self) -> float:
-        """Of every session, beside the time that its calls need."""
+        """The limit of every session, beside the time that its calls need."""
 
     @property
     def cold(self) -> Cold | None:

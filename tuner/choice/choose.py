@@ -157,7 +157,7 @@ def _half(timing: Timing) -> Timing:
 
 
 def _noise(workshop: Workshop) -> dict[tuple[str, Form], float]:
-    """Of the usual form and of those that bring accuracy, by the layer's name and the form."""
+    """The noise of the usual form and of those that bring accuracy, by the layer's name and the form."""
     model = workshop.model
     found = {}
     for done, layer in enumerate(model.layers):

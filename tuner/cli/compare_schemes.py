@@ -34,7 +34,10 @@ SchemesOption = Annotated[
     str, typer.Option("--schemes", metavar="HOW,...", help="Ranges by these; by all if left out.", show_default=False)
 ]
 WeightsOption = Annotated[
-    str, typer.Option("--weights", metavar="FORM,...", help="per-channel,per-tensor or one.", show_default=False)
+    str,
+    typer.Option(
+        "--weights", metavar="FORM,...", help="Forms of weights: per-channel,per-tensor or one.", show_default=False
+    ),
 ]
 TypesOption = Annotated[
     str, typer.Option("--activations", metavar="TYPE,...", help="Types of data: u8,s8 or one.", show_default=False)

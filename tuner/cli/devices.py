@@ -128,7 +128,9 @@ def release(board: BoardArgument, inventory: InventoryOption = DEFAULT_INVENTORY
 
 def trust(
     board: BoardArgument,
-    fingerprint: Annotated[str, typer.Argument(metavar="FINGERPRINT", help="Of the new host key: SHA256:...")],
+    fingerprint: Annotated[
+        str, typer.Argument(metavar="FINGERPRINT", help="Fingerprint of the new host key: SHA256:...")
+    ],
     inventory: InventoryOption = DEFAULT_INVENTORY,
     _debug: DebugOption = False,
 ) -> None:

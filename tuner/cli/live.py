@@ -47,7 +47,7 @@ class Scoreboard:
 
     @property
     def share(self) -> float:
-        """Of the trials that are done."""
+        """The share of the trials that are done."""
         return self._progress.trials_done / max(self._progress.trials, 1) if self._progress else 0.0
 
     @property

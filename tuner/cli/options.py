@@ -179,7 +179,7 @@ ShapeOption = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=EXTENTS",
-        help="Of an open ONNX input: 1x3x224x224, or several.",
+        help="Shape of an open ONNX input: 1x3x224x224, or several.",
     ),
 ]
 UntilOption = Annotated[

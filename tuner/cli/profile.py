@@ -31,11 +31,12 @@ ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A float model (.onnx, .tflite, .pt2); or `show`, to print.")
 ]
 RangesArgument = Annotated[
-    Path | None, typer.Argument(metavar="RANGES", help="Of `show`: what this command wrote.", show_default=False)
+    Path | None,
+    typer.Argument(metavar="RANGES", help="With `show`: the file that this command wrote.", show_default=False),
 ]
 OutputOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="The file to write, JSON.")]
 TensorOption = Annotated[
-    str | None, typer.Option("--tensor", metavar="NAME", help="Of `show`: this tensor alone, with its histogram.")
+    str | None, typer.Option("--tensor", metavar="NAME", help="With `show`: this tensor alone, with its histogram.")
 ]
 
 

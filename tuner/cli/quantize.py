@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The quantized model to write.")]
 CalibrationOption = Annotated[
-    str, typer.Option("--calibration", metavar="HOW", help="max, percentile[:p], mse, kl, global.")
+    str, typer.Option("--calibration", metavar="HOW", help="Rule of thresholds: max, percentile[:p], mse, kl, global.")
 ]
 PerTensorOption = Annotated[bool, typer.Option("--per-tensor", help="One scale for all weights of an operator.")]
 ActivationsOption = Annotated[str, typer.Option("--activations", metavar="TYPE", help="Type of data: u8 or s8.")]

@@ -23,7 +23,9 @@ def simulate(
     boards: Annotated[
         int | None, typer.Option("--boards", metavar="N", parser=whole_number, help="As many boards of these kinds.")
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", metavar="N", parser=whole_number, help="Of all campaigns.")] = 1000,
+    trials: Annotated[
+        int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials of all campaigns.")
+    ] = 1000,
     campaigns: Annotated[
         int, typer.Option("--campaigns", metavar="N", parser=whole_number, help="That share the boards.")
     ] = 1,
@@ -33,7 +35,7 @@ def simulate(
     bad: Annotated[
         float, typer.Option("--bad", metavar="SHARE", parser=share, help="Candidates that crash, hang or are wrong.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of all that is random.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Random seed.")] = 0,
     form: FormatOption = Format.TABLE,
     _debug: DebugOption = False,
 ) -> None:

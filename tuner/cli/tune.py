@@ -61,7 +61,7 @@ StrategyOption = Annotated[
 TrialsOption = Annotated[
     int, typer.Option("--trials", metavar="N", parser=whole_number, help="Trials per distinct layer.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of all random choices.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", parser=whole_number, help="Random seed.")]
 TimeOption = Annotated[
     float | None,
     typer.Option("--time", metavar="TIME", parser=duration_s, help="Stop after 90s, 5m or 1.5h; it can go on later."),

@@ -28,7 +28,7 @@ class FeatureEncoder:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the columns, such as `knob.tile_columns`, `knob.outer=image` or `weight_bytes`."""
+        """Names of the columns, such as `knob.tile_columns`, `knob.outer=image` or `weight_bytes`."""
         knobs = (name for knob in self._space.knobs for name in _knob_names(knob))
         return (*knobs, *self._features)
 

@@ -36,7 +36,7 @@ class _CopiedForm(PlainLayout):
 
     @property
     def bias_length(self) -> int:
-        """Of each border class, the output channels."""
+        """How many biases there are: output channels, for each border class."""
         return len(self.border_taps) * self.image.out_channels
 
     @property

@@ -52,6 +52,6 @@ class RaceSpec:
 
     @property
     def search_limit_s(self) -> float:
-        """Of MetaSchedule's search of one layer."""
+        """The limit of MetaSchedule's search of one layer."""
         times = 1 if self.board is None else GPU_TIMES
         return self.start_limit_s + self.trials * times * self.trial_limit_s

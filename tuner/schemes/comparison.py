@@ -150,7 +150,7 @@ def _timed(row: SchemeRow, result: Result, floats: Sequence[Result]) -> SchemeRo
 
 
 def _size_bytes(folder: Path) -> int:
-    """Of all files of a model: OpenVINO's are two."""
+    """Bytes of all files of a model: OpenVINO's are two."""
     return sum(each.stat().st_size for each in folder.iterdir())
 
 

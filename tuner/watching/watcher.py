@@ -29,7 +29,7 @@ _LONG_AGO_S = 600.0
 
 
 class Watcher:
-    """Of one place with records, or of all places in which a campaign of this machine's user ran of late.
+    """Watches one place with records, or all places in which a campaign of this machine's user ran of late.
 
     It is used by one thread at a time.
     """

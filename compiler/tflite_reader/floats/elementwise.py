@@ -32,7 +32,7 @@ def _two(at: Nodes) -> list[str]:
 
 
 def _quotient(at: Nodes) -> str:
-    """Of integers LiteRT refuses a divisor of 0, which a kernel would stop at."""
+    """The quotient; LiteRT refuses an integer divisor of 0, which a kernel would stop at."""
     at.require_types("f32")
     return at.activated(at.apply("Div", *_two(at)), at.options("Div").FusedActivationFunction())
 

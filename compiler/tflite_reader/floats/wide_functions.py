@@ -50,7 +50,7 @@ def _interpolated(function: Callable[[Any], Any]) -> Table:
 
 
 def _fraction(function: Callable[[Any], Any]) -> Table:
-    """Of what LiteRT has outputs in 1/32768 of."""
+    """The table of a function whose outputs LiteRT has in steps of 1/32768."""
 
     def table(at: Nodes) -> Any:
         quantization = at.outputs[0].quantization

@@ -45,7 +45,7 @@ def wide_softmax(at: Nodes) -> str:
 
 
 def _exponentials(at: Nodes, table: np.ndarray) -> str:
-    """Of values less the largest one of their row."""
+    """Exponentials of values less the largest one of their row."""
     values = at.apply("Cast", at.as_it_is(0), to=ELEMENTS["s32"])
     below = at.apply("Sub", values, at.apply("ReduceMax", values, at.places([-1]), keepdims=1))
     place = at.apply("Add", below, at.constant(HIGH - LOW, np.int32))

@@ -36,7 +36,7 @@ class GpuRunner:
         self._call: Callable[[], None] | None = None
 
     def version(self) -> str:
-        """Of what it runs."""
+        """The version of what it runs."""
         raise NotImplementedError
 
     def load(self, task: Mapping[str, object]) -> tuple[int, int]:

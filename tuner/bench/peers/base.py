@@ -56,7 +56,7 @@ class Peer(PeerForm, Protocol):
     """
 
     def version(self) -> str:
-        """Of the library, as it says itself."""
+        """The library's version, as it says itself."""
 
     def load(self, workload: Workload, operands: Operands, threads: int) -> LoadedLayer:
         """Prepare a workload that `form` returned, to run on so many threads.

@@ -36,7 +36,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Of a convolution, each as (height, width); oneDNN counts dilation from 0."""
+    """The window of a convolution, each part as (height, width); oneDNN counts dilation from 0."""
 
     stride: tuple[int, int]
     dilation: tuple[int, int]

@@ -17,7 +17,7 @@ class GpuPeer(PeerForm, Protocol):
         """Whether the library is here; a driver or a GPU need not be."""
 
     def version(self) -> str:
-        """Of the library, as it says itself."""
+        """The library's version, as it says itself."""
 
     def load(self, workload: Workload, operands: Operands, cuda: Cuda) -> LoadedLayer:
         """Prepare a workload that `form` returned. Its `run` enqueues the layer on `cuda.stream` and does not wait.
