@@ -30,7 +30,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class RaceLayer:
     """One layer of a race: the best kernels of both, timed in turn, and what they took."""
 
     result: BenchResult
@@ -40,21 +40,26 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class SearchSummary:
-    """A race in numbers: the kernels as a bench has them, and the legs by workload."""
+    """A race in numbers: the kernels as a bench has them, and its layers by workload."""
 
     bench: BenchSummary
-    legs: Mapping[str, Leg]
+    race_layers: Mapping[str, RaceLayer]
     ours: Effort
     theirs: Effort
 
 
 def summarize_search(
-    legs: Sequence[Leg], facts_by_workload: Mapping[str, LayerFacts], classes: Sequence[str]
+    race_layers: Sequence[RaceLayer], facts_by_workload: Mapping[str, LayerFacts], classes: Sequence[str]
 ) -> SearchSummary:
-    """What the legs of one race say, in the given order of classes."""
-    bench = summarize_bench([leg.result for leg in legs], facts_by_workload, classes)
-    by_workload = {leg.result.workload: leg for leg in legs}
-    return SearchSummary(bench, by_workload, _sum(leg.ours for leg in legs), _sum(leg.theirs for leg in legs))
+    """What the layers of one race say, in the given order of classes."""
+    bench = summarize_bench([race_layer.result for race_layer in race_layers], facts_by_workload, classes)
+    by_workload = {race_layer.result.workload: race_layer for race_layer in race_layers}
+    return SearchSummary(
+        bench,
+        by_workload,
+        _sum(race_layer.ours for race_layer in race_layers),
+        _sum(race_layer.theirs for race_layer in race_layers),
+    )
 
 
 def _sum(efforts: Iterable[Effort]) -> Effort:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from int8tune.rpc.agent.build import AGENT, MARK, Bundle, compilers, is_of_this_version, launcher, make_bundle
-from int8tune.rpc.board.way import LAUNCHER
+from int8tune.rpc.board.agent_route import LAUNCHER
 from int8tune.rpc.errors import ProvisionError
 from int8tune.rpc.inventory.boards import ARCHITECTURES, Board
 from int8tune.rpc.streams.ssh import SshConnection, public_key_of

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from int8tune.compiler.toolchain.linker import find_linker
 from int8tune.results.record import DeviceCheck, Outcome
+from int8tune.rpc.board.agent_route import AgentRoute
 from int8tune.rpc.board.connection import connect
-from int8tune.rpc.board.way import Way
 from int8tune.rpc.inventory.boards import Board, TimingKind
 from int8tune.rpc.request import Capabilities, Program, Request, Timing
 from int8tune.rpc.transports.agent import AgentTransport
@@ -57,7 +57,7 @@ def check_board(board: Board, profile: str | None = None) -> BoardCheck:
     """
     require_tuning()
     transport = AGENTS[board.transport](board)
-    state = _state(transport.way)
+    state = _state(transport.route)
     measuring, building = measuring_and_build_cores()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="int8tune-")))
@@ -81,10 +81,10 @@ def _run_canary(transport: AgentTransport, canary: Program, board: str) -> None:
         raise CampaignError(f"the canary on `{board}` ended with {reply.outcome.value}: {reply.error}")
 
 
-def _state(way: Way) -> dict[str, str]:
-    link, _ = connect(way, time.monotonic() + way.reach_limit_s)
+def _state(route: AgentRoute) -> dict[str, str]:
+    link, _ = connect(route, time.monotonic() + route.reach_limit_s)
     try:
-        said = link.state(time.monotonic() + way.board.limits.connect_s)
+        said = link.state(time.monotonic() + route.board.limits.connect_s)
     finally:
         link.close()
     return {

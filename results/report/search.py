@@ -10,7 +10,7 @@ from int8tune.results.bench import BenchRow, BenchVerdict
 from int8tune.results.record import Entrant, Outcome
 from int8tune.results.report import bench
 from int8tune.results.report.format import MISSING, factor, giga, interval, microseconds
-from int8tune.results.search import Effort, Leg, SearchSummary
+from int8tune.results.search import Effort, RaceLayer, SearchSummary
 from int8tune.results.stats import median
 
 MEANING = bench.MEANING | {BenchVerdict.ALONE: "the other search has no exact kernel of this layer"}
@@ -23,7 +23,9 @@ def render_search(summary: SearchSummary) -> str:
     lines = [*_head(rows), "", _row("layer", "ours", "theirs", "is", "ratio [95 %]", "verdict", "trials", "per s")]
     for section in summary.bench.classes:
         lines.append(f"{section.name}:")
-        lines += [_layer(row, summary.legs[row.result.workload]) for row in rows if row.layer_class == section.name]
+        lines += [
+            _layer(row, summary.race_layers[row.result.workload]) for row in rows if row.layer_class == section.name
+        ]
     lines += ["", *_totals(summary), ""]
     verdicts = {row.verdict for row in rows}
     lines += [f"{verdict.value:<8} {meaning}" for verdict, meaning in MEANING.items() if verdict in verdicts]
@@ -35,8 +37,8 @@ def search_as_dict(summary: SearchSummary) -> dict[str, Any]:
     """The whole summary as JSON values; times in seconds, rates in trials per second."""
     values = bench.bench_as_dict(summary.bench)
     for layer in values["layers"]:
-        leg = summary.legs[layer["workload"]]
-        layer["searches"] = {"ours": _effort(leg.ours), "theirs": _effort(leg.theirs)}
+        race_layer = summary.race_layers[layer["workload"]]
+        layer["searches"] = {"ours": _effort(race_layer.ours), "theirs": _effort(race_layer.theirs)}
     return values | {"searches": {"ours": _effort(summary.ours), "theirs": _effort(summary.theirs)}}
 
 
@@ -59,7 +61,7 @@ def _row(layer: str, ours: str, theirs: str, exact: str, ratio: str, verdict: st
     return f"{layer:<26} {ours:>6} {theirs:>6} {exact:<7} {ratio:<18} {verdict:<7} {trials:>9} {rate:>9}"
 
 
-def _layer(row: BenchRow, leg: Leg) -> str:
+def _layer(row: BenchRow, race_layer: RaceLayer) -> str:
     (theirs,) = row.peers
     return _row(
         row.label.replace("dwconv2d", "dw").replace("conv2d", "conv"),
@@ -68,8 +70,8 @@ def _layer(row: BenchRow, leg: Leg) -> str:
         _exact(theirs.entrant),
         interval(row.ratio),
         row.verdict.value,
-        f"{leg.ours.trials}/{leg.theirs.trials}",
-        f"{_rate(leg.ours)}/{_rate(leg.theirs)}",
+        f"{race_layer.ours.trials}/{race_layer.theirs.trials}",
+        f"{_rate(race_layer.ours)}/{_rate(race_layer.theirs)}",
     )
 
 

@@ -14,7 +14,7 @@ from int8tune.results.user_cache import default_cache
 from int8tune.rpc.agent.build import AGENT, Bundle, launcher, make_bundle
 from int8tune.rpc.agent.kept_folder import make_once
 from int8tune.rpc.agent.runtime_files import sha256_of
-from int8tune.rpc.board.way import LAUNCHER
+from int8tune.rpc.board.agent_route import LAUNCHER
 from int8tune.rpc.errors import ProvisionError
 from int8tune.rpc.inventory.boards import Board
 

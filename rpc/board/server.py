@@ -11,11 +11,11 @@ import contextlib
 import socket
 import time
 
+from int8tune.rpc.board.agent_route import AgentRoute, route_from_json
 from int8tune.rpc.board.capabilities import boot_of, capabilities_of
 from int8tune.rpc.board.cases import BoardCases
 from int8tune.rpc.board.connection import connect
 from int8tune.rpc.board.session import BoardBench, measure_on_board
-from int8tune.rpc.board.way import Way, way_from_json
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError
 from int8tune.rpc.local.server import answer_request, guard_against_orphanhood
 from int8tune.rpc.process import processes
@@ -43,8 +43,8 @@ def main() -> None:
     server = None
     try:
         with contextlib.suppress(DeviceLostError):
-            message = Fields("", framing.receive(sock, time.monotonic() + _SEND_LIMIT_S), ("way",))
-            server = BoardServer(message.read("way", way_from_json), sock)
+            message = Fields("", framing.receive(sock, time.monotonic() + _SEND_LIMIT_S), ("route",))
+            server = BoardServer(message.read("route", route_from_json), sock)
             server.serve()
     finally:
         if server is not None:
@@ -55,8 +55,8 @@ def main() -> None:
 class BoardServer:
     """Answers requests until the other side closes the connection. A link that broke is made anew by the next one."""
 
-    def __init__(self, way: Way, sock: socket.socket) -> None:
-        self._way = way
+    def __init__(self, route: AgentRoute, sock: socket.socket) -> None:
+        self._route = route
         self._sock = sock
         self._cases = BoardCases()
         self._bench: BoardBench | None = None
@@ -90,7 +90,7 @@ class BoardServer:
     def _wait_for_request(self) -> None:
         idle_since = time.monotonic()
         while not framing.wait_readable([self._sock.fileno()], time.monotonic() + _PING_EVERY_S):
-            if self._way.files and time.monotonic() > idle_since + _GIVE_BACK_AFTER_S:
+            if self._route.files and time.monotonic() > idle_since + _GIVE_BACK_AFTER_S:
                 self.close()
             if self._bench is not None:
                 try:
@@ -109,16 +109,18 @@ class BoardServer:
     def _connect(self) -> BoardBench:
         """The link to the agent, made if there is none."""
         if self._bench is None:
-            link, about = connect(self._way, time.monotonic() + self._way.reach_limit_s)
-            self._bench = BoardBench(link, self._cases, self._way.board.limits.transfer_s, boot_of(about))
-            self._know(capabilities_of(self._way.board, about))
+            link, about = connect(self._route, time.monotonic() + self._route.reach_limit_s)
+            self._bench = BoardBench(link, self._cases, self._route.board.limits.transfer_s, boot_of(about))
+            self._know(capabilities_of(self._route.board, about))
         return self._bench
 
     def _know(self, found: Capabilities) -> None:
         """A tracker may hand out another board each time: kernels are built for the first one."""
         known = self._capabilities or found
         if (found.cpu, found.features) != (known.cpu, known.features):
-            raise DeviceStartError(f"`{self._way.board.name}` is another CPU than before: {found.cpu}, not {known.cpu}")
+            raise DeviceStartError(
+                f"`{self._route.board.name}` is another CPU than before: {found.cpu}, not {known.cpu}"
+            )
         self._capabilities = known
 
 

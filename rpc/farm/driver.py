@@ -12,7 +12,6 @@ from statistics import median
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.errors import DeviceStartError, RpcError, SilentError
-from int8tune.rpc.farm.desk import Status
 from int8tune.rpc.farm.entries import Concluded, Entry, Returned
 from int8tune.rpc.farm.events import (
     Answered,
@@ -31,6 +30,7 @@ from int8tune.rpc.farm.events import (
     Tick,
 )
 from int8tune.rpc.farm.scheduler import Scheduler
+from int8tune.rpc.farm.state import Status
 from int8tune.rpc.farm.values import Limits, Phase, Rules, Trial, Verdict
 from int8tune.rpc.request import Reply, Request, Timing
 from int8tune.rpc.transports.base import Transport

@@ -38,7 +38,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Dossier:
+class OpenTrial:
     """A trial that is not concluded, and what was found out about it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Ledger:
     def __init__(self) -> None:
         self.began: Began | None = None
         self.campaigns: dict[str, float] = {}
-        self.open: dict[str, Dossier] = {}
+        self.open: dict[str, OpenTrial] = {}
         self.done: dict[str, dict[str, Verdict]] = {}
         self.canaries_s: dict[str, float] = {}
         self.boots: dict[str, str] = {}
@@ -107,10 +107,10 @@ class Ledger:
             case Returned():
                 self._return(entry)
             case Concluded(trial, verdict):
-                dossier = self.open.pop(trial)
-                self.done[dossier.trial.campaign][trial] = verdict
+                open_trial = self.open.pop(trial)
+                self.done[open_trial.trial.campaign][trial] = verdict
             case Submitted(trial):
-                self.open[trial.id] = Dossier(trial, trial.built)
+                self.open[trial.id] = OpenTrial(trial, trial.built)
             case Turned(board, state, cause):
                 self.states[board] = (state, cause)
             case Calibrated(board, seconds):
@@ -134,33 +134,33 @@ class Ledger:
     def _issue(self, entry: Issued) -> None:
         self.fence = max(self.fence, entry.fence)
         if entry.trial:
-            dossier = self.open[entry.trial]
-            dossier.lease = entry
-            dossier.attempts = entry.attempt
+            open_trial = self.open[entry.trial]
+            open_trial.lease = entry
+            open_trial.attempts = entry.attempt
 
     def _return(self, entry: Returned) -> None:
-        if (dossier := self.open.get(entry.trial)) is None:
+        if (open_trial := self.open.get(entry.trial)) is None:
             return
-        dossier.lease = None
+        open_trial.lease = None
         if entry.verdict is not None:
-            dossier.answer = Answer(entry.fence, entry.board, entry.verdict, entry.cause)
+            open_trial.answer = Answer(entry.fence, entry.board, entry.verdict, entry.cause)
         elif entry.counts:
-            dossier.failures += 1
-            dossier.failed_on.append(entry.board)
+            open_trial.failures += 1
+            open_trial.failed_on.append(entry.board)
 
     def _weigh(self, entry: Voided | Blamed | Cleared) -> None:
-        dossier = self.open[entry.trial]
-        answer, dossier.answer = dossier.answer, None
+        open_trial = self.open[entry.trial]
+        answer, open_trial.answer = open_trial.answer, None
         if isinstance(entry, Blamed) and answer:
-            dossier.blames.append(answer)
+            open_trial.blames.append(answer)
         elif isinstance(entry, Cleared):
-            dossier.cleared_by.append(entry.board)
+            open_trial.cleared_by.append(entry.board)
         elif isinstance(entry, Voided):
-            dossier.answer = answer if answer and answer.board != entry.board else None
-            dossier.blames = [blame for blame in dossier.blames if blame.board != entry.board]
+            open_trial.answer = answer if answer and answer.board != entry.board else None
+            open_trial.blames = [blame for blame in open_trial.blames if blame.board != entry.board]
 
     def _close(self, campaign: str) -> None:
         self.campaigns.pop(campaign, None)
         self.done.pop(campaign, None)
-        for trial in [trial for trial, dossier in self.open.items() if dossier.trial.campaign == campaign]:
+        for trial in [trial for trial, open_trial in self.open.items() if open_trial.trial.campaign == campaign]:
             del self.open[trial]

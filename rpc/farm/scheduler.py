@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from int8tune.rpc.farm.desk import BoardRun, Desk, Lease, Status
 from int8tune.rpc.farm.entries import Closed, Opened, ProgramBuilt, Submitted
 from int8tune.rpc.farm.events import (
     Answered,
@@ -24,6 +23,7 @@ from int8tune.rpc.farm.events import (
 from int8tune.rpc.farm.evidence import Evidence
 from int8tune.rpc.farm.health import Health
 from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.state import BoardRun, FarmState, Lease, Status
 from int8tune.rpc.farm.values import ANSWERS, Board, Phase, Rules, State, Trial, Verdict
 from int8tune.rpc.farm.waits import Key, Wait
 
@@ -40,55 +40,55 @@ class Scheduler:
         self, boards: Iterable[Board], rules: Rules, jitter: Callable[[], float], ledger: Ledger | None = None
     ) -> None:
         """`jitter`: a number from 0 to 1, another each time."""
-        self._desk = Desk(boards, rules, jitter, ledger or Ledger())
-        self._evidence = Evidence(self._desk)
-        self._health = Health(self._desk, self._evidence)
+        self._farm = FarmState(boards, rules, jitter, ledger or Ledger())
+        self._evidence = Evidence(self._farm)
+        self._health = Health(self._farm, self._evidence)
         self._idle: dict[str, dict[str, BoardRun]] = {}
 
     @property
     def ledger(self) -> Ledger:
         """What is known of trials and campaigns. It is read only."""
-        return self._desk.ledger
+        return self._farm.ledger
 
     @property
     def next_s(self) -> float | None:
         """When `handle` is to be called, if nothing happens before; None: only then."""
-        return self._desk.waits.next_s()
+        return self._farm.waits.next_s()
 
     def waiting(self, campaign: str) -> int:
         """How many of a campaign's trials wait for a board."""
-        return self._desk.queues.length(campaign)
+        return self._farm.queues.length(campaign)
 
     def status(self) -> list[Status]:
         """What each board is doing."""
-        return self._desk.status()
+        return self._farm.status()
 
     def start(self, now_s: float) -> Decision:
         """Ask each board for a canary, those in quarantine a while later, and take up what the ledger has."""
-        desk = self._desk
-        desk.now_s = now_s
-        for campaign, priority in desk.ledger.campaigns.items():
-            desk.queues.open(campaign, priority)
-        for trial in list(desk.ledger.open):
+        farm = self._farm
+        farm.now_s = now_s
+        for campaign, priority in farm.ledger.campaigns.items():
+            farm.queues.open(campaign, priority)
+        for trial in list(farm.ledger.open):
             self._resume(trial)
-        for run in desk.boards.values():
-            state, cause = desk.ledger.states.get(run.board.name, (State.UNKNOWN, ""))
+        for run in farm.boards.values():
+            state, cause = farm.ledger.states.get(run.board.name, (State.UNKNOWN, ""))
             if state is State.QUARANTINED:
                 self._health.quarantine(run, cause)
             else:
                 self._health.check(run, suspect=False)
-        return desk.hand_over()
+        return farm.hand_over()
 
     def handle(self, now_s: float, event: Event) -> Decision:
         """Take in an event, then whatever is over by now."""
-        desk = self._desk
-        desk.now_s = max(desk.now_s, now_s)
+        farm = self._farm
+        farm.now_s = max(farm.now_s, now_s)
         self._take(event)
-        while key := desk.waits.take(desk.now_s):
+        while key := farm.waits.take(farm.now_s):
             self._expire(key)
         self._settle_boards()
         self._wake()
-        return desk.hand_over()
+        return farm.hand_over()
 
     def _take(self, event: Event) -> None:
         match event:
@@ -100,72 +100,72 @@ class Scheduler:
                 self._take_canary(event)
             case Dropped(board, fence, error, gone):
                 if lease := self._lease(board, fence):
-                    self._drop(self._desk.boards[board], lease, error, gone=gone)
+                    self._drop(self._farm.boards[board], lease, error, gone=gone)
             case Heard(board):
-                if run := self._desk.boards.get(board):
+                if run := self._farm.boards.get(board):
                     self._health.heard(run)
             case Submit(trial):
                 self._submit(trial)
             case Built(trial, error):
                 self._take_program(trial, error)
             case Open(campaign):
-                self._desk.note(Opened(campaign))
-                self._desk.queues.open(campaign.name, campaign.priority)
+                self._farm.note(Opened(campaign))
+                self._farm.queues.open(campaign.name, campaign.priority)
             case Close(campaign):
-                self._desk.note(Closed(campaign))
-                self._desk.queues.close(campaign)
+                self._farm.note(Closed(campaign))
+                self._farm.queues.close(campaign)
             case Tick():
                 pass
 
     # Trials
 
     def _submit(self, trial: Trial) -> None:
-        if trial.campaign not in self._desk.ledger.campaigns or self._desk.ledger.knows(trial):
+        if trial.campaign not in self._farm.ledger.campaigns or self._farm.ledger.knows(trial):
             return
-        self._desk.note(Submitted(trial))
+        self._farm.note(Submitted(trial))
         self._enqueue(trial)
 
     def _enqueue(self, trial: Trial) -> None:
-        desk = self._desk
-        if desk.ledger.open[trial.id].built:
+        farm = self._farm
+        if farm.ledger.open[trial.id].built:
             self._evidence.queue(trial.id)
         else:
-            desk.waits.set(Wait.BUILD, trial.id, desk.now_s + desk.rules.build_s)
+            farm.waits.set(Wait.BUILD, trial.id, farm.now_s + farm.rules.build_s)
 
     def _take_program(self, trial: str, error: str) -> None:
-        dossier = self._desk.ledger.open.get(trial)
-        if dossier is None or dossier.built:
+        open_trial = self._farm.ledger.open.get(trial)
+        if open_trial is None or open_trial.built:
             return
         if error:
             self._evidence.conclude_unbuilt(trial, error)
             return
-        self._desk.note(ProgramBuilt(trial))
-        self._desk.waits.drop(Wait.BUILD, trial)
-        self._enqueue(dossier.trial)
+        self._farm.note(ProgramBuilt(trial))
+        self._farm.waits.drop(Wait.BUILD, trial)
+        self._enqueue(open_trial.trial)
 
     def _resume(self, trial: str) -> None:
         """Go on with a trial that the ledger has: in flight, answered, or neither."""
-        dossier = self._desk.ledger.open[trial]
-        if dossier.lease:
-            board = self._desk.boards.get(dossier.lease.board) or BoardRun(Board(dossier.lease.board, ""))
+        open_trial = self._farm.ledger.open[trial]
+        if open_trial.lease:
+            board = self._farm.boards.get(open_trial.lease.board) or BoardRun(Board(open_trial.lease.board, ""))
             cause = "the coordinator was started anew"
-            self._evidence.not_measured(board, dossier.lease.fence, dossier.trial, cause, counts=False)
-        elif dossier.answer is None:
-            self._enqueue(dossier.trial)
-        elif run := self._desk.boards.get(dossier.answer.board):
+            self._evidence.not_measured(board, open_trial.lease.fence, open_trial.trial, cause, counts=False)
+        elif open_trial.answer is None:
+            self._enqueue(open_trial.trial)
+        elif run := self._farm.boards.get(open_trial.answer.board):
             run.unconfirmed.append(trial)
         else:
-            gone = BoardRun(Board(dossier.answer.board, ""), unconfirmed=[trial])
+            gone = BoardRun(Board(open_trial.answer.board, ""), unconfirmed=[trial])
             self._evidence.void(gone, "the board is not in the inventory any more", blames=False)
 
     # Sessions
 
     def _lease(self, board: str, fence: int) -> Lease | None:
         """The lease that has this fence; an answer under any other is refused."""
-        run = self._desk.boards.get(board)
+        run = self._farm.boards.get(board)
         if run and run.lease and run.lease.fence == fence:
             return run.lease
-        self._desk.order(Refused(board, fence))
+        self._farm.order(Refused(board, fence))
         return None
 
     def _advance(self, board: str, fence: int, phase: Phase) -> None:
@@ -173,23 +173,23 @@ class Scheduler:
         lease = self._lease(board, fence)
         if lease and order.index(phase) > order.index(lease.phase):
             lease.phase = phase
-            self._desk.await_phase(self._desk.boards[board], lease)
+            self._farm.await_phase(self._farm.boards[board], lease)
 
     def _take_answer(self, answer: Answered) -> None:
         lease = self._lease(answer.board, answer.fence)
         if lease is None:
             return
-        run = self._desk.boards[answer.board]
+        run = self._farm.boards[answer.board]
         if lease.trial is None or lease.trial.id != answer.trial or answer.verdict not in ANSWERS:
             self._health.quarantine(run, f"it answered what it was not asked: {answer.trial} is {answer.verdict}")
             return
-        self._desk.end_lease(run)
+        self._farm.end_lease(run)
         run.trials += 1
         run.since_canary += 1
         self._evidence.answered(run, lease.fence, lease.trial, answer.verdict, answer.error)
         if answer.verdict is Verdict.OK:
             self._rest(run)
-        elif len(run.streak) >= self._desk.rules.streak:
+        elif len(run.streak) >= self._farm.rules.streak:
             run.off_for_streak = True
             cause = f"{len(run.streak)} different candidates failed in a row, the last: {answer.verdict}"
             self._health.quarantine(run, cause, blames=True)
@@ -200,11 +200,11 @@ class Scheduler:
         lease = self._lease(canary.board, canary.fence)
         if lease is None:
             return
-        run = self._desk.boards[canary.board]
+        run = self._farm.boards[canary.board]
         if lease.trial:
             self._health.quarantine(run, "it answered what it was not asked: the canary")
             return
-        self._desk.end_lease(run)
+        self._farm.end_lease(run)
         if self._health.judge(run, canary):
             self._offer(run)
 
@@ -213,12 +213,12 @@ class Scheduler:
         if gone:
             self._health.lose(run, cause)
         elif lease.trial is None:
-            self._desk.end_lease(run, cancel=True)
+            self._farm.end_lease(run, cancel=True)
             self._health.missed(run, lease.phase, cause)
         elif lease.phase is Phase.CONNECT:
             self._health.lose(run, cause)
         else:
-            self._desk.end_lease(run, cancel=True)
+            self._farm.end_lease(run, cancel=True)
             self._evidence.not_measured(run, lease.fence, lease.trial, cause, counts=True)
             self._health.check(run, suspect=True, cause=cause)
 
@@ -228,33 +228,33 @@ class Scheduler:
         """Let a board cool down, then give it work."""
         cooldown_s = run.board.limits.cooldown_s
         if cooldown_s:
-            self._desk.turn(run, State.COOLING)
-            self._desk.waits.set(Wait.COOLDOWN, run.board.name, self._desk.now_s + cooldown_s)
+            self._farm.turn(run, State.COOLING)
+            self._farm.waits.set(Wait.COOLDOWN, run.board.name, self._farm.now_s + cooldown_s)
         else:
             self._offer(run)
 
     def _offer(self, run: BoardRun) -> None:
         """Give a healthy board that has no session what it should do next."""
-        desk, name = self._desk, run.board.name
+        farm, name = self._farm, run.board.name
         if run.since_canary >= run.board.canary_every:
             self._health.check(run, suspect=False)
             return
-        trial = desk.queues.take(run.board, lambda trial: self._evidence.may_have(run, trial))
+        trial = farm.queues.take(run.board, lambda trial: self._evidence.may_have(run, trial))
         if trial:
-            desk.waits.drop(Wait.IDLE, name)
-            desk.waits.drop(Wait.QUEUE, trial.id)
-            desk.turn(run, State.BUSY)
-            desk.lease(run, trial)
+            farm.waits.drop(Wait.IDLE, name)
+            farm.waits.drop(Wait.QUEUE, trial.id)
+            farm.turn(run, State.BUSY)
+            farm.lease(run, trial)
             return
         if run.state is not State.READY:
-            desk.turn(run, State.READY)
+            farm.turn(run, State.READY)
         self._idle.setdefault(run.board.target, {})[name] = run
-        if run.unconfirmed and desk.waits.due_s(Wait.IDLE, name) is None:
-            desk.waits.set(Wait.IDLE, name, desk.now_s + desk.rules.idle_s)
+        if run.unconfirmed and farm.waits.due_s(Wait.IDLE, name) is None:
+            farm.waits.set(Wait.IDLE, name, farm.now_s + farm.rules.idle_s)
 
     def _wake(self) -> None:
         """Offer what waits to boards that have nothing to do."""
-        for target in dict.fromkeys(target for target, _ in self._desk.queues.demand) if self._idle else ():
+        for target in dict.fromkeys(target for target, _ in self._farm.queues.demand) if self._idle else ():
             idle = self._idle.pop(target, {})
             for run in idle.values():
                 if run.state is State.READY and run.lease is None:
@@ -262,7 +262,7 @@ class Scheduler:
 
     def _settle_boards(self) -> None:
         """Take off boards that accuse what is right; look at those again whose candidates were guilty."""
-        rules = self._desk.rules
+        rules = self._farm.rules
         accused, self._evidence.accused = self._evidence.accused, []
         for run in accused:
             if run.healthy and len(run.accused) >= rules.false_alarms:
@@ -284,27 +284,27 @@ class Scheduler:
             case Wait.BOARD:
                 assert isinstance(owner, tuple)
                 target, tags = owner
-                for trial in self._desk.queues.waiting(target, tags):
-                    limit_s = self._desk.rules.board_s
+                for trial in self._farm.queues.waiting(target, tags):
+                    limit_s = self._farm.rules.board_s
                     cause = f"no board of {target} that has {sorted(tags) or 'any tags'} was healthy for {limit_s:g} s"
-                    self._evidence.give_up(self._desk.ledger.open[trial], cause)
+                    self._evidence.give_up(self._farm.ledger.open[trial], cause)
             case _:
-                self._expire_board(wait, self._desk.boards[str(owner)])
+                self._expire_board(wait, self._farm.boards[str(owner)])
 
     def _expire_trial(self, wait: Wait, trial: str) -> None:
-        dossier = self._desk.ledger.open.get(trial)
-        if dossier is None:
+        open_trial = self._farm.ledger.open.get(trial)
+        if open_trial is None:
             return
         if wait is Wait.BUILD:
-            self._evidence.conclude_unbuilt(trial, f"it was not built within {self._desk.rules.build_s:g} s")
-        elif trial in self._desk.queues:
-            self._evidence.give_up(dossier, f"it waited for its turn for {self._desk.rules.queue_s:g} s")
+            self._evidence.conclude_unbuilt(trial, f"it was not built within {self._farm.rules.build_s:g} s")
+        elif trial in self._farm.queues:
+            self._evidence.give_up(open_trial, f"it waited for its turn for {self._farm.rules.queue_s:g} s")
 
     def _expire_board(self, wait: Wait, run: BoardRun) -> None:
         match wait:
             case Wait.SESSION:
                 if run.lease:
-                    waited_s = self._desk.now_s - run.lease.began_s
+                    waited_s = self._farm.now_s - run.lease.began_s
                     self._drop(run, run.lease, f"{run.lease.phase}: no answer after {waited_s:.1f} s")
             case Wait.SILENCE:
                 self._health.lose(run, f"it was not heard for {run.board.limits.silence_s:g} s", silent=True)

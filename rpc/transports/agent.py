@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from int8tune.rpc.board.way import Way, way_to_json
+from int8tune.rpc.board.agent_route import AgentRoute, route_to_json
 from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.session.resident import ResidentTransport, ServerProcess
 
@@ -20,13 +20,15 @@ class AgentTransport(ResidentTransport):
     """
 
     def __init__(self, board: Board, command: Sequence[str] = (), files: Path | None = None) -> None:
-        """`command`: starts the agent on this machine, without SSH. `files`: as `rpc.board.way.Way` has them."""
-        self.way = Way(board, tuple(command), files)
-        super().__init__(f"board `{board.name}`", self.way.reach_limit_s + _GRACE_S, _GRACE_S)
+        """`command`: starts the agent on this machine, without SSH. `files`: as `AgentRoute` has them."""
+        self.route = AgentRoute(board, tuple(command), files)
+        super().__init__(f"board `{board.name}`", self.route.reach_limit_s + _GRACE_S, _GRACE_S)
 
     @property
     def patience_s(self) -> float:
-        return self.way.reach_limit_s + self.way.board.limits.transfer_s
+        return self.route.reach_limit_s + self.route.board.limits.transfer_s
 
     def new_server(self) -> ServerProcess:
-        return ServerProcess(self._device, "int8tune.rpc.board.server", introduction={"way": way_to_json(self.way)})
+        return ServerProcess(
+            self._device, "int8tune.rpc.board.server", introduction={"route": route_to_json(self.route)}
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from int8tune.results.bench import BenchVerdict
 from int8tune.results.record import Outcome
 from int8tune.results.report.search import render_search, search_as_dict
-from int8tune.results.search import Effort, Leg, SearchSummary, summarize_search
+from int8tune.results.search import Effort, RaceLayer, SearchSummary, summarize_search
 from tests.support.program.bench_entries import CLASSES, CONV, DENSE, DEPTHWISE, FACTS, exact, failed, result
 
 NAME = "metaschedule"
@@ -15,12 +15,12 @@ def summary() -> SearchSummary:
     """One layer that is faster, one whose kernel is wrong, one that was refused."""
     wrong = failed(NAME, Outcome.WRONG_ANSWER, "183 values are wrong")
     refused = failed(NAME, Outcome.REJECTED, "in groups")
-    legs = [
-        Leg(result(exact("int8tune", 100e-6), exact(NAME, 150e-6)), Effort(16, 1, 4.0), Effort(16, 4, 20.0)),
-        Leg(result(10e-6, wrong, workload=DEPTHWISE), Effort(16, 0, 4.0), Effort(16, 0, 12.0)),
-        Leg(result(10e-6, refused, workload=DENSE), Effort(8, 0, 2.0), Effort()),
+    race_layers = [
+        RaceLayer(result(exact("int8tune", 100e-6), exact(NAME, 150e-6)), Effort(16, 1, 4.0), Effort(16, 4, 20.0)),
+        RaceLayer(result(10e-6, wrong, workload=DEPTHWISE), Effort(16, 0, 4.0), Effort(16, 0, 12.0)),
+        RaceLayer(result(10e-6, refused, workload=DENSE), Effort(8, 0, 2.0), Effort()),
     ]
-    return summarize_search(legs, FACTS, CLASSES)
+    return summarize_search(race_layers, FACTS, CLASSES)
 
 
 def test_a_wrong_kernel_does_not_count() -> None:

@@ -21,8 +21,8 @@ import pytest
 
 from int8tune.results.record import Outcome
 from int8tune.rpc.board import server as board_server
+from int8tune.rpc.board.agent_route import AgentRoute
 from int8tune.rpc.board.server import BoardServer
-from int8tune.rpc.board.way import Way
 from int8tune.rpc.errors import DeviceLostError, DeviceStartError, TrackerError
 from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.request import Reply, Request
@@ -341,7 +341,7 @@ def test_a_server_is_given_back_where_nothing_is_asked_of_it(
     monkeypatch.setattr(board_server, "_GIVE_BACK_AFTER_S", 0.5)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        server = BoardServer(Way(farm.board(), files=files), theirs)
+        server = BoardServer(AgentRoute(farm.board(), files=files), theirs)
         thread = threading.Thread(target=serve, args=[server])
         thread.start()
         assert "capabilities" in framing.receive(ours, time.monotonic() + 10)
@@ -360,7 +360,7 @@ def serve(server: BoardServer) -> None:
 def test_another_cpu_than_before_is_refused(farm: StockFarm, files: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        server = BoardServer(Way(farm.board(), files=files), theirs)
+        server = BoardServer(AgentRoute(farm.board(), files=files), theirs)
         server._connect()
         assert server._capabilities is not None
         server._capabilities = replace(server._capabilities, cpu="another")

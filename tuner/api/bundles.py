@@ -114,12 +114,12 @@ def make_bundle(
     }
     command = _command(layers.name if isinstance(network, Network) else str(network), options, portable)
     with Interrupts(stop) as asked:
-        outlet, made = make_next(
+        run_result, made = make_next(
             spec, away, folder, None if output is None else Path(output), command, listener_of(listener), asked
         )
-    if made is not None or outlet.ending is Ending.INTERRUPTED:
+    if made is not None or run_result.ending is Ending.INTERRUPTED:
         return BundleResult(made, None)
-    return BundleResult(None, campaign_result(folder, spec.name, outlet.ending, outlet.nothing_left))
+    return BundleResult(None, campaign_result(folder, spec.name, run_result.ending, run_result.nothing_left))
 
 
 def _command(network: str, options: Mapping[str, tuple[object, object]], portable: bool) -> str:

@@ -238,21 +238,21 @@ def run_assignment(
         return
     from int8tune.rpc.farm.status_file import status_folder
     from int8tune.rpc.inventory.file import read_inventory
-    from int8tune.tuner.campaign.farm import grounds_of, spec_on
+    from int8tune.tuner.campaign.farm import sites_of, spec_on
 
     known = read_inventory(where.inventory)
     boards = [known.board(name) for name in dict.fromkeys(where.devices)]
-    with grounds_of(boards, where.target, status_folder(where.inventory)) as grounds:
-        for ground in grounds:
+    with sites_of(boards, where.target, status_folder(where.inventory)) as sites:
+        for site in sites:
             prepare()
-            own = spec_on(where.spec, ground, grounds)
+            own = spec_on(where.spec, site, sites)
             with watch(own) as listener, announced(own, where.records or where.results, listener) as announcer:
-                outlet = run_on(
-                    ground, own, where.results, announcer, stop_requested, where.build_cluster, where.records
+                run_result = run_on(
+                    site, own, where.results, announcer, stop_requested, where.build_cluster, where.records
                 )
-                announcer.end(outlet.ending.value)
-            yield campaign_result(where.results, own.name, outlet.ending, outlet.nothing_left, where.records)
-            if outlet.ending is Ending.INTERRUPTED:
+                announcer.end(run_result.ending.value)
+            yield campaign_result(where.results, own.name, run_result.ending, run_result.nothing_left, where.records)
+            if run_result.ending is Ending.INTERRUPTED:
                 return
 
 
@@ -273,7 +273,7 @@ def _run_here(where: Assignment, watch: Watch, stop_requested: Callable[[], bool
     spec, results = where.spec, where.results
     with watch(spec) as listener, announced(spec, where.records or results, listener) as announcer:
         transport = LocalTransport(measuring_and_build_cores(where.threads)[0])
-        outlet = run_campaign(
+        run_result = run_campaign(
             spec,
             where.target,
             where.threads,
@@ -284,8 +284,8 @@ def _run_here(where: Assignment, watch: Watch, stop_requested: Callable[[], bool
             where.build_cluster,
             where.records,
         )
-        announcer.end(outlet.ending.value)
-    return campaign_result(results, spec.name, outlet.ending, outlet.nothing_left, where.records)
+        announcer.end(run_result.ending.value)
+    return campaign_result(results, spec.name, run_result.ending, run_result.nothing_left, where.records)
 
 
 class _Told(Silence):

@@ -21,8 +21,8 @@ from int8tune.schedules.upgrades import with_same_kernel
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.builder.base import Pool
 from int8tune.tuner.builder.job import Built, Job
+from int8tune.tuner.campaign.candidate_builder import BUILD_LIMIT_S, SUITE_LIMIT_S
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, calls_limit_s
-from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S, SUITE_LIMIT_S
 from int8tune.tuner.suggest import recorded_best
 from int8tune.tuner.verify import write_case
 

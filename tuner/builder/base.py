@@ -40,7 +40,7 @@ class Pool(Protocol):
     def collect(self, limit_s: float, wake: int | None = None) -> list[Built]:
         """The jobs that have ended, after waiting for at most `limit_s` for one, or until `wake` can be read."""
 
-    def hush(self, wanted: bool) -> None:
+    def pause_guest(self, wanted: bool) -> None:
         """Keep builds off this machine's measuring core from now on, or no longer. It is so when this returns."""
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ class ClusterPool:
         done, self._done = self._done, []
         return done
 
-    def hush(self, wanted: bool) -> None:
+    def pause_guest(self, wanted: bool) -> None:
         """Nothing: whoever starts workers on this machine keeps them off its measuring core."""
 
     def close(self) -> None:

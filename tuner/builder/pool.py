@@ -35,7 +35,7 @@ class BuildPool:
 
     Attributes:
         cores: those that build.
-        guest: the core that measures; it builds, too, but not while the pool is hushed.
+        guest: the core that measures; it builds, too, but not while the pool is paused.
         log: file that takes what the server prints.
         server: the module that is run as the server.
     """
@@ -47,7 +47,7 @@ class BuildPool:
         self._guest = guest
         self._log = log
         self._server = server
-        self._hushed = False
+        self._is_paused = False
         self._jobs: dict[str, tuple[Job, int]] = {}
         self._done: list[Built] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -88,14 +88,14 @@ class BuildPool:
         done, self._done = self._done, []
         return done
 
-    def hush(self, wanted: bool) -> None:
+    def pause_guest(self, wanted: bool) -> None:
         """Keep builds off the measuring core from now on, or no longer. It is so when this returns."""
-        if self._sock is None or wanted == self._hushed:
+        if self._sock is None or wanted == self._is_paused:
             return
-        self._hushed = wanted
-        self._send({"hush": wanted})
+        self._is_paused = wanted
+        self._send({"pause_guest": wanted})
         deadline = time.monotonic() + SEND_LIMIT_S
-        while "hushed" not in self._receive() and time.monotonic() < deadline:
+        while "paused" not in self._receive() and time.monotonic() < deadline:
             pass
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class BuildPool:
             message = framing.receive(self._sock, time.monotonic() + SEND_LIMIT_S)
         except (DeviceLostError, ProtocolError, TimeoutError):
             self._restart()
-            return {"hushed": False}
+            return {"paused": False}
         if "built" in message:
             self._take(built_from_json(message["built"]))  # type: ignore[arg-type]
         return message
@@ -155,8 +155,8 @@ class BuildPool:
                 text = f"the build server was lost {attempts} times while it built this"
                 self._done.append(Built(job.id, Outcome.BUILD_FAILED, error_class="ServerLost", error=text))
         self._start()
-        hushed, self._hushed = self._hushed, False
-        self.hush(hushed)
+        paused, self._is_paused = self._is_paused, False
+        self.pause_guest(paused)
         for job, _ in list(self._jobs.values()):
             self._send({"job": job_to_json(job)})
 

@@ -28,10 +28,10 @@ SEND_LIMIT_S = 10.0
 END_LIMIT_S = 3.0
 
 
-class Crew:
+class BuildWorkers:
     """The children of a server: one for each building core, and a guest on the core that measures.
 
-    While the crew is hushed, the guest is stopped and gets no job.
+    While builds are paused there, the guest is stopped and gets no job.
     """
 
     def __init__(self, build: Callable[[Job], None], sock: socket.socket, cores: list[int], guest: int | None) -> None:
@@ -42,7 +42,7 @@ class Crew:
         self._queue: deque[Job] = deque()
         self._builders: list[Child] = []
         self._guest: Child | None = None
-        self._hushed = False
+        self._is_paused = False
 
     @property
     def children(self) -> list[Child]:
@@ -52,8 +52,8 @@ class Crew:
         self._queue.append(job)
         self._start()
 
-    def hush(self, wanted: bool) -> None:
-        self._hushed = wanted
+    def pause_guest(self, wanted: bool) -> None:
+        self._is_paused = wanted
         if self._guest:
             (self._guest.stop if wanted else self._guest.go_on)()
         self._start()
@@ -80,7 +80,7 @@ class Crew:
                 self._builders.append(Child(self._build, self._cores, self._sock))
                 idle.append(self._builders[-1])
             idle.pop().start(self._queue.popleft())
-        if self._queue and self._guest_core is not None and not self._hushed:
+        if self._queue and self._guest_core is not None and not self._is_paused:
             if self._guest is None:
                 self._guest = Child(self._build, [self._guest_core], self._sock)
             if self._guest.job is None:
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def _serve(sock: socket.socket, cores: list[int], guest: int | None) -> None:
-    """Obey `{"job": ...}` and `{"hush": true or false}`, which is acknowledged; send `{"built": ...}` as jobs end."""
+    """Obey `{"job": ...}` and `{"pause_guest": true or false}`, which is acknowledged; send `{"built": ...}`."""
     gc.disable()  # while much is loaded that stays
     from int8tune.tuner.builder.compile import build
 
@@ -118,24 +118,24 @@ def _serve(sock: socket.socket, cores: list[int], guest: int | None) -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
-    crew = Crew(build, sock, cores, guest)
+    workers = BuildWorkers(build, sock, cores, guest)
     while True:
-        watched = [descriptor for child in crew.children for descriptor in child.descriptors]
-        ready = framing.wait_readable([sock.fileno(), *watched], _wake(crew))
+        watched = [descriptor for child in workers.children for descriptor in child.descriptors]
+        ready = framing.wait_readable([sock.fileno(), *watched], _wake(workers))
         if sock.fileno() in ready:
             message = framing.receive(sock, time.monotonic() + SEND_LIMIT_S)
-            if "hush" in message:
-                crew.hush(bool(message["hush"]))
-                _send(sock, {"hushed": message["hush"]})
+            if "pause_guest" in message:
+                workers.pause_guest(bool(message["pause_guest"]))
+                _send(sock, {"paused": message["pause_guest"]})
             else:
-                crew.add(job_from_json(message["job"]))  # type: ignore[arg-type]
-        for built in crew.finished(ready):
+                workers.add(job_from_json(message["job"]))  # type: ignore[arg-type]
+        for built in workers.finished(ready):
             _send(sock, {"built": built_to_json(built)})
 
 
-def _wake(crew: Crew) -> float:
+def _wake(workers: BuildWorkers) -> float:
     """When to look at the children at the latest."""
-    deadline = min([child.deadline for child in crew.children], default=math.inf)
+    deadline = min([child.deadline for child in workers.children], default=math.inf)
     return min(deadline, time.monotonic() + IDLE_CHECK_S)
 
 

@@ -15,8 +15,8 @@ from int8tune.schedules.gpus import GPUS
 from int8tune.schedules.target import PROFILES, Profile
 from int8tune.schedules.workload import Workload
 from int8tune.tuner.bundles.memory import Asked, AskedDuels, AskedPeak, AskedTrial
+from int8tune.tuner.campaign.loop_context import Match, Purpose
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, duel_request, trial_request
-from int8tune.tuner.campaign.surroundings import Match, Purpose
 from int8tune.tuner.device_check import PEAK_ATTEMPTS, PEAK_TIMING, RUN_LIMIT_S
 from int8tune.tuner.errors import SpecError
 

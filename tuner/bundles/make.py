@@ -24,10 +24,10 @@ from int8tune.tuner.bundles.device import Packing, assumed, profile_named
 from int8tune.tuner.bundles.memory import BundleMemory, Known, Remembered
 from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.loop_context import Purpose
 from int8tune.tuner.campaign.measuring import Measuring, Occasion
-from int8tune.tuner.campaign.run import Ground, Outlet, environment_of, run_on
+from int8tune.tuner.campaign.run import CampaignRunResult, MeasuringSite, environment_of, run_on
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Purpose
 from int8tune.tuner.campaign_name import NAME
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.folders import make_folder
@@ -77,7 +77,7 @@ def make_next(
     command: str,
     listener: Listener,
     stop_requested: Callable[[], bool],
-) -> tuple[Outlet, Made | None]:
+) -> tuple[CampaignRunResult, Made | None]:
     """Run a campaign until all that is left waits for the device, and pack that; None where nothing is left.
 
     Args:
@@ -102,16 +102,16 @@ def make_next(
             packings.append(Packing(packer, probe, occasion.peak_work))
             return packings[0]
 
-        outlet = run_on(_ground(away, memory.known(), measuring), spec, results, listener, stop_requested)
-        if outlet.ending is not Ending.PACKED:
-            return outlet, None
+        run_result = run_on(_site(away, memory.known(), measuring), spec, results, listener, stop_requested)
+        if run_result.ending is not Ending.PACKED:
+            return run_result, None
         (packing,) = packings
         content = packer.finish(_manifest(spec, away, packing, _started_at(results, spec.name)))
         environment = environment_of(away.unseen, away.target) | {"cache": CacheMode.WARM.value, "transport": "bundle"}
         number, is_new = _remember(memory, content, packing, command, environment)
         path = path or results / f"{spec.name}.bundle-{number}.pyz"
         packer.write(path, content)
-        return outlet, _made(path, number, is_new)
+        return run_result, _made(path, number, is_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +150,16 @@ def _agent(architecture: str, is_portable: bool, has_gpu: bool) -> AgentBundle:
     return make_bundle(architecture, default_cache(), portable if is_portable else None, has_gpu=has_gpu)
 
 
-def _ground(
+def _site(
     away: _Away, known: Known, measuring: Callable[[Program, Cold | None, Occasion], Measuring[Purpose]]
-) -> Ground:
+) -> MeasuringSite:
     """All cores of this machine build; records name the device's CPU once that is known."""
     *building, guest = sorted(os.sched_getaffinity(0))
     environment = known.device.environment if known.device else away.unseen.environment
     capabilities = replace(away.unseen, environment=environment)
-    return Ground(away.name, None, capabilities, away.target, measuring, building, guest, no_duels=known.no_duels)
+    return MeasuringSite(
+        away.name, None, capabilities, away.target, measuring, building, guest, no_duels=known.no_duels
+    )
 
 
 def _manifest(spec: CampaignSpec, away: _Away, packing: Packing, started_at: str) -> Manifest:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from int8tune.rpc.farm.desk import Status
+from int8tune.rpc.farm.state import Status
 from int8tune.rpc.farm.status_file import LONGEST_S, BoardReport, write_report
 from int8tune.rpc.farm.values import State
 from int8tune.rpc.process.status_files import Writer

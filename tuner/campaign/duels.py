@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from int8tune.results.record import Duel, Outcome
 from int8tune.rpc.request import Reply
 from int8tune.tuner.builder.job import Built
+from int8tune.tuner.campaign.loop_context import LoopContext, Match
 from int8tune.tuner.campaign.search import Search
-from int8tune.tuner.campaign.surroundings import Match, Surroundings
 from int8tune.tuner.campaign.task import TaskRun
 
 
 class Duels:
     """The matches of a campaign, from a task's last trial until nothing of it is needed any more."""
 
-    def __init__(self, campaign: str, search: Search, around: Surroundings, ended: Callable[[], None]) -> None:
+    def __init__(self, campaign: str, search: Search, around: LoopContext, ended: Callable[[], None]) -> None:
         """`ended` is called for each task that is over."""
         self._campaign = campaign
         self._search = search
-        self._around = around
+        self._context = around
         self._ended = ended
         self._matches: dict[int, Match] = {}
 
@@ -38,7 +38,7 @@ class Duels:
         match = Match(run, (run.task.default, *rivals))
         self._matches[run.task.index] = match
         for candidate in match.candidates:
-            self._around.workshop.start(run.task, candidate)
+            self._context.builds.start(run.task, candidate)
 
     def receive(self, built: Built) -> list[Match]:
         """Take what was built for a match, if it was; the matches that have all their programs now."""
@@ -52,15 +52,15 @@ class Duels:
         """Record how a match ended; its task is over."""
         if reply.outcome is Outcome.OK:
             duels = [self._duel(match, reply, index) for index in range(1, len(match.candidates))]
-            self._around.store.append(duels)
-            self._around.listener.duels(match.run.task, duels)
+            self._context.store.append(duels)
+            self._context.listener.duels(match.run.task, duels)
         else:
-            self._around.listener.notice(f"{match.run.task.name}: no duels, a contender failed: {reply.error}")
+            self._context.listener.notice(f"{match.run.task.name}: no duels, a contender failed: {reply.error}")
         self._clear(match.run)
 
     def _complete(self, match: Match, built: Built) -> bool:
         if built.program is None:
-            self._around.listener.notice(
+            self._context.listener.notice(
                 f"{match.run.task.name}: no duels, a contender can't be built again: {built.error}"
             )
             self._clear(match.run)
@@ -74,12 +74,12 @@ class Duels:
             campaign=self._campaign,
             workload=default.workload,
             target=default.target,
-            device=self._around.device_name,
+            device=self._context.device_name,
             a=default.id,
             b=rival.id,
             a_times_s=reply.times_s[0],
             b_times_s=reply.times_s[index],
-            environment=self._around.environment_now,
+            environment=self._context.environment_now,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
@@ -87,6 +87,6 @@ class Duels:
         """A task is over: nothing of it is needed any more."""
         self._matches.pop(run.task.index, None)
         for candidate in (run.task.default, *(trial.candidate for trial in run.contenders())):
-            self._around.workshop.drop(candidate)
-        self._around.workshop.drop_suite(run.task)
+            self._context.builds.drop(candidate)
+        self._context.builds.drop_suite(run.task)
         self._ended()

@@ -19,10 +19,10 @@ from int8tune.tuner.campaign.board_events import BoardEvents
 from int8tune.tuner.campaign.board_reports import BoardReports
 from int8tune.tuner.campaign.boards import Boards
 from int8tune.tuner.campaign.farm_journal import FarmJournal
+from int8tune.tuner.campaign.loop_context import Purpose
 from int8tune.tuner.campaign.measuring import Measuring, Occasion
-from int8tune.tuner.campaign.run import Ground
+from int8tune.tuner.campaign.run import MeasuringSite
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Purpose
 from int8tune.tuner.cores import bound_to
 from int8tune.tuner.errors import SpecError
 from int8tune.tuner.folders import journal_path
@@ -32,7 +32,9 @@ ESTIMATED_ARCHITECTURE = "aarch64"
 
 
 @contextmanager
-def grounds_of(boards: Sequence[Board], profile: str | None, reports: Path | None = None) -> Iterator[list[Ground]]:
+def sites_of(
+    boards: Sequence[Board], profile: str | None, reports: Path | None = None
+) -> Iterator[list[MeasuringSite]]:
     """Start the boards, and put those together that have one CPU and one target.
 
     Args:
@@ -62,19 +64,19 @@ def grounds_of(boards: Sequence[Board], profile: str | None, reports: Path | Non
             kind = target, found.cpu, _is_measured(board)
             alike.setdefault(kind, []).append((board, transport, found, target))
         stack.enter_context(bound_to(building))
-        yield [_ground(members, building, reports) for members in alike.values()]
+        yield [_site(members, building, reports) for members in alike.values()]
 
 
-def spec_on(spec: CampaignSpec, ground: Ground, grounds: Sequence[Ground]) -> CampaignSpec:
-    """The campaign on one of several grounds: each has a name of its own.
+def spec_on(spec: CampaignSpec, site: MeasuringSite, sites: Sequence[MeasuringSite]) -> CampaignSpec:
+    """The campaign on one of several sites: each has a name of its own.
 
     Raises:
         SpecError: the name is too long with that.
     """
-    if len(grounds) == 1:
+    if len(sites) == 1:
         return spec
-    alike = [other for other in grounds if other.target.name == ground.target.name]
-    own = ground.target.name if len(alike) == 1 else f"{ground.target.name}-{ground.device.replace('+', '.')}"
+    alike = [other for other in sites if other.target.name == site.target.name]
+    own = site.target.name if len(alike) == 1 else f"{site.target.name}-{site.device.replace('+', '.')}"
     return replace(spec, name=f"{spec.name}-{own}")
 
 
@@ -98,9 +100,9 @@ def _building_cores(boards: Sequence[Board]) -> tuple[int, ...]:
     return tuple(core for core in own if core not in taken) or own[:1]
 
 
-def _ground(
+def _site(
     members: Sequence[tuple[Board, Transport, Capabilities, Target]], building: Sequence[int], folder: Path | None
-) -> Ground:
+) -> MeasuringSite:
     """Boards that are alike; the first one is checked."""
     first, transport, capabilities, target = members[0]
     transports = {board.name: each for board, each, _, _ in members}
@@ -128,6 +130,6 @@ def _ground(
     device = name if len(name) <= _LONGEST_NAME else f"{first.name[:40]}+{len(members) - 1} boards"
     memory_bytes = min(board.limits.memory_bytes for board, *_ in members)
     estimate_cpu = "" if _is_measured(first) else first.cpu or capabilities.llvm_cpu
-    return Ground(
+    return MeasuringSite(
         device, transport, capabilities, target, measuring, building[:-1], building[-1], memory_bytes, estimate_cpu
     )

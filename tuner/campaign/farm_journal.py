@@ -17,12 +17,12 @@ from pathlib import Path
 from int8tune.results.record import Outcome
 from int8tune.results.text import printable
 from int8tune.rpc.errors import JournalError, ProtocolError
-from int8tune.rpc.farm.desk import Status
 from int8tune.rpc.farm.driver import Replies
 from int8tune.rpc.farm.entries import Began, Booted, Calibrated, Entry, Turned
 from int8tune.rpc.farm.health import TOOK_OTHERWISE
 from int8tune.rpc.farm.journal import JournalFile
 from int8tune.rpc.farm.ledger import Ledger
+from int8tune.rpc.farm.state import Status
 from int8tune.rpc.farm.values import State, Verdict
 from int8tune.rpc.process.status_files import host_boot
 from int8tune.rpc.protocol import reply_from_json, reply_to_json
@@ -167,9 +167,9 @@ def _known(before: Ledger, boards: set[str]) -> list[Entry]:
 def _answered(before: Ledger, replies: Mapping[str, Mapping[int, Reply]], boards: set[str]) -> dict[str, Kept]:
     """Right answers that nobody contradicted, by what was measured."""
     kept = {}
-    for trial, dossier in before.open.items():
-        answer = dossier.answer
-        if answer is None or answer.verdict is not Verdict.OK or dossier.blames or answer.board not in boards:
+    for trial, open_trial in before.open.items():
+        answer = open_trial.answer
+        if answer is None or answer.verdict is not Verdict.OK or open_trial.blames or answer.board not in boards:
             continue
         reply = replies.get(trial, {}).get(answer.fence)
         if reply is not None and reply.outcome is Outcome.OK:

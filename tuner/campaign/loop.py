@@ -15,10 +15,10 @@ from int8tune.rpc.request import Reply
 from int8tune.tuner.builder.job import Built, advice_code
 from int8tune.tuner.campaign.duels import Duels
 from int8tune.tuner.campaign.events import Progress
+from int8tune.tuner.campaign.loop_context import LoopContext, Match, Purpose
 from int8tune.tuner.campaign.plan import Task
 from int8tune.tuner.campaign.search import Search
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Match, Purpose, Surroundings
 from int8tune.tuner.campaign.task import Slot, TaskRun, median_s
 from int8tune.tuner.errors import CampaignError, DeviceGoneError
 
@@ -51,10 +51,10 @@ class CampaignLoop:
     One thread proposes, collects builds and records; builds are processes; a second thread waits for the device.
     """
 
-    def __init__(self, spec: CampaignSpec, search: Search, around: Surroundings) -> None:
+    def __init__(self, spec: CampaignSpec, search: Search, around: LoopContext) -> None:
         self._spec = spec
         self._search = search
-        self._around = around
+        self._context = around
         self._resumed, self._new, self._losses = len(search.recorded), 0, 0
         self._started = time.monotonic()
         self._last: tuple[Task, Trial] | None = None
@@ -81,7 +81,7 @@ class CampaignLoop:
         """
         limit_s = self._spec.time_limit_s
         while True:
-            if self._around.stop_requested():
+            if self._context.stop_requested():
                 return self._wind_up(Ending.INTERRUPTED)
             if limit_s is not None and self._elapsed_s() > limit_s:
                 return self._wind_up(Ending.OUT_OF_TIME)
@@ -90,13 +90,13 @@ class CampaignLoop:
             self._feed_device()
             if not self._search.turns.open and not self._duels.open:
                 return Ending.FINISHED
-            if self._around.device.answers_later and self._has_started_all():
+            if self._context.device.answers_later and self._has_started_all():
                 return Ending.PACKED
             self._collect(POLL_S)
 
     def _has_started_all(self) -> bool:
         """Whether nothing more happens until the device answers."""
-        return not (self._queue or self._building or self._for_device) and self._around.workshop.idle
+        return not (self._queue or self._building or self._for_device) and self._context.builds.idle
 
     # Proposing and building
 
@@ -108,11 +108,11 @@ class CampaignLoop:
             self._duels.begin(run)
 
     def _start_builds(self) -> None:
-        while self._queue and not self._around.workshop.busy and len(self._for_device) < MOST_BUILT:
+        while self._queue and not self._context.builds.busy and len(self._for_device) < MOST_BUILT:
             slot = self._queue.popleft()
             self._building[slot.candidate.id] = slot
-            self._around.workshop.start(slot.task.task, slot.candidate)
-        self._around.workshop.prepare(run.task for run in self._search.runs if self._is_to_come(run))
+            self._context.builds.start(slot.task.task, slot.candidate)
+        self._context.builds.prepare(run.task for run in self._search.runs if self._is_to_come(run))
 
     def _is_to_come(self, run: TaskRun) -> bool:
         """Whether nothing of a layer was tried, now or before."""
@@ -120,18 +120,18 @@ class CampaignLoop:
 
     def _tell_late_suites(self) -> None:
         """Say once of each layer that its candidates wait for the oracle, which has one suite to compute for all."""
-        for task in self._around.workshop.late_suites(LATE_SUITE_S):
+        for task in self._context.builds.late_suites(LATE_SUITE_S):
             if task.index not in self._told:
                 self._told.add(task.index)
-                self._around.listener.notice(
+                self._context.listener.notice(
                     f"computing the reference outputs of {layer_label(task.workload.key)}, which its kernels wait for"
                 )
 
     def _collect(self, limit_s: float) -> None:
         """Take what builds and the device have finished, waiting a little where nothing has."""
-        builds = self._around.workshop.collect(limit_s, self._around.device.done)
+        builds = self._context.builds.collect(limit_s, self._context.device.done)
         self._tell_late_suites()
-        if taken := self._around.device.take(0.0):
+        if taken := self._context.device.take(0.0):
             self._finish(*taken)
         for built in builds:
             slot = self._building.pop(built.id, None)
@@ -144,7 +144,7 @@ class CampaignLoop:
         twin = (slot.candidate.workload, built.binary)
         self._tell_advice(slot, built)
         if built.outcome is not Outcome.OK:
-            self._around.workshop.require_files()
+            self._context.builds.require_files()
             self._count_failed_build(built)
             self._record(slot, built, Reply(built.outcome, error_class=built.error_class, error=built.error))
         elif twin in self._binaries:
@@ -160,7 +160,7 @@ class CampaignLoop:
         for line in built.advice:
             if (code := advice_code(line)) not in self._advised:
                 self._advised.add(code)
-                self._around.listener.notice(f"{slot.task.task.name}: NVIDIA's compiler says of a candidate: {line}")
+                self._context.listener.notice(f"{slot.task.task.name}: NVIDIA's compiler says of a candidate: {line}")
 
     def _count_failed_build(self, built: Built) -> None:
         self._failed_builds += 1
@@ -170,27 +170,27 @@ class CampaignLoop:
     # Measuring
 
     def _feed_device(self) -> None:
-        device = self._around.device
+        device = self._context.device
         if device.idle and device.shares_cores:
-            self._around.workshop.hush(bool(self._for_device))
+            self._context.builds.pause_guest(bool(self._for_device))
         while device.idle and self._for_device:
             self._start(self._for_device.popleft())
 
     def _start(self, purpose: Purpose) -> None:
         if isinstance(purpose, Match):
             programs = tuple(purpose.programs[candidate.id] for candidate in purpose.candidates)
-            self._around.device.start_duels(purpose, purpose.run.task.workload, programs)
+            self._context.device.start_duels(purpose, purpose.run.task.workload, programs)
         else:
             slot, built = purpose
             assert built.program is not None
             best = slot.task.best()
             best_s = median_s(best) if best and best.measurement else None
-            self._around.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
+            self._context.device.start_trial(purpose, slot.task.task.workload, built.program, best_s)
 
     def _finish(self, purpose: Purpose, reply: Reply) -> None:
         if reply.outcome is not Outcome.OK:
             programs = purpose.programs.values() if isinstance(purpose, Match) else filter(None, [purpose[1].program])
-            self._around.workshop.require_files(*programs)
+            self._context.builds.require_files(*programs)
         if reply.outcome is Outcome.DEVICE_LOST:
             self._requeue(purpose, reply)
             return
@@ -208,7 +208,7 @@ class CampaignLoop:
     def _requeue(self, purpose: Purpose, reply: Reply) -> None:
         """A lost device says nothing about a candidate: it is measured again, unless the device is gone for good."""
         self._losses += 1
-        self._around.listener.notice(f"the device was lost, its trial is repeated: {reply.error}")
+        self._context.listener.notice(f"the device was lost, its trial is repeated: {reply.error}")
         if self._losses >= MOST_LOSSES:
             raise DeviceGoneError(f"the device was lost {self._losses} times in a row, the last time: {reply.error}")
         self._measure_again(purpose)
@@ -219,7 +219,7 @@ class CampaignLoop:
         if name in self._killed:
             return False
         self._killed.add(name)
-        self._around.listener.notice(
+        self._context.listener.notice(
             f"a session was killed from outside, it is repeated (is there memory left? see dmesg): {reply.error}"
         )
         self._measure_again(purpose)
@@ -240,7 +240,7 @@ class CampaignLoop:
         elif reply.outcome is Outcome.OK:
             observed = {**reply.observed, **built.advised}
             found = Measurement(reply.times_s[0], reply.calls_per_repeat[0], observed)
-        around = self._around
+        around = self._context
         environment = around.environment_now if built.outcome is Outcome.OK else around.environment
         return self._append(slot, built, reply, found, environment)
 
@@ -265,7 +265,7 @@ class CampaignLoop:
             candidate=slot.candidate,
             outcome=reply.outcome,
             measurement=found if isinstance(found, Measurement) else None,
-            device=self._around.device_name,
+            device=self._context.device_name,
             environment=environment,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             build_s=built.build_s,
@@ -277,7 +277,7 @@ class CampaignLoop:
             attempts=self._attempts.pop(slot.candidate.id, 1),
             estimate=found if isinstance(found, Estimate) else None,
         )
-        self._around.store.append([trial])
+        self._context.store.append([trial])
         if built.binary:
             self._binaries.setdefault((slot.candidate.workload, built.binary), trial)
         self._keep_best(slot.task, trial)
@@ -293,14 +293,14 @@ class CampaignLoop:
         keep = {run.task.default.id, *(contender.candidate.id for contender in run.contenders())}
         for candidate in (trial.candidate, *before):
             if candidate.id not in keep:
-                self._around.workshop.drop(candidate)
+                self._context.builds.drop(candidate)
 
     # Ending
 
     def _wind_up(self, ending: Ending) -> Ending:
         """Record what is being measured just now, unless it takes long."""
         until_s = time.monotonic() + WIND_UP_S
-        while taken := self._around.device.take(max(0.0, until_s - time.monotonic())):
+        while taken := self._context.device.take(max(0.0, until_s - time.monotonic())):
             self._finish(*taken)
         return ending
 
@@ -308,7 +308,7 @@ class CampaignLoop:
         return time.monotonic() - self._started
 
     def _tell_progress(self) -> None:
-        self._around.listener.progress(self.progress())
+        self._context.listener.progress(self.progress())
 
     def progress(self) -> Progress:
         """Where the campaign stands."""

@@ -19,15 +19,15 @@ from int8tune.schedules.target import Target, target_for
 from int8tune.tuner.builder.base import Pool
 from int8tune.tuner.builder.cluster import ClusterPool
 from int8tune.tuner.builder.pool import BuildPool
+from int8tune.tuner.campaign.candidate_builder import CandidateBuilder
 from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.loop import CampaignLoop, Ending
+from int8tune.tuner.campaign.loop_context import LoopContext, Purpose
 from int8tune.tuner.campaign.measuring import Device, Measuring, Occasion, cold_of
 from int8tune.tuner.campaign.plan import Task, make_plan
 from int8tune.tuner.campaign.search import make_search
 from int8tune.tuner.campaign.spec import CampaignSpec, require_same
-from int8tune.tuner.campaign.surroundings import Purpose, Surroundings
 from int8tune.tuner.campaign.this_run import kept_run
-from int8tune.tuner.campaign.workshop import Workshop
 from int8tune.tuner.cores import bound_to, measuring_and_build_cores
 from int8tune.tuner.device_check import build_probes, check_device, read_sizes
 from int8tune.tuner.errors import CampaignDiffersError, SpecError
@@ -41,7 +41,7 @@ LEAST_ROOM_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class MeasuringSite:
     """Where a campaign measures and builds.
 
     Attributes:
@@ -77,7 +77,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlet:
+class CampaignRunResult:
     """What came of a run of a campaign, besides the records."""
 
     ending: Ending
@@ -110,7 +110,7 @@ def run_campaign(
     stop_requested: Callable[[], bool],
     build_cluster: str | None = None,
     records: str | None = None,
-) -> Outlet:
+) -> CampaignRunResult:
     """Run or resume a campaign on the local device; its records go into `results/records.db`.
 
     Args:
@@ -133,19 +133,19 @@ def run_campaign(
         def device(probe: Program, cold: Cold | None, _: Occasion) -> Measuring[Purpose]:
             return Device(transport, probe, cold=cold)
 
-        ground = Ground(DEVICE_NAME, transport, capabilities, target, device, building, measuring[-1])
-        return run_on(ground, spec, results, listener, stop_requested, build_cluster, records)
+        site = MeasuringSite(DEVICE_NAME, transport, capabilities, target, device, building, measuring[-1])
+        return run_on(site, spec, results, listener, stop_requested, build_cluster, records)
 
 
 def run_on(
-    ground: Ground,
+    site: MeasuringSite,
     spec: CampaignSpec,
     results: Path,
     listener: Listener,
     stop_requested: Callable[[], bool],
     build_cluster: str | None = None,
     records: str | None = None,
-) -> Outlet:
+) -> CampaignRunResult:
     """Run or resume a campaign on what was started, which the caller closes. `records` is as of `run_campaign`.
 
     Raises:
@@ -155,62 +155,62 @@ def run_on(
         SpecError: there are no times, and a mode of caches was asked for.
         StoreError: the records can't be read or written.
     """
-    if ground.estimate_cpu and spec.cache not in (None, CacheMode.WARM):
-        raise SpecError(f"`{ground.device}` has no times, and estimates know no caches: leave --cache out")
+    if site.estimate_cpu and spec.cache not in (None, CacheMode.WARM):
+        raise SpecError(f"`{site.device}` has no times, and estimates know no caches: leave --cache out")
     with ExitStack() as stack:
-        target = ground.target
+        target = site.target
         tasks = make_plan(spec.network, target)
-        environment = environment_of(ground.capabilities, target)
-        if ground.estimated_by:
-            environment[ESTIMATED_BY] = ground.estimated_by
+        environment = environment_of(site.capabilities, target)
+        if site.estimated_by:
+            environment[ESTIMATED_BY] = site.estimated_by
         folder = make_folder(results)
         store = open_store(records or folder, files=folder)
         stack.callback(store.close)
         claim(store, spec.name)
-        mode = cache_mode_of(spec, ground, store)
+        mode = cache_mode_of(spec, site, store)
         spec, environment["cache"] = replace(spec, cache=mode), mode.value
-        _enter(store, spec, ground.device, target, environment)
-        away = ground.transport is None
+        _enter(store, spec, site.device, target, environment)
+        away = site.transport is None
         search = make_search(
             spec,
             tasks,
             store,
-            ground.estimated_by,
+            site.estimated_by,
             in_rounds=away,
-            no_duels=ground.no_duels,
+            no_duels=site.no_duels,
             notice=listener.notice,
         )
         if search.nothing_left():
             journal_path(results, spec.name).unlink(missing_ok=True)
-            return Outlet(Ending.FINISHED, tasks, target, nothing_left=True)
+            return CampaignRunResult(Ending.FINISHED, tasks, target, nothing_left=True)
         folder = stack.enter_context(work_folder(results, spec.name))
         require_room(folder, LEAST_ROOM_BYTES, "a campaign")
         ended = stack.enter_context(kept_run(store, spec.name))
         log = folder / "build-server.log"
-        pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(ground.building, ground.guest, log)
+        pool: Pool = ClusterPool(build_cluster) if build_cluster else BuildPool(site.building, site.guest, log)
         stack.enter_context(pool)
-        probe, peak_work = _probe(ground, pool, store, folder, environment)
-        cold = cold_of(mode, ground.capabilities, spec.network, ground.memory_limit_bytes)
-        device = ground.measuring(probe, cold, Occasion(spec.name, results, listener.notice, store.append, peak_work))
+        probe, peak_work = _probe(site, pool, store, folder, environment)
+        cold = cold_of(mode, site.capabilities, spec.network, site.memory_limit_bytes)
+        device = site.measuring(probe, cold, Occasion(spec.name, results, listener.notice, store.append, peak_work))
         stack.callback(device.close)
-        workshop = Workshop(pool, folder, estimate_cpu=ground.estimate_cpu, probe=probe)
-        around = Surroundings(store, workshop, device, ground.device, environment, listener, stop_requested)
-        loop = CampaignLoop(spec, search, around)
+        builds = CandidateBuilder(pool, folder, estimate_cpu=site.estimate_cpu, probe=probe)
+        context = LoopContext(store, builds, device, site.device, environment, listener, stop_requested)
+        loop = CampaignLoop(spec, search, context)
         listener.progress(loop.progress())
         ending = loop.run()
         ended(ending.value)
         if ending is Ending.FINISHED:
             journal_path(results, spec.name).unlink(missing_ok=True)
-        return Outlet(ending, tasks, target, nothing_left=False)
+        return CampaignRunResult(ending, tasks, target, nothing_left=False)
 
 
-def cache_mode_of(spec: CampaignSpec, ground: Ground, store: Store) -> CacheMode:
+def cache_mode_of(spec: CampaignSpec, site: MeasuringSite, store: Store) -> CacheMode:
     """The mode that was asked for; without that the one in which the campaign was begun, or the device's usual one."""
     if spec.cache is not None:
         return spec.cache
     if first := next(store.query(Trial, campaign=spec.name), None):
         return CacheMode(cache_mode(first.environment))
-    return CacheMode.WARM if ground.estimate_cpu or ground.target.gpu else CacheMode.NETWORK
+    return CacheMode.WARM if site.estimate_cpu or site.target.gpu else CacheMode.NETWORK
 
 
 def _enter(store: Store, spec: CampaignSpec, device: str, target: Target, environment: Mapping[str, str]) -> None:
@@ -244,17 +244,17 @@ def require_same_cpu(campaign: str, before: Mapping[str, str], now: Mapping[str,
 
 
 def _probe(
-    ground: Ground, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]
+    site: MeasuringSite, pool: Pool, store: Store, folder: Path, environment: Mapping[str, str]
 ) -> tuple[Program, int]:
     """The peak loop, as the probe of every trial; its work, where the device is still to be checked.
 
     A device that was not checked is, if it can be reached and its times are measured.
     """
-    known = bool(ground.estimate_cpu) or any(store.query(DeviceCheck, device=ground.device, target=ground.target.name))
-    checks_now = not known and ground.transport is not None
-    sizes = read_sizes(ground.capabilities, ground.memory_limit_bytes) if checks_now else {}
-    probes = build_probes(pool, ground.target, folder, sizes)
-    if not known and ground.transport is not None:
-        caches = ground.capabilities.cache_bytes
-        store.append([check_device(ground.transport, probes, ground.device, ground.target, environment, caches)])
+    known = bool(site.estimate_cpu) or any(store.query(DeviceCheck, device=site.device, target=site.target.name))
+    checks_now = not known and site.transport is not None
+    sizes = read_sizes(site.capabilities, site.memory_limit_bytes) if checks_now else {}
+    probes = build_probes(pool, site.target, folder, sizes)
+    if not known and site.transport is not None:
+        caches = site.capabilities.cache_bytes
+        store.append([check_device(site.transport, probes, site.device, site.target, environment, caches)])
     return probes.peak_program, 0 if known or checks_now else probes.peak.work

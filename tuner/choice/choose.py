@@ -26,7 +26,7 @@ from int8tune.results.stats import MIN_PAIRS, MedianTime
 from int8tune.rpc.request import Timing
 from int8tune.tuner.choice.form_times import FormTimes, form_times
 from int8tune.tuner.choice.front import FormCost, Predicted, forms_by_layer, not_worse, predicted_front
-from int8tune.tuner.choice.networks import Network, Workshop, network_or_why
+from int8tune.tuner.choice.networks import Network, NetworkBuilder, network_or_why
 from int8tune.tuner.choice.tries import Tries
 from int8tune.tuner.errors import BenchError, ChoiceError
 from int8tune.tuner.schemes.judged import Judge
@@ -126,14 +126,14 @@ def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits
     def is_over(share: float = 1.0) -> bool:
         return time.monotonic() - started_s > share * limits.budget_s
 
-    workshop = Workshop(model, tests, place, report)
+    builder = NetworkBuilder(model, tests, place, report)
     report("the network as usual", 0, 1)
-    usual = workshop.network({})
-    tried = [_Tried(usual, _point(usual, workshop.outputs(usual), judge))]
-    noise = _noise(workshop)
+    usual = builder.network({})
+    tried = [_Tried(usual, _point(usual, builder.outputs(usual), judge))]
+    noise = _noise(builder)
     importance = {layer.name: noise[layer.name, model.usual_form] for layer in model.layers}
-    times = form_times(workshop, usual, model.layers, importance, lambda: is_over(SHARE_OF_TIMES), _half(limits.timing))
-    front = _front(workshop, noise, times)
+    times = form_times(builder, usual, model.layers, importance, lambda: is_over(SHARE_OF_TIMES), _half(limits.timing))
+    front = _front(builder, noise, times)
     failures: list[str] = []
     tries = Tries(front)
     for at, each in enumerate(front):
@@ -142,13 +142,13 @@ def choose(model: MixedModel, tests: Samples, judge: Judge, place: Place, limits
     while not is_over() and (number := tries.next()) is not None:
         report("trying networks", len(tried), 0)
         forms = forms_by_layer(front[number].forms, [layer.name for layer in model.layers], model.usual_form)
-        found = _try(workshop, forms, judge)
+        found = _try(builder, forms, judge)
         if isinstance(found, str):
             failures.append(found)
         else:
             tried.append(found)
         tries.tried(number, not isinstance(found, str) and _is_within(found.point, limits))
-    return _chosen(workshop, tried, judge, limits, times, failures)
+    return _chosen(builder, tried, judge, limits, times, failures)
 
 
 def _half(timing: Timing) -> Timing:
@@ -156,23 +156,23 @@ def _half(timing: Timing) -> Timing:
     return Timing(max(MIN_PAIRS, timing.repeats // 2), timing.min_repeat_s / 2)
 
 
-def _noise(workshop: Workshop) -> dict[tuple[str, Form], float]:
+def _noise(builder: NetworkBuilder) -> dict[tuple[str, Form], float]:
     """The noise of the usual form and of those that bring accuracy, by the layer's name and the form."""
-    model = workshop.model
+    model = builder.model
     found = {}
     for done, layer in enumerate(model.layers):
-        workshop.report("noise of layers", done, len(model.layers))
+        builder.report("noise of layers", done, len(model.layers))
         for form in (model.usual_form, Form.WORDS, Form.FLOAT):
             found[layer.name, form] = model.noise(layer.name, form)
     return found
 
 
-def _front(workshop: Workshop, noise: dict[tuple[str, Form], float], times: FormTimes) -> list[Predicted]:
+def _front(builder: NetworkBuilder, noise: dict[tuple[str, Form], float], times: FormTimes) -> list[Predicted]:
     """The networks that are expected to be worth trying."""
-    model = workshop.model
+    model = builder.model
     costs = []
     for done, layer in enumerate(model.layers):
-        workshop.report("noise of faster forms", done, len(model.layers))
+        builder.report("noise of faster forms", done, len(model.layers))
         of_layer = [FormCost(model.usual_form, noise[layer.name, model.usual_form], 0.0)]
         for form in Form:
             extra_s = times.extra_s.get((layer.likeness, form))
@@ -186,13 +186,13 @@ def _front(workshop: Workshop, noise: dict[tuple[str, Form], float], times: Form
     return predicted_front(costs)
 
 
-def _try(workshop: Workshop, forms: Mapping[str, Form], judge: Judge) -> _Tried | str:
+def _try(builder: NetworkBuilder, forms: Mapping[str, Form], judge: Judge) -> _Tried | str:
     """Write, compile and run a network; why not, where that fails."""
-    network = network_or_why(workshop, forms)
+    network = network_or_why(builder, forms)
     if isinstance(network, str):
         return network
     try:
-        return _Tried(network, _point(network, workshop.outputs(network), judge))
+        return _Tried(network, _point(network, builder.outputs(network), judge))
     except BenchError as error:
         return " ".join(str(error).split())
 
@@ -213,7 +213,7 @@ def _is_within(point: Point, limits: Limits) -> bool:
 
 
 def _chosen(
-    workshop: Workshop,
+    builder: NetworkBuilder,
     tried: Sequence[_Tried],
     judge: Judge,
     limits: Limits,
@@ -225,8 +225,8 @@ def _chosen(
         least = min(each.point.drop for each in tried)
         what = f"no network of {len(tried)} that were tried"
         raise ChoiceError(f"{what} has a drop of at most {limits.max_drop:g} points: the least is {least:.2f}")
-    workshop.report("timing networks", 0, 1)
-    results, disturbance = workshop.times([each.network for each in tried], limits.timing)
+    builder.report("timing networks", 0, 1)
+    results, disturbance = builder.times([each.network for each in tried], limits.timing)
     timed = [
         _Tried(each.network, replace(each.point, time=result.median_time))
         for each, result in zip(tried, results, strict=True)
@@ -242,8 +242,8 @@ def _chosen(
         points=tuple(sorted(points.values(), key=lambda point: point.time.estimate_s)),
         chosen=points[id(best)],
         proto=best.network.proto,
-        layers=tuple(workshop.model.layers),
-        usual_form=workshop.model.usual_form,
+        layers=tuple(builder.model.layers),
+        usual_form=builder.model.usual_form,
         float_top1=judge.answers(judge.outputs).top1,
         timed=times.done,
         to_time=times.wanted,

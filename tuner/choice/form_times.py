@@ -15,7 +15,7 @@ from int8tune.results.stats import median, ratio_interval
 from int8tune.rpc.request import Timing
 from int8tune.rpc.session.timing import time_in_turn
 from int8tune.tuner.bench.contestant import Contestant, Contestants
-from int8tune.tuner.choice.networks import Network, Workshop, network_or_why
+from int8tune.tuner.choice.networks import Network, NetworkBuilder, network_or_why
 from int8tune.tuner.errors import BenchError
 from int8tune.tuner.models.arrays import write_arrays
 from int8tune.tuner.models.race import WORKER
@@ -49,7 +49,7 @@ class FormTimes:
 
 
 def form_times(
-    workshop: Workshop,
+    builder: NetworkBuilder,
     usual: Network,
     layers: Sequence[MixedLayer],
     importance: Mapping[str, float],
@@ -66,18 +66,18 @@ def form_times(
         BenchError: the usual network can't be run.
     """
     found = FormTimes()
-    todo = list(_in_order(workshop, layers, importance))
+    todo = list(_in_order(builder, layers, importance))
     found.wanted = len(todo)
     with Contestants(WORKER) as contestants:
-        seats = _Seats(workshop, timing, [contestants.add(workshop.place.cores, OWN.name) for _ in range(1 + AT_ONCE)])
+        seats = _Seats(builder, timing, [contestants.add(builder.place.cores, OWN.name) for _ in range(1 + AT_ONCE)])
         while todo and not is_over():
             batch, todo = todo[:AT_ONCE], todo[AT_ONCE:]
             made: list[tuple[tuple[str, Form], Network]] = []
             for layer, form in batch:
-                workshop.report("timing forms of layers", found.done + len(made), found.wanted)
+                builder.report("timing forms of layers", found.done + len(made), found.wanted)
                 if is_over() and made:
                     break
-                network = network_or_why(workshop, {layer.name: form}, is_refined=False)
+                network = network_or_why(builder, {layer.name: form}, is_refined=False)
                 if isinstance(network, str):
                     found.failures[layer.likeness, form] = network
                 else:
@@ -88,27 +88,27 @@ def form_times(
 
 
 def _in_order(
-    workshop: Workshop, layers: Sequence[MixedLayer], importance: Mapping[str, float]
+    builder: NetworkBuilder, layers: Sequence[MixedLayer], importance: Mapping[str, float]
 ) -> Iterator[tuple[MixedLayer, Form]]:
     """Each form but the usual one, of one of several layers that are alike."""
     alike = {layer.likeness: layer for layer in sorted(layers, key=lambda layer: importance[layer.name])}
     ranked = sorted(alike.values(), key=lambda layer: -importance[layer.name])
     for form in _ORDER:
-        if form is Form.FLOAT or (form in workshop.model.quantized_forms and form is not workshop.model.usual_form):
+        if form is Form.FLOAT or (form in builder.model.quantized_forms and form is not builder.model.usual_form):
             yield from ((layer, form) for layer in ranked)
 
 
 class _Seats:
     """Processes that stay: each takes one library after the other, as starting one takes longer than timing it."""
 
-    def __init__(self, workshop: Workshop, timing: Timing, contestants: Sequence[Contestant]) -> None:
-        self._workshop, self._timing, self._contestants = workshop, timing, contestants
+    def __init__(self, builder: NetworkBuilder, timing: Timing, contestants: Sequence[Contestant]) -> None:
+        self._builder, self._timing, self._contestants = builder, timing, contestants
 
     def times_s(self, networks: Sequence[Network]) -> list[tuple[float, ...] | str]:
         """Seconds of a run of each network, timed in turn; or why there are none."""
-        folder = self._workshop.place.folder
+        folder = self._builder.place.folder
         samples = folder / "first-sample.npz"
-        sample = first_sample(networks[0].library.graph, self._workshop.tests)
+        sample = first_sample(networks[0].library.graph, self._builder.tests)
         write_arrays(samples, [array[None] for array in sample])
         taken = self._contestants[: len(networks)]
         for contestant, network in zip(taken, networks, strict=True):

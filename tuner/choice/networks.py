@@ -40,7 +40,7 @@ class Network:
 
 
 @dataclass(slots=True)
-class Workshop:
+class NetworkBuilder:
     """Where networks of a model are made.
 
     Attributes:
@@ -86,14 +86,14 @@ class Workshop:
         return found.results, found.disturbance
 
 
-def network_or_why(workshop: Workshop, forms: Mapping[str, Form], is_refined: bool = True) -> Network | str:
+def network_or_why(builder: NetworkBuilder, forms: Mapping[str, Form], is_refined: bool = True) -> Network | str:
     """A network, or why there is none.
 
     Raises:
         NoLinkerError: nothing is there to link with.
     """
     try:
-        return workshop.network(forms, is_refined)
+        return builder.network(forms, is_refined)
     except NoLinkerError:
         raise
     except FAILURES as error:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from int8tune.results.bench import LayerFacts
-    from int8tune.results.search import Leg
+    from int8tune.results.search import RaceLayer
     from int8tune.rpc.inventory.boards import Board
     from int8tune.tuner.metaschedule.spec import RaceSpec
 
@@ -57,10 +57,10 @@ def race(spec: RaceSpec, results: Path, form: Format) -> int:
     with StopRequest() as stop:
         name = run_race(spec, results, progress, stop)
         classes = tuple(LayerClass) if spec.board is None else tuple(GpuLayerClass)
-        summary = summarize_search(progress.legs, facts, classes)
+        summary = summarize_search(progress.race_layers, facts, classes)
         if form is Format.JSON:
             emit_json({"race": name} | search_as_dict(summary))
-        elif progress.legs:
+        elif progress.race_layers:
             emit(render_search(summary))
     return INTERRUPTED if stop.requested else 0
 
@@ -78,16 +78,16 @@ class _Progress:
     """Says what came out of each layer, and keeps it."""
 
     def __init__(self, facts: Mapping[str, LayerFacts]) -> None:
-        self.legs: list[Leg] = []
+        self.race_layers: list[RaceLayer] = []
         self._facts = facts
 
-    def __call__(self, leg: Leg) -> None:
+    def __call__(self, race_layer: RaceLayer) -> None:
         from int8tune.results.bench import bench_row
         from int8tune.results.report.format import interval
 
-        self.legs.append(leg)
-        row = bench_row(leg.result, self._facts[leg.result.workload])
-        words = [f"{len(self.legs)}/{len(self._facts)}", row.label, row.verdict.value]
+        self.race_layers.append(race_layer)
+        row = bench_row(race_layer.result, self._facts[race_layer.result.workload])
+        words = [f"{len(self.race_layers)}/{len(self._facts)}", row.label, row.verdict.value]
         words += [interval(row.ratio)] if row.ratio else []
-        words += [f"{entrant.name}: {entrant.error}" for entrant in leg.result.entrants if entrant.error]
+        words += [f"{entrant.name}: {entrant.error}" for entrant in race_layer.result.entrants if entrant.error]
         say("  ".join(words))

@@ -34,7 +34,7 @@ from int8tune.tuner.cli.tune import (
 if TYPE_CHECKING:
     from int8tune.tuner.bundles.make import AwayDevice, Made
     from int8tune.tuner.bundles.merge import Merged
-    from int8tune.tuner.campaign.run import Outlet
+    from int8tune.tuner.campaign.run import CampaignRunResult
     from int8tune.tuner.campaign.spec import CampaignSpec
 
 MOST_FAULTS_SHOWN = 5
@@ -181,14 +181,14 @@ def _make(
     from int8tune.tuner.cli.live import make_display
 
     with make_display(stop.is_requested, None) as display:
-        outlet, made = make_next(spec, device, results, output, command, display, stop)
+        run_result, made = make_next(spec, device, results, output, command, display, stop)
     if made:
         _say_made(made, results)
         return 0
-    if outlet.ending is Ending.INTERRUPTED:
+    if run_result.ending is Ending.INTERRUPTED:
         say(f"interrupted; to go on: {command}")
         return INTERRUPTED
-    _say_finished(spec, outlet, results, form)
+    _say_finished(spec, run_result, results, form)
     return 0
 
 
@@ -205,10 +205,10 @@ def _say_made(made: Made, results: Path) -> None:
     say(f"then here {shlex.join(['int8tune', 'bundle', 'merge', f'{made.bundle.path.stem}.results', *folder])}")
 
 
-def _say_finished(spec: CampaignSpec, outlet: Outlet, results: Path, form: Format) -> None:
+def _say_finished(spec: CampaignSpec, run_result: CampaignRunResult, results: Path, form: Format) -> None:
     from int8tune.tuner.api.tune import campaign_result
 
-    published = campaign_result(results, spec.name, outlet.ending, outlet.nothing_left)
+    published = campaign_result(results, spec.name, run_result.ending, run_result.nothing_left)
     show_found(published, form)
     say(f"nothing is left to do, {published.summary.totals.trials:,} trials are recorded")
     say(f"report    {published.report}")

@@ -19,25 +19,25 @@ from tvm.s_tir.meta_schedule import mutator, postproc, schedule_rule
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
 from int8tune.compiler.toolchain.linker import link_module
+from int8tune.tuner.campaign.candidate_builder import BUILD_LIMIT_S
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, TRIAL_TIMING
-from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S
 from int8tune.tuner.metaschedule.intrinsic import register_dot
 from int8tune.tuner.metaschedule.job import SearchJob
-from int8tune.tuner.metaschedule.means import Means, end_with_parent
+from int8tune.tuner.metaschedule.search_setup import SearchSetup, end_with_parent
 
 UNROLL_STEPS = [0, 16, 64, 512]
 MOST_INNERMOST = 64
 
 
-def cpu_means(job: SearchJob) -> Means:
-    """The means of a search that builds on a job's cores and times on the last of them."""
+def cpu_means(job: SearchJob) -> SearchSetup:
+    """The setup of a search that builds on a job's cores and times on the last of them."""
     target = tvm.target.Target({**job.target.tvm, "num-cores": job.target.threads})
 
     def link(module: Any, library: Path) -> None:
         link_module(build_candidate(module, target, None), library)
 
     space = _space(job.intrinsic or register_dot(job.target))
-    return Means(target, space, _builder(len(job.cores)), _runner(job.cores[-1]), link)
+    return SearchSetup(target, space, _builder(len(job.cores)), _runner(job.cores[-1]), link)
 
 
 def build_candidate(module: Any, target: Any, _params: Any) -> Any:

@@ -29,7 +29,7 @@ from int8tune.compiler.toolchain.gpu_library import link_gpu_module
 from int8tune.compiler.toolchain.nvrtc import compile_cubin
 from int8tune.results.record import Outcome
 from int8tune.results.stats import median
-from int8tune.rpc.board.way import way_from_json
+from int8tune.rpc.board.agent_route import route_from_json
 from int8tune.rpc.request import Case, Program
 from int8tune.rpc.transports.agent import AgentTransport
 from int8tune.rpc.transports.base import Transport
@@ -37,10 +37,10 @@ from int8tune.schedules.gpus import MOST_THREADS, REGISTERS_OF_A_MULTIPROCESSOR,
 from int8tune.schedules.lowering import GPU_HOST, compile_function
 from int8tune.schedules.target import Target
 from int8tune.schedules.workload import Workload, parse_workload
+from int8tune.tuner.campaign.candidate_builder import BUILD_LIMIT_S
 from int8tune.tuner.campaign.measuring import SESSION_LIMIT_S, trial_request
-from int8tune.tuner.campaign.workshop import BUILD_LIMIT_S
 from int8tune.tuner.metaschedule.job import SearchJob
-from int8tune.tuner.metaschedule.means import INTRINSICS, TASK, Means, end_with_parent
+from int8tune.tuner.metaschedule.search_setup import INTRINSICS, TASK, SearchSetup, end_with_parent
 
 KIND = "cuda-tensorcore"
 # What TVM's own targets of these GPUs say, whatever the GPU could have.
@@ -58,8 +58,10 @@ CompileSource = Callable[[str, str], bytes]
 
 
 @contextmanager
-def gpu_means(job: SearchJob, cases: Sequence[Case], compile_source: CompileSource = compile_cubin) -> Iterator[Means]:
-    """The means of a search whose candidates run on the board of a job.
+def gpu_means(
+    job: SearchJob, cases: Sequence[Case], compile_source: CompileSource = compile_cubin
+) -> Iterator[SearchSetup]:
+    """The setup of a search whose candidates run on the board of a job.
 
     Args:
         cases: with the arguments of every candidate; the last one is verified and timed.
@@ -67,11 +69,11 @@ def gpu_means(job: SearchJob, cases: Sequence[Case], compile_source: CompileSour
     Raises:
         DeviceStartError: the board can't be reached.
     """
-    way = way_from_json("way", job.way)
+    route = route_from_json("route", job.route)
     link = partial(link_candidate, target=job.target, compile_source=compile_source)
-    with closing(AgentTransport(way.board, way.command, way.files)) as transport:
+    with closing(AgentTransport(route.board, route.command, route.files)) as transport:
         transport.start()
-        yield Means(
+        yield SearchSetup(
             target=tvm_target(job.target),
             space=tensor_core_space(),
             builder=_builder(job, compile_source),

@@ -26,7 +26,7 @@ class SearchJob:
         suite: folder of the workload's cases.
         cores: those that build; candidates are timed on the last one, while none is built.
         intrinsic: a tensor intrinsic that TVM knows, in place of the exact one of this library; empty for that.
-        way: to the board that candidates run on, as `rpc.board.way` writes it; None: to this machine's CPU.
+        route: to the board that candidates run on, as `rpc.board.agent_route` writes it; None: to this machine's CPU.
         probe: what that board times before and after each candidate.
     """
 
@@ -38,7 +38,7 @@ class SearchJob:
     suite: str
     cores: tuple[int, ...]
     intrinsic: str = ""
-    way: Mapping[str, object] | None = None
+    route: Mapping[str, object] | None = None
     probe: Program | None = None
 
 

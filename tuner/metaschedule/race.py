@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from int8tune.results.search import Leg
+from int8tune.results.search import RaceLayer
 from int8tune.rpc.request import Capabilities
 from int8tune.schedules.target import Target, target_for
 from int8tune.schedules.x86.amx import PROFILE as AMX_PROFILE
 from int8tune.tuner.bench.gpu.site import open_gpu_site
 from int8tune.tuner.bench.site import Site, open_site
-from int8tune.tuner.metaschedule.leg import Track, run_leg
 from int8tune.tuner.metaschedule.process import require_metaschedule
+from int8tune.tuner.metaschedule.race_layer import Track, run_layer
 from int8tune.tuner.metaschedule.spec import RaceSpec
 from int8tune.tuner.work_folder import work_folder
 
@@ -22,7 +22,9 @@ from int8tune.tuner.work_folder import work_folder
 WITHOUT_TILES = "x86-avx512vnni"
 
 
-def run_race(spec: RaceSpec, results: Path, listen: Callable[[Leg], None], stop_requested: Callable[[], bool]) -> str:
+def run_race(
+    spec: RaceSpec, results: Path, listen: Callable[[RaceLayer], None], stop_requested: Callable[[], bool]
+) -> str:
     """Race on layers, one after the other; the name under which `results/records.db` has what was found.
 
     MetaSchedule's databases are kept in the folder of this name in `results`, one for each layer.
@@ -47,10 +49,10 @@ def run_race(spec: RaceSpec, results: Path, listen: Callable[[Leg], None], stop_
         for index, workload in enumerate(spec.layers):
             # Each in a folder of another name: a library is loaded by its path, and an old one would be found again.
             with work_folder(site.folder, f"layer-{index}") as own:
-                leg = None if stop_requested() else run_leg(track, index, workload, own)
-            if leg is None:
+                race_layer = None if stop_requested() else run_layer(track, index, workload, own)
+            if race_layer is None:
                 break
-            listen(leg)
+            listen(race_layer)
         return track.name
 
 

@@ -13,7 +13,7 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from int8tune.tuner.lab.metaschedule import FAILED_S
 from int8tune.tuner.metaschedule.job import SearchJob
-from int8tune.tuner.metaschedule.means import INTRINSICS, Means
+from int8tune.tuner.metaschedule.search_setup import INTRINSICS, SearchSetup
 
 # Candidates between two lessons of its cost model. TVM's own 64 would leave short searches without any.
 BATCH = 16
@@ -35,25 +35,25 @@ class Searched:
     search_s: float
 
 
-def search(function: Any, job: SearchJob, means: Means, work: Path) -> Searched:
+def search(function: Any, job: SearchJob, setup: SearchSetup, work: Path) -> Searched:
     """Search schedules of a function; `work` takes the database and what is built meanwhile."""
     # What `tune_tir` would import: 15 s of intrinsics for GPUs, which are start-up and no search.
     importlib.import_module(INTRINSICS)
     started = time.monotonic()
     database = ms.tune_tir(
         function,
-        means.target,
+        setup.target,
         str(work),
         max_trials_global=job.trials,
         num_trials_per_iter=min(BATCH, job.trials),
-        builder=means.builder,
-        runner=means.runner,
-        space=means.space,
+        builder=setup.builder,
+        runner=setup.runner,
+        space=setup.space,
         strategy=EvolutionarySearch(population_size=min(POPULATION, POPULATION_PER_TRIAL * job.trials)),
         num_tuning_cores=len(job.cores),
         seed=job.seed,
     )
     search_s = time.monotonic() - started
     failed = [min(map(float, record.run_secs)) >= FAILED_S for record in database.get_all_tuning_records()]
-    best = None if all(failed) else ms.tir_integration.compile_tir(database, function, means.target).mod
+    best = None if all(failed) else ms.tir_integration.compile_tir(database, function, setup.target).mod
     return Searched(best, len(failed), sum(failed), search_s)

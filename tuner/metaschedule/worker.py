@@ -24,7 +24,7 @@ from int8tune.schedules.template import Rejection
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.metaschedule.form import peer_form
 from int8tune.tuner.metaschedule.job import DATABASE, FOUND_FILE, Found, SearchJob, found_to_json, job_from_json
-from int8tune.tuner.metaschedule.means import TASK, Means
+from int8tune.tuner.metaschedule.search_setup import TASK, SearchSetup
 from int8tune.tuner.verify import write_cases
 
 
@@ -64,16 +64,16 @@ def search_layer(job: SearchJob, compile_source: Callable[[str, str], bytes] = c
     cases = write_cases(workload, kernel_of(form, function), Path(job.suite), folder)
     work = folder / DATABASE
     work.mkdir()
-    with _means(job, cases, compile_source) as means:
-        searched = search(function, job, means, work)
-        program = None if searched.best is None else _build(searched.best, folder / "best.so", cases, means)
+    with _setup(job, cases, compile_source) as setup:
+        searched = search(function, job, setup, work)
+        program = None if searched.best is None else _build(searched.best, folder / "best.so", cases, setup)
     return Found(searched.trials, searched.failed, searched.search_s, program, version("apache-tvm"))
 
 
-def _means(
+def _setup(
     job: SearchJob, cases: tuple[Case, ...], compile_source: Callable[[str, str], bytes]
-) -> AbstractContextManager[Means]:
-    if job.way is not None:
+) -> AbstractContextManager[SearchSetup]:
+    if job.route is not None:
         from int8tune.tuner.metaschedule.gpu import gpu_means
 
         return gpu_means(job, cases, compile_source)
@@ -82,8 +82,8 @@ def _means(
     return nullcontext(cpu_means(job))
 
 
-def _build(best: Any, library: Path, cases: tuple[Case, ...], means: Means) -> Program:
-    means.link(best, library)
+def _build(best: Any, library: Path, cases: tuple[Case, ...], setup: SearchSetup) -> Program:
+    setup.link(best, library)
     return Program(str(library), hashlib.sha256(library.read_bytes()).hexdigest(), TASK, cases)
 
 

@@ -21,7 +21,7 @@ import pytest
 from int8tune.compiler.toolchain.linker import link_module
 from int8tune.results.record import Outcome
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.board.way import Way, way_to_json
+from int8tune.rpc.board.agent_route import AgentRoute, route_to_json
 from int8tune.rpc.errors import NotProvisionedError
 from int8tune.rpc.inventory.boards import Board
 from int8tune.rpc.protocol import request_to_json
@@ -53,11 +53,11 @@ LAYERS = (
 
 TUNER = """
 import json, sys
-from int8tune.rpc.board.way import way_from_json
+from int8tune.rpc.board.agent_route import route_from_json
 from int8tune.rpc.protocol import request_from_json
 from int8tune.rpc.transports.agent import AgentTransport
 message = json.loads(sys.argv[1])
-with AgentTransport(way_from_json("way", message["way"]).board) as transport:
+with AgentTransport(route_from_json("route", message["route"]).board) as transport:
     transport.run(request_from_json(message["request"]))
 """
 
@@ -321,7 +321,7 @@ def test_nothing_outlives_a_tuner_that_is_killed(ready: Ready) -> None:
     ready.transport.close()
     wait_until_nobody_is_on(ready.board)
     request = request_to_json(ready.kernels.request("daemonizes_and_hangs", run_limit_s=60.0))
-    message = json.dumps({"way": way_to_json(Way(ready.board)), "request": request})
+    message = json.dumps({"route": route_to_json(AgentRoute(ready.board)), "request": request})
     with subprocess.Popen([sys.executable, "-c", TUNER, message]) as tuner:
         deadline = time.monotonic() + 30
         while len(marked(ready.board.folder)) < 3 and time.monotonic() < deadline:
@@ -349,8 +349,8 @@ def test_a_campaign_runs_on_a_board(ready: Ready, tmp_path: Path) -> None:
     ready.transport.close()
     board = replace(ready.board, cores=(0,), limits=replace(ready.board.limits, memory_bytes=2 << 30))
     spec = CampaignSpec("small", network_of(SMALL, SMALL_DEPTHWISE), strategy="random", trials_per_task=8)
-    outlet = run_campaign(spec, "generic", 1, AgentTransport(board), tmp_path, Silence(), lambda: False)
-    assert outlet.ending is Ending.FINISHED
+    run_result = run_campaign(spec, "generic", 1, AgentTransport(board), tmp_path, Silence(), lambda: False)
+    assert run_result.ending is Ending.FINISHED
     with closing(SqliteStore(tmp_path / STORE_FILE)) as store:
         trials = trials_of(store, spec)
     assert len(trials) == 16

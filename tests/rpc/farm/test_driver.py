@@ -230,7 +230,7 @@ def test_a_campaign_goes_on_from_its_journal(farms: Callable[..., Farm], tmp_pat
 
     second = JournalFile(tmp_path / "journal")
     ledger = Ledger.of(second.entries)
-    answered = {trial for trial, dossier in ledger.open.items() if dossier.answer} | ledger.done["c"].keys()
+    answered = {trial for trial, open_trial in ledger.open.items() if open_trial.answer} | ledger.done["c"].keys()
     assert len(answered) >= 8
     again = [Kernels(), Kernels()]
     farm = farms(*again, journal=second, known=True)

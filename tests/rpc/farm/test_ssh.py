@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from int8tune.results.record import Outcome
+from int8tune.rpc.board.agent_route import AgentRoute
 from int8tune.rpc.board.connection import connect
-from int8tune.rpc.board.way import Way
 from int8tune.rpc.errors import (
     DeviceLostError,
     HostKeyError,
@@ -282,7 +282,7 @@ def test_no_port_is_opened(provisioned: Board, kernels: Kernels) -> None:
 
 
 def test_the_board_itself_ends_a_session_at_its_deadline(provisioned: Board) -> None:
-    link, _ = connect(Way(provisioned), soon())
+    link, _ = connect(AgentRoute(provisioned), soon())
     try:
         link.open(0.3, soon())
         began = time.monotonic()
@@ -298,7 +298,7 @@ def test_the_board_itself_ends_a_session_at_its_deadline(provisioned: Board) -> 
 
 @pytest.mark.thorough
 def test_a_case_that_is_damaged_on_its_way_is_not_taken(provisioned: Board) -> None:
-    link, _ = connect(Way(provisioned), soon())
+    link, _ = connect(AgentRoute(provisioned), soon())
     try:
         with pytest.raises(DeviceLostError, match="the board took no case: the case was damaged on its way"):
             link.upload(b"\0" * 32, b"content", soon())
@@ -323,7 +323,7 @@ def test_a_link_that_falls_silent_is_noticed(provisioned: Board, sshd: Sshd, ker
 
 @pytest.mark.slow
 def test_an_agent_leaves_where_its_host_is_silent(provisioned: Board) -> None:
-    link, _ = connect(Way(provisioned), soon())
+    link, _ = connect(AgentRoute(provisioned), soon())
     try:
         link.open(600.0, soon())
         link.state(soon())  # answered after the session was begun

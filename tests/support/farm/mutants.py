@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
-from int8tune.rpc.farm import desk, evidence, health, ledger, queues, scheduler, waits
+from int8tune.rpc.farm import evidence, health, ledger, queues, scheduler, state, waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ MUTANTS = (
         "                self.remove(trial.id)\n",
         "                self.push(trial, True)\n",
     ),
-    Mutant("fences are used again", desk, "self.ledger.fence + 1", "len(self.ledger.open) + 1"),
+    Mutant("fences are used again", state, "self.ledger.fence + 1", "len(self.ledger.open) + 1"),
     Mutant(
         "a new coordinator forgets fences",
         ledger,
@@ -52,8 +52,8 @@ MUTANTS = (
     Mutant(
         "a trial in flight dies with its coordinator",
         scheduler,
-        "            self._evidence.not_measured(board, dossier.lease.fence",
-        "            (lambda *_, **__: None)(board, dossier.lease.fence",
+        "            self._evidence.not_measured(board, open_trial.lease.fence",
+        "            (lambda *_, **__: None)(board, open_trial.lease.fence",
     ),
     Mutant(
         "an answer dies with its coordinator",
@@ -61,8 +61,10 @@ MUTANTS = (
         "            run.unconfirmed.append(trial)\n",
         "            pass\n",
     ),
-    Mutant("a new coordinator measures answered trials again", scheduler, "elif dossier.answer is None:", "elif True:"),
-    Mutant("a trial is taken twice", scheduler, " or self._desk.ledger.knows(trial)", ""),
+    Mutant(
+        "a new coordinator measures answered trials again", scheduler, "elif open_trial.answer is None:", "elif True:"
+    ),
+    Mutant("a trial is taken twice", scheduler, " or self._farm.ledger.knows(trial)", ""),
     Mutant(
         "no canary after a failure",
         scheduler,
@@ -105,7 +107,7 @@ MUTANTS = (
     Mutant(
         "a slow board is never taken off",
         health,
-        "run.slow < self._desk.rules.slow_canaries - (not run.healthy)",
+        "run.slow < self._farm.rules.slow_canaries - (not run.healthy)",
         "run.slow < 1e9",
     ),
     Mutant(
@@ -121,24 +123,24 @@ MUTANTS = (
         "verdict is not Verdict.TIMED_OUT or",
         "verdict is Verdict.CRASHED or",
     ),
-    Mutant("streaks don't matter", scheduler, "len(run.streak) >= self._desk.rules.streak", "False"),
+    Mutant("streaks don't matter", scheduler, "len(run.streak) >= self._farm.rules.streak", "False"),
     Mutant("false alarms don't matter", scheduler, "len(run.accused) >= rules.false_alarms", "False"),
     Mutant("an answer for another candidate counts", scheduler, " or lease.trial.id != answer.trial", ""),
     Mutant(
         "the first failure to measure is the last",
         evidence,
-        "dossier.failures > desk.rules.retries",
-        "dossier.failures > 0",
+        "open_trial.failures > farm.rules.retries",
+        "open_trial.failures > 0",
     ),
     Mutant("nobody listens", health, "        if silence_s is not None:\n", "        if False:\n"),
     Mutant(
-        "sessions have no limit", desk, "        self.waits.set(Wait.SESSION, run.board.name, due_s)", "        pass"
+        "sessions have no limit", state, "        self.waits.set(Wait.SESSION, run.board.name, due_s)", "        pass"
     ),
-    Mutant("a hung kernel has a minute", desk, "limit_s = own_s + limits.grace_s", "limit_s = own_s + 60"),
+    Mutant("a hung kernel has a minute", state, "limit_s = own_s + limits.grace_s", "limit_s = own_s + 60"),
     Mutant(
         "a lost board is never looked at again",
         health,
-        "        desk.waits.set(Wait.NEXT_CHECK",
+        "        farm.waits.set(Wait.NEXT_CHECK",
         "        (lambda *_: None)(Wait.NEXT_CHECK",
     ),
     Mutant(
@@ -151,15 +153,15 @@ MUTANTS = (
     Mutant(
         "sessions count alike", queues, "        line.used += (seconds - charged_s) / weight\n", "        return 1.0\n"
     ),
-    Mutant("time may go back", scheduler, "desk.now_s = max(desk.now_s, now_s)", "desk.now_s = now_s"),
-    Mutant("a late answer goes unnoticed", scheduler, "        self._desk.order(Refused(board, fence))\n", ""),
+    Mutant("time may go back", scheduler, "farm.now_s = max(farm.now_s, now_s)", "farm.now_s = now_s"),
+    Mutant("a late answer goes unnoticed", scheduler, "        self._farm.order(Refused(board, fence))\n", ""),
     Mutant(
         "answers before a restart count",
         health,
         'self._evidence.void(run, "the board was started anew after it", blames=False)',
         "pass",
     ),
-    Mutant("a board's start is forgotten", health, "self._desk.note(Booted(name, boot))", "pass"),
+    Mutant("a board's start is forgotten", health, "self._farm.note(Booted(name, boot))", "pass"),
     Mutant("a lost board's answers count", health, "self._evidence.void(run, cause, blames=False)", "pass"),
 )
 

@@ -24,9 +24,9 @@ from int8tune.rpc.inventory.file import read_inventory
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.boards import Boards
 from int8tune.tuner.campaign.events import Silence
-from int8tune.tuner.campaign.farm import grounds_of
+from int8tune.tuner.campaign.farm import sites_of
 from int8tune.tuner.campaign.loop import Ending
-from int8tune.tuner.campaign.run import Ground, run_on
+from int8tune.tuner.campaign.run import MeasuringSite, run_on
 from int8tune.tuner.campaign.spec import CampaignSpec
 from int8tune.tuner.errors import CampaignError
 from int8tune.tuner.folders import STORE_FILE, make_folder
@@ -49,20 +49,20 @@ def main(farm: Path, results: Path, configs: int) -> int:
     int8tune.tuner.campaign.farm.Boards = partial(Boards, rules=rules)  # type: ignore[assignment,attr-defined]
     spec = CampaignSpec("storm", network_of(SMALL), "random", trials_per_task=configs)
     try:
-        with grounds_of(read_inventory(farm).boards, "generic") as (ground,):
-            _skip_device_check(ground, results)
-            outlet = run_on(ground, spec, results, Silence(), lambda: False)
+        with sites_of(read_inventory(farm).boards, "generic") as (site,):
+            _skip_device_check(site, results)
+            run_result = run_on(site, spec, results, Silence(), lambda: False)
     except (DeviceStartError, CampaignError) as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         return 4
-    return int(outlet.ending is not Ending.FINISHED)
+    return int(run_result.ending is not Ending.FINISHED)
 
 
-def _skip_device_check(ground: Ground, results: Path) -> None:
+def _skip_device_check(site: MeasuringSite, results: Path) -> None:
     """How fast the boards are says nothing here."""
     with SqliteStore(make_folder(results) / STORE_FILE) as store:
-        if not any(store.query(DeviceCheck, device=ground.device)):
-            store.append([check(device=ground.device, target=ground.target.name)])
+        if not any(store.query(DeviceCheck, device=site.device)):
+            store.append([check(device=site.device, target=site.target.name)])
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ from int8tune.rpc.transports.base import Transport
 from int8tune.rpc.transports.local import LocalTransport
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.builder.pool import BuildPool
+from int8tune.tuner.campaign.candidate_builder import CandidateBuilder
 from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.loop import CampaignLoop
+from int8tune.tuner.campaign.loop_context import LoopContext, Purpose
 from int8tune.tuner.campaign.measuring import Device, Measuring
 from int8tune.tuner.campaign.plan import Task
 from int8tune.tuner.campaign.search import make_search
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Purpose, Surroundings
-from int8tune.tuner.campaign.workshop import Workshop
 from int8tune.tuner.cores import measuring_and_build_cores
 
 SMALL = "conv2d-u8s8-1x8x8x16-k1x1x32-s1-p0-float.c-u8"
@@ -57,9 +57,9 @@ def campaign_loop(
         pool = stack.enter_context(BuildPool(building, measuring[-1], folder / "build-server.log", server))
         if spec.name not in {campaign.name for campaign in store.query(Campaign)}:  # otherwise it goes on
             store.append([spec.as_record("local", tasks[0].target)])
-        workshop = Workshop(pool, folder, build_limit_s)
-        around = Surroundings(store, workshop, measuring_with, "local", {"cpu": "test"}, Silence(), stop_requested)
-        yield CampaignLoop(spec, make_search(spec, tasks, store), around)
+        builds = CandidateBuilder(pool, folder, build_limit_s)
+        context = LoopContext(store, builds, measuring_with, "local", {"cpu": "test"}, Silence(), stop_requested)
+        yield CampaignLoop(spec, make_search(spec, tasks, store), context)
 
 
 def trials_of(store: Store, spec: CampaignSpec) -> list[Trial]:

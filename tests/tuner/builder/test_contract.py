@@ -125,9 +125,9 @@ class PoolContract(ABC):
     @pytest.mark.thorough
     def test_it_is_hushed_and_closed_twice(self, pool: Pool) -> None:
         assert pool.width >= 1
-        pool.hush(True)
-        pool.hush(True)
-        pool.hush(False)
+        pool.pause_guest(True)
+        pool.pause_guest(True)
+        pool.pause_guest(False)
         pool.close()
         pool.close()
 

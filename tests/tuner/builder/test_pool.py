@@ -58,7 +58,7 @@ def wait_until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
 
 def by_one_builder(pool: BuildPool) -> None:
     """Leave the builds to the core that is not measured on; where all have one core, there is one builder anyway."""
-    pool.hush(pool.width > 1)
+    pool.pause_guest(pool.width > 1)
 
 
 @pytest.mark.thorough
@@ -66,35 +66,35 @@ def test_the_measuring_core_builds_but_not_while_hushed(pool: BuildPool, generic
     for number in range(pool.width):
         pool.submit(hanging_job(generic, tmp_path, number))
     wait_until(lambda: len(builds()) == pool.width and len(guests()) == 1)
-    pool.hush(True)
+    pool.pause_guest(True)
     (guest,) = guests()
     wait_until(lambda: guest.status() == psutil.STATUS_STOPPED)  # signalled, but seen only after its next turn
     assert all(build.status() != psutil.STATUS_STOPPED for build in builds() if build != guest)
-    pool.hush(False)
+    pool.pause_guest(False)
     wait_until(lambda: guest.status() != psutil.STATUS_STOPPED)
 
 
 def test_no_guest_starts_while_hushed(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
-    pool.hush(True)
+    pool.pause_guest(True)
     for number in range(pool.width):
         pool.submit(hanging_job(generic, tmp_path, number))
     wait_until(lambda: len(builds()) == pool.width - 1)
     assert guests() == []
-    pool.hush(False)
+    pool.pause_guest(False)
     wait_until(lambda: len(guests()) == 1)
 
 
 @pytest.mark.thorough
 def test_time_in_which_a_guest_is_stopped_does_not_count(pool: BuildPool, generic: Target, tmp_path: Path) -> None:
-    pool.hush(True)
+    pool.pause_guest(True)
     for number in range(pool.width - 1):
         pool.submit(hanging_job(generic, tmp_path, number))
-    pool.hush(False)
+    pool.pause_guest(False)
     pool.submit(hanging_job(generic, tmp_path, 99, limit_s=1.5))
     wait_until(lambda: len(guests()) == 1)
-    pool.hush(True)
+    pool.pause_guest(True)
     assert pool.collect(2.0) == []
-    pool.hush(False)
+    pool.pause_guest(False)
     (built,) = pool.collect(5.0)
     assert built.outcome is Outcome.BUILD_TIMEOUT
     assert 1.4 < built.build_s < 3.0
@@ -197,7 +197,7 @@ def test_a_closed_pool_leaves_no_process(pool: BuildPool, generic: Target, tmp_p
         pool.submit(hanging_job(generic, tmp_path, number))
     wait_until(lambda: len(builds()) == pool.width)
     family = psutil.Process().children(recursive=True)
-    pool.hush(True)
+    pool.pause_guest(True)
     pool.close()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []

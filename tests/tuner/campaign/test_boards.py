@@ -26,9 +26,9 @@ from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.builder.pool import BuildPool
 from int8tune.tuner.campaign.boards import RULES, Boards
 from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.loop_context import Purpose
 from int8tune.tuner.campaign.plan import make_plan
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Purpose
 from int8tune.tuner.device_check import build_probes
 from int8tune.tuner.errors import DeviceGoneError
 from tests.support.program.campaigns import SMALL, SMALL_DEPTHWISE, campaign_loop, network_of, trials_of

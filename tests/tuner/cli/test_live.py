@@ -15,10 +15,10 @@ from int8tune.schedules.target import target_for
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.campaign.events import Progress, Silence
 from int8tune.tuner.campaign.loop import CampaignLoop
+from int8tune.tuner.campaign.loop_context import LoopContext
 from int8tune.tuner.campaign.plan import Task
 from int8tune.tuner.campaign.search import make_search
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Surroundings
 from int8tune.tuner.cli import live
 from int8tune.tuner.cli.live import LiveDisplay, PlainDisplay, clock
 from int8tune.tuner.cli.stopping import STOPPING
@@ -143,6 +143,6 @@ def test_durations() -> None:
 def test_what_was_recorded_before_counts_as_done() -> None:
     spec, store = CampaignSpec("c", network_of(SMALL), trials_per_task=5), MemoryStore()
     store.append([spec.as_record("local", task().target), trial()])
-    around = Surroundings(store, None, None, "local", {}, Silence(), lambda: False)  # type: ignore[arg-type]
+    around = LoopContext(store, None, None, "local", {}, Silence(), lambda: False)  # type: ignore[arg-type]
     standing = CampaignLoop(spec, make_search(spec, [task()], store), around).progress()
     assert (standing.trials, standing.trials_done, standing.trials_resumed) == (5, 1, 1)

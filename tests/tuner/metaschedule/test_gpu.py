@@ -21,7 +21,7 @@ from int8tune.rpc.transports.fake import FakeTransport
 from int8tune.schedules.target import gpu_target
 from int8tune.schedules.template import Kernel, Rejection
 from int8tune.schedules.workload import Workload, parse_workload
-from int8tune.tuner.metaschedule import leg
+from int8tune.tuner.metaschedule import race_layer
 from int8tune.tuner.metaschedule.form import peer_form, peer_workload
 from int8tune.tuner.metaschedule.job import SearchJob
 from int8tune.tuner.metaschedule.spec import RaceSpec
@@ -254,17 +254,17 @@ class TestBoardRunner:
 
 
 def test_a_board_is_waited_for_that_another_agent_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leg, "BACK_EVERY_S", 0.01)
-    monkeypatch.setattr(leg, "BACK_LIMIT_S", 0.1)
+    monkeypatch.setattr(race_layer, "BACK_EVERY_S", 0.01)
+    monkeypatch.setattr(race_layer, "BACK_LIMIT_S", 0.1)
     waits = iter([True, True, False])
 
     def start() -> None:
         if next(waits, True):
             raise DeviceStartError("another agent is at work here")
 
-    leg.start_again(start)
+    race_layer.start_again(start)
     with pytest.raises(DeviceStartError, match="another agent"):
-        leg.start_again(start)
+        race_layer.start_again(start)
 
 
 def test_a_search_has_more_time_for_a_gpu() -> None:

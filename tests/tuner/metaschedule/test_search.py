@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from int8tune.results.record import BenchResult, Campaign, DeviceCheck, Outcome, Trial
-from int8tune.results.search import Leg
+from int8tune.results.search import RaceLayer
 from int8tune.results.store import SqliteStore
 from int8tune.rpc.request import Timing
 from int8tune.schedules.target import Target
@@ -229,21 +229,21 @@ class TestRace:
     @pytest.mark.slow
     def test_a_wrong_kernel_is_reported_and_does_not_count(self, tmp_path: Path, vnni: Target) -> None:
         """TVM's own intrinsic saturates."""
-        legs: list[Leg] = []
+        race_layers: list[RaceLayer] = []
         spec = RaceSpec((parse_workload(CONV),), 2, BRIEF, vnni.profile, intrinsic=SATURATING, worker=FAULTY)
-        run_race(spec, tmp_path, legs.append, lambda: False)
-        (theirs,) = legs[0].result.peers
+        run_race(spec, tmp_path, race_layers.append, lambda: False)
+        (theirs,) = race_layers[0].result.peers
         assert theirs.outcome is Outcome.WRONG_ANSWER
         assert theirs.times_s == ()
         assert theirs.error
 
     @pytest.mark.slow
     def test_a_search_that_crashes_costs_its_layer_alone(self, tmp_path: Path) -> None:
-        legs: list[Leg] = []
+        race_layers: list[RaceLayer] = []
         layers = tuple(map(parse_workload, (CONV, "conv2d-s8s8-1x8x8x16-k1x1x32-s1-p0-float.c-s8")))
         spec = RaceSpec(layers, 1, BRIEF, "generic", intrinsic=CRASHES, worker=FAULTY)
-        run_race(spec, tmp_path, legs.append, lambda: False)
-        crashed, refused = (leg.result for leg in legs)
+        run_race(spec, tmp_path, race_layers.append, lambda: False)
+        crashed, refused = (race_layer.result for race_layer in race_layers)
         assert [entrant.outcome for entrant in crashed.entrants] == [Outcome.OK, Outcome.RUN_FAILED]
         assert crashed.peers[0].error == "its search failed: killed by SIGSEGV"
         assert [entrant.outcome for entrant in refused.entrants] == [Outcome.OK, Outcome.REJECTED]

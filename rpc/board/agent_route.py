@@ -38,7 +38,7 @@ _NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class AgentRoute:
     """How an agent is reached.
 
     Attributes:
@@ -63,20 +63,20 @@ class Way:
         return f"exec {folder if folder.startswith('/') else f'./{folder}'}/{LAUNCHER}"
 
 
-def way_to_json(way: Way) -> dict[str, object]:
-    board = way.board
+def route_to_json(route: AgentRoute) -> dict[str, object]:
+    board = route.board
     fields: dict[str, object] = {name: getattr(board, name) for name in _NAMES if hasattr(board, name)}
     return fields | {
         "key_file": str(board.key_file or ""),
         "timing": board.timing.value,
         "gpu": _NO_GPU if board.gpu is None else board.gpu,
         "limits": dataclasses.asdict(board.limits),
-        "command": way.command,
-        "files": str(way.files or ""),
+        "command": route.command,
+        "files": str(route.files or ""),
     }
 
 
-def way_from_json(place: str, value: object) -> Way:
+def route_from_json(place: str, value: object) -> AgentRoute:
     """Raises: ProtocolError."""
     fields = Fields(place, value, _NAMES)
     try:
@@ -102,7 +102,7 @@ def way_from_json(place: str, value: object) -> Way:
         tracker_key=fields.read("tracker_key", text),
     )
     files = fields.read("files", text)
-    return Way(board, fields.read("command", many(text)), Path(files) if files else None)
+    return AgentRoute(board, fields.read("command", many(text)), Path(files) if files else None)
 
 
 def _limits(place: str, value: object) -> Limits:

@@ -26,7 +26,7 @@ SUITE_LIMIT_S = 300.0
 SHARE_OF_MEMORY = 0.25
 
 
-class Workshop:
+class CandidateBuilder:
     """Turns candidates into programs. A candidate asked for twice while its program is kept is built once."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Workshop:
         estimate_cpu: str = "",
         probe: Program | None = None,
     ) -> None:
-        """A workshop whose builds lie in a folder.
+        """A builder whose programs lie in a folder.
 
         Args:
             estimate_cpu: as `tuner.builder.job.Job` has it, of all candidates.
@@ -79,9 +79,9 @@ class Workshop:
             if not file.exists():
                 raise ResultsFolderError(f"a file of the results was removed while it was in use: {file}")
 
-    def hush(self, wanted: bool) -> None:
+    def pause_guest(self, wanted: bool) -> None:
         """Keep builds off the core that measures, or no longer."""
-        self._pool.hush(wanted)
+        self._pool.pause_guest(wanted)
 
     def prepare(self, coming: Iterable[Task]) -> None:
         """Compute the suites of tasks whose turns are still to come, on cores that would have nothing to do."""

@@ -17,7 +17,7 @@ INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SearchSetup:
     """Where and how a search goes on; the values are TVM's own.
 
     Attributes:

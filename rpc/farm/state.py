@@ -97,7 +97,7 @@ class Status:
     canary: CanaryRun | None
 
 
-class Desk:
+class FarmState:
     """The state of a farm between two events.
 
     Attributes:

@@ -16,22 +16,22 @@ from int8tune.rpc.transports.fake import FAKE_CAPABILITIES, FakeTransport
 from int8tune.schedules.target import Target, gpu_target
 from int8tune.tuner.campaign.events import Silence
 from int8tune.tuner.campaign.farm import spec_on
+from int8tune.tuner.campaign.loop_context import Purpose
 from int8tune.tuner.campaign.measuring import Measuring
-from int8tune.tuner.campaign.run import Ground, cache_mode_of, run_on
+from int8tune.tuner.campaign.run import MeasuringSite, cache_mode_of, run_on
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Purpose
 from int8tune.tuner.errors import CampaignDiffersError, SpecError
 from int8tune.tuner.folders import STORE_FILE
 from tests.support.program.campaigns import SMALL, network_of
 from tests.support.program.results_samples import MODEL
 
 
-def ground(target: Target) -> Ground:
+def site(target: Target) -> MeasuringSite:
     def measuring(_probe: Program, _cold: Cold | None) -> Measuring[Purpose]:
         raise AssertionError("this comes later")
 
     transport = FakeTransport(lambda _: Reply(Outcome.DEVICE_LOST))
-    return Ground("board", transport, FAKE_CAPABILITIES, target, measuring, (0,), 0)
+    return MeasuringSite("board", transport, FAKE_CAPABILITIES, target, measuring, (0,), 0)
 
 
 def estimated(target: Target, environment: Mapping[str, str]) -> Trial:
@@ -55,19 +55,19 @@ def test_a_campaign_that_was_estimated_does_not_go_on_with_times(generic: Target
         store.append([spec.as_record("board", generic), trial])
 
     with pytest.raises(CampaignDiffersError) as raised:
-        run_on(ground(generic), spec, tmp_path, Silence(), lambda: False)
+        run_on(site(generic), spec, tmp_path, Silence(), lambda: False)
     assert str(raised.value) == f"campaign `c` was estimated by {MODEL}, now it would be measured"
 
 
 def test_estimates_know_no_caches(generic: Target, tmp_path: Path) -> None:
     spec = CampaignSpec("c", network_of(SMALL), cache=CacheMode.COLD)
     with pytest.raises(SpecError, match="`board` has no times, and estimates know no caches: leave --cache out"):
-        run_on(replace(ground(generic), estimate_cpu="cortex-a53"), spec, tmp_path, Silence(), lambda: False)
+        run_on(replace(site(generic), estimate_cpu="cortex-a53"), spec, tmp_path, Silence(), lambda: False)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_campaign_keeps_its_mode_of_caches_and_a_new_one_has_the_network_s(generic: Target) -> None:
-    spec, here = CampaignSpec("c", network_of(SMALL)), ground(generic)
+    spec, here = CampaignSpec("c", network_of(SMALL)), site(generic)
     gpu = replace(here, target=gpu_target("cuda-sm90"))
     assert cache_mode_of(spec, here, MemoryStore()) is CacheMode.NETWORK
     assert cache_mode_of(spec, replace(here, estimate_cpu="cortex-a53"), MemoryStore()) is CacheMode.WARM
@@ -82,7 +82,7 @@ def test_a_campaign_keeps_its_mode_of_caches_and_a_new_one_has_the_network_s(gen
 def test_grounds_have_campaigns_of_their_own(generic: Target) -> None:
     """By target; boards of one target on other CPUs, or of which one has no times, by their names, too."""
     spec = CampaignSpec("c", network_of(SMALL))
-    one, other = ground(generic), replace(ground(generic), target=replace(generic, name="generic-x"))
+    one, other = site(generic), replace(site(generic), target=replace(generic, name="generic-x"))
     assert spec_on(spec, one, [one]) == spec
     assert [spec_on(spec, each, [one, other]).name for each in (one, other)] == [
         f"c-{generic.name}",

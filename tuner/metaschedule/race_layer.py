@@ -16,9 +16,9 @@ from pathlib import Path
 
 from int8tune.compiler.network import Layer, Network
 from int8tune.results.record import CacheMode, Campaign, DeviceCheck, Duel, Entrant, Outcome, Trial
-from int8tune.results.search import Effort, Leg
+from int8tune.results.search import Effort, RaceLayer
 from int8tune.results.store import SqliteStore
-from int8tune.rpc.board.way import way_to_json
+from int8tune.rpc.board.agent_route import route_to_json
 from int8tune.rpc.errors import DeviceStartError
 from int8tune.rpc.request import Cold, Program, Reply, Request, Timing
 from int8tune.rpc.transports.agent import AgentTransport
@@ -31,10 +31,10 @@ from int8tune.tuner.bench.own import OWN_NAME, Choice, NotPreparedError, choose
 from int8tune.tuner.bench.site import Site
 from int8tune.tuner.campaign.events import Progress, Silence
 from int8tune.tuner.campaign.loop import Ending
+from int8tune.tuner.campaign.loop_context import Purpose
 from int8tune.tuner.campaign.measuring import CALLS_BEFORE_TIMING, SESSION_LIMIT_S, SLOWEST_OPS_PER_S, Device, Occasion
-from int8tune.tuner.campaign.run import Ground, Outlet, run_campaign, run_on
+from int8tune.tuner.campaign.run import CampaignRunResult, MeasuringSite, run_campaign, run_on
 from int8tune.tuner.campaign.spec import CampaignSpec
-from int8tune.tuner.campaign.surroundings import Purpose
 from int8tune.tuner.cores import bound_to
 from int8tune.tuner.errors import BenchError, DeviceGoneError
 from int8tune.tuner.folders import STORE_FILE, make_folder
@@ -88,7 +88,7 @@ class Finding:
         return Entrant(self.name, self.version, self.workload, self.outcome, times_s, error=self.error)
 
 
-def run_leg(track: Track, index: int, workload: Workload, folder: Path) -> Leg | None:
+def run_layer(track: Track, index: int, workload: Workload, folder: Path) -> RaceLayer | None:
     """Race on a layer, and record it; None once a stop is requested. The folder must be empty, and new in the race.
 
     Raises:
@@ -108,7 +108,7 @@ def run_leg(track: Track, index: int, workload: Workload, folder: Path) -> Leg |
     with bound_to(track.site.building):
         entrants, peaks = _time(track, workload, (ours, theirs))
     result = track.site.record(track.name, choice, entrants, peaks, started_at)
-    return Leg(result, ours.effort, theirs.effort)
+    return RaceLayer(result, ours.effort, theirs.effort)
 
 
 class _Clock(Silence):
@@ -127,8 +127,8 @@ def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Ch
     spec = CampaignSpec(name, network, seed=track.spec.seed, trials_per_task=track.spec.trials, cache=CacheMode.WARM)
     site, clock = track.site, _Clock()
     _know_device(site, folder)
-    outlet = _campaign(track, spec, folder, clock)
-    if outlet.ending is not Ending.FINISHED:
+    run_result = _campaign(track, spec, folder, clock)
+    if run_result.ending is not Ending.FINISHED:
         return None
     with SqliteStore(folder / STORE_FILE, readonly=True) as own:
         choice = choose(own, workload, site.target, site.name)
@@ -140,7 +140,7 @@ def _tune(track: Track, name: str, workload: Workload, folder: Path) -> tuple[Ch
     return choice, Effort(len(trials), failed, clock.elapsed_s)
 
 
-def _campaign(track: Track, spec: CampaignSpec, folder: Path, clock: _Clock) -> Outlet:
+def _campaign(track: Track, spec: CampaignSpec, folder: Path, clock: _Clock) -> CampaignRunResult:
     site, board = track.site, track.spec.board
     if board is None:
         transport = LocalTransport(site.measuring)
@@ -150,9 +150,9 @@ def _campaign(track: Track, spec: CampaignSpec, folder: Path, clock: _Clock) -> 
         return Device(site.transport, probe, cold=cold)
 
     cores, memory_bytes = (site.building, site.measuring[-1]), board.limits.memory_bytes
-    ground = Ground(site.name, site.transport, site.device, site.target, device, *cores, memory_bytes)
+    place = MeasuringSite(site.name, site.transport, site.device, site.target, device, *cores, memory_bytes)
     with bound_to(site.building):
-        return run_on(ground, spec, folder, clock, track.stop_requested)
+        return run_on(place, spec, folder, clock, track.stop_requested)
 
 
 def _know_device(site: Site, folder: Path) -> None:
@@ -250,7 +250,7 @@ def _job(track: Track, form: Workload, folder: Path, suite: Path) -> SearchJob:
     job = SearchJob(form.key, track.peer_target, spec.trials, spec.seed, str(folder), str(suite), cores, spec.intrinsic)
     if not isinstance(site.transport, AgentTransport):
         return job
-    return replace(job, way=way_to_json(site.transport.way), probe=site.probes.peak_program)
+    return replace(job, route=route_to_json(site.transport.route), probe=site.probes.peak_program)
 
 
 def _keep_database(database: Path, folder: Path) -> None:

@@ -9,10 +9,10 @@ from int8tune.results.base import Store
 from int8tune.results.record import Candidate
 from int8tune.rpc.request import Program
 from int8tune.tuner.builder.job import Built
+from int8tune.tuner.campaign.candidate_builder import CandidateBuilder
 from int8tune.tuner.campaign.events import Listener
 from int8tune.tuner.campaign.measuring import Measuring
 from int8tune.tuner.campaign.task import Slot, TaskRun
-from int8tune.tuner.campaign.workshop import Workshop
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ Purpose = tuple[Slot, Built] | Match
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class LoopContext:
     """What a loop works with.
 
     Attributes:
@@ -37,7 +37,7 @@ class Surroundings:
     """
 
     store: Store
-    workshop: Workshop
+    builds: CandidateBuilder
     device: Measuring[Purpose]
     device_name: str
     environment: Mapping[str, str]
