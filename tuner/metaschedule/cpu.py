@@ -29,7 +29,7 @@ UNROLL_STEPS = [0, 16, 64, 512]
 MOST_INNERMOST = 64
 
 
-def cpu_means(job: SearchJob) -> SearchSetup:
+def cpu_setup(job: SearchJob) -> SearchSetup:
     """The setup of a search that builds on a job's cores and times on the last of them."""
     target = tvm.target.Target({**job.target.tvm, "num-cores": job.target.threads})
 

@@ -58,7 +58,7 @@ CompileSource = Callable[[str, str], bytes]
 
 
 @contextmanager
-def gpu_means(
+def gpu_setup(
     job: SearchJob, cases: Sequence[Case], compile_source: CompileSource = compile_cubin
 ) -> Iterator[SearchSetup]:
     """The setup of a search whose candidates run on the board of a job.

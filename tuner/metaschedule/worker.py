@@ -74,12 +74,12 @@ def _setup(
     job: SearchJob, cases: tuple[Case, ...], compile_source: Callable[[str, str], bytes]
 ) -> AbstractContextManager[SearchSetup]:
     if job.route is not None:
-        from int8tune.tuner.metaschedule.gpu import gpu_means
+        from int8tune.tuner.metaschedule.gpu import gpu_setup
 
-        return gpu_means(job, cases, compile_source)
-    from int8tune.tuner.metaschedule.cpu import cpu_means
+        return gpu_setup(job, cases, compile_source)
+    from int8tune.tuner.metaschedule.cpu import cpu_setup
 
-    return nullcontext(cpu_means(job))
+    return nullcontext(cpu_setup(job))
 
 
 def _build(best: Any, library: Path, cases: tuple[Case, ...], setup: SearchSetup) -> Program:
