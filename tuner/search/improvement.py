@@ -27,8 +27,8 @@ class Error:
     spread: float
 
 
-# Of scores of which few or none were checked. By 0.05 one in nine layers stopped after a batch that had more than
-# 0.5 % to gain, by 0.1 none of the recorded ones.
+# Of scores of which few or none were checked. Of recorded layers whose forecast after one batch was below 0.1 %, one in
+# nine had more than 0.5 % to gain by 0.05 (of 36), none by 0.1 (of 14).
 USUAL_ERROR = Error(0.0, 0.1)
 
 

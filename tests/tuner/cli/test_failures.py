@@ -12,7 +12,7 @@ from int8tune.results.errors import ResultsError
 from int8tune.rpc.errors import DeviceLostError, RpcError
 from int8tune.schedules.errors import ScheduleError
 from int8tune.tuner.cli.failures import FAILURES, explain, failure_of
-from int8tune.tuner.errors import DeviceGoneError, SpecError, TunerError
+from int8tune.tuner.errors import DeviceGoneError, SpecError, TooManyThreadsError, TunerError
 
 TREES = (TunerError, ResultsError, RpcError, ScheduleError, CompilerError, QuantizeError)
 
@@ -50,6 +50,12 @@ def test_an_error_without_entry_is_a_bug(capsys: pytest.CaptureFixture[str]) -> 
 def test_each_fault_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(LayerTableError(["a: one", "a: two"]), debug=False) == 1
     assert capsys.readouterr().err.splitlines()[:2] == ["error: a: one", "error: a: two"]
+
+
+def test_too_many_threads_are_made_fewer(capsys: pytest.CaptureFixture[str]) -> None:
+    """The device has nothing to do with it."""
+    assert explain(TooManyThreadsError("threads must be 1 to 2: 64"), debug=False) == 1
+    assert capsys.readouterr().err.splitlines()[1] == "hint: give it fewer: --threads N; without the option it is one"
 
 
 @pytest.mark.parametrize(
