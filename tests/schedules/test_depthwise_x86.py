@@ -172,3 +172,23 @@ def form_of(key: str, profile: str, tile_rows: int = 4) -> DepthwiseForm:
     workload = parse_workload(key)
     assert isinstance(workload, DepthwiseConv2d)
     return DepthwiseForm(workload, REGISTERS[profile], tile_rows, 4, "image", "skip")
+
+
+@pytest.mark.parametrize(
+    ("layer", "profile", "tile"),
+    [
+        ("1x9x9x64-k3x3x1-s1-p1", "x86-avx512vnni", (2, 2)),
+        ("1x9x9x64-k3x3x1-s2-p1", "x86-avx512vnni", (4, 1)),
+        ("1x9x9x64-k5x5x1-s1-p2", "x86-avx512vnni", (4, 1)),
+        ("1x9x9x64-k5x5x1-s2-p2", "x86-avx512vnni", (4, 1)),
+        ("1x9x9x64-k7x7x1-s1-p3", "x86-avx512vnni", (3, 1)),
+        ("1x9x9x64-k3x3x1-s1-p2-d2", "x86-avx512vnni", (2, 2)),
+        ("1x9x9x64-k5x5x1-s2-p2", "x86-avx2", (2, 2)),
+    ],
+)
+def test_usual_tiles_are_exact(layer: str, profile: str, tile: tuple[int, int]) -> None:
+    """High ones of one column where words serve more rows so, as far as their code is short enough."""
+    workload, target = parse_workload(f"dwconv2d-u8s8-{layer}-float.c-u8"), host_target(profile)
+    space = template_for(workload, target).space(workload, target)
+    assert (space.default["tile_rows"], space.default["tile_columns"]) == tile
+    assert build(workload, target).wrong_cases() == []
