@@ -10,10 +10,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from int8tune.compiler.errors import ModelError
 from int8tune.compiler.naming import similar
 from int8tune.compiler.strict_json import clipped
-from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile, schema_of
+from int8tune.compiler.tflite_reader.file import Subgraph, TfliteFile, damage_told, schema_of
 from int8tune.results.text import printable
 
 # Of the schema's tables: the places of their fields in a table's vtable, in bytes.
@@ -30,16 +29,11 @@ def ended(data: bytes, ends: Sequence[str], name: str) -> bytes:
     Raises:
         ModelError: the file is no TFLite model or damaged, a value is named twice, or no operator makes it.
     """
-    try:
+    with damage_told(name):
         file = TfliteFile(schema_of(data, name), data, name)
         if not file.model.SubgraphsLength() or not file.model.Subgraphs(0).OutputsLength():
             raise file.error("a model must have a subgraph with outputs")
         return _ended(file, Subgraph(file, 0), data, ends)
-    except ModelError:
-        raise
-    except Exception as error:  # the schema's code follows offsets of the file wherever they lead
-        reason = printable(clipped(str(error))) or type(error).__name__
-        raise ModelError(f"{name}: the file is damaged: {reason}") from None
 
 
 def _ended(file: TfliteFile, graph: Subgraph, data: bytes, ends: Sequence[str]) -> bytes:

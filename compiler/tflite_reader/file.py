@@ -6,6 +6,8 @@ Nothing of a file is trusted: names, values and operators are checked when they 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,6 +66,22 @@ def schema_of(data: bytes, name: str) -> Any:
     if data[4:8] != IDENTIFIER:
         raise ModelError(f"{name}: no TFLite model: it does not begin with its identifier {IDENTIFIER.decode()}")
     return tflite
+
+
+@contextmanager
+def damage_told(name: str) -> Iterator[None]:
+    """What a damaged file makes fail, as one line: the schema's code follows its offsets wherever they lead.
+
+    Raises:
+        ModelError: in place of any error but this one and a missing package.
+    """
+    try:
+        yield
+    except (ModelError, ImportError):
+        raise
+    except Exception as error:
+        reason = printable(clipped(str(error))) or type(error).__name__
+        raise ModelError(f"{name}: the file is damaged: {reason}") from None
 
 
 class TfliteFile:

@@ -20,7 +20,7 @@ from int8tune.compiler.operators.base import BYTES
 from int8tune.compiler.strict_json import clipped
 from int8tune.compiler.tflite_reader.detection import DETECTION, detection_operators
 from int8tune.compiler.tflite_reader.dilated import dilations_of
-from int8tune.compiler.tflite_reader.file import INSTALL, Subgraph, TfliteFile, schema_of
+from int8tune.compiler.tflite_reader.file import INSTALL, Subgraph, TfliteFile, damage_told, schema_of
 from int8tune.compiler.tflite_reader.floats.operators import FloatOperators
 from int8tune.compiler.tflite_reader.flow import CALLERS, COPY, Flow, flow_of
 from int8tune.compiler.tflite_reader.known import known_array
@@ -33,7 +33,6 @@ from int8tune.compiler.tflite_reader.transposed import transposed_operators
 from int8tune.compiler.tflite_reader.wide import is_wide
 from int8tune.compiler.unused import without_unused
 from int8tune.compiler.word_layers import with_byte_layers
-from int8tune.results.text import printable
 
 
 def read_tflite(data: bytes, name: str) -> Graph:
@@ -43,14 +42,10 @@ def read_tflite(data: bytes, name: str) -> Graph:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
     try:
-        return with_islands(_Reader(TfliteFile(schema_of(data, name), data, name)).read())
-    except ModelError:
-        raise
+        with damage_told(name):
+            return with_islands(_Reader(TfliteFile(schema_of(data, name), data, name)).read())
     except ImportError as error:
         raise ModelError(f"{name}: models with operators in float need the package {error.name}: {INSTALL}") from None
-    except Exception as error:  # the schema's code follows offsets of the file wherever they lead
-        reason = printable(clipped(str(error))) or type(error).__name__
-        raise ModelError(f"{name}: the file is damaged: {reason}") from None
 
 
 class _Reader:
