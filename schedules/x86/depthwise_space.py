@@ -15,7 +15,7 @@ MAX_TILE_ROWS, MAX_TILE_COLUMNS = 4, 8
 MAX_TILE_DOTS = 48
 # Those of all tiles that have code of their own, because the border is elsewhere in each: beyond, the border is copied.
 MAX_CODE_DOTS = 900
-# Of AVX-512.
+# As many as AVX-512 has.
 MANY_REGISTERS = 32
 # Of `estimated_cycles`: instructions that turn a register of sums into bytes, and ports that they have.
 STORE_INSTRUCTIONS, PORTS = 5, 2
@@ -70,12 +70,13 @@ def depthwise_space(workload: DepthwiseConv2d, registers: Registers, threads: in
 def _usual_tiles(workload: DepthwiseConv2d, registers: Registers) -> tuple[tuple[int, int], ...]:
     """Rows and columns of tiles, the best first.
 
-    High tiles of one column make a word for more rows, and need the fewest registers for columns that are read again:
-    with 5x5 and 7x7 kernels and strides they are up to 1.28 times as fast as 2x2. Rows of a dilated kernel share less.
+    With a stride, and with kernels whose columns need several words, high tiles of one column are faster than 2x2: they
+    need the fewest registers for columns that are read again. Other kernels have none to share, or few: those of up to
+    four rows, of one column, and dilated ones.
     """
     window = workload.window
-    is_plain = window.kernel[0] <= TAPS - 1 and window.stride[0] == 1
-    if is_plain or max(window.dilation) > 1 or registers.count < MANY_REGISTERS:
+    is_high = window.stride[0] > 1 or (window.kernel[0] > TAPS and window.kernel[1] > 1)
+    if not is_high or max(window.dilation) > 1 or registers.count < MANY_REGISTERS:
         return ((2, 2), (1, 2), (1, 1))
     return ((4, 1), (3, 1), (2, 1), (1, 1))
 

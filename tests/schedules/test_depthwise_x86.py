@@ -182,6 +182,8 @@ def form_of(key: str, profile: str, tile_rows: int = 4) -> DepthwiseForm:
         ("1x9x9x64-k5x5x1-s1-p2", "x86-avx512vnni", (4, 1)),
         ("1x9x9x64-k5x5x1-s2-p2", "x86-avx512vnni", (4, 1)),
         ("1x9x9x64-k7x7x1-s1-p3", "x86-avx512vnni", (3, 1)),
+        ("1x9x9x64-k4x4x1-s1-p1", "x86-avx512vnni", (2, 2)),
+        ("1x9x9x64-k7x1x1-s1-p3.0.3.0", "x86-avx512vnni", (2, 2)),
         ("1x9x9x64-k3x3x1-s1-p2-d2", "x86-avx512vnni", (2, 2)),
         ("1x9x9x64-k5x5x1-s2-p2", "x86-avx2", (2, 2)),
     ],
