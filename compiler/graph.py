@@ -77,8 +77,8 @@ class Value:
 
 
 class Kind(StrEnum):
-    """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too, and
-    `WORD_ARITHMETIC` on these alone.
+    """What an operator computes: on 8-bit values, but for `FLOAT`; `QUANTIZE` and `DEQUANTIZE` on 16-bit ones, too,
+    `WORD_ARITHMETIC` on these alone, and `REQUANTIZE` on those of 16 and 32 bits.
 
     `WORD_BYTE` and `WORD_SUMS` are before and behind the layers of bytes that a layer of 16-bit data becomes
     (`compiler.word_layers`). `ARG_MAX` makes places. `RESHAPE`, `TRANSPOSE`, `SLICE` and `GATHER` move values of any
@@ -123,6 +123,7 @@ class Kind(StrEnum):
     WORD_SUMS = "word_sums"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
+    REQUANTIZE = "requantize"
     DETECTION = "detection"
     LSTM = "lstm"
     SVDF = "svdf"

@@ -13,6 +13,7 @@ from int8tune.compiler.fused_graph import with_fused_rules
 from int8tune.compiler.given import NOTHING_GIVEN, Given
 from int8tune.compiler.graph import Graph
 from int8tune.compiler.movements_merged import with_movements_merged
+from int8tune.compiler.onnx_reader.external import embedded
 from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.table_graph import with_tables
@@ -50,13 +51,15 @@ def read_model(path: Path, given: Given = NOTHING_GIVEN) -> Graph:
 
 
 def model_bytes(path: Path, given: Given = NOTHING_GIVEN) -> bytes:
-    """A model's file, with what the user says of it.
+    """A model's file, with what it has in files beside it, and with what the user says of it.
 
     Raises:
         ModelError: the file can't be read, has no such inputs or values, or is no ONNX file, which alone may be given
             values and shapes.
     """
     data = read_file(path, "a model", MOST_BYTES, ModelError)
+    if path.suffix.lower() == ".onnx":
+        data = embedded(data, path.parent, _name_of(path), MOST_BYTES)
     if not given:
         return data
     if path.suffix.lower() == ".tflite" and not (given.bind or given.shapes):

@@ -18,6 +18,7 @@ from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
 from int8tune.compiler.onnx_reader.inner_graphs import InnerGraphs
+from int8tune.compiler.onnx_reader.integer_numbers import with_sums_as_numbers
 from int8tune.compiler.onnx_reader.narrow import narrow_names, with_clips
 from int8tune.compiler.onnx_reader.nodes import (
     MICROSOFT,
@@ -86,7 +87,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     _refuse_unprintable(model, name)
     opset = _opset(model, name)
     with_functions_inlined(model, opset, name)
-    graphs = InnerGraphs(model.graph, partial(_known_of, model, opset, name))
+    graphs = InnerGraphs(model.graph, opset, partial(_known_of, model, opset, name))
     graphs.write()
     _refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
@@ -128,7 +129,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     forms, known = forms_of(model, ordered, constants, opset, name)
     halves.require_halves(forms, name)
     graphs.require_one_form(forms, name)
-    ordered = with_pads(ordered, forms)
+    ordered, forms = with_sums_as_numbers(with_pads(ordered, forms), forms, known)
     return OnnxFile(name, opset, ordered, known, forms, inputs, outputs, bounds, folded)
 
 
@@ -180,7 +181,16 @@ def decoded(data: bytes, name: str) -> Any:
         raise model_fault(name, _damage(data)) from None
     if not model.HasField("graph") or not model.graph.node:
         raise model_fault(name, "no ONNX file, or a truncated one: it has no graph with nodes")
+    _leave_open(model.graph)
     return model
+
+
+def _leave_open(graph: Any) -> None:
+    """Some writers have -1 for an extent that is not known."""
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for extent in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if extent.HasField("dim_value") and extent.dim_value == -1:
+                extent.Clear()
 
 
 def _damage(data: bytes) -> str:
@@ -218,7 +228,8 @@ def _opset(model: Any, name: str) -> int:
     if not OLDEST_FILE_VERSION <= model.ir_version <= newest:
         allowed = f"{OLDEST_FILE_VERSION} to {newest}"
         raise model_fault(name, f"the file's IR version must be {allowed}: {model.ir_version}")
-    versions = [entry.version for entry in model.opset_import if entry.domain in _STANDARD_DOMAINS]
+    # A file may name the domain by both of its names.
+    versions = sorted({entry.version for entry in model.opset_import if entry.domain in _STANDARD_DOMAINS})
     if len(versions) != 1:
         raise model_fault(name, f"a model must name one version of ONNX's operators: {versions[:5]}")
     if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:

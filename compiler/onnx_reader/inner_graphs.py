@@ -24,6 +24,8 @@ MOST_NODES, MOST_GRAPHS, MOST_TURNS = 20_000, 1000, 512
 # Whose makers are looked at, all up to the inputs of the model.
 MOST_VALUES = 64
 WORDS = ("If", "Loop", "Scan")
+# The version from which on an Unsqueeze takes its axes as an input.
+OPSET_OF_AXES = 13
 
 Form = tuple[ElementType, tuple[int, ...]]
 # What is known of values, by the nodes that make them: their forms, and the constants among them.
@@ -47,8 +49,8 @@ class InnerGraphs:
         choices: whose two values must have one form.
     """
 
-    def __init__(self, graph: Any, known: Known) -> None:
-        self._graph, self._known = graph, known
+    def __init__(self, graph: Any, opset: int, known: Known) -> None:
+        self._graph, self._opset, self._known = graph, opset, known
         self._made: list[Any] = []
         self._graphs = self._count = 0
         self._added: set[str] = set()
@@ -210,12 +212,17 @@ class InnerGraphs:
             _node("Identity", [name], [output]) for name, output in zip(carried, node.output, strict=False) if output
         ]
         for at, (row, output) in enumerate(zip(rows, node.output[len(carried) :], strict=True)):
-            axis = self._constant(f"{prefix}/axis {axes[at]}", np.array([axes[at]], np.int64))
             parts = [f"{prefix}/part {at} {turn}" for turn in range(len(row))]
-            made += [_node("Unsqueeze", [name, axis], [part]) for name, part in zip(row, parts, strict=True)]
+            made += [self._row(name, part, axes[at], prefix) for name, part in zip(row, parts, strict=True)]
             ordered = parts[::-1] if backwards and backwards[at] else parts
             made += [_node("Concat", ordered, [output], axis=axes[at])] if output else []
         return made
+
+    def _row(self, name: str, part: str, axis: int, prefix: str) -> Any:
+        """What a turn makes with an axis for the turns, which is an attribute in files of older versions."""
+        if self._opset < OPSET_OF_AXES:
+            return _node("Unsqueeze", [name], [part], axes=[axis])
+        return _node("Unsqueeze", [name, self._constant(f"{prefix}/axis {axis}", np.array([axis], np.int64))], [part])
 
     def _inlined(
         self, body: Any, given: Sequence[str], prefix: str, shared: str = ""

@@ -55,7 +55,7 @@ def array_of(tensor: Any, name: str, model: str) -> Array:
     import onnx
 
     if tensor.data_location or tensor.external_data:
-        raise model_fault(model, f"{quoted(name)} is in another file (external data), which is not supported")
+        raise model_fault(model, f"{quoted(name)} is in another file (external data), of which nothing is known here")
     narrow = NARROW.get(tensor.data_type)
     element = ELEMENTS.get(tensor.data_type) if narrow is None else narrow[0]
     if element is None:

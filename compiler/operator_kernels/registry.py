@@ -20,6 +20,7 @@ from int8tune.compiler.operator_kernels.pool import average_pool, max_pool
 from int8tune.compiler.operator_kernels.prelu import prelu
 from int8tune.compiler.operator_kernels.quantize import dequantize, quantize
 from int8tune.compiler.operator_kernels.reduction import arguments, extreme, total
+from int8tune.compiler.operator_kernels.requantize import requantize
 from int8tune.compiler.operator_kernels.resize import resize
 from int8tune.compiler.operator_kernels.softmax import softmax
 from int8tune.compiler.operator_kernels.svdf import svdf
@@ -49,6 +50,7 @@ KERNELS: dict[Kind, Writer] = {
     Kind.QUANTIZE: quantize,
     Kind.REDUCE_MAX: extreme,
     Kind.REDUCE_MIN: extreme,
+    Kind.REQUANTIZE: requantize,
     Kind.RESIZE: resize,
     Kind.SLICE: cut,
     Kind.SOFTMAX: softmax,

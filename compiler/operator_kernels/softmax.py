@@ -28,7 +28,7 @@ from int8tune.compiler.operators.fixed_softmax import (
     SUM_BITS,
     fixed_exponentials,
 )
-from int8tune.compiler.operators.softmax import softmax_constants
+from int8tune.compiler.operators.softmax import WIDTHS, softmax_constants
 from int8tune.compiler.program import Array
 from int8tune.schedules.target import Target
 
@@ -64,7 +64,10 @@ def softmax(graph: Graph, operator: Operator, target: Target) -> OperatorKernel:
     terms, exponentials = (constant(name, array) for name, array in zip(("terms", "shares"), constants, strict=True))
     again = te.reduce_axis((0, data.shape[axis]))
     sums = te.compute(rest, lambda *row: te.sum(terms[distance(row, again)], axis=again))
-    share = _fixed_share(sums) if operator.rule == "fixed" else _float_share(sums, float(known.factor))
+    if operator.rule == "fixed":
+        share = _fixed_share(sums, WIDTHS[output.type])
+    else:
+        share = _float_share(sums, float(known.factor))
 
     def made(*at: Any) -> Any:
         row = (*at[:axis], *at[axis + 1 :]) or (0,)
@@ -79,7 +82,7 @@ def _float_share(sums: Any, factor: float) -> Callable[[Row, Any], Any]:
     return lambda row, term: nearest_even(bounded(term * tirx.const(factor, "float32") / sums[row]))
 
 
-def _fixed_share(sums: Any) -> Callable[[Row, Any], Any]:
+def _fixed_share(sums: Any, width: int) -> Callable[[Row, Any], Any]:
     """Steps of an exponential in integers: see `compiler.operators.fixed_softmax`, whose steps these are."""
     rows = tuple(sums.shape)
     # Zeros in front of a sum.
@@ -90,7 +93,7 @@ def _fixed_share(sums: Any) -> Callable[[Row, Any], Any]:
         guess = _refined(guess, half)
 
     def share(row: Row, term: Any) -> Any:
-        right = _long(SUM_BITS + 31 - 8) - headroom[row]
+        right = _long(SUM_BITS + 31 - width) - headroom[row]
         reciprocal = _saturated(guess[row] << 1)
         return ((_high_product(reciprocal, _long(term)) + (_long(1) << (right - 1))) >> right).astype("int32")
 

@@ -30,6 +30,7 @@ from int8tune.compiler.operators import (
     prelu,
     quantize,
     reduction,
+    requantize,
     resize,
     softmax,
     svdf,
@@ -73,6 +74,7 @@ FAMILIES: dict[Kind, Family] = {
     Kind.WORD_SUMS: word_sums,
     Kind.QUANTIZE: quantize,
     Kind.DEQUANTIZE: quantize,
+    Kind.REQUANTIZE: requantize,
 }
 WIDE_FAMILIES: dict[Kind, WideFamily] = {Kind.DETECTION: detection, Kind.LSTM: lstm, Kind.SVDF: svdf}
 

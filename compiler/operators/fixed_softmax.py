@@ -83,9 +83,9 @@ def high_product(one: LongArray, other: LongArray | np.int64) -> LongArray:
     return product >> 31
 
 
-def fixed_shares(reciprocal: LongArray, bits: LongArray, exponentials: LongArray) -> LongArray:
-    """What a sum's reciprocal and exponentials give, in steps of 1/256."""
-    right = bits + (31 - 8)
+def fixed_shares(reciprocal: LongArray, bits: LongArray, exponentials: LongArray, width: int) -> LongArray:
+    """What a sum's reciprocal and exponentials give, in steps of an output of so many bits, which go up to 1."""
+    right = bits + (31 - width)
     return (high_product(reciprocal, exponentials) + (np.int64(1) << (right - 1))) >> right
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from int8tune.compiler.graph import Operator, Value
 from int8tune.compiler.operators.base import (
+    STORED_RANGES,
     Array,
     FloatArray,
     LongArray,
@@ -23,6 +24,7 @@ from int8tune.compiler.operators.base import (
     scale_of,
     shape_fault,
     stored,
+    stored_fault,
     zero_point_of,
 )
 from int8tune.compiler.operators.fixed_softmax import (
@@ -33,11 +35,12 @@ from int8tune.compiler.operators.fixed_softmax import (
     reciprocals,
 )
 from int8tune.compiler.operators.quantize import half_even
-from int8tune.schedules.numerics import RANGES
 
 # What ONNX Runtime keeps below the largest binary32 number, in powers of e.
 RESERVE = 5
-# How far 256 times an output's scale may be from 1.
+# Bits of outputs: the range of these values is that of numbers from 0 to 1.
+WIDTHS = {"u8": 8, "s8": 8, "s16": 16}
+# How far an output's scale may be from that, as a share of it.
 SCALE_TOLERANCE = 1e-3
 
 
@@ -56,11 +59,12 @@ class SoftmaxConstants:
 
 def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | None:
     (data,) = inputs
-    wrong = byte_fault(data, output)
+    is_word = (operator.rule, output.type) == ("fixed", "s16")
+    wrong = byte_fault(data) or (stored_fault(output) if is_word else byte_fault(output))
     if wrong:
         return wrong
     axis, rank = operator.attributes["axis"], len(data.shape)
-    if data.type != output.type or not 0 <= axis < rank:
+    if (data.type != output.type and not is_word) or not 0 <= axis < rank:
         return f"its input and output must have one type, and axis {axis}: {data.type}, {output.type}, {data.shape}"
     if operator.rule == "fixed" and axis != rank - 1:
         return f"the fixed rule's axis is the last one: {axis}"
@@ -73,11 +77,12 @@ def fault(operator: Operator, inputs: Sequence[Value], output: Value) -> str | N
 
 
 def _fixed_fault(operator: Operator, data: Value, output: Value) -> str | None:
-    lowest, beta = RANGES[output.type][0], operator.attributes["beta"]
+    lowest, beta = STORED_RANGES[output.type][0], operator.attributes["beta"]
     if zero_point_of(output) != lowest:
         return f"its output's zero point must be {lowest}: {zero_point_of(output)}"
-    if abs(256 * float(scale_of(output)) - 1) > SCALE_TOLERANCE:
-        return f"its output's scale must be 1/256: {scale_of(output)}"
+    steps = 1 << WIDTHS[output.type]
+    if abs(steps * float(scale_of(output)) - 1) > SCALE_TOLERANCE:
+        return f"its output's scale must be 1/{steps}: {scale_of(output)}"
     if not math.isfinite(beta) or not is_in_range(float(scale_of(data)), beta):
         return f"its beta must be finite, and a step of its input at least 2^-26 with it: {beta}, {scale_of(data)}"
     length = data.shape[operator.attributes["axis"]]
@@ -105,17 +110,18 @@ def reference(operator: Operator, inputs: Sequence[Value], output: Value, arrays
     rows = np.moveaxis(arrays[0].astype(np.int64), operator.attributes["axis"], -1)
     distances = rows.max(axis=-1, keepdims=True) - rows
     if operator.rule == "fixed":
-        steps = _fixed_steps(distances, float(scale_of(inputs[0])), operator.attributes["beta"])
+        width, scale = WIDTHS[output.type], float(scale_of(inputs[0]))
+        steps = _fixed_steps(distances, scale, operator.attributes["beta"], width)
     else:
         steps = _float_steps(distances, softmax_constants(operator, inputs[0], output))
     return stored(np.moveaxis(steps + zero_point_of(output), -1, operator.attributes["axis"]), operator, output)
 
 
-def _fixed_steps(distances: LongArray, scale: float, beta: float) -> LongArray:
+def _fixed_steps(distances: LongArray, scale: float, beta: float, width: int) -> LongArray:
     tables = fixed_exponentials(scale, beta)
     sums = tables.terms.astype(np.int64)[distances].sum(axis=-1, keepdims=True)
     reciprocal, bits = reciprocals(sums)
-    return fixed_shares(reciprocal, bits, tables.shares.astype(np.int64)[distances])
+    return fixed_shares(reciprocal, bits, tables.shares.astype(np.int64)[distances], width)
 
 
 def _float_steps(distances: LongArray, constants: SoftmaxConstants) -> LongArray:

@@ -276,6 +276,9 @@ class Subgraph:
                 f"tensor `{clipped(name)}`: zero points must be within {low} and {high}: {zero_point[0]}"
             )
         axis = parameters.QuantizedDimension() if len(scale) > 1 else None
+        if axis is not None and shape == (len(scale),):
+            # Older converters wrote the axis of the weights for a bias, too.
+            axis = 0
         if axis is not None and (not 0 <= axis < len(shape) or shape[axis] != len(scale)):
             has = f"has {shape[axis]} channels" if 0 <= axis < len(shape) else "it does not have"
             raise self._file.error(

@@ -48,11 +48,17 @@ _ONLY_INTEGERS = {
     **dict.fromkeys(("AVERAGE_POOL_2D", "MEAN"), "s16"),
     **dict.fromkeys(("SQRT", "RSQRT", "SQUARED_DIFFERENCE"), "s8"),
 }
+# Values of which QUANTIZE makes others in integers, and has no table.
+_REQUANTIZED = ("s16", "s32")
 
 
 def is_only_integers(step: Step) -> bool:
     """Whether an operator on stored values has no form in float."""
     is_stored = step.output.quantization is not None
+    if step.plain.operator == "QUANTIZE" and step.inputs[0].quantization is not None:
+        return step.inputs[0].type in _REQUANTIZED
+    if step.plain.operator == "SOFTMAX" and step.output.type == "s16":
+        return is_stored and byte_fault(step.inputs[0]) is None
     return is_stored and _ONLY_INTEGERS.get(step.plain.operator) == step.output.type
 
 
@@ -252,6 +258,8 @@ def _softmax(step: Step) -> Operator | Reason:
 def _quantize(step: Step) -> Operator | Reason:
     if step.inputs[0].type == "f32":
         return step.made(Kind.QUANTIZE, {})
+    if step.inputs[0].type in _REQUANTIZED:
+        return step.made(Kind.REQUANTIZE, {})
     return _looked_up(step, fixed_tables.requantized)
 
 

@@ -146,3 +146,8 @@ def test_loops_of_unknown_turns_are_refused(name: str) -> None:
 @pytest.mark.parametrize(("axis", "is_backwards", "is_turned"), [(0, False, False), (0, True, False), (1, False, True)])
 def test_a_scan_is_its_steps(axis: int, is_backwards: bool, is_turned: bool, tmp_path: Path) -> None:
     assert_close(*outputs_of(scan(axis, is_backwards, is_turned), tmp_path, {"x": feed_of(SIZE)}))
+
+
+@pytest.mark.parametrize("opset", [11, 12])
+def test_turns_of_older_files_have_an_axis(opset: int, tmp_path: Path) -> None:
+    assert_close(*outputs_of(scan(0, False, False, opset), tmp_path, {"x": feed_of(SIZE)}))

@@ -259,7 +259,7 @@ TFLITE: dict[str, tuple[Kind, Callable[[], Model]]] = {
 ONLY_TFLITE = {Kind.SUBTRACT, Kind.DIVIDE, Kind.PRELU, Kind.PAIR_LOOKUP}
 ONLY_ONNX = {Kind.ELEMENTWISE}
 # Of 16 bits, files of which are in tests of their own.
-OF_WORDS = {Kind.WORD_BYTE, Kind.WORD_SUMS, Kind.WORD_ARITHMETIC}
+OF_WORDS = {Kind.WORD_BYTE, Kind.WORD_SUMS, Kind.WORD_ARITHMETIC, Kind.REQUANTIZE}
 
 
 def test_every_kind_has_a_file() -> None:

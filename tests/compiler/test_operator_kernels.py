@@ -34,6 +34,7 @@ ONLY_RULES: dict[Kind, tuple[RoundingRule, ...]] = {
     Kind.PRELU: ("fixed",),
     Kind.SUBTRACT: ("fixed",),
     Kind.PAIR_LOOKUP: ("fixed",),
+    Kind.REQUANTIZE: ("fixed",),
     Kind.WORD_ARITHMETIC: ("fixed",),
     Kind.WORD_BYTE: ("float",),
     Kind.WORD_SUMS: ("float",),

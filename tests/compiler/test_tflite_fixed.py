@@ -256,3 +256,117 @@ def test_shapes_without_values_are_refused_in_a_line(kind: str) -> None:
     with pytest.raises(ModelError, match="its shape must be positive") as caught:
         read_tflite(w.model(made), "empty")
     assert "\n" not in str(caught.value)
+
+
+def requantized(data: Form, made: Form) -> bytes:
+    return written("QUANTIZE", [data], made, "Quantize")
+
+
+ALL_WORDS = np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(256, 256)
+SQUARE = ALL_WORDS.shape
+REQUANTIZED = {
+    "words to bytes": requantized(("s16", SQUARE, 0.0002, 0), ("s8", SQUARE, 0.05, -128)),
+    "words with a point to bytes": requantized(("s16", SQUARE, 2**-16, -32768), ("s8", SQUARE, 2**-8, -128)),
+    "words": requantized(("s16", SQUARE, 0.0002, 0), ("s16", SQUARE, 0.00013, 0)),
+    "words to long ones": requantized(("s16", SQUARE, 2**-16, -32768), ("s32", SQUARE, 2**-15, 0)),
+    "words to finer long ones": requantized(("s16", SQUARE, 0.3, 5), ("s32", SQUARE, 0.0001, 0)),
+    "long ones to words": requantized(("s32", SQUARE, 1e-9, 0), ("s16", SQUARE, 1e-4, 77)),
+    "long ones to bytes": requantized(("s32", SQUARE, 1e-9, 0), ("s8", SQUARE, 0.02, 3)),
+    "coarse long ones to words": requantized(("s32", SQUARE, 3e-3, 0), ("s16", SQUARE, 1e-3, 0)),
+}
+
+
+def stored_of(file: bytes) -> dict[str, Array]:
+    if read_tflite(file, "fixed").values["x0"].type == "s16":
+        return {"x0": ALL_WORDS}
+    rng = np.random.default_rng(9)
+    ends = np.iinfo(np.int32)
+    sizes = 2.0 ** rng.integers(1, 31, SQUARE)
+    made = (rng.uniform(-1, 1, SQUARE) * sizes).astype(np.int32)
+    made[0, :4] = ends.min, ends.max, ends.min + 1, 0
+    return {"x0": made}
+
+
+@pytest.mark.parametrize("name", list(REQUANTIZED))
+def test_wide_values_are_requantized_as_by_litert(name: str) -> None:
+    assert_litert_s(REQUANTIZED[name], stored_of(REQUANTIZED[name]), Kind.REQUANTIZE)
+
+
+@pytest.mark.parametrize("name", ["words to long ones", "long ones to words"])
+def test_compiled_wide_values_are_requantized_as_by_litert(name: str, tmp_path: Path) -> None:
+    file, feeds = REQUANTIZED[name], stored_of(REQUANTIZED[name])
+    (made,) = compiled(file, tmp_path).run(list(feeds.values()))
+    np.testing.assert_array_equal(made, values_of(file, feeds)["y"], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "made", "message"),
+    [
+        (("s32", WORDS, 0.1, 0), ("s32", WORDS, 0.2, 0), "from s32 to s8 or s16"),
+        (("s16", WORDS, 0.1, 3), ("s16", WORDS, 0.2, 0), "0 as zero point"),
+        (("s32", WORDS, 0.1, 3), ("s16", WORDS, 0.2, 0), "32 bits must have 0 as zero point: 3"),
+        (("s16", WORDS, 1.0, 0), ("s32", WORDS, 1e-30, 0), "a multiplier must be below 2^30"),
+    ],
+)
+def test_other_requantizations_are_refused(data: Form, made: Form, message: str) -> None:
+    assert message in reason(requantized(data, made))
+
+
+def shares(kind: str, depth: int, beta: float) -> bytes:
+    shape = (5, depth)
+    data: Form = (kind, shape, 0.07, 2)
+    return written("SOFTMAX", [data], ("s16", shape, 2**-16, -32768), "Softmax", 2, beta=beta)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+@pytest.mark.parametrize("depth", [1, 2, 3, 64, 1001])
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+def test_shares_of_16_bits_are_litert_s(kind: str, depth: int, beta: float) -> None:
+    """A softmax of bytes whose output has 16 bits, as detectors of key words have it."""
+    file = shares(kind, depth, beta)
+    assert_litert_s(file, {"x0": bytes_of(kind, depth)}, Kind.SOFTMAX)
+
+
+def bytes_of(kind: str, depth: int) -> Array:
+    rng, ends = np.random.default_rng(depth), np.iinfo(DTYPES[kind])
+    made = rng.integers(ends.min, ends.max, (5, depth), endpoint=True).astype(DTYPES[kind])
+    made[0], made[1], made[1, 0] = ends.min, ends.min, ends.max
+    made[2] = rng.integers(0, 9, depth)
+    return made
+
+
+def test_compiled_shares_of_16_bits_are_litert_s(tmp_path: Path) -> None:
+    file, feed = shares("s8", 64, 1.0), bytes_of("s8", 64)
+    (made,) = compiled(file, tmp_path).run([feed])
+    np.testing.assert_array_equal(made, values_of(file, {"x0": feed})["y"], strict=True)
+
+
+def test_shares_of_16_bits_have_one_scale() -> None:
+    file = written("SOFTMAX", [("s8", WORDS, 0.1, 0)], ("s16", WORDS, 2**-15, -32768), "Softmax", 2, beta=1.0)
+    assert "its output's scale must be 1/65536" in reason(file)
+
+
+@pytest.mark.parametrize("operator", ["FLOOR_DIV", "FLOOR_MOD", "DIV"])
+def test_integers_are_divided_as_by_litert(operator: str, tmp_path: Path) -> None:
+    w, ends = Writer(), np.iinfo(np.int32)
+    divisors = np.array([1, 2, 3, 48, 7919, ends.max, -2, -48, ends.min])
+    data = w.input("x", "s32", (400, 9))
+    made = w.tensor("y", "s32", (400, 9))
+    w.input("unused", "s8", (1,), 0.1, 0)
+    w.operator(operator, [data, w.constant("by", "s32", divisors)], [made], "Div" * (operator == "DIV"))
+    rng = np.random.default_rng(4)
+    feed = np.concatenate([rng.integers(ends.min, ends.max, (200, 9)), rng.integers(-200, 200, (200, 9))])
+    feed[0], feed[1] = ends.min, ends.max
+    feeds = {"x": feed.astype(np.int32), "unused": np.zeros(1, np.int8)}
+    file = w.model(made)
+    (ours,) = compiled(file, tmp_path).run(list(feeds.values()))
+    np.testing.assert_array_equal(ours, values_of(file, feeds)["y"], strict=True)
+
+
+@pytest.mark.parametrize("divisor", [0, -1])
+def test_divisors_without_a_quotient_are_refused(divisor: int) -> None:
+    w = Writer()
+    data, made = w.input("x", "s32", (3,)), w.tensor("y", "s32", (3,))
+    w.input("unused", "s8", (1,), 0.1, 0)
+    w.operator("FLOOR_DIV", [data, w.constant("by", "s32", [2, divisor, 3])], [made])
+    assert reason(w.model(made)) == "its divisors must be constants other than 0 and -1"

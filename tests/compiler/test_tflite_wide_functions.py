@@ -33,13 +33,12 @@ FUNCTIONS: dict[str, tuple[str, float, float, str, dict[str, Any]]] = {
     "absolute, rescaled": ("ABS", 0.0002, 0.00013, "", {}),
     "leaky": ("LEAKY_RELU", 0.0002, 0.00013, "LeakyRelu", {"alpha": 0.1}),
     "leaky downwards": ("LEAKY_RELU", 0.0002, 0.00013, "LeakyRelu", {"alpha": -0.7}),
-    "rescaled": ("QUANTIZE", 0.0002, 0.00013, "Quantize", {}),
     "relu": ("RELU", 0.0002, 0.00013, "", {}),
     "root": ("SQRT", 0.0002, 0.0001, "", {}),
     "inverse root": ("RSQRT", 0.0002, 0.002, "", {}),
     "relu6": ("RELU6", 0.0004, 0.0003, "", {}),
 }
-VERSIONS = {"GELU": 2, "LEAKY_RELU": 2, "QUANTIZE": 2, "LOG": 2, "EXP": 2, "SQRT": 2}
+VERSIONS = {"GELU": 2, "LEAKY_RELU": 2, "LOG": 2, "EXP": 2, "SQRT": 2}
 
 
 # At numbers that have no root LiteRT stops.

@@ -119,7 +119,7 @@ def accuracy(
     )
     if form is Format.JSON:
         drawn = {"seed": seed, "samples": found.drawn} if found.drawn else None
-        outputs = [asdict(each) for each in found.outputs]
+        outputs = [each.as_dict() for each in found.outputs]
         parts = {"exact": found.exact, "floats": dict(found.floats), "int8_share": found.int8_share}
         answers = _answers_as_json(found)
         emit_json(

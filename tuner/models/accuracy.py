@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class Difference:
     sqnr_db: float | None
     itself_db: float | None = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON may have them: None for a distance from an infinite number, or from none."""
+        fields = asdict(self)
+        return fields | {name: None for name in ("largest", "mean") if not math.isfinite(fields[name])}
+
 
 def differences(graph: Graph, ours: Sequence[Array], theirs: Sequence[Array]) -> list[Difference]:
     """The difference of each output of a graph; arrays have samples on their first axis."""
@@ -51,8 +57,10 @@ def differences(graph: Graph, ours: Sequence[Array], theirs: Sequence[Array]) ->
 
 
 def _difference(value: Value, layers: tuple[str, ...], step: float | None, one: Array, other: Array) -> Difference:
-    distance = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(one.astype(np.float64) - other.astype(np.float64))
     distance[(one == other) | (np.isnan(one) & np.isnan(other))] = 0  # infinities and NaN, too
+    distance[np.isnan(distance)] = np.inf
     sqnr_db = _decibels(value, other, distance)
     distance /= step or 1.0
     rows = [array.reshape(len(array), -1) for array in (one, other)]

@@ -21,7 +21,7 @@ from int8tune.compiler.operators.base import scale_of, zero_point_of
 from int8tune.compiler.program import Array
 from int8tune.tuner.bench.peers.registry import missing_distributions
 from int8tune.tuner.cores import measuring_and_build_cores
-from int8tune.tuner.errors import BenchError, NoPeersError
+from int8tune.tuner.errors import BenchError, NoPeersError, SamplesError
 from int8tune.tuner.models.accuracy import Difference, differences
 from int8tune.tuner.models.arrays import read_samples
 from int8tune.tuner.models.compiling import compile_apart
@@ -80,9 +80,12 @@ def compare_outputs(check: Check) -> Comparison:
     Raises:
         ModelError: the model can't be compiled.
         NoPeersError: the model's own runtime is not installed.
+        SamplesError: the model takes no inputs.
         BenchError: a runtime failed.
     """
     graph = model_of(check.model, check.given)
+    if not graph.inputs:
+        raise SamplesError(f"{check.model.name}: the model takes no inputs, so that there is nothing to compare")
     reference = REFERENCES[check.model.suffix.lower()]
     if missing := missing_distributions(reference.requires):
         raise NoPeersError(f"not installed: {', '.join(missing)}")

@@ -32,20 +32,41 @@ def _two(at: Nodes) -> list[str]:
 
 
 def _quotient(at: Nodes) -> str:
-    """The quotient; LiteRT refuses an integer divisor of 0, which a kernel would stop at."""
-    at.require_types("f32")
-    return at.activated(at.apply("Div", *_two(at)), at.options("Div").FusedActivationFunction())
+    """The quotient; that of integers without what is behind its point."""
+    activation = at.options("Div").FusedActivationFunction()
+    at.require_types("f32", *(() if activation else ("s32",)))
+    if at.value(0).type != "s32":
+        return at.activated(at.apply("Div", *_two(at)), activation)
+    made = _wide_quotient(at)
+    is_below = at.apply("Less", made, at.constant(0, np.float64))
+    return at.like(at.apply("Where", is_below, at.apply("Ceil", made), at.apply("Floor", made)))
 
 
 def _floor_quotient(at: Nodes) -> str:
-    at.require_types("f32")
+    at.require_types("f32", "s32")
+    if at.value(0).type == "s32":
+        return at.like(at.apply("Floor", _wide_quotient(at)))
     return at.apply("Floor", at.apply("Div", *_two(at)))
+
+
+def _wide_quotient(at: Nodes) -> str:
+    """The quotient of integers of 32 bits in binary64, which has what is before its point exactly.
+
+    LiteRT stops at a divisor of 0, and -2^31 has no quotient by -1.
+    """
+    divisor = at.value(1).constant if len(at) == 2 else None
+    fits = divisor is not None and not np.isin(divisor, (0, -1)).any()
+    at.require(fits, "its divisors must be constants other than 0 and -1")
+    return at.apply("Div", *(at.apply("Cast", name, to=ELEMENTS["f64"]) for name in at.inputs()))
 
 
 def _floor_remainder(at: Nodes) -> str:
     """A remainder of the sign of the divisor."""
-    at.require_types("f32")
+    at.require_types("f32", "s32")
     data, divisor = _two(at)
+    if at.value(0).type == "s32":
+        whole = at.like(at.apply("Floor", _wide_quotient(at)))
+        return at.apply("Sub", data, at.apply("Mul", whole, divisor))
     rest, zero = at.apply("Mod", data, divisor, fmod=1), at.number(0.0)
     is_other = at.apply("Xor", at.apply("Less", divisor, zero), at.apply("Less", rest, zero))
     is_moved = at.apply("And", is_other, at.apply("Not", at.apply("Equal", rest, zero)))

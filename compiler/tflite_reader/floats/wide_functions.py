@@ -99,6 +99,5 @@ TABLES: dict[str, Table] = {
     "RSQRT": _inverse_root,
     "ABS": _of_ends(fixed_tables.absolute),
     "LEAKY_RELU": _leaky,
-    "QUANTIZE": _of_ends(fixed_tables.requantized),
     **{word: _rectified(word) for word in RECTIFIERS},
 }

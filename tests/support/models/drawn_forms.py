@@ -303,6 +303,7 @@ FORMS: dict[Kind, Callable[[], st.SearchStrategy[Form]]] = {
     Kind.QUANTIZE: same_shape,
     Kind.REDUCE_MAX: means,
     Kind.REDUCE_MIN: means,
+    Kind.REQUANTIZE: same_shape,
     Kind.RESHAPE: reshapes,
     Kind.RESIZE: resizes,
     Kind.SLICE: slices,

@@ -92,6 +92,8 @@ def _candidates(draw: Draw, kind: Kind, rule: RoundingRule, element: str) -> Dra
     """An operator that may have a fault."""
     form: Form = draw(FORMS[kind]())
     inputs, output = _values(draw, kind, form, element)
+    if rule == "fixed" and kind in (Kind.AVERAGE_POOL, Kind.SOFTMAX) and draw(st.integers(0, 3)) == 0:
+        inputs, output = _with_words(draw, kind, inputs, output)
     attributes = dict(form.attributes)
     if kind is Kind.LOOKUP:
         attributes["table"] = _table(draw, output)
@@ -201,6 +203,8 @@ def _values(draw: Draw, kind: Kind, form: Form, element: str) -> tuple[tuple[Val
     if kind is Kind.WORD_ARITHMETIC:
         is_power = draw(st.booleans())
         inputs, output = tuple(_symmetric(draw, each, is_power) for each in inputs), _symmetric(draw, output, is_power)
+    if kind is Kind.REQUANTIZE:
+        inputs, output = (_of_type(draw, inputs[0], ["s16", "s32"]),), _of_type(draw, output, ["s8", "s16", "s32"])
     if kind is Kind.WORD_BYTE:
         inputs, output = (_word(draw, inputs[0]),), _plain(output, "u8")
     if kind is Kind.WORD_SUMS:
@@ -241,6 +245,23 @@ def _symmetric(draw: Draw, value: Value, is_power: bool) -> Value:
     """The value in 16 bits around 0, with few scales that are powers of two."""
     scale = 2.0 ** draw(st.integers(-12, -9)) if is_power else draw(SCALES)
     return replace(value, type="s16", quantization=Quantization(np.array([scale], np.float32), np.zeros(1, np.int64)))
+
+
+def _with_words(draw: Draw, kind: Kind, inputs: tuple[Value, ...], output: Value) -> tuple[tuple[Value, ...], Value]:
+    """Values of 16 bits where TFLite has them: averages of such, and shares of bytes, of 1 in all."""
+    word = _symmetric(draw, output, is_power=False)
+    if kind is Kind.AVERAGE_POOL:
+        return tuple(replace(word, name=value.name, shape=value.shape) for value in inputs), word
+    shares = Quantization(np.array([2.0**-16], np.float32), np.array([-(1 << 15)]))
+    return inputs, replace(word, quantization=shares)
+
+
+def _of_type(draw: Draw, value: Value, types: Sequence[Any]) -> Value:
+    """The value as one of these types, where it is of 8 or 16 bits with any zero point."""
+    element = draw(st.sampled_from(types))
+    point = 0 if element == "s32" else draw(st.one_of(st.just(0), st.integers(*STORED_RANGES[element])))
+    quantization = Quantization(np.array([draw(SCALES)], np.float32), np.array([point]))
+    return replace(value, type=element, quantization=quantization)
 
 
 def _scaled(value: Value, scale: float) -> Value:

@@ -38,7 +38,7 @@ def loop(turns: Any, condition: Any = None, inner: Any = None) -> bytes:
     return w.file("y", "sums")
 
 
-def scan(axis: int, is_backwards: bool, is_turned: bool) -> bytes:
+def scan(axis: int, is_backwards: bool, is_turned: bool, opset: int = 18) -> bytes:
     """A state that meets each row or column, one after the other."""
     w = IslandWriter(SIZE)
     nodes = [
@@ -53,7 +53,7 @@ def scan(axis: int, is_backwards: bool, is_turned: bool) -> bytes:
     fields |= {"scan_input_axes": [axis], "scan_output_axes": [axis]}
     w.node("Scan", [w.constant("begin", np.zeros(shape)), "d"], "y", body=body, num_scan_inputs=1, **fields)
     w.nodes[-1].output.append("rows")
-    return w.file("y", "rows")
+    return w.file("y", "rows", opset=opset)
 
 
 def loop_and_layer() -> bytes:

@@ -30,8 +30,9 @@ SERVER = "tests.support.stand_ins.faulty_build_server"
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[DaskProcesses]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskProcesses]:
     """A scheduler that allows no job to lose two workers, and no worker yet."""
+    monkeypatch.setattr(cluster_pools, "CONNECT_LIMIT_S", 60.0)  # workers of a busy machine take their time
     folder = tmp_path / "dask"
     folder.mkdir()
     started = DaskProcesses(folder, {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"})

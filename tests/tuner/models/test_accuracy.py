@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -27,3 +29,12 @@ def test_numbers_that_were_dequantized_differ_by_steps() -> None:
     assert (steps.steps, steps.layers, steps.differing) == (True, ("last",), 2)
     assert (steps.largest, steps.mean) == (2.0, pytest.approx(1.0))
     assert (numbers.steps, numbers.layers, numbers.largest) == (False, (), 0.5)
+
+
+@pytest.mark.parametrize("other", [np.nan, np.inf, -np.inf])
+def test_a_number_and_none_are_infinitely_far_apart(other: float) -> None:
+    graph = Graph("net", {"y": Value("y", (1, 3), "f32")}, (), ("x",), ("y",))
+    ours = np.array([[[np.nan, 1.0, np.inf]]], np.float32)
+    (found,) = differences(graph, [ours], [np.array([[[np.nan, other, np.inf]]], np.float32)])
+    assert (found.differing, found.largest, found.sqnr_db) == (1, np.inf, None)
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["largest"] is None
