@@ -4,6 +4,7 @@
     python examples/zoo.py table zoo -o zoo/table.md # compiles each, compares its outputs with ONNX Runtime's
     python examples/zoo.py times zoo --only u8s8/    # times each beside ONNX Runtime and OpenVINO, on one thread
     python examples/zoo.py times zoo -- --threads 2  # with options of `int8tune bench`
+    python examples/zoo.py roundings zoo             # how far ONNX Runtime is from itself by the last bits of numbers
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
 NNCF is made where `nncf` is installed. Small pictures are enough to see what compiles; `make --side 224 zoo-224` makes
@@ -14,6 +15,7 @@ of each does only what is missing. `--only TEXT` takes models or forms whose FOR
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_models import SIDE, Entry, entries
-from zoo_tables import table, times
+from zoo_tables import roundings, table, times
 
 OPSET = 17
 CALIBRATION_SAMPLES = 4
@@ -133,11 +135,13 @@ def make(folder: Path, only: str, side: int) -> None:
     """Write what is missing; what can't be made is said, and the rest goes on."""
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
+    folder = folder.resolve()
     for name, entry in entries(side):
         wanted = {form: folder / form / f"{name}.onnx" for form in FORMS if only in f"{form}/{name}"}
         if all(path.exists() for path in wanted.values()):
             continue
-        with tempfile.TemporaryDirectory() as scratch:
+        # ONNX Runtime leaves files in the folder where it runs.
+        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
             exported, prepared = Path(scratch) / "float.onnx", Path(scratch) / "prepared.onnx"
             if not _tried(f"{name}: export", lambda: export(entry, exported)):  # noqa: B023
                 continue
@@ -163,7 +167,7 @@ def _tried(what: str, step: Callable[[], None]) -> bool:
 def main() -> None:
     about = "Behind `--`: options of `int8tune bench`, for `times`."
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog=about)
-    parser.add_argument("what", choices=("make", "table", "times"))
+    parser.add_argument("what", choices=("make", "table", "times", "roundings"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models or forms whose FORM/NAME has this text")
     parser.add_argument("--side", type=int, default=SIDE, help="of pictures that `make` makes models for, in pixels")
@@ -176,6 +180,8 @@ def main() -> None:
     families = {name: entry.family for name, entry in entries()}
     if options.what == "table":
         text = table(options.folder, options.only, families)
+    elif options.what == "roundings":
+        text = roundings(options.folder, options.only, families)
     else:
         text = times(options.folder, options.only, families, more)
     print(text) if options.output is None else options.output.write_text(text + "\n")

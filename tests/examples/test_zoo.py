@@ -63,3 +63,17 @@ def test_files_are_timed_once_beside_the_libraries_that_read_them(tmp_path: Path
     assert re.match(rf"\| u8s8/unet_mobilenet \| {number} \| {number} \| {number} \| \d+\.\d\d \[", files[2])
     assert table(tmp_path, "--", "--threads", "2", what="times").stderr == ""
     assert (tmp_path / "times--threads2.jsonl").exists()
+
+
+def test_last_bits_move_numbers_and_no_stored_values_of_a_model_without_them(tmp_path: Path) -> None:
+    w = IslandWriter()
+    (tmp_path / "u8s8").mkdir()
+    (tmp_path / "u8s8" / "numbers.onnx").write_bytes(w.file(w.apply("Add", w.apply("Exp", w.data), 0.3)))
+    stored = IslandWriter()
+    made = stored.quantized(stored.apply("MaxPool", stored.data, kernel_shape=[3, 3]))
+    (tmp_path / "u8s8" / "stored.onnx").write_bytes(stored.file(made))
+    first = table(tmp_path, what="roundings")
+    assert first.returncode == 0, first.stderr
+    numbers, stored_line = first.stdout.splitlines()[2:]
+    assert re.match(r"\| u8s8/numbers \| 1[2-6]\d dB \|", numbers)
+    assert stored_line == "| u8s8/stored | equal |"
