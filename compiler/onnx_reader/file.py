@@ -32,6 +32,7 @@ from int8tune.compiler.onnx_reader.nodes import (
 )
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import Form, forms_of
+from int8tune.compiler.onnx_reader.stored_tables import with_stored_tables
 from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
 from int8tune.compiler.onnx_reader.transposed_pads import with_pads
@@ -125,6 +126,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     ordered = in_order(nodes, (*inputs, *constants), outputs, name)
     halves = HalfScales(constants, opset)
     ordered = with_scales_moved(halves.replaced(ordered), constants)
+    ordered = with_stored_tables(ordered, constants, narrow)
     ordered, bounds = with_clips(ordered, constants, narrow, outputs, name)
     forms, known = forms_of(model, ordered, constants, opset, name)
     halves.require_halves(forms, name)
