@@ -26,6 +26,8 @@ class About:
         needs: CPU features by the names that Linux gives them; empty for code of one CPU, whose name is in `target`.
         inputs, outputs: `name`, `shape`, `type`, and `scale` and `zero_point` where they are quantized.
         states: what is kept from run to run, as inputs.
+        kernel: of a model that is one function, its name; empty for others, and where an older version made it.
+        memory_bytes: what that takes behind its outputs, for what is between its calls.
         calls: `layers`, `computes`, `schedule`, `kernel`, `output` and `float`, in the order in which they run.
         exact: how many operators integer kernels compute, bit for bit.
         floats: how many of each operator are computed in float.
@@ -45,11 +47,17 @@ class About:
     int8_share: float | None = None
     sizes: tuple[About, ...] = ()
     states: tuple[dict[str, Any], ...] = ()
+    kernel: str = ""
+    memory_bytes: int = 0
 
 
-def about_text(programs: Sequence[Program], target: Target) -> str:
-    """The text that a compiled model carries, of its programs for inputs of several shapes."""
-    first, *others = [_program(program) for program in programs]
+def about_text(programs: Sequence[Program], target: Target, kernels: Mapping[int, tuple[str, int]]) -> str:
+    """The text that a compiled model carries, of its programs for inputs of several shapes.
+
+    Args:
+        kernels: of programs that are one function, by their numbers: its name, and the bytes of its memory.
+    """
+    first, *others = [_program(program, *kernels.get(index, ("", 0))) for index, program in enumerate(programs)]
     needs = next(profile.needs for profile in PROFILES if profile.name == target.profile)
     return json.dumps(
         {
@@ -65,7 +73,7 @@ def about_text(programs: Sequence[Program], target: Target) -> str:
     )
 
 
-def _program(program: Program) -> dict[str, Any]:
+def _program(program: Program, kernel: str, memory_bytes: int) -> dict[str, Any]:
     graph = program.graph
     return {
         "inputs": [_form(graph.values[name]) for name in graph.inputs],
@@ -75,6 +83,8 @@ def _program(program: Program) -> dict[str, Any]:
         "exact": exact_operators(graph),
         "floats": float_operators(graph),
         "int8_share": int8_share(graph),
+        "kernel": kernel,
+        "memory_bytes": memory_bytes,
     }
 
 
@@ -105,6 +115,8 @@ def _read(found: dict[str, Any]) -> About:
         floats=found.get("floats", {}),
         int8_share=found.get("int8_share"),
         states=tuple(found.get("states", ())),
+        kernel=found.get("kernel", ""),
+        memory_bytes=found.get("memory_bytes", 0),
     )
 
 

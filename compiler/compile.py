@@ -86,8 +86,8 @@ def compile_models(
         raise ModelError(f"{graphs[0].name}: two of the given shapes are the same")
     with replaced(library) as made:
         programs = [program_of(graph, target, schedules, report) for graph in graphs]
-        about = about_text(programs, target)
         wholes = whole_programs(programs)
+        about = about_text(programs, target, {at: (each.name, each.memory_bytes) for at, each in wholes.items()})
         kernels, counts = compiled_kernels(
             programs, wholes, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
         )

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from int8tune.compiler.about import read_about
+from int8tune.compiler.about import About, read_about
 from int8tune.compiler.errors import CompiledModelError
 from int8tune.compiler.graph import DTYPES
-from int8tune.compiler.program import Array, main_of, watched_of
+from int8tune.compiler.program import Array, known_of, main_of, watched_of
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 from int8tune.rpc.local import tvm_library
@@ -58,6 +58,23 @@ class BoundModel:
 
     def _all(self) -> list[Any]:
         return [self._made] if self._count + len(self._kept) == 1 else list(self._made)
+
+
+class BoundKernel:
+    """A compiled model that is one function, with all of its arguments: a run calls it, and does nothing else."""
+
+    def __init__(self, kernel: Any, inputs: Sequence[Any], known: Sequence[Any], about: About) -> None:
+        self._made = [tvm_library.empty(form["shape"], DTYPES[form["type"]]) for form in about.outputs]
+        memory = tvm_library.empty((about.memory_bytes,), np.uint8)
+        self._kernel, self._arguments = kernel, (*inputs, *known, *self._made, memory)
+
+    def run(self) -> None:
+        """Compute the outputs."""
+        self._kernel(*self._arguments)
+
+    def outputs(self) -> list[Array]:
+        """What the last `run` computed, in the order of the model's outputs."""
+        return [tvm_library.array(output) for output in self._made]
 
 
 class CompiledModel:
@@ -105,16 +122,24 @@ class CompiledModel:
         Raises:
             CompiledModelError: an input has another form.
         """
-        bound = self.bind(inputs)
+        bound = self._bound(inputs)
         bound.run()
         return bound.outputs()
 
-    def bind(self, inputs: Sequence[Array]) -> BoundModel:
+    def bind(self, inputs: Sequence[Array]) -> BoundModel | BoundKernel:
         """The model with inputs that are copied once, to be run again and again.
 
         Raises:
             CompiledModelError: an input has another form.
         """
+        about = self._sizes[size := self._size(inputs)]
+        if not about.kernel or about.states:
+            return self._bound(inputs)
+        kernel = self._module.get_function(about.kernel, query_imports=True)
+        return BoundKernel(kernel, self._tensors(inputs, size), list(self._machine[known_of(size)]()), about)
+
+    def _bound(self, inputs: Sequence[Array]) -> BoundModel:
+        """The model with inputs in TVM's machine, which keeps the memory of a run for the next one."""
         size = self._size(inputs)
         outputs = len(self._sizes[size].outputs)
         return BoundModel(self._mains[size], self._tensors(inputs, size), outputs, self._kept)

@@ -64,6 +64,11 @@ def watched_of(index: int) -> str:
     return f"watched_{index}"
 
 
+def known_of(index: int) -> str:
+    """What gives the constants of a program that is one function, its arguments behind the inputs."""
+    return f"known_{index}"
+
+
 def steps_of(graph: Graph) -> tuple[Step, ...]:
     """What is to be run, in order: layers with their additions fused, and all other operators.
 

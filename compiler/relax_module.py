@@ -18,7 +18,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Value
 from int8tune.compiler.islands.scheduling import with_whole_vectors
 from int8tune.compiler.operator_kernels.kernel import TYPES
-from int8tune.compiler.program import Array, Call, Program, main_of, watched_of
+from int8tune.compiler.program import Array, Call, Program, known_of, main_of, watched_of
 from int8tune.compiler.strict_json import clipped, reason_of
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_objects import KernelError, kernel_objects
@@ -44,7 +44,7 @@ def build_executable(
     outputs and what it keeps; `initial` gives what that is at first; `about` gives a text as u8 values.
 
     Programs behind the first one, whose inputs have other shapes, are `main_1` and so on. `watched_0` and so on are
-    the same, call by call.
+    the same, call by call; `known_0` and so on give the constants of those that are one function.
 
     Args:
         wholes: programs that are one function, by their numbers.
@@ -120,7 +120,7 @@ def _module(programs: Sequence[Program], wholes: Mapping[int, WholeProgram], abo
     builder = relax.BlockBuilder()
     for index, program in enumerate(programs):
         if index in wholes:
-            _write_whole(builder, main_of(index), wholes[index])
+            _write_whole(builder, main_of(index), known_of(index), wholes[index])
         _write(builder, watched_of(index) if index in wholes else main_of(index), program)
     states = programs[0].graph.states
     with builder.function(INITIAL, []):
@@ -148,15 +148,22 @@ def _write(builder: Any, name: str, program: Program) -> None:
         builder.emit_func_output(made)
 
 
-def _write_whole(builder: Any, name: str, whole: WholeProgram) -> None:
-    """Write the function of a program that calls one kernel; its memory is a last output, which nobody gets."""
+def _write_whole(builder: Any, name: str, known: str, whole: WholeProgram) -> None:
+    """Write the function of a program that calls one kernel; its memory is a last output, which nobody gets.
+
+    Args:
+        known: the name of the function that gives the kernel's constants, for those who call the kernel themselves.
+    """
     graph = whole.program.graph
     inputs = [relax.Var(f"input_{index}", _type(graph.values[label])) for index, label in enumerate(graph.given)]
     types = [_type(graph.values[name]) for name in graph.needed]
     types.append(relax.TensorType((max(whole.plan.size_bytes, 1),), "uint8"))
+    constants = [_constant(each) for each in whole.constants]
+    with builder.function(known, []):
+        builder.emit_func_output(relax.Tuple(constants))
     with builder.function(name, inputs):
         with builder.dataflow():
-            arguments = [*inputs, *map(_constant, whole.constants)]
+            arguments = [*inputs, *constants]
             made = builder.emit(relax.op.call_dps_packed(whole.name, arguments, types))
             outputs = [builder.emit(made[index]) for index in range(len(graph.needed))]
             result = builder.emit_output(relax.Tuple(outputs) if len(outputs) != 1 else outputs[0])

@@ -51,6 +51,7 @@ class WholeProgram:
 
     Attributes:
         constants: its arguments behind the program's inputs, each once.
+        memory_bytes: of its last argument.
         plan: `size_bytes` of a last output, which is its memory, come behind the program's outputs.
         name: has its digest.
     """
@@ -64,6 +65,7 @@ class WholeProgram:
         self.constants = list(found.values())
         self._places = {key: index for index, key in enumerate(found)}
         function = self._write()
+        self.memory_bytes = max(self.plan.size_bytes, 1)
         self.name = f"program_{function_digest(function)}"
         self.function = function.with_attr(SYMBOL, self.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from int8tune.compiler.about import read_about
+from int8tune.compiler.about import About, read_about
 from int8tune.compiler.compile import compile_model
-from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.compiled_model import BoundKernel, BoundModel, CompiledModel
 from int8tune.compiler.errors import CompiledModelError, ModelError
 from int8tune.compiler.model import read_model
 from int8tune.compiler.onnx_reader.model import read_onnx
@@ -31,7 +32,7 @@ from int8tune.schedules.workload import parse_workload
 from tests.compiler.test_interpreter import NAMES
 from tests.compiler.test_tflite import tensors_of
 from tests.compiler.test_tflite_operators import LOWEST
-from tests.support.models.compiled import assert_exact, compile_once
+from tests.support.models.compiled import assert_bound_is_same, assert_exact, compile_once
 from tests.support.models.onnx_models import MODELS, input_data, quantized, values_of
 from tests.support.models.onnx_operators import every_operator, feeds_of, operator_model
 from tests.support.models.shared_models import PICTURES, V1, V1_SMALL, V2, V2_INT8, labels, model_path, picture
@@ -101,7 +102,7 @@ LOADS = """
 import sys
 from pathlib import Path
 import numpy as np
-from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.compiled_model import BoundKernel, BoundModel, CompiledModel
 
 library, feed, made = sys.argv[1:]
 inputs = [np.load(feed)]
@@ -214,6 +215,38 @@ def test_fixed_averages_of_many_channels(kind: str, native: Target, tmp_path: Pa
     low = LOWEST[kind]
     image = np.random.default_rng(0).integers(low, low + 256, (2, 8, 8, 70)).astype(DTYPES[kind])
     assert_exact(read_tflite(writer.model(made), "pool"), native, {"x": image}, tmp_path)
+
+
+def test_outputs_are_copies_of_what_a_run_computed(small: Path) -> None:
+    model = CompiledModel(small)
+    shape = model.about.inputs[0]["shape"]
+    rng, dtype = np.random.default_rng(0), DTYPES[model.about.inputs[0]["type"]]
+    one, other = (model.bind([(rng.normal(0, 60, shape)).astype(dtype)]) for _ in range(2))
+    for bound in (one, other):
+        bound.run()
+    first = one.outputs()[0]
+    first_again, second = one.outputs()[0], other.outputs()[0]
+    first[...] = 0
+    one.run()
+    np.testing.assert_array_equal(one.outputs()[0], first_again)
+    assert (first_again != second).any()
+
+
+def test_a_library_of_an_older_version_is_bound_to_tvm_s_machine(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = CompiledModel(small)
+    inputs = [np.zeros(form["shape"], DTYPES[form["type"]]) for form in model.about.inputs]
+    made = model.run(inputs)
+    assert isinstance(model.bind(inputs), BoundKernel)
+
+    def older(text: str) -> About:
+        fields = json.loads(text)
+        del fields["kernel"], fields["memory_bytes"]
+        return read_about(json.dumps(fields))
+
+    monkeypatch.setattr("int8tune.compiler.compiled_model.read_about", older)
+    old = CompiledModel(small)
+    assert isinstance(old.bind(inputs), BoundModel)
+    assert_bound_is_same(old, inputs, made)
 
 
 def test_a_model_without_kernels(tmp_path: Path) -> None:

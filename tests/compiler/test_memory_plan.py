@@ -19,6 +19,7 @@ from int8tune.compiler.memory_plan import LINE_BYTES, bytes_of, memory_plan
 from int8tune.compiler.program import Call, Program, watched_of
 from int8tune.compiler.schedule_choice import Schedules
 from int8tune.rpc.local import tvm_library
+from tests.support.models.compiled import assert_bound_is_same
 from tests.support.run.probes import host_target
 
 pytestmark = pytest.mark.promise(1)
@@ -121,6 +122,7 @@ def test_outputs_that_are_other_values(tmp_path: Path) -> None:
         for name, found, wanted in zip(outputs, made, expected, strict=True):
             np.testing.assert_array_equal(found.reshape(-1), wanted.reshape(-1), err_msg=name)
             assert found.shape == values[name].shape
+    assert_bound_is_same(model, [data], made)
     machine, tensors = tvm_library.virtual_machine(model._module), model._tensors([data], 0)
     for found, wanted in zip(machine[watched_of(0)](*tensors), made, strict=True):
         np.testing.assert_array_equal(tvm_library.array(found), wanted)

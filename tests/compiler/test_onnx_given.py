@@ -20,6 +20,7 @@ from int8tune.compiler.onnx_reader.model import read_onnx
 from int8tune.compiler.onnx_reader.specialized import specialized
 from int8tune.compiler.quantized_layers import quantized_layers
 from int8tune.tuner.errors import SpecError
+from tests.support.models.compiled import assert_bound_is_same
 from tests.support.models.onnx_islands import IslandWriter, feed_of, outputs_of
 from tests.support.models.onnx_models import Writer, quantized_layer, values_of
 from tests.support.program.cli_program import in_process, int8tune
@@ -238,6 +239,7 @@ def test_one_library_for_several_shapes(tmp_path: Path) -> None:
         np.testing.assert_allclose(ours, expected, atol=1e-2)  # some step of the convolution may be another one
         assert np.mean(np.abs(ours - expected) > 1e-5) < 0.01
         assert len(model.profile([feed], 2)) > 0
+        assert_bound_is_same(model, [feed], [ours])
     with pytest.raises(CompiledModelError) as caught:
         model.run([feed_of((1, 6, 6, 8))])
     assert "one of the shapes (1, 6, 5, 8); (2, 6, 4, 7); (3, 6, 9, 9): (1, 6, 6, 8)" in str(caught.value)

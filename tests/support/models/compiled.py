@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.compiler.compile import Compilation, all_values, compile_model
-from int8tune.compiler.compiled_model import CompiledModel
+from int8tune.compiler.compiled_model import BoundKernel, CompiledModel
 from int8tune.compiler.file_layout import with_file_layouts
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.interpreter import run_reference
@@ -36,13 +36,25 @@ def assert_exact(graph: Graph, target: Target, inputs: Mapping[str, Array], fold
     graph = all_values(whole)
     library = folder / f"{target.name}.so"
     compile_once(graph, target, library)
-    made = CompiledModel(library).run([inputs[name] for name in graph.inputs])
+    model, given = CompiledModel(library), [inputs[name] for name in graph.inputs]
+    made = model.run(given)
+    assert_bound_is_same(model, given, made)
     ours, expected = dict(zip(graph.outputs, made, strict=True)), run_reference(whole, inputs)
     for name, array in ours.items():
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
         assert array.dtype == expected[name].dtype
     assert set(whole.outputs) <= set(ours)
     return ours
+
+
+def assert_bound_is_same(model: CompiledModel, inputs: Sequence[Array], made: Sequence[Array]) -> None:
+    """The model with its inputs computes the same, without TVM's machine where it is one function."""
+    bound = model.bind(inputs)
+    assert isinstance(bound, BoundKernel) == bool(model.about.kernel and not model.about.states)
+    for _ in range(2):
+        bound.run()
+    for ours, expected in zip(bound.outputs(), made, strict=True):
+        np.testing.assert_array_equal(ours, expected, strict=True)
 
 
 def assert_close_but_exact_integers(
