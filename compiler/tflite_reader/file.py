@@ -38,6 +38,8 @@ TYPES: dict[int, ElementType] = {
 }
 # Complex numbers are pairs along one more axis; only these operators make and read them.
 COMPLEX, MAKES_COMPLEX, READS_COMPLEX = 8, ("RFFT2D",), ("COMPLEX_ABS", "REAL", "IMAG")
+# Pairs of numbers are their last axis here, which these leave where it is.
+SHAPES_COMPLEX = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 DTYPES = {
     "f32": "<f4",
     "u8": "u1",
@@ -296,8 +298,10 @@ class Subgraph:
         for plain in self.plains:
             wanted = {*plain.outputs} if plain.operator in MAKES_COMPLEX else set()
             wanted |= {*plain.inputs[:1]} if plain.operator in READS_COMPLEX else set()
+            if plain.operator in SHAPES_COMPLEX and self._complex.intersection(plain.inputs[:1]):
+                wanted = {*plain.inputs[:1], *plain.outputs}
             if wrong := wanted ^ self._complex.intersection((*plain.inputs, *plain.outputs)):
-                who = f"only {', '.join((*MAKES_COMPLEX, *READS_COMPLEX))} have complex numbers"
+                who = f"only {', '.join((*MAKES_COMPLEX, *SHAPES_COMPLEX, *READS_COMPLEX))} have complex numbers"
                 raise self._file.error(f"tensor `{clipped(min(wrong))}` of {plain.operator}: {who}")
 
     def _stored(self, tensor: Any) -> npt.NDArray[Any] | None:

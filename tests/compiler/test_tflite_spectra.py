@@ -19,8 +19,8 @@ COMPLEX = 8
 PARTS = ("COMPLEX_ABS", "REAL", "IMAG")
 
 
-def spectra(length: int, taken: int, rows: int = 1) -> bytes:
-    """Magnitudes and both parts of the spectra of five frames of u8."""
+def spectra(length: int, taken: int, rows: int = 1, shaped: str = "") -> bytes:
+    """Magnitudes and both parts of the spectra of five frames of u8; `shaped` is what gives these another shape."""
     w = Writer()
     stored, numbers = w.input("x", "u8", (5, rows, taken), 0.02, 128), w.tensor("numbers", "f32", (5, rows, taken))
     w.operator("DEQUANTIZE", [stored], [numbers])
@@ -28,11 +28,34 @@ def spectra(length: int, taken: int, rows: int = 1) -> bytes:
     made = w.tensor("spectra", "f32", form)
     w.tensors[made].type = COMPLEX
     w.operator("RFFT2D", [numbers, w.constant("length", "s32", [rows, length])], [made], "Rfft2d", version=1)
+    if shaped:
+        made, form = reshaped(w, shaped, made, form)
     ends = []
     for word in PARTS:
         ends.append(w.tensor(word, "f32", form))
         w.operator(word, [made], [ends[-1]], version=1)
     return w.model(*ends)
+
+
+def reshaped(w: Writer, word: str, spectrum: int, form: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    shape, constants, options, fields = {
+        "RESHAPE": (form[1:] + form[:1], [w.constant("shape", "s32", form[1:] + form[:1])], "", {}),
+        "SQUEEZE": ((form[0], form[2]), [], "Squeeze", {"squeezeDims": [1]}),
+        "EXPAND_DIMS": ((form[0], 1, *form[1:]), [w.constant("axis", "s32", [1])], "", {}),
+    }[word]
+    made = w.tensor("shaped", "f32", shape)
+    w.tensors[made].type = COMPLEX
+    w.operator(word, [spectrum, *constants], [made], options, 1, **fields)
+    return made, shape
+
+
+@pytest.mark.parametrize("word", ["RESHAPE", "SQUEEZE", "EXPAND_DIMS"])
+def test_spectra_in_another_shape_are_litert_s(word: str, tmp_path: Path) -> None:
+    feed = np.random.default_rng(3).integers(0, 256, (5, 1, 16)).astype(np.uint8)
+    ours, theirs = outputs_of(spectra(16, 16, shaped=word), tmp_path, {"x": feed})
+    largest = float(np.abs(theirs["COMPLEX_ABS"]).max())
+    for name in PARTS:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=1e-6 * largest, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +82,7 @@ def test_lengths_that_litert_has_not_are_refused(length: int) -> None:
     assert found.reason == f"its length must be a power of two, from 2: {length}"
 
 
-@pytest.mark.parametrize("word", ["ABS", "RESHAPE"])
+@pytest.mark.parametrize("word", ["ABS", "TRANSPOSE"])
 def test_complex_numbers_are_no_others(word: str) -> None:
     w = Writer()
     numbers, made, end = w.input("x", "f32", (1, 8)), w.tensor("spectra", "f32", (1, 5)), w.tensor("end", "f32", (1, 5))
@@ -67,7 +90,8 @@ def test_complex_numbers_are_no_others(word: str) -> None:
     w.operator(word, [made], [end])
     w.tensors[made].type = COMPLEX
     with pytest.raises(
-        ModelError, match=f"tensor `spectra` of {word}: only RFFT2D, COMPLEX_ABS, REAL, IMAG have complex"
+        ModelError,
+        match=f"tensor `spectra` of {word}: only RFFT2D, RESHAPE, SQUEEZE, EXPAND_DIMS, COMPLEX_ABS, REAL, IMAG",
     ):
         read_tflite(w.model(end), "wrong")
     w.outputs = [made]
