@@ -26,8 +26,9 @@ class About:
         needs: CPU features by the names that Linux gives them; empty for code of one CPU, whose name is in `target`.
         inputs, outputs: `name`, `shape`, `type`, and `scale` and `zero_point` where they are quantized.
         states: what is kept from run to run, as inputs.
-        kernel: of a model that is one function, its name; empty for others, and where an older version made it.
-        memory_bytes: what that takes behind its outputs, for what is between its calls.
+        kernel: of a model that is one function, the name of what calls it with arguments at given addresses: inputs,
+            constants, outputs, memory; empty for others, and where an older version made it.
+        memory_bytes: of that memory, for what is between its calls.
         calls: `layers`, `computes`, `schedule`, `kernel`, `output` and `float`, in the order in which they run.
         exact: how many operators integer kernels compute, bit for bit.
         floats: how many of each operator are computed in float.

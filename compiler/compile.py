@@ -87,7 +87,7 @@ def compile_models(
     with replaced(library) as made:
         programs = [program_of(graph, target, schedules, report) for graph in graphs]
         wholes = whole_programs(programs)
-        about = about_text(programs, target, {at: (each.name, each.memory_bytes) for at, each in wholes.items()})
+        about = about_text(programs, target, {at: (each.bound_name, each.memory_bytes) for at, each in wholes.items()})
         kernels, counts = compiled_kernels(
             programs, wholes, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
         )

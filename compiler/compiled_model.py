@@ -65,12 +65,14 @@ class BoundKernel:
 
     def __init__(self, kernel: Any, inputs: Sequence[Any], known: Sequence[Any], about: About) -> None:
         self._made = [tvm_library.empty(form["shape"], DTYPES[form["type"]]) for form in about.outputs]
-        memory = tvm_library.empty((about.memory_bytes,), np.uint8)
-        self._kernel, self._arguments = kernel, (*inputs, *known, *self._made, memory)
+        # Whose memory the kernel gets by its address, and nobody else may have while this lives.
+        self._held = (*inputs, *known, *self._made, tvm_library.empty((about.memory_bytes,), np.uint8))
+        self._kernel, addresses = kernel, [tvm_library.address(each) for each in self._held]
+        self._addresses = tvm_library.tensor(np.array(addresses, np.int64))
 
     def run(self) -> None:
         """Compute the outputs."""
-        self._kernel(*self._arguments)
+        self._kernel(self._addresses)
 
     def outputs(self) -> list[Array]:
         """What the last `run` computed, in the order of the model's outputs."""

@@ -75,7 +75,8 @@ def compiled_kernels(
     for program in programs:
         floats = {call.kernel for call in program.calls if call.is_float}
         kernels.update({name: (each, wide if name in floats else target) for name, each in program.kernels.items()})
-    kernels.update({each.name: (each.function, target) for each in wholes.values()})
+    for each in wholes.values():
+        kernels |= {each.name: (each.function, target), each.bound_name: (each.bound, target)}
     try:
         return kernel_objects(kernels, folder, cache, report)
     except KernelError as error:

@@ -18,7 +18,7 @@ from int8tune.compiler.graph import Value
 from int8tune.compiler.matrices.product_kernel import SYMBOL_PREFIX
 from int8tune.compiler.memory_plan import memory_plan
 from int8tune.compiler.operator_kernels.kernel import TYPES
-from int8tune.compiler.program import Array, Call, Program
+from int8tune.compiler.program import Array, Program
 from int8tune.compiler.toolchain.kernel_key import SYMBOL, function_digest
 from int8tune.schedules.written.signature import flat_argument
 
@@ -46,6 +46,39 @@ MOST_CALLS = 2000
 """A longer program is called call by call: LLVM's time grows with the function."""
 
 
+class Caller:
+    """Calls of functions as TVM's runtime makes them, written into a PrimFunc.
+
+    Their arguments are arrays of one axis, of which each call changes the addresses alone: kernels know the shapes and
+    types of their arguments, and don't look (`schedules.lowering`).
+    """
+
+    def __init__(self, most: int) -> None:
+        """Write the memory for the arguments of a call, so many at most."""
+        self._arrays = T.Bind(T.tvm_stack_alloca("array", most))
+        self._packed = T.Bind(T.tvm_stack_alloca("tvm_ffi_any", most))
+        self._result = T.Bind(T.tvm_stack_alloca("tvm_ffi_any", 1))
+        shape = T.Bind(T.tvm_stack_alloca("shape", 1))
+        with T.serial(0, most) as index:
+            array = T.tvm_struct_get(self._arrays, index, Field.ADDRESS, "handle")
+            _set(self._arrays, index, {**_array_fields(), Field.SHAPE: shape})
+            _set(self._packed, index, {Field.KIND: T.int32(ARRAY_KIND), Field.ZERO: T.int32(0), Field.VALUE: array})
+
+    def point(self, index: Any, address: Any) -> None:
+        """Let an argument be the memory at an address."""
+        _set(self._arrays, index, {Field.DATA: address})
+
+    def call(self, name: str, count: int) -> None:
+        """Call a function with so many arguments.
+
+        TVM's own expression for it declares a function again with each call, and LLVM gives each a name of its own.
+        """
+        _set(self._result, 0, {Field.KIND: T.int32(0), Field.ZERO: T.int32(0), Field.VALUE: T.int64(0)})
+        code = T.call_extern("int32", SYMBOL_PREFIX + name, _null(), self._packed, T.int32(count), self._result)
+        with T.If(code != 0), T.Then():
+            T.evaluate(T.tvm_throw_last_error())
+
+
 class WholeProgram:
     """A program's function, and what is known of it.
 
@@ -54,6 +87,8 @@ class WholeProgram:
         memory_bytes: of its last argument.
         plan: `size_bytes` of a last output, which is its memory, come behind the program's outputs.
         name: has its digest.
+        bound_name, bound: the function of one argument, the addresses of all of the program's: a call from Python takes
+            ten nanoseconds for each argument.
     """
 
     def __init__(self, program: Program) -> None:
@@ -64,10 +99,12 @@ class WholeProgram:
         found.update((id(each), each) for each in sources if not isinstance(each, str))
         self.constants = list(found.values())
         self._places = {key: index for index, key in enumerate(found)}
-        function = self._write()
+        function, graph = self._write(), program.graph
         self.memory_bytes = max(self.plan.size_bytes, 1)
         self.name = f"program_{function_digest(function)}"
         self.function = function.with_attr(SYMBOL, self.name)
+        count = len(graph.given) + len(self.constants) + len(graph.needed) + 1
+        self.bound_name, self.bound = f"bound_{self.name}", bound_function(self.name, count)
 
     def _write(self) -> Any:
         """The PrimFunc (inputs, constants, outputs, memory), each of one axis."""
@@ -83,10 +120,13 @@ class WholeProgram:
             self._outputs = [self._value(f"out_{index}", graph.values[each]) for index, each in enumerate(graph.needed)]
             self._memory = flat_argument("memory", max(self.plan.size_bytes, 1), "uint8")
             T.func_attr({SYMBOL: "main", "tirx.noalias": True})
-            self._declare_packed()
-            for call in self.program.calls:
-                if call.kernel:
-                    self._call(call)
+            calls = [call for call in self.program.calls if call.kernel]
+            caller = Caller(max((len(call.arguments) + len(call.outputs) for call in calls), default=1))
+            for call in calls:
+                arguments = (*call.arguments, *call.outputs)
+                for index, each in enumerate(arguments):
+                    caller.point(index, self._address(self._source(each)))
+                caller.call(call.kernel, len(arguments))
             for index, source in self.plan.copies:
                 if math.prod(graph.values[graph.needed[index]].shape):
                     self._copy(index, source)
@@ -94,40 +134,6 @@ class WholeProgram:
 
     def _value(self, name: str, value: Value) -> Any:
         return flat_argument(name, max(math.prod(value.shape), 1), TYPES[value.type])
-
-    def _declare_packed(self) -> None:
-        """Arguments as TVM's runtime passes them: arrays of one axis, of which each call changes the addresses alone.
-
-        Kernels know the shapes and types of their arguments, and don't look (`schedules.lowering`).
-        """
-        most = max((len(call.arguments) + len(call.outputs) for call in self.program.calls), default=1)
-        self._arrays = T.Bind(T.tvm_stack_alloca("array", most))
-        self._packed = T.Bind(T.tvm_stack_alloca("tvm_ffi_any", most))
-        self._result = T.Bind(T.tvm_stack_alloca("tvm_ffi_any", 1))
-        shape = T.Bind(T.tvm_stack_alloca("shape", 1))
-        for index in range(most):
-            array = T.tvm_struct_get(self._arrays, index, Field.ADDRESS, "handle")
-            self._set(self._arrays, index, {**_array_fields(), Field.SHAPE: shape})
-            self._set(
-                self._packed, index, {Field.KIND: T.int32(ARRAY_KIND), Field.ZERO: T.int32(0), Field.VALUE: array}
-            )
-
-    def _call(self, call: Call) -> None:
-        """Call a kernel as TVM's runtime does.
-
-        TVM's own expression for it declares a function again with each call, and LLVM gives each a name of its own.
-        """
-        for index, each in enumerate((*call.arguments, *call.outputs)):
-            self._set(self._arrays, index, {Field.DATA: self._address(self._source(each))})
-        count = len(call.arguments) + len(call.outputs)
-        self._set(self._result, 0, {Field.KIND: T.int32(0), Field.ZERO: T.int32(0), Field.VALUE: T.int64(0)})
-        code = T.call_extern("int32", SYMBOL_PREFIX + call.kernel, _null(), self._packed, T.int32(count), self._result)
-        with T.If(code != 0), T.Then():
-            T.evaluate(T.tvm_throw_last_error())
-
-    def _set(self, struct: Any, index: int, values: Mapping[Field, Any]) -> None:
-        for field, value in values.items():
-            T.evaluate(T.tvm_struct_set(struct, index, field, value))
 
     def _address(self, source: str | Array) -> Any:
         if isinstance(source, str) and source in self.plan.offsets:
@@ -150,6 +156,24 @@ class WholeProgram:
 
     def _source(self, argument: str | Array) -> str | Array:
         return self.plan.source_of(argument) if isinstance(argument, str) else argument
+
+
+def bound_function(name: str, count: int) -> Any:
+    """The PrimFunc (addresses) that calls a function with the arrays at these, each of one axis."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        addresses = flat_argument("addresses", count, "int64")
+        T.func_attr({SYMBOL: "main", "tirx.noalias": True})
+        caller = Caller(count)
+        with T.serial(0, count) as index:
+            caller.point(index, T.reinterpret(addresses[index], dtype="handle"))
+        caller.call(name, count)
+    return builder.get().with_attr(SYMBOL, f"bound_{name}")
+
+
+def _set(struct: Any, index: Any, values: Mapping[Field, Any]) -> None:
+    for field, value in values.items():
+        T.evaluate(T.tvm_struct_set(struct, index, field, value))
 
 
 def _array_fields() -> dict[Field, Any]:

@@ -64,6 +64,11 @@ def array(tensor: Any) -> Array:
     return np.array(np.from_dlpack(tensor))
 
 
+def address(tensor: Any) -> int:
+    """Where a tensor's values begin."""
+    return int(np.from_dlpack(tensor).ctypes.data)
+
+
 def virtual_machine(module: Any) -> Any:
     """TVM's machine for a compiled model, whose functions are its items (as `tvm.relax.VirtualMachine` makes it)."""
     machine, cpu = module["vm_load_executable"](), tvm_ffi.device("cpu")
