@@ -41,7 +41,8 @@ def llvm() -> tuple[str, str, str]:
 def load_module(library: str) -> Any:
     """A compiled library, whose kernels are its items."""
     _load("tvm_runtime", ctypes.RTLD_GLOBAL)
-    return tvm_ffi.load_module(library)
+    # A name without a folder would be looked for among the system's libraries.
+    return tvm_ffi.load_module(str(Path(library).resolve()))
 
 
 def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Any:

@@ -232,6 +232,11 @@ def test_outputs_are_copies_of_what_a_run_computed(small: Path) -> None:
     assert (first_again != second).any()
 
 
+def test_a_library_in_this_folder_is_loaded_by_its_bare_name(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small.parent)
+    assert CompiledModel(Path(small.name)).about == CompiledModel(small).about
+
+
 def test_a_library_of_an_older_version_is_bound_to_tvm_s_machine(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = CompiledModel(small)
     inputs = [np.zeros(form["shape"], DTYPES[form["type"]]) for form in model.about.inputs]
