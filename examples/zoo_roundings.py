@@ -41,13 +41,13 @@ def _session(data: bytes) -> Any:
 
 
 def _feeds(form: Any, model: Any) -> Iterator[dict[str, Any]]:
-    """Noise, one value everywhere, both ends, and a slope; of token numbers, which are integers, noise alone."""
+    """Noise, one value everywhere, both ends, and a slope; of token numbers, which are integers, noise and one value."""
     import numpy as np
 
     rng, shape = np.random.default_rng(0), form.shape
     if "int" in form.type:
         tables = [each.dims[0] for each in model.graph.initializer if len(each.dims) == 2]
-        yield {form.name: rng.integers(0, max(tables), shape)}
+        yield from ({form.name: rng.integers(0, most, shape)} for most in (max(tables), 1))
         return
     slope = np.broadcast_to(np.linspace(-1, 1, shape[-1]), shape)
     for values in (rng.uniform(-1, 1, shape), np.full(shape, 0.37), rng.choice([-1.0, 1.0], shape), slope):
