@@ -41,7 +41,7 @@ def _session(data: bytes) -> Any:
 
 
 def _feeds(form: Any, model: Any) -> Iterator[dict[str, Any]]:
-    """Noise, one value everywhere, both ends, and a slope; of token numbers, which are integers, noise and one value."""
+    """Noise, one value everywhere, both ends, and a slope; of token numbers noise, and one of them everywhere."""
     import numpy as np
 
     rng, shape = np.random.default_rng(0), form.shape
