@@ -179,7 +179,7 @@ ShapeOption = Annotated[
     typer.Option(
         "--shape",
         metavar="NAME=EXTENTS",
-        help="Shape of an open ONNX input: 1x3x224x224, or several.",
+        help="Shapes of an open ONNX input: 1x3x96x96,1x3x99x99.",
     ),
 ]
 UntilOption = Annotated[
