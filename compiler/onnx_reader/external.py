@@ -11,6 +11,7 @@ from typing import Any
 
 from int8tune.compiler.onnx_reader.file import decoded
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
+from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
 
 IN_ANOTHER_FILE = 1
@@ -64,7 +65,8 @@ def _place(tensor: Any, folder: Path, name: str) -> tuple[Path, int, int]:
     begin = _number(fields.get("offset", "0"))
     length = _number(fields.get("length", str(size - (begin or 0))))
     if begin is None or length is None or begin + length > size:
-        part = f"{quoted(fields.get('length', 'the rest'))} bytes from {quoted(fields.get('offset', '0'))} on"
+        said = [clipped(printable(fields.get(key, other))) for key, other in (("length", "more"), ("offset", "0"))]
+        part = f"{said[0]} bytes from {said[1]} on"
         raise model_fault(name, f"{what}, {quoted(location)} of {size} bytes, which does not have {part}")
     return path, begin, length
 
