@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,9 @@ import pytest
 from int8tune.compiler import compile as compiling
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.operator_kernels.registry import KERNELS
+from int8tune.compiler.tflite_reader.model import read_tflite
 from int8tune.schedules.target import Target
+from tests.compiler import test_tflite_fixed as fixed
 from tests.compiler import test_vector_kernels as vectors
 from tests.compiler.test_operator_kernels import (
     LONG,
@@ -31,6 +34,7 @@ from tests.compiler.test_operator_kernels import (
     exact,
 )
 from tests.support.kernels import operator_runs
+from tests.support.models.compiled import assert_exact
 from tests.support.mutation.source_mutants import Mutant, mutants_of
 from tests.support.run.probes import host_target
 
@@ -163,11 +167,18 @@ def _summed_over_windows(profile: str) -> None:
         vectors.test_means_of_axes(profile, axes)
 
 
+def _averages_of_words(profile: str) -> None:
+    graph = read_tflite(fixed.POOLS["of more than binary32 has whole"], "pool")
+    with tempfile.TemporaryDirectory() as folder:
+        assert_exact(graph, host_target(profile), fixed.barely_below_a_half(), Path(folder))
+
+
 # What drawn operators are too small for.
 JUDGES: dict[str, Callable[[str], None]] = {
     "lookup": _looked_up,
     "mean": _summed_over_windows,
     "pointwise": _spread_over_axes,
+    "pool": _averages_of_words,
     "softmax_rows": _softmax_of_rows,
     "transposition": _moved_in_blocks,
     "windows": _summed_over_windows,

@@ -144,12 +144,26 @@ POOLS = {
 }
 
 
+def barely_below_a_half() -> dict[str, Array]:
+    """Sums of 1600 k + 799, and the same below 0: binary32 rounds them to 1600 k + 800, which is the next average."""
+    data = np.full((1600, 2), 32000, np.int16)
+    data[:799] += 1
+    return {"x0": (data * np.array([1, -1], np.int16)).reshape(1, 40, 40, 2)}
+
+
 @pytest.mark.parametrize("name", list(POOLS))
 def test_averages_of_words_are_litert_s(name: str, tmp_path: Path) -> None:
     file, feeds = POOLS[name], feeds_of(POOLS[name])
     feeds["x0"][0] = 32767
     assert_litert_s(file, feeds, Kind.AVERAGE_POOL)
     (made,) = compiled(file, tmp_path).run(list(feeds.values()))
+    np.testing.assert_array_equal(made, values_of(file, feeds)["y"], strict=True)
+
+
+def test_averages_of_sums_that_binary32_has_not_are_litert_s(tmp_path: Path) -> None:
+    file, feeds = POOLS["of more than binary32 has whole"], barely_below_a_half()
+    (made,) = compiled(file, tmp_path).run(list(feeds.values()))
+    assert made.ravel().tolist() == [32000, -32000]
     np.testing.assert_array_equal(made, values_of(file, feeds)["y"], strict=True)
 
 
