@@ -158,7 +158,7 @@ def _write_whole(builder: Any, name: str, known: str, whole: WholeProgram) -> No
     graph = whole.program.graph
     inputs = [relax.Var(f"input_{index}", _type(graph.values[label])) for index, label in enumerate(graph.given)]
     types = [_type(graph.values[name]) for name in graph.needed]
-    types.append(relax.TensorType((max(whole.plan.size_bytes, 1),), "uint8"))
+    types.append(relax.TensorType((whole.memory_bytes,), "uint8"))
     constants = [_constant(each) for each in whole.constants]
     with builder.function(known, []):
         builder.emit_func_output(relax.Tuple(constants))

@@ -99,8 +99,8 @@ class WholeProgram:
         found.update((id(each), each) for each in sources if not isinstance(each, str))
         self.constants = list(found.values())
         self._places = {key: index for index, key in enumerate(found)}
-        function, graph = self._write(), program.graph
         self.memory_bytes = max(self.plan.size_bytes, 1)
+        function, graph = self._write(), program.graph
         self.name = f"program_{function_digest(function)}"
         self.function = function.with_attr(SYMBOL, self.name)
         count = len(graph.given) + len(self.constants) + len(graph.needed) + 1
@@ -118,7 +118,7 @@ class WholeProgram:
                 for index, each in enumerate(self.constants)
             ]
             self._outputs = [self._value(f"out_{index}", graph.values[each]) for index, each in enumerate(graph.needed)]
-            self._memory = flat_argument("memory", max(self.plan.size_bytes, 1), "uint8")
+            self._memory = flat_argument("memory", self.memory_bytes, "uint8")
             T.func_attr({SYMBOL: "main", "tirx.noalias": True})
             calls = [call for call in self.program.calls if call.kernel]
             caller = Caller(max((len(call.arguments) + len(call.outputs) for call in calls), default=1))

@@ -189,10 +189,15 @@ def decoded(data: bytes, name: str) -> Any:
 
 def _leave_open(graph: Any) -> None:
     """Some writers have -1 for an extent that is not known."""
+    for extent in extents_of(graph):
+        if extent.HasField("dim_value") and extent.dim_value == -1:
+            extent.Clear()
+
+
+def extents_of(graph: Any) -> Iterator[Any]:
+    """Every extent of a tensor that a graph says the shape of."""
     for info in (*graph.input, *graph.output, *graph.value_info):
-        for extent in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
-            if extent.HasField("dim_value") and extent.dim_value == -1:
-                extent.Clear()
+        yield from info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ()
 
 
 def _damage(data: bytes) -> str:

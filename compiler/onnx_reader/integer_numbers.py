@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from int8tune.compiler.islands.island import ELEMENTS
+from int8tune.compiler.naming import free_name
 from int8tune.compiler.onnx_reader.nodes import Node, written
 from int8tune.compiler.onnx_reader.shapes import Form
 from int8tune.compiler.onnx_reader.tensors import Array
@@ -25,9 +26,7 @@ def _numbers(node: Node, forms: dict[str, Form], known: Mapping[str, Array]) -> 
     if not _is_product(node, forms, known):
         yield node
         return
-    name = f"{node.outputs[0]}/sum"
-    while name in forms:
-        name += "'"
+    name = free_name(f"{node.outputs[0]}/sum", forms)
     forms[name] = "f32", forms[node.outputs[0]][1]
     yield written(name, "Cast", node.inputs[:1], (name,), {"to": ELEMENTS["f32"]}, node.operator)
     yield written(node.name, "Mul", (name, node.input(1)), node.outputs, {}, node.operator)

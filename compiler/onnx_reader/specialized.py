@@ -10,7 +10,7 @@ import numpy as np
 from int8tune.compiler.given import Given
 from int8tune.compiler.graph import DTYPES
 from int8tune.compiler.onnx_reader.ends import end_at, keep
-from int8tune.compiler.onnx_reader.file import decoded
+from int8tune.compiler.onnx_reader.file import decoded, extents_of
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
 from int8tune.compiler.onnx_reader.tensors import ELEMENTS, Array
 
@@ -75,10 +75,9 @@ def _give_shape(info: Any, shape: Shape, known: dict[str, int], model: str) -> N
 
 def _replace_known(graph: Any, known: Mapping[str, int]) -> None:
     """Give extents with a name their size wherever the file says it."""
-    for info in (*graph.input, *graph.output, *graph.value_info):
-        for extent in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
-            if extent.dim_param in known:
-                extent.dim_value = known[extent.dim_param]
+    for extent in extents_of(graph):
+        if extent.dim_param in known:
+            extent.dim_value = known[extent.dim_param]
 
 
 def _misfit(info: Any, shape: Shape) -> bool:
