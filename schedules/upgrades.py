@@ -52,6 +52,9 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     # A step's products are added while the next one's copies are on their way; then: sums are tied to their products.
     ("cuda.wgmma", 1): Upgrade(same_kernels=False),
     ("cuda.wgmma", 2): Upgrade(same_kernels=False),
+    # Channels are in another order, in which threads beside each other store whole sectors.
+    ("cuda.wgmma", 3): Upgrade(same_kernels=False),
+    ("cuda.mma", 1): Upgrade(same_kernels=False),
 }
 
 

@@ -53,7 +53,7 @@ class MatricesCuda(_Gemm):
     """Tensor cores (`mma.sync`): the warps of a block multiply matrices of 16 x 32 and 32 x 8 bytes."""
 
     name = "cuda.mma"
-    version = 1
+    version = 2
     products = "mma"
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
@@ -70,7 +70,7 @@ class GroupsCuda(_Gemm):
     """Hopper's tensor cores (`wgmma`): four warps multiply matrices of 64 x 32 bytes and up to 256 columns at once."""
 
     name = "cuda.wgmma"
-    version = 3
+    version = 4
     products = "wgmma"
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:

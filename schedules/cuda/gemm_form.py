@@ -8,9 +8,10 @@ stages, while later ones are copied.
 In shared memory a row has the step's values in chunks of 16 bytes. Chunks of a row are in another order than in the
 next one (`swizzled`), so that threads which read the same chunk of neighbouring rows use all banks.
 
-A thread has sums of some rows and of neighbouring channels, which it stores together. The rows of weights in shared
-memory are in the order in which the products give a thread such channels; weights are packed that way, tile by tile,
-each step as it lies in shared memory.
+A thread has sums of some rows and of runs of neighbouring channels, each of which it stores at once. Runs of the four
+threads that share a row lie beside each other, so that together they write whole sectors of memory. The rows of weights
+in shared memory are in the order in which the products give a thread such channels; weights are packed that way, tile by
+tile, each step as it lies in shared memory.
 
 Taps in the border are zeros, as are channels that fill up a chunk: they add nothing to sums, and outputs near the
 border have a bias of their own.
@@ -206,9 +207,22 @@ class GemmForm:
         return sums + operands + self.loaded_rows * (3 if self.is_window else 1) + 40
 
     @property
+    def run(self) -> int:
+        """Neighbouring channels of a thread: as many as it stores at once, outputs or the sums of a split."""
+        if self.products == "dp4a":
+            return self.thread_channels
+        item_bytes = 4 if self.splits > 1 or self.image.numerics.output == "s32" else 1
+        return math.gcd(self.thread_channels, CHUNK_BYTES // item_bytes)
+
+    def spread(self, channel: int) -> int:
+        """From a thread's first channel to another one of its channels, in the tile."""
+        number, within = divmod(channel, self.run)
+        return number * WARP_CHANNELS * self.run + within
+
+    @property
     def store_width(self) -> int:
         """Neighbouring outputs that are stored at once."""
-        common = math.gcd(self.image.out_channels, self.image.group_outputs, self.thread_channels)
+        common = math.gcd(self.image.out_channels, self.image.group_outputs, self.run)
         item_bytes = 4 if self.image.numerics.output == "s32" else 1
         return math.gcd(common, CHUNK_BYTES // item_bytes)
 
@@ -240,7 +254,9 @@ class GemmForm:
             thread, within = divmod(channel, self.thread_channels)
             return within * (self.block_channels // self.thread_channels) + thread
         warp, of_warp = divmod(channel, WARP_CHANNELS * self.thread_channels)
-        lane, within = divmod(of_warp, self.thread_channels)
+        number, of_lanes = divmod(of_warp, WARP_CHANNELS * self.run)
+        lane, within = divmod(of_lanes, self.run)
+        within += number * self.run
         return warp * WARP_CHANNELS * self.thread_channels + within // 2 * 8 + 2 * lane + within % 2
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002

@@ -107,7 +107,7 @@ class _GemmWriter:
         position = T.Bind(channel_tile * form.block_channels + own)
         tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
         within = T.Bind(tile * form.block_channels + own)
-        epilogue = Epilogue(problem.numerics, self.arguments, form.thread_channels, form.store_width)
+        epilogue = Epilogue(problem.numerics, self.arguments, form.thread_channels, form.store_width, form.spread)
         if self.partial is None:
             epilogue.begin(position)
             bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
@@ -149,7 +149,7 @@ class _GemmWriter:
             values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
             with T.unroll(0, ADDED_CHANNELS) as index:
                 T.buffer_store(values, total(first + index), [index])
-            store_vector(self.partial, at + first, values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
+            store_vector(self.partial, at + self.form.spread(first), values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
 
     def _write_addition(self) -> None:
         """The second kernel: each thread adds the sums of neighbouring channels of a row."""

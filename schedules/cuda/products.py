@@ -45,7 +45,7 @@ class Products(Protocol):
         """The row in the block's tile of the sums with this index."""
 
     def first_channel(self) -> Any:
-        """The channel in the block's tile of the thread's first sums; others follow."""
+        """The channel in the block's tile of the thread's first sums; `form.spread` says where others are from there."""
 
     def sum(self, row: Any, channel: Any) -> Any:
         """The sum of the row and the channel with these indices."""
@@ -199,7 +199,7 @@ class MatrixProducts(_Products):
         return self.first_row + index * 8 + T.truncdiv(self.lane, 4)
 
     def first_channel(self) -> Any:
-        return self.first_column + T.truncmod(self.lane, 4) * self.form.thread_channels
+        return self.first_column + T.truncmod(self.lane, 4) * self.form.run
 
     def sum(self, row: Any, channel: Any) -> Any:
         band, half = T.truncdiv(row, 2), T.truncmod(row, 2)
@@ -246,7 +246,7 @@ class GroupProducts(_Products):
         return self.first_row + band * GROUP_MATRIX_ROWS + warp * MATRIX_ROWS + half * 8 + T.truncdiv(lane, 4)
 
     def first_channel(self) -> Any:
-        return self.first_column + T.truncmod(self.of_group, 4) * self.form.thread_channels
+        return self.first_column + T.truncmod(self.of_group, 4) * self.form.run
 
     def sum(self, row: Any, channel: Any) -> Any:
         band, half = T.truncdiv(row, 2), T.truncmod(row, 2)
