@@ -18,27 +18,18 @@ MOST_WORDS = 4  # that a thread loads at once
 
 
 class Epilogue:
-    """Adds the bias, requantizes and stores the sums of rows, each of the same channels.
+    """Adds the bias, requantizes and stores the sums of rows, each of the same neighbouring channels.
 
     Args:
         count: of channels.
         width: of outputs that are stored at once; it divides the count, and where a row begins.
-        spread: from the first channel to another one; so many as are stored or loaded at once are neighbours.
     """
 
-    def __init__(
-        self,
-        numerics: Numerics,
-        arguments: Arguments,
-        count: int,
-        width: int,
-        spread: Callable[[int], int] = lambda channel: channel,
-    ) -> None:
+    def __init__(self, numerics: Numerics, arguments: Arguments, count: int, width: int) -> None:
         self.numerics = numerics
         self.arguments = arguments
         self.count = count
         self.width = width
-        self.spread = spread
         self.rescale: Any = arguments.rescale
 
     def begin(self, position: Any) -> None:
@@ -64,21 +55,20 @@ class Epilogue:
         Args:
             total: the sum of a channel, without its bias.
             at: the index of the first output.
-            exist: whether the outputs so far behind the first one are to be stored.
+            exist: whether the outputs from this one of the row on are to be stored.
         """
         out, residual = self.arguments.out, self.arguments.residual
         values = T.alloc_buffer((self.count,), DTYPES[self.numerics.output], scope="local")
         added = T.alloc_buffer((self.count,), residual.dtype, scope="local") if residual is not None else None
         for first in range(0, self.count, self.width):
-            there = self.spread(first)
-            with T.If(exist(there)), T.Then():
+            with T.If(exist(first)), T.Then():
                 if residual is not None:
-                    store_vector(added, first, _vector(residual, at + there, self.width), self.width)
+                    store_vector(added, first, _vector(residual, at + first, self.width), self.width)
                 with T.unroll(0, self.width) as index:
                     channel = first + index
                     value = T.Bind(self._value(total(channel) + bias[channel], channel, added))
                     T.buffer_store(values, value, [channel])
-                store_vector(out, at + there, _vector(values, first, self.width), self.width)
+                store_vector(out, at + first, _vector(values, first, self.width), self.width)
 
     def _value(self, total: Any, channel: Any, added: Any) -> Any:
         params = self.arguments.params
@@ -91,7 +81,7 @@ class Epilogue:
     def _load(self, to: Any, first: int, load: Callable[[int, int], Any]) -> None:
         width = next(width for width in (MOST_WORDS, 2, 1) if self.count % width == 0)
         for at in range(0, self.count, width):
-            store_vector(to, first + at, load(self.spread(at), width), width)
+            store_vector(to, first + at, load(at, width), width)
 
 
 class _Loaded:

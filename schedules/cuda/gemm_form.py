@@ -29,12 +29,17 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
-from int8tune.schedules.gpus import WARP
+from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
 
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WORD_BYTES = 4
+# Of a barrier in shared memory; with roles each stage has two, behind all stages.
+BARRIER_BYTES = 8
+# Registers that a thread keeps which only copies; they are given in units of eight to threads that multiply, which have
+# no use for more than so many.
+COPYING_REGISTERS, THREAD_REGISTER_UNIT, MOST_TAKEN_REGISTERS = 56, 8, 240
 # Rows and channels of a warp for each of a thread's, where matrix instructions spread them over its lanes.
 WARP_ROWS, WARP_CHANNELS = 8, 4
 # The same for the four warps that multiply together on Hopper.
@@ -62,6 +67,9 @@ class GemmForm:
         stages: of shared memory.
         splits: blocks that share a tile's depth; their sums are added by a second kernel.
         outer: `weights`, blocks that follow each other have the same weights; `image`, the same rows.
+        roles: `uniform`, all threads copy and multiply, and a block has one tile; else a block has tiles in turn, and
+            four warps do nothing but copy: `cooperative`, the others multiply a tile together; `pingpong`, there are
+            two teams of four warps, of which one stores its tile while the other one multiplies the next.
     """
 
     image: Image
@@ -74,11 +82,30 @@ class GemmForm:
     stages: int
     splits: int
     outer: str
+    roles: str = "uniform"
     data_offset: int = 0
 
     @property
-    def threads(self) -> int:
+    def tile_threads(self) -> int:
+        """Threads that multiply a tile."""
         return self.block_rows * self.block_channels // (self.thread_rows * self.thread_channels)
+
+    @property
+    def has_roles(self) -> bool:
+        return self.roles != "uniform"
+
+    @property
+    def teams(self) -> int:
+        """Tiles that a block multiplies and stores in turn."""
+        return 2 if self.roles == "pingpong" else 1
+
+    @property
+    def threads(self) -> int:
+        return self.teams * self.tile_threads + (GROUP if self.has_roles else 0)
+
+    @property
+    def copying_threads(self) -> int:
+        return GROUP if self.has_roles else self.tile_threads
 
     @property
     def is_grouped(self) -> bool:
@@ -149,7 +176,7 @@ class GemmForm:
     @property
     def rows_at_once(self) -> int:
         """Rows of which the block copies a unit each, at the same time."""
-        return self.threads // self.units
+        return self.copying_threads // self.units
 
     @property
     def loaded_rows(self) -> int:
@@ -162,7 +189,7 @@ class GemmForm:
 
     @property
     def shared_bytes(self) -> int:
-        return self.stages * self.stage_bytes
+        return self.stages * (self.stage_bytes + (2 * BARRIER_BYTES if self.has_roles else 0))
 
     @property
     def rows(self) -> int:
@@ -178,8 +205,20 @@ class GemmForm:
         return math.ceil(self.image.group_outputs / self.block_channels)
 
     @property
+    def tiles(self) -> int:
+        return self.row_tiles * self.image.groups * self.channel_tiles
+
+    @property
     def blocks(self) -> int:
-        return self.row_tiles * self.image.groups * self.channel_tiles * self.splits
+        """Blocks, or tiles that blocks have in turn."""
+        return self.tiles * self.splits
+
+    def grid(self, multiprocessors: int) -> tuple[int, ...]:
+        """Blocks along each axis: one for each tile of rows, of channels and each split, or for each multiprocessor."""
+        if self.has_roles:
+            return (min(self.tiles, multiprocessors),)
+        sizes = (self.row_tiles, self.image.groups * self.channel_tiles)
+        return (*(sizes if self.outer == "weights" else sizes[::-1]), self.splits)
 
     @property
     def partial_sums(self) -> int:
@@ -199,12 +238,32 @@ class GemmForm:
         epilogue's.
         """
         sums = self.thread_rows * self.thread_channels + self.has_window_sum * 2 * self.thread_rows
+        if self.has_roles:
+            return sums + 2 * self.run + 40
         operands = {
             "dp4a": WORD_BYTES * (self.thread_rows + 6),
             "mma": 2 * self.thread_rows + self.thread_channels,
             "wgmma": self.thread_channels,
         }[self.products]
         return sums + operands + self.loaded_rows * (3 if self.is_window else 1) + 40
+
+    @property
+    def launch_registers(self) -> int:
+        """Registers of a thread of a block that has all of a multiprocessor's."""
+        return min(MOST_REGISTERS, _whole_units(REGISTERS_OF_A_MULTIPROCESSOR // self.threads))
+
+    @property
+    def gives_registers(self) -> bool:
+        """Whether threads that copy have to give registers to those that multiply."""
+        return self.launch_registers < MOST_TAKEN_REGISTERS
+
+    @property
+    def most_registers(self) -> int:
+        """Registers that a thread may have which multiplies."""
+        if not self.has_roles:
+            return MOST_REGISTERS
+        given = (self.launch_registers - COPYING_REGISTERS) * GROUP // (self.threads - GROUP)
+        return min(MOST_TAKEN_REGISTERS, _whole_units(self.launch_registers + given))
 
     @property
     def run(self) -> int:
@@ -280,6 +339,10 @@ class GemmForm:
         return self.threads // WARP
 
 
+def _whole_units(registers: int) -> int:
+    return registers // THREAD_REGISTER_UNIT * THREAD_REGISTER_UNIT
+
+
 def gemm_form(image: Image, products: str, config: Mapping[str, Value]) -> GemmForm:
     """The form of one config."""
     return GemmForm(
@@ -293,4 +356,5 @@ def gemm_form(image: Image, products: str, config: Mapping[str, Value]) -> GemmF
         stages=int(config["stages"]),
         splits=int(config["splits"]),
         outer=str(config["outer"]),
+        roles=str(config.get("roles", "uniform")),
     )

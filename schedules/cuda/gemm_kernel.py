@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
@@ -27,29 +28,35 @@ ADDING_THREADS, ADDED_CHANNELS = 128, 4
 
 def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
     """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
+    from int8tune.schedules.cuda.gemm_roles import RolesWriter
+
     with IRBuilder() as builder, T.prim_func(s_tir=True):
-        _GemmWriter(workload, form, gpu).write()
+        (RolesWriter if form.has_roles else GemmWriter)(workload, form, gpu).write()
     return builder.get()
 
 
-class _GemmWriter:
+class GemmWriter:
     """Emits one kernel, or two where blocks share the depth of a tile."""
 
     def __init__(self, workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> None:
         self.workload = workload
         self.form = form
         self.problem = form.image
+        self.gpu = gpu
         self.instructions = Instructions(gpu)
 
-    def write(self) -> None:
+    def declare(self) -> None:
+        """Have the arguments, and memory for the sums of splits."""
         form = self.form
         self.arguments = declare_arguments(self.workload, form, form.weight_length)
         self.partial: Any = None
         if form.splits > 1:
             self.partial = T.alloc_buffer((form.splits * form.rows * self.arguments.positions,), "int32")
-        channel_tiles = self.problem.groups * form.channel_tiles
-        sizes = (form.row_tiles, channel_tiles) if form.outer == "weights" else (channel_tiles, form.row_tiles)
-        with grid(*sizes, form.splits) as (x, y, split), threads_of(form.threads) as thread:
+
+    def write(self) -> None:
+        form = self.form
+        self.declare()
+        with grid(*form.grid(self.gpu.multiprocessors)) as (x, y, split), threads_of(form.threads) as thread:
             row_tile, channel_tile = (x, y) if form.outer == "weights" else (y, x)
             self._block(row_tile, channel_tile, split, thread)
         if self.partial is not None:
@@ -60,13 +67,13 @@ class _GemmWriter:
         self.shared = T.alloc_buffer((form.shared_bytes,), "int8", scope="shared.dyn")
         self.products = products_of(form, self.instructions, self.shared, thread)
         first_row = row_tile * form.block_rows
-        group = T.truncdiv(channel_tile, form.channel_tiles) if self.problem.groups > 1 else 0
+        group = self.group_of(channel_tile)
         image = ImageCopies(form, self.instructions, self.arguments.data, self.shared, thread)
         image.begin(first_row, group)
         weights = WeightCopies(form, self.instructions, self.arguments.weight, self.shared, thread)
         self.products.begin()
         self._steps(image, weights, channel_tile, split)
-        self._finish(first_row, channel_tile, group, split)
+        self.finish(first_row, channel_tile, group, split)
 
     def _steps(self, image: ImageCopies, weights: WeightCopies, channel_tile: Any, split: Any) -> None:
         """Go through the split's depth: copies are `form.ahead` steps ahead of products."""
@@ -100,30 +107,37 @@ class _GemmWriter:
             self.products.wait(form.steps_behind)
         self.products.wait(0)
 
-    def _finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
-        """Outputs from the thread's sums, or the sums themselves."""
+    def group_of(self, channel_tile: Any) -> Any:
+        return T.truncdiv(channel_tile, self.form.channel_tiles) if self.problem.groups > 1 else 0
+
+    def finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
+        """Outputs from the thread's sums, or the sums themselves: a run of channels of all rows, then the next run."""
         form, problem = self.form, self.problem
-        own = T.Bind(self.products.first_channel())
-        position = T.Bind(channel_tile * form.block_channels + own)
         tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
-        within = T.Bind(tile * form.block_channels + own)
-        epilogue = Epilogue(problem.numerics, self.arguments, form.thread_channels, form.store_width, form.spread)
-        if self.partial is None:
-            epilogue.begin(position)
-            bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
-        with T.unroll(0, form.thread_rows) as index:
-            row = T.Bind(first_row + self.products.row(index))
+        first_channel = T.Bind(self.products.first_channel())
+        for first in range(0, form.thread_channels, form.run):
+            own = first_channel + form.spread(first)
+            position = T.Bind(channel_tile * form.block_channels + own)
+            within = T.Bind(tile * form.block_channels + own)
+            epilogue = Epilogue(problem.numerics, self.arguments, form.run, form.store_width)
+            bias = None
+            if self.partial is None:
+                epilogue.begin(position)
+                bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
+            with T.unroll(0, form.thread_rows) as index:
+                row = T.Bind(first_row + self.products.row(index))
 
-            def total(channel: Any, index: Any = index) -> Any:
-                return self._total(index, channel)
+                def total(channel: Any, index: Any = index, first: int = first) -> Any:
+                    return self._total(index, first + channel)
 
-            with T.If(row < form.rows), T.Then():
-                if self.partial is not None:
-                    self._store_partial(total, (split * form.rows + row) * self.arguments.positions + position)
-                else:
-                    own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
-                    at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
-                    epilogue.store(total, own_bias, at, lambda first: within + first < problem.group_outputs)
+                with T.If(row < form.rows), T.Then():
+                    if self.partial is not None:
+                        self._store_partial(total, (split * form.rows + row) * self.arguments.positions + position)
+                    else:
+                        own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
+                        at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+                        exist = partial(_exists, within, problem.group_outputs)
+                        epilogue.store(total, own_bias, at, exist)
 
     def _total(self, row: Any, channel: Any) -> Any:
         """A sum of the thread, without what the zero point of the weights adds."""
@@ -144,12 +158,11 @@ class _GemmWriter:
         return T.Bind(border_class * self.arguments.positions + position)
 
     def _store_partial(self, total: Any, at: Any) -> None:
-        count = self.form.thread_channels
-        for first in range(0, count, ADDED_CHANNELS):
+        for first in range(0, self.form.run, ADDED_CHANNELS):
             values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
             with T.unroll(0, ADDED_CHANNELS) as index:
                 T.buffer_store(values, total(first + index), [index])
-            store_vector(self.partial, at + self.form.spread(first), values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
+            store_vector(self.partial, at + first, values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
 
     def _write_addition(self) -> None:
         """The second kernel: each thread adds the sums of neighbouring channels of a row."""
@@ -181,3 +194,7 @@ class _GemmWriter:
                     at,
                     lambda first: within + first < problem.group_outputs,
                 )
+
+
+def _exists(within: Any, outputs: int, first: int) -> Any:
+    return within + first < outputs

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
 from int8tune.schedules.gpus import (
+    GROUP,
     MOST_BLOCKS_BESIDE,
     MOST_REGISTERS,
     MOST_THREADS,
@@ -19,14 +20,15 @@ from int8tune.schedules.image import Image
 from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
 
 _SIZES = (16, 32, 64, 128, 256)
-BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 256)}
+BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 192, 256)}
 BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 96, 128, 192, 256)}
 BLOCK_DEPTH = (32, 64, 128)
 # Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
 MOST_SUMS = {"dp4a": 64, "mma": 128, "wgmma": 128}
-STAGES = {"dp4a": (2, 3, 4, 5), "mma": (2, 3, 4, 5), "wgmma": (3, 4, 5, 6)}
+STAGES = {"dp4a": (2, 3, 4, 5), "mma": (2, 3, 4, 5), "wgmma": (3, 4, 5, 6, 8)}
 SPLITS = (1, 2, 4, 8, 16)
 THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
+ROLES = ("uniform", "cooperative", "pingpong")
 THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 24, 32, 48, 64)}
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
@@ -36,6 +38,8 @@ SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
 # order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
 MOST_PARTIAL_SUMS = 1 << 28
+# Of four warps that multiply one tile, beside the four that copy.
+MOST_GROUPS = 4
 # How long a default's partial sums may be on their way, for each cycle that whole tiles multiply: what a split spares
 # is a part of that.
 MOST_MOVING = 1.25
@@ -55,6 +59,7 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
         Knob("stages", STAGES[products]),
         Knob("splits", SPLITS),
         Knob("outer", ("weights", "image")),
+        *([Knob("roles", ROLES, before="uniform", since=4)] if products == "wgmma" else []),
     )
 
     @lru_cache(maxsize=4096)
@@ -125,7 +130,12 @@ def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
         ),
         (
             f"a thread has at most {MOST_REGISTERS} registers, a block {REGISTERS_OF_A_MULTIPROCESSOR}",
-            lambda form: form.registers <= MOST_REGISTERS and resident_blocks(form, gpu) > 0,
+            lambda form: form.registers <= form.most_registers and resident_blocks(form, gpu) > 0,
+        ),
+        (
+            f"with roles, units of 4 bytes or more are copied, tiles are not split, and {MOST_GROUPS} times four warps at "
+            "most multiply one, four in turn with others",
+            _roles_fit,
         ),
         ("each split has steps of its own, and fewer blocks would leave multiprocessors idle", _splits_help(gpu)),
         (
@@ -149,7 +159,16 @@ def _warps_fit(form: GemmForm) -> bool:
 
 
 def _copies_evenly(form: GemmForm) -> bool:
-    return form.threads % form.units == 0 and form.block_rows * form.units % form.threads == 0
+    copying = form.copying_threads
+    return copying % form.units == 0 and form.block_rows * form.units % copying == 0
+
+
+def _roles_fit(form: GemmForm) -> bool:
+    if not form.has_roles:
+        return True
+    if form.unit == 1 or form.splits > 1:
+        return False
+    return form.tile_threads == GROUP if form.roles == "pingpong" else form.tile_threads <= MOST_GROUPS * GROUP
 
 
 def _splits_help(gpu: Gpu) -> Callable[[GemmForm], bool]:
@@ -165,7 +184,8 @@ def _splits_help(gpu: Gpu) -> Callable[[GemmForm], bool]:
 
 def resident_blocks(form: GemmForm, gpu: Gpu) -> int:
     """Blocks that a multiprocessor has at once."""
-    return gpu.resident_blocks(form.threads, form.shared_bytes, form.registers)
+    registers = form.launch_registers if form.has_roles else form.registers
+    return gpu.resident_blocks(form.threads, form.shared_bytes, registers)
 
 
 def expected_cycles(form: GemmForm, gpu: Gpu) -> float:

@@ -1,7 +1,8 @@
 """Instructions of NVIDIA's GPUs that CUDA C++ has no operator for, as device functions around inline PTX.
 
 Names and operands are those of NVIDIA's PTX ISA, chapters "Integer Arithmetic Instructions: dp4a", "Data Movement and
-Conversion Instructions: cp.async" and "Warp Level Matrix Multiply-Accumulate Instructions". A function that an
+Conversion Instructions: cp.async", "Parallel Synchronization and Communication Instructions: mbarrier" and "Warp Level
+Matrix Multiply-Accumulate Instructions". A function that an
 architecture lacks is written with what it has. Every function says what it does in terms of bytes and lanes: tests run
 kernels on CPUs with these descriptions in place of the functions (`tests/support/gpu/emulated_gpu`).
 """
@@ -67,6 +68,86 @@ class Instructions:
         body = f'asm volatile("cp.async.wait_group {groups};" ::: "memory");' if self._has_sm_80 else ""
         name = f"int8tune_wait_{groups}"
         T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
+
+    def begin_barrier(self, barrier: Any, count: int) -> None:
+        """Have a barrier of so many arrivals, 8 bytes of shared memory, before `show_barriers`.
+
+        It has phases, the first is 0. A phase ends when all have arrived and all bytes have come that are expected.
+        """
+        self._barrier("begin_barrier", '"mbarrier.init.shared::cta.b64 [%0], %1;"', barrier, T.int32(count))
+
+    def show_barriers(self) -> None:
+        """Let everybody see the barriers that this thread began, once `__syncthreads` is behind them."""
+        body = 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_show_barriers() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_show_barriers", source_code=source))
+
+    def arrive(self, barrier: Any) -> None:
+        """Arrive at a barrier, without waiting."""
+        body = '"{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }"'
+        self._barrier("arrive", body, barrier)
+
+    def expect(self, barrier: Any, size: int) -> None:
+        """Arrive at a barrier whose phase ends no sooner than so many bytes have come."""
+        body = '"{ .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }"'
+        self._barrier("expect", body, barrier, T.int32(size))
+
+    def arrive_with_copies(self, barrier: Any) -> None:
+        """Arrive at a barrier once all copies have come that this thread began."""
+        self._barrier("arrive_with_copies", '"cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"', barrier)
+
+    def wait_for_phase(self, barrier: Any, parity: Any) -> None:
+        """Wait until the barrier's phase has ended that is even or odd: the present one, or the one before it."""
+        body = (
+            '"{ .reg .pred ended; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1; '
+            '@ended bra DONE; bra AGAIN; DONE: }"'
+        )
+        self._barrier("wait_for_phase", body, barrier, parity)
+
+    def copy_bytes(self, to: Any, source: Any, size: int, barrier: Any) -> None:
+        """Begin to copy a multiple of 16 bytes to shared memory, for which the barrier waits."""
+        name = "int8tune_copy_bytes"
+        body = (
+            'asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" '
+            f':: {_SHARED.format("to")}, "l"(from), "r"(bytes), {_SHARED.format("barrier")} : "memory");'
+        )
+        source_code = f"{_HEAD} void {name}(void* to, const void* from, int bytes, void* barrier) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, to, source, T.int32(size), barrier, source_code=source_code))
+
+    def give_registers(self, count: int) -> None:
+        """Keep so many registers of each of this thread's four warps; others may `take_registers`."""
+        self._registers("give", "dec", count)
+
+    def take_registers(self, count: int) -> None:
+        """Wait until each thread of these four warps can have so many registers."""
+        self._registers("take", "inc", count)
+
+    def pass_turn(self, turn: Any, threads: int) -> None:
+        """Let those go on who wait for the turn (1 to 15), with as many threads as there are on both sides."""
+        self._turn("pass", "arrive", turn, threads)
+
+    def await_turn(self, turn: Any, threads: int) -> None:
+        """Wait until somebody passes this turn."""
+        self._turn("await", "sync", turn, threads)
+
+    def _barrier(self, name: str, instruction: str, barrier: Any, *values: Any) -> None:
+        name = f"int8tune_{name}"
+        declared = ", int value" * len(values)
+        operand = ', "r"(value)' * len(values)
+        body = f'asm volatile({instruction} :: {_SHARED.format("barrier")}{operand} : "memory");'
+        source = f"{_HEAD} void {name}(void* barrier{declared}) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, barrier, *values, source_code=source))
+
+    def _registers(self, name: str, direction: str, count: int) -> None:
+        name = f"int8tune_{name}_registers_{count}"
+        body = f'asm volatile("setmaxnreg.{direction}.sync.aligned.u32 {count};");'
+        T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
+
+    def _turn(self, name: str, instruction: str, turn: Any, threads: int) -> None:
+        name = f"int8tune_{name}_turn"
+        body = f'asm volatile("barrier.{instruction} %0, %1;" :: "r"(turn), "r"(threads) : "memory");'
+        source = f"{_HEAD} void {name}(int turn, int threads) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, turn, T.int32(threads), source_code=source))
 
     def load_matrices(self, registers: Any, row: Any) -> None:
         """Four registers of each lane, from four matrices of 8 rows of 16 bytes.

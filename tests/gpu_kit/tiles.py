@@ -26,8 +26,12 @@ from int8tune.schedules.workload import Conv2d, Dense, parse_workload
 
 TARGET = "cuda-sm90"
 ARGUMENTS = ("data", "weight", "bias", "rescale", "params")
-# Rows and channels that fill no tile, and a window with a border.
-CHECKED = ("dense-u8s8-300x640-o288-float.c-u8", "conv2d-u8s8-2x9x9x96-k3x3x160-s1-p1-float.c-u8")
+# Rows and channels that fill no tile, a window with a border, and more tiles than a block has at once.
+CHECKED = (
+    "dense-u8s8-300x640-o288-float.c-u8",
+    "conv2d-u8s8-2x9x9x96-k3x3x160-s1-p1-float.c-u8",
+    "conv2d-u8s8-6x58x58x32-k3x3x160-s1-p1-float.c-u8",
+)
 TIMED = (
     "dense-u8s8-4096x4096-o4096-float.c-u8",
     "dense-u8s8-8192x8192-o8192-float.c-u8",
@@ -50,11 +54,13 @@ class Tile:
     thread_channels: int
     stages: int
     outer: str = "weights"
+    roles: str = "uniform"
 
     @property
     def name(self) -> str:
         product = self.template.partition(".")[2]
-        return f"{product}-{self.rows}x{self.channels}x{self.depth}s{self.stages}{'i' * (self.outer == 'image')}"
+        marks = "i" * (self.outer == "image") + ("" if self.roles == "uniform" else f"-{self.roles}")
+        return f"{product}-{self.rows}x{self.channels}x{self.depth}s{self.stages}{marks}"
 
     @property
     def config(self) -> dict[str, Value]:
@@ -67,6 +73,7 @@ class Tile:
             "stages": self.stages,
             "splits": 1,
             "outer": self.outer,
+            **({} if self.roles == "uniform" else {"roles": self.roles}),
         }
 
 
@@ -83,6 +90,12 @@ TILES = (
     Tile("cuda.wgmma", 128, 64, 32, 2, 16, 6),
     Tile("cuda.wgmma", 64, 32, 128, 2, 8, 6),
     Tile("cuda.wgmma", 128, 256, 128, 2, 64, 4, "image"),
+    Tile("cuda.wgmma", 128, 96, 128, 2, 24, 6),
+    Tile("cuda.wgmma", 128, 256, 128, 2, 64, 4, "weights", "cooperative"),
+    Tile("cuda.wgmma", 192, 128, 128, 2, 32, 5, "image", "cooperative"),
+    Tile("cuda.wgmma", 128, 128, 128, 4, 32, 6, "weights", "pingpong"),
+    Tile("cuda.wgmma", 64, 256, 128, 2, 64, 5, "weights", "pingpong"),
+    Tile("cuda.wgmma", 64, 32, 64, 2, 8, 8, "image", "pingpong"),
     Tile("cuda.mma", 128, 128, 64, 8, 16, 4),
     Tile("cuda.mma", 64, 64, 64, 4, 8, 3),
     Tile("cuda.dp4a", 64, 64, 64, 8, 8, 4),
@@ -156,10 +169,11 @@ def _launch(form: GemmForm, source: str) -> dict[str, Any]:
     declared = re.search(r"\bmain_kernel\(([^)]*)\)", source)
     assert declared is not None
     named = [re.search(r"(\w+)_ptr$", part.strip()) for part in declared[1].split(",")]
-    sizes = (form.row_tiles, form.image.groups * form.channel_tiles)
+    gpu = gpu_target(TARGET).gpu
+    assert gpu is not None
     return {
         "order": [match[1] for match in named if match],
-        "grid": sizes if form.outer == "weights" else sizes[::-1],
+        "grid": form.grid(gpu.multiprocessors),
         "threads": form.threads,
         "shared_bytes": form.shared_bytes,
     }

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,24 @@ GROUP_FAULTS = {
     "no wait for the last products": (r"int8tune_wait_group_0\(\);", ""),
     "first products that are added to what was in the registers": (r"\(\(0 < v_\d+\) \? 1 : 0\)", "1"),
 }
+# Tiles of blocks that have several in turn, with roles for their warps.
+ROLES: Mapping[str, dict[str, Value]] = {
+    "cooperative": {"block_rows": 64, "block_channels": 32, "thread_rows": 2, "thread_channels": 8},
+    "cooperative, 192 rows": {"block_rows": 192, "block_channels": 32, "thread_rows": 2, "thread_channels": 8},
+    "pingpong": {"block_rows": 64, "block_channels": 32, "thread_rows": 2, "thread_channels": 8},
+}
+# Faults of these: what is waited for, who tells whom, and whose turn it is.
+ROLE_FAULTS = {
+    "stages are filled before they are empty": (r"\n +int8tune_wait_for_phase\(.*", ""),
+    "stages are read before they are filled": (
+        r"(?s)(\n +int8tune_wait_for_phase\(.*?)\n +int8tune_wait_for_phase\([^\n]*",
+        r"\1",
+    ),
+    "weights that are not waited for": (r"(\n +int8tune_expect\(.*), \d+\);", r"\1, 0);"),
+    "stages are emptied before they are read": (r"\n +int8tune_wait_group_1\(\);", ""),
+    "no wait for the last products": (r"\n +int8tune_wait_group_0\(\);", ""),
+}
+TURN_FAULTS = {"no turns": (r"\n +int8tune_await_turn\(.*", "")}
 EVERY_FAULT = [*itertools.product(SMALL, FAULTS), *itertools.product(["cuda.wgmma"], GROUP_FAULTS)]
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
 
@@ -126,6 +145,60 @@ def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pyte
     host_target(GPU)
     monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
     assert built(CONV, name, SMALL[name]).wrong_cases() != []
+
+
+def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2) -> Built:
+    """A kernel of few blocks, each of which has several tiles."""
+    workload, target = parse_workload(key), replace(host_target(HOPPER), multiprocessors=multiprocessors)
+    template = template_named("cuda.wgmma")
+    default = template.space(workload, target).default
+    return build(workload, target, {**default, "block_depth": 64, "stages": 3, "splits": 1, **knobs}, template)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("roles", ROLES)
+@pytest.mark.parametrize(
+    "key",
+    one_in(
+        2,
+        [
+            "dense-u8s8-300x640-o80-float.c-u8",
+            "conv2d-u8s8-2x17x15x64-k3x3x96-s1-p1-float.c-u8",
+            "conv2d-s8s8-1x14x14x32-k3x3x64-s1-p1-g2-fixed.c-s8",
+            "conv2d-u8s8-2x13x13x48-k1x1x40-s2-p0-fused.c-addu8-u8",
+        ],
+    ),
+)
+def test_blocks_have_tiles_in_turn(roles: str, key: str) -> None:
+    """An odd and an even number of tiles, stages that no tile fills whole, and both orders of tiles."""
+    for outer, stages, depth in (("weights", 3, 64), ("image", 4, 128)):
+        knobs = {"outer": outer, "stages": stages, "block_depth": depth, "roles": roles.partition(",")[0]}
+        assert built_in_turn(key, {**ROLES[roles], **knobs}).wrong_cases() == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("roles", "fault"),
+    one_in(4, [*itertools.product(("cooperative", "pingpong"), ROLE_FAULTS), ("pingpong", "no turns")]),
+)
+def test_roles_that_do_not_wait_for_each_other_are_caught(
+    roles: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern, other = (ROLE_FAULTS | TURN_FAULTS)[fault]
+    compile_right = emulated_gpus.compile_emulated
+
+    def compile_wrong(source: str) -> bytes:
+        wrong = re.sub(pattern, other, source, count=1)
+        assert wrong != source
+        return compile_right(wrong)
+
+    host_target(HOPPER)
+    monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
+    kernel = built_in_turn("dense-u8s8-300x640-o80-float.c-u8", {**ROLES[roles], "roles": roles})
+    try:
+        assert kernel.wrong_cases() != []
+    except RuntimeError as error:  # it waits for ever, or more arrive than are waited for
+        assert "launch failure" in str(error)  # noqa: PT017 - either is right
 
 
 @pytest.mark.parametrize(

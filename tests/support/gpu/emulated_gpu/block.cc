@@ -5,6 +5,7 @@
 //   gets its turn it does, so that a missing barrier shows in one of these orders.
 // - Asynchronous copies arrive at once, or as late as they may: at the wait that covers them. Until then there are other
 //   bytes. Shared memory begins with such bytes, too.
+// - Copies that a barrier in shared memory waits for arrive at once, or when that is all it still waits for.
 // - Products of four warps, which read shared memory by themselves, do so at once, or at the wait that covers them.
 // - Shared memory ends at a page that can't be touched.
 
@@ -12,6 +13,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -25,13 +27,13 @@
 namespace {
 
 constexpr int kWarp = 32;
-constexpr size_t kStack = 64 << 10, kLocals = 2 << 10, kPage = 4096;
+constexpr size_t kStack = 64 << 10, kLocals = 2 << 10, kPage = 4096, kAlignment = 1024;
 // Rounds in which no thread comes any further: in random order a warp may have no turn.
 constexpr size_t kPatience = 100;
 constexpr int kGroup = 4 * kWarp;
-enum Wait { kReady, kBarrier, kMatrices, kProduct, kTogether, kGroupProducts, kDone };
+enum Wait { kReady, kBarrier, kMatrices, kProduct, kTogether, kGroupProducts, kPhase, kTurn, kDone };
 const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "what its warp does together",
-                              "products of four warps", "done"};
+                              "products of four warps", "a barrier's phase", "its turn", "done"};
 
 struct Copy { char* to; const char* from; int bytes, width; };
 
@@ -40,6 +42,15 @@ struct GroupProduct {
   int* sums;
   const char *data, *weight;
   int columns, row_bytes, kinds, added;
+};
+
+// A barrier in shared memory. Arrivals that wait for copies, and copies whose bytes it counts, may be late.
+struct Barrier {
+  int count, pending;
+  long bytes;
+  unsigned phase;
+  std::vector<std::vector<Copy>> late_arrivals;
+  std::vector<Copy> late_bytes;
 };
 
 struct Thread {
@@ -53,6 +64,10 @@ struct Thread {
   std::vector<GroupProduct> products;
   std::vector<size_t> product_groups;
   size_t awaited;
+  // What it waits for: the phase of a barrier, or a turn.
+  const void* barrier;
+  unsigned parity;
+  int turn;
   // What it brings to an instruction of its warp.
   int* results;
   const void* first;
@@ -63,6 +78,8 @@ struct Thread {
 };
 
 std::vector<Thread> threads;
+std::map<const void*, Barrier> barriers;
+std::map<int, int> arrived;  // at turns
 std::vector<char*> stacks;
 Thread* current;
 dim3 block_index;
@@ -156,7 +173,7 @@ int swizzled_byte(const char* matrix, int row, int byte, int row_bytes, bool is_
 
 void multiply_group(Thread* group, size_t index) {
   const GroupProduct& of = group[0].products[index];
-  if ((uintptr_t)shared % 1024) fail("shared memory is not aligned for matrices of four warps");
+  if ((uintptr_t)shared % kAlignment) fail("shared memory is not aligned for matrices of four warps");
   for (const char* matrix : {of.data, of.weight})
     if ((matrix - shared) / of.row_bytes % 8) fail("a matrix of four warps does not begin with a whole pattern");
   std::vector<int> weight(of.columns * 32);
@@ -221,6 +238,57 @@ bool release_block() {
   return true;
 }
 
+void deliver(const Copy& copy) {
+  memcpy(copy.to, copy.from, copy.bytes);
+  memset(copy.to + copy.bytes, 0, copy.width - copy.bytes);
+}
+
+Barrier& barrier_at(const void* place) {
+  auto found = barriers.find(place);
+  if (found == barriers.end()) fail("a barrier that was never begun");
+  return found->second;
+}
+
+void end_phase(Barrier& barrier) {
+  if (barrier.pending < 0) fail("more arrive at a barrier than it waits for");
+  if (barrier.pending || barrier.bytes) return;
+  barrier.pending = barrier.count;
+  ++barrier.phase;
+}
+
+// Brings what is late, if a barrier waits for nothing else.
+void bring_late(Barrier& barrier) {
+  long bytes = 0;
+  for (const Copy& copy : barrier.late_bytes) bytes += copy.width;
+  if (barrier.pending != (int)barrier.late_arrivals.size() || barrier.bytes != bytes) return;
+  for (const auto& copies : barrier.late_arrivals)
+    for (const Copy& copy : copies) deliver(copy);
+  for (const Copy& copy : barrier.late_bytes) deliver(copy);
+  barrier.late_arrivals.clear();
+  barrier.late_bytes.clear();
+  barrier.pending = 0;
+  barrier.bytes = 0;
+  end_phase(barrier);
+}
+
+// Lets threads go on whose barrier has come so far, or whose turn it is.
+bool release_waiting() {
+  bool moved = false;
+  for (Thread& thread : threads) {
+    if (thread.wait == kPhase) {
+      Barrier& barrier = barrier_at(thread.barrier);
+      if ((barrier.phase & 1) == thread.parity) bring_late(barrier);
+      if ((barrier.phase & 1) == thread.parity) continue;
+    } else if (thread.wait != kTurn || arrived[thread.turn] >= 0) {
+      continue;
+    }
+    thread.wait = kReady;
+    moved = true;
+  }
+  for (auto& [turn, count] : arrived) count = std::max(count, 0);
+  return moved;
+}
+
 // The lanes of a warp, each as far as it comes; whether one came any further.
 bool run_lanes(Thread* lanes, size_t count) {
   size_t start = order == 2 ? draw() % count : 0;
@@ -277,6 +345,8 @@ bool run_warps() {
 }
 
 void run_block(size_t shared_bytes) {
+  barriers.clear();
+  arrived.clear();
   for (size_t i = 0; i < shared_bytes; ++i) shared[i] = (char)(draw() >> 24);
   for (size_t i = 0; i < threads.size(); ++i) {
     Thread& thread = threads[i];
@@ -295,7 +365,7 @@ void run_block(size_t shared_bytes) {
     makecontext(&thread.start, entry, 0);
   }
   for (size_t idle = 0; idle < kPatience;) {
-    bool moved = run_warps() | release_block();
+    bool moved = run_warps() | release_waiting() | release_block();
     size_t done = 0;
     for (Thread& thread : threads) done += thread.wait == kDone;
     if (done == threads.size()) return;
@@ -317,7 +387,7 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes) {
   size_t pages = (shared_bytes + kPage - 1) / kPage * kPage;
   char* mapped = (char*)mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(mapped + pages, kPage, PROT_NONE);
-  shared = mapped + pages - shared_bytes;
+  shared = mapped + (pages - shared_bytes) / kAlignment * kAlignment;
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
@@ -329,9 +399,9 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes) {
   stacks.clear();
 }
 
-void deliver(const Copy& copy) {
-  memcpy(copy.to, copy.from, copy.bytes);
-  memset(copy.to + copy.bytes, 0, copy.width - copy.bytes);
+void arrive_at_turn(int turn, int count) {
+  // Less than zero: all are there, and those who wait may go on.
+  if (++arrived[turn] == count) arrived[turn] = -1;
 }
 
 }  // namespace
@@ -370,6 +440,51 @@ void int8tune_wait_groups(int groups) {
     for (const Copy& copy : waiting.front()) deliver(copy);
     waiting.erase(waiting.begin());
   }
+}
+
+void int8tune_begin_barrier(void* barrier, int count) {
+  if ((uintptr_t)barrier % 8) fail("a barrier is not aligned");
+  if (!barriers.emplace(barrier, Barrier{count, count, 0, 0, {}, {}}).second) fail("a barrier is begun again");
+}
+
+void int8tune_arrive(void* barrier) {
+  --barrier_at(barrier).pending;
+  end_phase(barrier_at(barrier));
+}
+
+void int8tune_expect(void* barrier, int bytes) {
+  barrier_at(barrier).bytes += bytes;
+  int8tune_arrive(barrier);
+}
+
+void int8tune_arrive_with_copies(void* barrier) {
+  if (!copies_are_late) return int8tune_arrive(barrier);
+  barrier_at(barrier).late_arrivals.push_back(current->open);
+  current->open.clear();
+}
+
+void int8tune_wait_for_phase(void* barrier, int parity) {
+  current->barrier = barrier;
+  current->parity = (unsigned)parity;
+  suspend(kPhase);
+}
+
+void int8tune_copy_bytes(void* to, const void* from, int bytes, void* barrier) {
+  if ((uintptr_t)to % 16 || (uintptr_t)from % 16 || bytes % 16) fail("a copy of bytes is not aligned");
+  Copy copy{(char*)to, (const char*)from, bytes, bytes};
+  for (int i = 0; i < bytes; ++i) copy.to[i] = (char)(draw() >> 24);
+  if (copies_are_late) return barrier_at(barrier).late_bytes.push_back(copy);
+  deliver(copy);
+  barrier_at(barrier).bytes -= bytes;
+  end_phase(barrier_at(barrier));
+}
+
+void int8tune_pass_turn(int turn, int threads) { arrive_at_turn(turn, threads); }
+
+void int8tune_await_turn(int turn, int threads) {
+  arrive_at_turn(turn, threads);
+  current->turn = turn;
+  suspend(kTurn);
 }
 
 void int8tune_load_matrices(int* registers, const void* row) {

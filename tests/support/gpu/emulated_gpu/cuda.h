@@ -45,6 +45,14 @@ void int8tune_together(void* brought, void (*act)(void**));
 [[noreturn]] void int8tune_fail(const char* what);
 void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds,
                              int added);
+void int8tune_begin_barrier(void* barrier, int count);
+void int8tune_arrive(void* barrier);
+void int8tune_expect(void* barrier, int bytes);
+void int8tune_arrive_with_copies(void* barrier);
+void int8tune_wait_for_phase(void* barrier, int parity);
+void int8tune_copy_bytes(void* to, const void* from, int bytes, void* barrier);
+void int8tune_pass_turn(int turn, int threads);
+void int8tune_await_turn(int turn, int threads);
 void int8tune_end_products();
 void int8tune_wait_products(int groups);
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*call)(void*), void* context);
@@ -90,6 +98,14 @@ static inline void int8tune_multiply_su(int* s, const int* a, const int* b) { in
 static inline void int8tune_multiply_ss(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 1); }
 
 static inline void int8tune_publish() {}
+static inline void int8tune_show_barriers() {}
+#define INT8TUNE_REGISTERS(count)                           \
+  static inline void int8tune_give_registers_##count() {}   \
+  static inline void int8tune_take_registers_##count() {}
+INT8TUNE_REGISTERS(56)
+INT8TUNE_REGISTERS(104)
+INT8TUNE_REGISTERS(152)
+INT8TUNE_REGISTERS(224)
 static inline void int8tune_begin_group() {}
 static inline void int8tune_end_group() { int8tune_end_products(); }
 static inline void int8tune_wait_group_0() { int8tune_wait_products(0); }
