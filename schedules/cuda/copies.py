@@ -31,9 +31,10 @@ class ImageCopies:
         """Find the rows from this one on in the image."""
         form, image = self.form, self.form.image
         self.row, self.unit = divided(self.thread, form.units)
-        self.places = T.alloc_buffer((form.loaded_rows,), "int32", scope="local")
-        if form.is_window:
-            self.tops, self.lefts = (T.alloc_buffer((form.loaded_rows,), "int32", scope="local") for _ in range(2))
+        self.places = self._of_rows()
+        self.taps = self._of_rows() if form.has_tap_bits else None
+        if form.is_window and self.taps is None:
+            self.tops, self.lefts = (self._of_rows() for _ in range(2))
         with T.unroll(0, form.loaded_rows) as index:
             row = T.Bind(first_row + self.row + index * form.rows_at_once)
             offset = group * image.group_channels
@@ -42,6 +43,9 @@ class ImageCopies:
             else:
                 place = self._pixel_at(row) + offset
                 T.buffer_store(self.places, T.Select(row < form.rows, place, T.int32(-1)), [index])
+
+    def _of_rows(self) -> Any:
+        return T.alloc_buffer((self.form.loaded_rows,), "int32", scope="local")
 
     def _pixel_at(self, row: Any) -> Any:
         """The first value of the pixel that a row reads, where it reads one only."""
@@ -59,8 +63,31 @@ class ImageCopies:
         left = T.Bind(x * image.window.stride[1] - image.window.padding[1])
         place = ((n * image.height + top) * image.width + left) * image.channels + offset
         T.buffer_store(self.places, place, [index])
-        T.buffer_store(self.tops, T.Select(row < self.form.rows, top, T.int32(NOWHERE)), [index])
-        T.buffer_store(self.lefts, left, [index])
+        top = T.Bind(T.Select(row < self.form.rows, top, T.int32(NOWHERE)))
+        if self.taps is not None:
+            T.buffer_store(self.taps, self._tap_bits(top, left), [index])
+        else:
+            T.buffer_store(self.tops, top, [index])
+            T.buffer_store(self.lefts, left, [index])
+
+    def _tap_bits(self, top: Any, left: Any) -> Any:
+        """A bit for each tap of a window: whether it is inside the image."""
+        window = self.form.image.window
+        height, width = window.kernel
+        columns: Any = T.int32(0)
+        for x in range(width):
+            inside = self._is_within(left + x * window.dilation[1], self.form.image.width)
+            columns = T.bitwise_or(columns, T.Select(inside, T.int32(1 << x), T.int32(0)))
+        columns, bits = T.Bind(columns), T.int32(0)
+        for y in range(height):
+            inside = self._is_within(top + y * window.dilation[0], self.form.image.height)
+            row = T.shift_left(columns, T.int32(y * width))
+            bits = T.bitwise_or(bits, T.Select(inside, row, T.int32(0)))
+        return bits
+
+    @staticmethod
+    def _is_within(at: Any, extent: int) -> Any:
+        return T.And(at >= 0, at < extent)
 
     def _output_of(self, row: Any) -> tuple[Any, Any, Any]:
         height, width = self.form.image.output
@@ -75,13 +102,13 @@ class ImageCopies:
         tap, channel = divided(depth, form.tap_bytes) if form.taps > 1 else (0, depth)
         down, right = self._step_of(tap)
         offset = T.Bind((down * image.width + right) * image.channels + channel)
-        is_tap = depth < form.depth
+        bit = T.Bind(T.shift_left(T.int32(1), tap)) if form.has_tap_bits else None
         chunk, within = divided(self.unit * form.unit_bytes, CHUNK_BYTES)
         with T.unroll(0, form.loaded_rows) as index:
             row = T.Bind(self.row + index * form.rows_at_once)
             to = stage * form.stage_bytes + row * form.block_depth
             to = T.Bind(to + swizzled(row, chunk, form.chunks) * CHUNK_BYTES + within)
-            inside = T.Bind(T.And(is_tap, self._is_inside(index, down, right)))
+            inside = T.Bind(self._is_inside(index, bit, depth, down, right))
             self._copy_unit(to, self.places[index] + offset, channel, inside)
 
     def _step_of(self, tap: Any) -> tuple[Any, Any]:
@@ -92,20 +119,24 @@ class ImageCopies:
         row, column = divided(tap, window.kernel[1])
         return T.Bind(row * window.dilation[0]), T.Bind(column * window.dilation[1])
 
-    def _is_inside(self, index: Any, down: Any, right: Any) -> Any:
+    def _is_inside(self, index: Any, bit: Any, depth: Any, down: Any, right: Any) -> Any:
+        """Whether a row has a value there; what fills up the last step is no tap."""
+        if self.taps is not None:
+            return T.bitwise_and(self.taps[index], bit) != 0
+        is_tap = depth < self.form.depth
         if not self.form.is_window:
-            return self.places[index] >= 0
+            return T.And(is_tap, self.places[index] >= 0)
         image = self.form.image
-        # As unsigned numbers those below zero are beyond any image.
-        y, x = (
-            T.cast(first + step, "uint32") for first, step in ((self.tops[index], down), (self.lefts[index], right))
+        inside = (
+            self._is_within(self.tops[index] + down, image.height),
+            self._is_within(self.lefts[index] + right, image.width),
         )
-        return T.And(y < T.uint32(image.height), x < T.uint32(image.width))
+        return T.And(is_tap, T.And(*inside))
 
     def _copy_unit(self, to: Any, source: Any, channel: Any, inside: Any) -> None:
         if self.form.unit > 1:
-            start = T.Select(inside, source, T.int32(0))
-            addresses = (T.address_of(self.shared[to]), T.address_of(self.data[start]))
+            # Of what is not inside nothing is read, wherever that would be.
+            addresses = (T.address_of(self.shared[to]), T.address_of(self.data[source]))
             self.instructions.copy(*addresses, self.form.unit, inside)
             return
         word: Any = T.int32(0)

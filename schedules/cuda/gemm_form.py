@@ -129,6 +129,11 @@ class GemmForm:
         return window.kernel != (1, 1) or any(window.padding)
 
     @property
+    def has_tap_bits(self) -> bool:
+        """Whether a word has a bit for each tap of a window, and for what fills up the last step."""
+        return self.is_window and self.taps + math.ceil(self.block_depth / self.tap_bytes) < 8 * WORD_BYTES
+
+    @property
     def unit(self) -> int:
         """Bytes that are copied to shared memory at once; words of bytes that are gathered one by one are 1."""
         widths = (16, 8, 4)
@@ -245,7 +250,7 @@ class GemmForm:
             "mma": 2 * self.thread_rows + self.thread_channels,
             "wgmma": self.thread_channels,
         }[self.products]
-        return sums + operands + self.loaded_rows * (3 if self.is_window else 1) + 40
+        return sums + operands + self.loaded_rows * ((2 if self.has_tap_bits else 3) if self.is_window else 1) + 40
 
     @property
     def launch_registers(self) -> int:

@@ -21,7 +21,7 @@ from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Valu
 
 _SIZES = (16, 32, 64, 128, 256)
 BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 192, 256)}
-BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 96, 128, 192, 256)}
+BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 80, 96, 112, 128, 160, 192, 256)}
 BLOCK_DEPTH = (32, 64, 128)
 # Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
 MOST_SUMS = {"dp4a": 64, "mma": 128, "wgmma": 128}
@@ -29,7 +29,7 @@ STAGES = {"dp4a": (2, 3, 4, 5), "mma": (2, 3, 4, 5), "wgmma": (3, 4, 5, 6, 8)}
 SPLITS = (1, 2, 4, 8, 16)
 THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
 ROLES = ("uniform", "cooperative", "pingpong")
-THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 24, 32, 48, 64)}
+THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 20, 24, 28, 32, 40, 48, 64)}
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
 PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}

@@ -15,7 +15,7 @@ import pytest
 
 from int8tune.compiler.network_file import load_network
 from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
-from int8tune.schedules.cuda.gemm_space import STAGES
+from int8tune.schedules.cuda.gemm_space import STAGES, resident_blocks
 from int8tune.schedules.errors import UnknownTargetError
 from int8tune.schedules.gpus import GPU_PROFILES, GPUS, WARP
 from int8tune.schedules.image import image_of
@@ -144,7 +144,15 @@ def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pyte
 
     host_target(GPU)
     monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
-    assert built(CONV, name, SMALL[name]).wrong_cases() != []
+    assert is_caught(built(CONV, name, SMALL[name]))
+
+
+def is_caught(kernel: Built) -> bool:
+    """Whether a kernel is wrong: outputs that are others, places that are not its own, or waiting for ever."""
+    try:
+        return kernel.wrong_cases() != []
+    except RuntimeError as error:
+        return "CUDA Runtime Error" in str(error)
 
 
 def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2) -> Built:
@@ -165,7 +173,7 @@ def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2
             "dense-u8s8-300x640-o80-float.c-u8",
             "conv2d-u8s8-2x17x15x64-k3x3x96-s1-p1-float.c-u8",
             "conv2d-s8s8-1x14x14x32-k3x3x64-s1-p1-g2-fixed.c-s8",
-            "conv2d-u8s8-2x13x13x48-k1x1x40-s2-p0-fused.c-addu8-u8",
+            "conv2d-u8s8-2x21x23x48-k1x1x40-s2-p0-fused.c-addu8-u8",
         ],
     ),
 )
@@ -194,11 +202,7 @@ def test_roles_that_do_not_wait_for_each_other_are_caught(
 
     host_target(HOPPER)
     monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
-    kernel = built_in_turn("dense-u8s8-300x640-o80-float.c-u8", {**ROLES[roles], "roles": roles})
-    try:
-        assert kernel.wrong_cases() != []
-    except RuntimeError as error:  # it waits for ever, or more arrive than are waited for
-        assert "launch failure" in str(error)  # noqa: PT017 - either is right
+    assert is_caught(built_in_turn("dense-u8s8-300x640-o80-float.c-u8", {**ROLES[roles], "roles": roles}))
 
 
 @pytest.mark.parametrize(
@@ -215,7 +219,7 @@ def test_chunks_that_are_written_elsewhere_than_read_are_caught(
     name: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, lambda row, chunk, chunks: swizzled(row + 2, chunk, chunks))
-    assert built(CONV, name, SMALL[name]).wrong_cases() != []
+    assert is_caught(built(CONV, name, SMALL[name]))
 
 
 def test_a_kernel_whose_threads_part_at_a_barrier_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +430,7 @@ def test_spaces_keep_to_the_limits_of_each_gpu() -> None:
             assert form.shared_bytes <= gpu.block_shared_bytes
             assert WARP <= form.threads <= 1024
             assert form.threads % WARP == 0
-            assert gpu.resident_blocks(form.threads, form.shared_bytes, form.registers) >= 1
+            assert resident_blocks(form, gpu) >= 1
             assert all(np.isfinite(value) for value in space.features(config).values())
 
 
