@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
+from int8tune.schedules.cuda.gemm_form import factor_rows
 from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
 from int8tune.schedules.intrinsics.cuda import fused
 from int8tune.schedules.numerics import Numerics
@@ -34,10 +35,9 @@ class Epilogue:
 
     def begin(self, position: Any) -> None:
         """Load what all rows share: the rescale values of the channels from this position on."""
-        rule = self.numerics.requantize
-        if rule is None or not rule.per_channel:
+        rows = factor_rows(self.numerics)
+        if not rows:
             return
-        rows = {"float": 1, "fixed": 2, "fused": 4 if rule.exceptions else 2}[rule.rule]
         loaded = T.alloc_buffer((rows * self.count,), self.arguments.rescale.dtype, scope="local")
         for row in range(rows):
             self._load(loaded, row * self.count, partial(self._factors, row, position))

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
 from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
 from int8tune.schedules.image import Image
+from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.space import Value
 
 CHUNK_BYTES, BANK_BYTES = 16, 128
@@ -44,6 +45,14 @@ COPYING_REGISTERS, THREAD_REGISTER_UNIT, MOST_TAKEN_REGISTERS = 56, 8, 240
 WARP_ROWS, WARP_CHANNELS = 8, 4
 # The same for the four warps that multiply together on Hopper.
 GROUP_ROWS = 4 * WARP_ROWS
+
+
+def factor_rows(numerics: Numerics) -> int:
+    """Rescale values that each channel has of its own."""
+    rule = numerics.requantize
+    if rule is None or not rule.per_channel:
+        return 0
+    return {"float": 1, "fixed": 2, "fused": 4 if rule.exceptions else 2}[rule.rule]
 
 
 def swizzled(row: Any, chunk: Any, chunks: int) -> Any:
@@ -193,8 +202,15 @@ class GemmForm:
         return (self.block_rows + self.block_channels) * self.block_depth
 
     @property
+    def factor_words(self) -> int:
+        """Biases of each class of windows, and rescale values, of a tile's channels."""
+        return (len(self.border_taps) + factor_rows(self.image.numerics)) * self.block_channels
+
+    @property
     def shared_bytes(self) -> int:
-        return self.stages * (self.stage_bytes + (2 * BARRIER_BYTES if self.has_roles else 0))
+        if not self.has_roles:
+            return self.stages * self.stage_bytes
+        return self.stages * (self.stage_bytes + 2 * BARRIER_BYTES) + self.teams * self.factor_words * WORD_BYTES
 
     @property
     def rows(self) -> int:

@@ -110,14 +110,19 @@ class GemmWriter:
     def group_of(self, channel_tile: Any) -> Any:
         return T.truncdiv(channel_tile, self.form.channel_tiles) if self.problem.groups > 1 else 0
 
+    def first_position(self, channel_tile: Any) -> Any:
+        """Where the biases and the rescale values of a tile's channels begin, in the arguments."""
+        return channel_tile * self.form.block_channels
+
     def finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
         """Outputs from the thread's sums, or the sums themselves: a run of channels of all rows, then the next run."""
         form, problem = self.form, self.problem
+        first_position = self.first_position(channel_tile)
         tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
         first_channel = T.Bind(self.products.first_channel())
         for first in range(0, form.thread_channels, form.run):
             own = first_channel + form.spread(first)
-            position = T.Bind(channel_tile * form.block_channels + own)
+            position = T.Bind(first_position + own)
             within = T.Bind(tile * form.block_channels + own)
             epilogue = Epilogue(problem.numerics, self.arguments, form.run, form.store_width)
             bias = None
