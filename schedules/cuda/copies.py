@@ -7,7 +7,7 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, WORD_BYTES, GemmForm, swizzled
-from int8tune.schedules.intrinsics.cuda import Instructions
+from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.written.rows import divided
 
 # Of rows that do not exist: so far outside the image that no tap is inside.
@@ -139,15 +139,28 @@ class ImageCopies:
             addresses = (T.address_of(self.shared[to]), T.address_of(self.data[source]))
             self.instructions.copy(*addresses, self.form.unit, inside)
             return
+        words = T.decl_buffer(
+            (self.form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
+        )
+        word = self._word_across(source, inside) if self.form.reads_words else self._gathered(source, channel, inside)
+        T.buffer_store(words, word, [T.truncdiv(to, WORD_BYTES)])
+
+    def _word_across(self, source: Any, inside: Any) -> Any:
+        """Four bytes from anywhere, of two words; those beyond the channels meet weights that are zero."""
+        last = self.form.image_bytes // WORD_BYTES - 1
+        data = T.decl_buffer((last + 1,), "int32", data=self.data.data)
+        start = T.Bind(T.Select(inside, source, T.int32(0)))
+        first = T.Bind(T.truncdiv(start, WORD_BYTES))
+        pair = (data[first], data[T.min(first + 1, last)])
+        return T.Select(inside, bytes_across(*pair, T.truncmod(start, WORD_BYTES)), T.int32(0))
+
+    def _gathered(self, source: Any, channel: Any, inside: Any) -> Any:
         word: Any = T.int32(0)
         for byte in range(WORD_BYTES):
             is_real = T.And(inside, channel + byte < self.form.image.group_channels)
             value = T.if_then_else(is_real, T.cast(self.data[source + byte], "int32"), T.int32(0))
             word = T.bitwise_or(word, T.shift_left(T.bitwise_and(value, 255), 8 * byte))
-        words = T.decl_buffer(
-            (self.form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
-        )
-        T.buffer_store(words, word, [T.truncdiv(to, WORD_BYTES)])
+        return word
 
 
 class WeightCopies:

@@ -150,6 +150,15 @@ class GemmForm:
         return next((width for width in widths if common % width == 0), 1)
 
     @property
+    def image_bytes(self) -> int:
+        return self.image.batch * self.image.height * self.image.width * self.image.channels
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether bytes that are not copied are read as words: not where sums of data are wanted, or a word is cut off."""
+        return self.unit == 1 and not self.has_window_sum and self.image_bytes % WORD_BYTES == 0
+
+    @property
     def unit_bytes(self) -> int:
         """Bytes of a unit in shared memory."""
         return max(self.unit, WORD_BYTES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,8 +22,10 @@ from int8tune.schedules.workload import Conv2d, Dense
 from int8tune.schedules.written.rows import divided, store_vector
 from int8tune.schedules.written.signature import declare_arguments
 
-# Of the kernel that adds the sums of splits: its threads, and the channels of each.
-ADDING_THREADS, ADDED_CHANNELS = 128, 4
+# Sums of splits that are written or loaded at once.
+ADDED_CHANNELS = 4
+# From a thread's row, the row's number, and a run's first channel and position, to the sum of each channel of the run.
+SumsOf = Callable[[Any, Any, int, Any], Callable[[Any], Any]]
 
 
 def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
@@ -36,7 +38,7 @@ def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
 
 
 class GemmWriter:
-    """Emits one kernel, or two where blocks share the depth of a tile."""
+    """Emits a kernel whose blocks have a tile each, or a part of its depth."""
 
     def __init__(self, workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> None:
         self.workload = workload
@@ -59,8 +61,6 @@ class GemmWriter:
         with grid(*form.grid(self.gpu.multiprocessors)) as (x, y, split), threads_of(form.threads) as thread:
             row_tile, channel_tile = (x, y) if form.outer == "weights" else (y, x)
             self._block(row_tile, channel_tile, split, thread)
-        if self.partial is not None:
-            self._write_addition()
 
     def _block(self, row_tile: Any, channel_tile: Any, split: Any, thread: Any) -> None:
         form = self.form
@@ -115,34 +115,76 @@ class GemmWriter:
         return channel_tile * self.form.block_channels
 
     def finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
-        """Outputs from the thread's sums, or the sums themselves: a run of channels of all rows, then the next run."""
+        """Outputs from the thread's sums; of splits, from the sums of all, by the block that is the last of its tile."""
+        form = self.form
+        if self.partial is None:
+            self._store(first_row, channel_tile, group, self._own_sums)
+            return
+        self._write_sums(first_row, channel_tile, split)
+        tile = T.Bind(channel_tile * form.row_tiles + T.truncdiv(first_row, form.block_rows))
+        with T.If(self.instructions.is_last(tile, form.tiles, form.splits) != 0), T.Then():
+            self._store(first_row, channel_tile, group, self._sums_of_all)
+
+    def _store(self, first_row: Any, channel_tile: Any, group: Any, sums_of: SumsOf) -> None:
+        """Store outputs: a run of channels of all rows, then the next run."""
         form, problem = self.form, self.problem
-        first_position = self.first_position(channel_tile)
         tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
-        first_channel = T.Bind(self.products.first_channel())
-        for first in range(0, form.thread_channels, form.run):
-            own = first_channel + form.spread(first)
-            position = T.Bind(first_position + own)
+        for first, own in self._runs():
+            position = T.Bind(self.first_position(channel_tile) + own)
             within = T.Bind(tile * form.block_channels + own)
             epilogue = Epilogue(problem.numerics, self.arguments, form.run, form.store_width)
-            bias = None
-            if self.partial is None:
-                epilogue.begin(position)
-                bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
+            epilogue.begin(position)
+            bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
             with T.unroll(0, form.thread_rows) as index:
                 row = T.Bind(first_row + self.products.row(index))
-
-                def total(channel: Any, index: Any = index, first: int = first) -> Any:
-                    return self._total(index, first + channel)
-
                 with T.If(row < form.rows), T.Then():
-                    if self.partial is not None:
-                        self._store_partial(total, (split * form.rows + row) * self.arguments.positions + position)
-                    else:
-                        own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
-                        at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
-                        exist = partial(_exists, within, problem.group_outputs)
-                        epilogue.store(total, own_bias, at, exist)
+                    total = sums_of(index, row, first, position)
+                    own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
+                    at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+                    epilogue.store(total, own_bias, at, partial(_exists, within, problem.group_outputs))
+
+    def _runs(self) -> Iterator[tuple[int, Any]]:
+        """Of each run of the thread's channels: its number's first channel, and that channel in the tile."""
+        first_channel = T.Bind(self.products.first_channel())
+        for first in range(0, self.form.thread_channels, self.form.run):
+            yield first, first_channel + self.form.spread(first)
+
+    def _own_sums(self, index: Any, row: Any, first: int, position: Any) -> Callable[[Any], Any]:  # noqa: ARG002
+        return lambda channel: self._total(index, first + channel)
+
+    def _sums_of_all(self, index: Any, row: Any, first: int, position: Any) -> Callable[[Any], Any]:  # noqa: ARG002
+        """The sums of a run of a row, of all splits."""
+        form = self.form
+        sums, loaded = (T.alloc_buffer((form.run,), "int32", scope="local") for _ in range(2))
+        with T.unroll(0, form.run) as channel:
+            T.buffer_store(sums, T.int32(0), [channel])
+        with T.unroll(0, form.splits) as split:
+            at = T.Bind(self._partial_at(split, row, position))
+            for channel in range(0, form.run, ADDED_CHANNELS):
+                addresses = T.address_of(loaded[channel]), T.address_of(self.partial[at + channel])
+                self.instructions.load_sums(*addresses)
+            with T.unroll(0, form.run) as channel:
+                T.buffer_store(sums, sums[channel] + loaded[channel], [channel])
+        return lambda channel: sums[channel]
+
+    def _write_sums(self, first_row: Any, channel_tile: Any, split: Any) -> None:
+        """The sums of a split, for the block that is the last one."""
+        form = self.form
+        for first, own in self._runs():
+            position = T.Bind(channel_tile * form.block_channels + own)
+            with T.unroll(0, form.thread_rows) as index:
+                row = T.Bind(first_row + self.products.row(index))
+                with T.If(row < form.rows), T.Then():
+                    at = T.Bind(self._partial_at(split, row, position))
+                    for channel in range(0, form.run, ADDED_CHANNELS):
+                        values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+                        with T.unroll(0, ADDED_CHANNELS) as within:
+                            T.buffer_store(values, self._total(index, first + channel + within), [within])
+                        value = values.vload([0], f"int32x{ADDED_CHANNELS}")
+                        store_vector(self.partial, at + channel, value, ADDED_CHANNELS)
+
+    def _partial_at(self, split: Any, row: Any, position: Any) -> Any:
+        return (split * self.form.rows + row) * self.arguments.positions + position
 
     def _total(self, row: Any, channel: Any) -> Any:
         """A sum of the thread, without what the zero point of the weights adds."""
@@ -161,44 +203,6 @@ class GemmWriter:
         columns = len(self.form.column_classes[1])
         border_class = class_at(self.form.row_classes[0], y) * columns + class_at(self.form.column_classes[0], x)
         return T.Bind(border_class * self.arguments.positions + position)
-
-    def _store_partial(self, total: Any, at: Any) -> None:
-        for first in range(0, self.form.run, ADDED_CHANNELS):
-            values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
-            with T.unroll(0, ADDED_CHANNELS) as index:
-                T.buffer_store(values, total(first + index), [index])
-            store_vector(self.partial, at + first, values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
-
-    def _write_addition(self) -> None:
-        """The second kernel: each thread adds the sums of neighbouring channels of a row."""
-        form, problem, positions = self.form, self.problem, self.arguments.positions
-        parts = positions // ADDED_CHANNELS
-        blocks = math.ceil(form.rows * parts / ADDING_THREADS)
-        with grid(blocks) as (x,), threads_of(ADDING_THREADS) as thread:
-            item = T.Bind(x * ADDING_THREADS + thread)
-            with T.If(item < form.rows * parts), T.Then():
-                row, part = divided(item, parts)
-                position = T.Bind(part * ADDED_CHANNELS)
-                group, within = divided(position, form.channel_tiles * form.block_channels)
-                sums = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
-                with T.unroll(0, ADDED_CHANNELS) as index:
-                    T.buffer_store(sums, T.int32(0), [index])
-                with T.unroll(0, form.splits) as split:
-                    at = (split * form.rows + row) * positions + position
-                    loaded = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
-                    store_vector(loaded, 0, self.partial.vload([at], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
-                    with T.unroll(0, ADDED_CHANNELS) as index:
-                        T.buffer_store(sums, sums[index] + loaded[index], [index])
-                width = math.gcd(form.store_width, ADDED_CHANNELS)
-                epilogue = Epilogue(problem.numerics, self.arguments, ADDED_CHANNELS, width)
-                epilogue.begin(position)
-                at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
-                epilogue.store(
-                    lambda channel: sums[channel],
-                    epilogue.load_bias(self._bias_at(row, position)),
-                    at,
-                    lambda first: within + first < problem.group_outputs,
-                )
 
 
 def _exists(within: Any, outputs: int, first: int) -> Any:
