@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
@@ -104,12 +105,21 @@ class ImageCopies:
         offset = T.Bind((down * image.width + right) * image.channels + channel)
         bit = T.Bind(T.shift_left(T.int32(1), tap)) if form.has_tap_bits else None
         chunk, within = divided(self.unit * form.unit_bytes, CHUNK_BYTES)
-        with T.unroll(0, form.loaded_rows) as index:
+
+        def to(index: Any) -> Any:
             row = T.Bind(self.row + index * form.rows_at_once)
-            to = stage * form.stage_bytes + row * form.block_depth
-            to = T.Bind(to + swizzled(row, chunk, form.chunks) * CHUNK_BYTES + within)
+            at = stage * form.stage_bytes + row * form.block_depth
+            return T.Bind(at + swizzled(row, chunk, form.chunks) * CHUNK_BYTES + within)
+
+        if form.unit == 1:
+            self._gather(to, lambda index: self._is_inside(index, bit, depth, down, right), offset, channel)
+            return
+        with T.unroll(0, form.loaded_rows) as index:
             inside = T.Bind(self._is_inside(index, bit, depth, down, right))
-            self._copy_unit(to, self.places[index] + offset, channel, inside)
+            # Of what is not inside nothing is read, wherever that would be.
+            source = self.data[self.places[index] + offset]
+            addresses = (T.address_of(self.shared[to(index)]), T.address_of(source))
+            self.instructions.copy(*addresses, form.unit, inside)
 
     def _step_of(self, tap: Any) -> tuple[Any, Any]:
         """Rows and columns of the image from a window's first tap to another."""
@@ -133,17 +143,17 @@ class ImageCopies:
         )
         return T.And(is_tap, T.And(*inside))
 
-    def _copy_unit(self, to: Any, source: Any, channel: Any, inside: Any) -> None:
-        if self.form.unit > 1:
-            # Of what is not inside nothing is read, wherever that would be.
-            addresses = (T.address_of(self.shared[to]), T.address_of(self.data[source]))
-            self.instructions.copy(*addresses, self.form.unit, inside)
-            return
-        words = T.decl_buffer(
-            (self.form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
-        )
-        word = self._word_across(source, inside) if self.form.reads_words else self._gathered(source, channel, inside)
-        T.buffer_store(words, word, [T.truncdiv(to, WORD_BYTES)])
+    def _gather(self, to: Callable[[Any], Any], inside: Callable[[Any], Any], offset: Any, channel: Any) -> None:
+        """Words of bytes: all rows' are loaded before the first one is stored, so that no load waits for another."""
+        form = self.form
+        loaded = T.alloc_buffer((form.loaded_rows,), "int32", scope="local")
+        words = T.decl_buffer((form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn")
+        with T.unroll(0, form.loaded_rows) as index:
+            source, is_real = self.places[index] + offset, T.Bind(inside(index))
+            word = self._word_across(source, is_real) if form.reads_words else self._gathered(source, channel, is_real)
+            T.buffer_store(loaded, word, [index])
+        with T.unroll(0, form.loaded_rows) as index:
+            T.buffer_store(words, loaded[index], [T.truncdiv(to(index), WORD_BYTES)])
 
     def _word_across(self, source: Any, inside: Any) -> Any:
         """Four bytes from anywhere, of two words; those beyond the channels meet weights that are zero."""

@@ -10,8 +10,8 @@ next one (`swizzled`), so that threads which read the same chunk of neighbouring
 
 A thread has sums of some rows and of runs of neighbouring channels, each of which it stores at once. Runs of the four
 threads that share a row lie beside each other, so that together they write whole sectors of memory. The rows of weights
-in shared memory are in the order in which the products give a thread such channels; weights are packed that way, tile by
-tile, each step as it lies in shared memory.
+in shared memory are in the order in which the products give a thread such channels; weights are packed that way, tile
+by tile, each step as it lies in shared memory.
 
 Taps in the border are zeros, as are channels that fill up a chunk: they add nothing to sums, and outputs near the
 border have a bias of their own.
@@ -36,6 +36,7 @@ from int8tune.schedules.space import Value
 
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WORD_BYTES = 4
+MOST_ROWS_OF_BITS = 8
 # Of a barrier in shared memory; with roles each stage has two, behind all stages.
 BARRIER_BYTES = 8
 # Registers that a thread keeps which only copies; they are given in units of eight to threads that multiply, which have
@@ -139,8 +140,12 @@ class GemmForm:
 
     @property
     def has_tap_bits(self) -> bool:
-        """Whether a word has a bit for each tap of a window, and for what fills up the last step."""
-        return self.is_window and self.taps + math.ceil(self.block_depth / self.tap_bytes) < 8 * WORD_BYTES
+        """Whether a word has a bit for each tap of a window, and for what fills up the last step.
+
+        Of many rows of a thread they take longer to be found than they spare.
+        """
+        bits = self.taps + math.ceil(self.block_depth / self.tap_bytes)
+        return self.is_window and bits < 8 * WORD_BYTES and self.loaded_rows <= MOST_ROWS_OF_BITS
 
     @property
     def unit(self) -> int:
@@ -155,7 +160,7 @@ class GemmForm:
 
     @property
     def reads_words(self) -> bool:
-        """Whether bytes that are not copied are read as words: not where sums of data are wanted, or a word is cut off."""
+        """Whether bytes that are gathered are read as words: not where data is summed, or a word is cut off."""
         return self.unit == 1 and not self.has_window_sum and self.image_bytes % WORD_BYTES == 0
 
     @property

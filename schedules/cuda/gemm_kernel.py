@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -22,10 +23,8 @@ from int8tune.schedules.workload import Conv2d, Dense
 from int8tune.schedules.written.rows import divided, store_vector
 from int8tune.schedules.written.signature import declare_arguments
 
-# Sums of splits that are written or loaded at once.
-ADDED_CHANNELS = 4
-# From a thread's row, the row's number, and a run's first channel and position, to the sum of each channel of the run.
-SumsOf = Callable[[Any, Any, int, Any], Callable[[Any], Any]]
+# Of the kernel that adds the sums of splits: its threads, and the channels of each.
+ADDING_THREADS, ADDED_CHANNELS = 128, 4
 
 
 def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
@@ -38,7 +37,7 @@ def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
 
 
 class GemmWriter:
-    """Emits a kernel whose blocks have a tile each, or a part of its depth."""
+    """Emits one kernel, or two where blocks share the depth of a tile."""
 
     def __init__(self, workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> None:
         self.workload = workload
@@ -61,6 +60,8 @@ class GemmWriter:
         with grid(*form.grid(self.gpu.multiprocessors)) as (x, y, split), threads_of(form.threads) as thread:
             row_tile, channel_tile = (x, y) if form.outer == "weights" else (y, x)
             self._block(row_tile, channel_tile, split, thread)
+        if self.partial is not None:
+            self._write_addition()
 
     def _block(self, row_tile: Any, channel_tile: Any, split: Any, thread: Any) -> None:
         form = self.form
@@ -115,18 +116,13 @@ class GemmWriter:
         return channel_tile * self.form.block_channels
 
     def finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
-        """Outputs from the thread's sums; of splits, from the sums of all, by the block that is the last of its tile."""
-        form = self.form
+        """Outputs from the thread's sums, or the sums themselves: a run of channels of all rows, then the next run."""
         if self.partial is None:
-            self._store(first_row, channel_tile, group, self._own_sums)
-            return
-        self._write_sums(first_row, channel_tile, split)
-        tile = T.Bind(channel_tile * form.row_tiles + T.truncdiv(first_row, form.block_rows))
-        with T.If(self.instructions.is_last(tile, form.tiles, form.splits) != 0), T.Then():
-            self._store(first_row, channel_tile, group, self._sums_of_all)
+            self._store(first_row, channel_tile, group)
+        else:
+            self._write_sums(first_row, channel_tile, split)
 
-    def _store(self, first_row: Any, channel_tile: Any, group: Any, sums_of: SumsOf) -> None:
-        """Store outputs: a run of channels of all rows, then the next run."""
+    def _store(self, first_row: Any, channel_tile: Any, group: Any) -> None:
         form, problem = self.form, self.problem
         tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
         for first, own in self._runs():
@@ -138,7 +134,7 @@ class GemmWriter:
             with T.unroll(0, form.thread_rows) as index:
                 row = T.Bind(first_row + self.products.row(index))
                 with T.If(row < form.rows), T.Then():
-                    total = sums_of(index, row, first, position)
+                    total = partial(self._total_of_run, index, first)
                     own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
                     at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
                     epilogue.store(total, own_bias, at, partial(_exists, within, problem.group_outputs))
@@ -149,42 +145,24 @@ class GemmWriter:
         for first in range(0, self.form.thread_channels, self.form.run):
             yield first, first_channel + self.form.spread(first)
 
-    def _own_sums(self, index: Any, row: Any, first: int, position: Any) -> Callable[[Any], Any]:  # noqa: ARG002
-        return lambda channel: self._total(index, first + channel)
-
-    def _sums_of_all(self, index: Any, row: Any, first: int, position: Any) -> Callable[[Any], Any]:  # noqa: ARG002
-        """The sums of a run of a row, of all splits."""
-        form = self.form
-        sums, loaded = (T.alloc_buffer((form.run,), "int32", scope="local") for _ in range(2))
-        with T.unroll(0, form.run) as channel:
-            T.buffer_store(sums, T.int32(0), [channel])
-        with T.unroll(0, form.splits) as split:
-            at = T.Bind(self._partial_at(split, row, position))
-            for channel in range(0, form.run, ADDED_CHANNELS):
-                addresses = T.address_of(loaded[channel]), T.address_of(self.partial[at + channel])
-                self.instructions.load_sums(*addresses)
-            with T.unroll(0, form.run) as channel:
-                T.buffer_store(sums, sums[channel] + loaded[channel], [channel])
-        return lambda channel: sums[channel]
+    def _total_of_run(self, index: Any, first: int, channel: Any) -> Any:
+        return self._total(index, first + channel)
 
     def _write_sums(self, first_row: Any, channel_tile: Any, split: Any) -> None:
-        """The sums of a split, for the block that is the last one."""
+        """The sums of a split, for the second kernel."""
         form = self.form
         for first, own in self._runs():
             position = T.Bind(channel_tile * form.block_channels + own)
             with T.unroll(0, form.thread_rows) as index:
                 row = T.Bind(first_row + self.products.row(index))
                 with T.If(row < form.rows), T.Then():
-                    at = T.Bind(self._partial_at(split, row, position))
+                    at = T.Bind((split * form.rows + row) * self.arguments.positions + position)
                     for channel in range(0, form.run, ADDED_CHANNELS):
                         values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
                         with T.unroll(0, ADDED_CHANNELS) as within:
                             T.buffer_store(values, self._total(index, first + channel + within), [within])
                         value = values.vload([0], f"int32x{ADDED_CHANNELS}")
                         store_vector(self.partial, at + channel, value, ADDED_CHANNELS)
-
-    def _partial_at(self, split: Any, row: Any, position: Any) -> Any:
-        return (split * self.form.rows + row) * self.arguments.positions + position
 
     def _total(self, row: Any, channel: Any) -> Any:
         """A sum of the thread, without what the zero point of the weights adds."""
@@ -203,6 +181,37 @@ class GemmWriter:
         columns = len(self.form.column_classes[1])
         border_class = class_at(self.form.row_classes[0], y) * columns + class_at(self.form.column_classes[0], x)
         return T.Bind(border_class * self.arguments.positions + position)
+
+    def _write_addition(self) -> None:
+        """The second kernel: each thread adds the sums of neighbouring channels of a row."""
+        form, problem, positions = self.form, self.problem, self.arguments.positions
+        parts = positions // ADDED_CHANNELS
+        blocks = math.ceil(form.rows * parts / ADDING_THREADS)
+        with grid(blocks) as (x,), threads_of(ADDING_THREADS) as thread:
+            item = T.Bind(x * ADDING_THREADS + thread)
+            with T.If(item < form.rows * parts), T.Then():
+                row, part = divided(item, parts)
+                position = T.Bind(part * ADDED_CHANNELS)
+                group, within = divided(position, form.channel_tiles * form.block_channels)
+                sums = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+                with T.unroll(0, ADDED_CHANNELS) as index:
+                    T.buffer_store(sums, T.int32(0), [index])
+                with T.unroll(0, form.splits) as split:
+                    at = (split * form.rows + row) * positions + position
+                    loaded = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+                    store_vector(loaded, 0, self.partial.vload([at], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
+                    with T.unroll(0, ADDED_CHANNELS) as index:
+                        T.buffer_store(sums, sums[index] + loaded[index], [index])
+                width = math.gcd(form.store_width, ADDED_CHANNELS)
+                epilogue = Epilogue(problem.numerics, self.arguments, ADDED_CHANNELS, width)
+                epilogue.begin(position)
+                at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+                epilogue.store(
+                    lambda channel: sums[channel],
+                    epilogue.load_bias(self._bias_at(row, position)),
+                    at,
+                    lambda first: within + first < problem.group_outputs,
+                )
 
 
 def _exists(within: Any, outputs: int, first: int) -> Any:

@@ -1,4 +1,4 @@
-"""conv2d and dense on Hopper, with roles: four warps copy, the others multiply and store, and blocks have tiles in turn.
+"""conv2d and dense on Hopper, with roles: four warps copy, others multiply and store, and blocks have tiles in turn.
 
 Who copies is as many steps ahead as there are stages, also those of the next tile, while the others store the last one.
 The biases and rescale values of a tile's channels lie in shared memory when the tile is stored: who multiplies loads

@@ -133,8 +133,8 @@ def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
             lambda form: form.registers <= form.most_registers and resident_blocks(form, gpu) > 0,
         ),
         (
-            f"with roles, units of 4 bytes or more are copied, tiles are not split, and {MOST_GROUPS} times four warps at "
-            "most multiply one, four in turn with others",
+            "with roles, units of 4 bytes or more are copied, tiles are not split, and at most "
+            f"{MOST_GROUPS} times four warps multiply one, or four in turn with four others",
             _roles_fit,
         ),
         ("each split has steps of its own, and fewer blocks would leave multiprocessors idle", _splits_help(gpu)),

@@ -45,7 +45,7 @@ class Products(Protocol):
         """The row in the block's tile of the sums with this index."""
 
     def first_channel(self) -> Any:
-        """The channel in the block's tile of the thread's first sums; `form.spread` says where others are from there."""
+        """The channel in the block's tile of the thread's first sums; `form.spread` says where others are."""
 
     def sum(self, row: Any, channel: Any) -> Any:
         """The sum of the row and the channel with these indices."""

@@ -114,27 +114,6 @@ class Instructions:
         source_code = f"{_HEAD} void {name}(void* to, const void* from, int bytes, void* barrier) {{ {body} }}\n"
         T.evaluate(T.cuda.func_call(name, to, source, T.int32(size), barrier, source_code=source_code))
 
-    def is_last(self, tile: Any, tiles: int, blocks: int) -> Any:
-        """Whether this block is the last one of so many that come here with their tile, one of `tiles`: 1 or 0.
-
-        What the others wrote to memory before they came is there for `load_sums`. The next launch counts from nothing.
-        """
-        name = "int8tune_is_last"
-        body = (
-            "__shared__ int last; __threadfence(); __syncthreads(); if (threadIdx.x == 0) { "
-            "last = atomicAdd(&int8tune_came[tile], 1) == blocks - 1; if (last) int8tune_came[tile] = 0; "
-            "__threadfence(); } __syncthreads(); return last;"
-        )
-        source = f"__device__ int int8tune_came[{tiles}];\n{_HEAD} int {name}(int tile, int blocks) {{ {body} }}\n"
-        return T.cuda.func_call(name, tile, T.int32(blocks), source_code=source, return_type="int32")
-
-    def load_sums(self, to: Any, source: Any) -> None:
-        """Load four sums that other blocks wrote, from where all blocks see them."""
-        registers = ", ".join(f'"=r"(to[{index}])' for index in range(4))
-        body = f'asm volatile("ld.global.cg.v4.s32 {{%0, %1, %2, %3}}, [%4];" : {registers} : "l"(from) : "memory");'
-        source_code = f"{_HEAD} void int8tune_load_sums(int* to, const int* from) {{ {body} }}\n"
-        T.evaluate(T.cuda.func_call("int8tune_load_sums", to, source, source_code=source_code))
-
     def give_registers(self, count: int) -> None:
         """Keep so many registers of each of this thread's four warps; others may `take_registers`."""
         self._registers("give", "dec", count)

@@ -97,20 +97,6 @@ static inline void int8tune_multiply_us(int* s, const int* a, const int* b) { in
 static inline void int8tune_multiply_su(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 0); }
 static inline void int8tune_multiply_ss(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 1); }
 
-// Blocks run one after the other.
-static int int8tune_came_here[1 << 16];
-static inline int int8tune_is_last(int tile, int blocks) {
-  static int last;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = ++int8tune_came_here[tile] == blocks;
-    if (last) int8tune_came_here[tile] = 0;
-  }
-  __syncthreads();
-  return last;
-}
-static inline void int8tune_load_sums(int* to, const int* from) { memcpy(to, from, 16); }
-
 static inline void int8tune_publish() {}
 static inline void int8tune_show_barriers() {}
 #define INT8TUNE_REGISTERS(count)                           \
