@@ -21,7 +21,7 @@ from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Valu
 
 _SIZES = (16, 32, 64, 128, 256)
 BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 192, 256)}
-BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 80, 96, 112, 128, 160, 192, 256)}
+BLOCK_CHANNELS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (32, 64, 96, 128, 160, 192, 256)}
 BLOCK_DEPTH = (32, 64, 128)
 # Of a thread. Words have their operands in registers of each thread, of which more sums would leave too few.
 MOST_SUMS = {"dp4a": 64, "mma": 128, "wgmma": 128}
@@ -29,7 +29,7 @@ STAGES = {"dp4a": (2, 3, 4, 5), "mma": (2, 3, 4, 5), "wgmma": (3, 4, 5, 6, 8)}
 SPLITS = (1, 2, 4, 8, 16)
 THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
 ROLES = ("uniform", "cooperative", "pingpong")
-THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 20, 24, 28, 32, 40, 48, 64)}
+THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 24, 32, 40, 48, 64)}
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
 PRODUCTS = {"dp4a": 256, "mma": 2048, "wgmma": 4096}
@@ -37,6 +37,13 @@ SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
 # Cycles from a copy's beginning to its first bytes, of a step's waits and barrier, and of a launch: guesses, of the
 # order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
+# Of `wgmma`, fitted to 1,043 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor copies
+# in a cycle; cycles of a step's waits and barrier, and of the shortest step with roles, of 16 bytes of a window, of an
+# output, from a copy's beginning to its first bytes, of the start of roles, and of a second kernel; outputs, or bytes of
+# partial sums, that the whole board writes in a cycle.
+GROUP_COPIED_BYTES, GROUP_STEP_CYCLES, ROLE_STEP_CYCLES, WINDOW_COPY_CYCLES = 52.8, 110, 447, 0.67
+GROUP_OUTPUT_CYCLES, GROUP_COPY_CYCLES, ROLE_START_CYCLES, GROUP_LAUNCH_CYCLES = 0.076, 240, 600, 1420
+WRITTEN_BYTES = 950
 MOST_PARTIAL_SUMS = 1 << 28
 # Of four warps that multiply one tile, beside the four that copy.
 MOST_GROUPS = 4
@@ -91,7 +98,8 @@ def _default(
     """The config that is expected to be fastest: a tile, with the usual stages; then its splits and stages.
 
     Where a multiprocessor has one block at most, no other one works while that waits for its copies, and none needs the
-    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late.
+    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late. With
+    roles it has as many as there is room for: they are filled for the next tile, too.
     """
     usual = choices["stages"][1]
 
@@ -100,7 +108,7 @@ def _default(
 
     def is_deep_alone(config: Mapping[str, Value]) -> bool:
         own = form(config)
-        return own.stages == usual or (own.blocks <= gpu.multiprocessors and own.ahead <= own.split_steps)
+        return own.stages == usual or own.has_roles or (own.blocks <= gpu.multiprocessors and own.ahead <= own.split_steps)
 
     def is_worth_splitting(config: Mapping[str, Value]) -> bool:
         own = form(config)
@@ -189,10 +197,45 @@ def resident_blocks(form: GemmForm, gpu: Gpu) -> int:
 
 
 def expected_cycles(form: GemmForm, gpu: Gpu) -> float:
-    """A rough count, of no measurement: products, shared memory and copies of a step beside each other, in waves."""
+    """Cycles of a kernel, without what each one's launch takes: of `wgmma` as measured, else a rough count."""
     resident = resident_blocks(form, gpu)
     if resident == 0:
         return math.inf
+    return _group_cycles(form, gpu, resident) if form.is_grouped else _counted_cycles(form, gpu, resident)
+
+
+def _group_cycles(form: GemmForm, gpu: Gpu, resident: int) -> float:
+    """What a block's tiles take one after the other, or blocks in waves."""
+    products = form.block_rows * form.block_channels * form.block_depth / PRODUCTS[form.products]
+    copied = form.stage_bytes / GROUP_COPIED_BYTES
+    # Four warps read their own rows and channels; copies are written there, too.
+    read = form.tile_threads // WARP * form.block_depth * _bytes_of_a_warp(form)
+    products = max(products, (read + form.stage_bytes) / SHARED_BYTES)
+    outputs = form.block_rows * form.block_channels
+    stored = outputs * GROUP_OUTPUT_CYCLES
+    if form.is_window:
+        copied = max(copied, form.block_rows * form.chunks * WINDOW_COPY_CYCLES * GROUP / form.copying_threads)
+    if form.has_roles:
+        multiplied = form.steps * max(products, copied, ROLE_STEP_CYCLES)
+        tiles = math.ceil(form.tiles / gpu.multiprocessors)
+        taken = tiles * (multiplied + stored)
+        if form.roles == "pingpong":
+            # One team stores while the other one multiplies; each has every second tile.
+            taken = max(tiles * multiplied + stored, math.ceil(tiles / 2) * (multiplied + stored))
+        taken += GROUP_COPY_CYCLES + ROLE_START_CYCLES
+    else:
+        waves = math.ceil(form.blocks / (resident * gpu.multiprocessors))
+        together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
+        waiting = (GROUP_COPY_CYCLES + copied) / min(form.ahead, form.split_steps)
+        step = max(together * products, together * copied, waiting) + GROUP_STEP_CYCLES
+        taken = waves * (form.split_steps * step + GROUP_COPY_CYCLES + together * stored)
+    if form.splits > 1:
+        taken += GROUP_LAUNCH_CYCLES + 2 * SUM_BYTES * form.partial_sums / WRITTEN_BYTES
+    return taken + form.tiles * outputs / WRITTEN_BYTES
+
+
+def _counted_cycles(form: GemmForm, gpu: Gpu, resident: int) -> float:
+    """A count, of no measurement: products, shared memory and copies of a step beside each other, in waves."""
     products = form.block_rows * form.block_channels * form.block_depth / PRODUCTS[form.products]
     read = form.warps * form.block_depth * _bytes_of_a_warp(form) / SHARED_BYTES
     copied = form.stage_bytes / CACHE_BYTES

@@ -123,9 +123,7 @@ static inline void int8tune_wait_group_2() { int8tune_wait_products(2); }
 #define INT8TUNE_COLUMNS(letters, kinds) \
   INT8TUNE_DEPTHS(letters, kinds, 32)     \
   INT8TUNE_DEPTHS(letters, kinds, 64)     \
-  INT8TUNE_DEPTHS(letters, kinds, 80)     \
   INT8TUNE_DEPTHS(letters, kinds, 96)     \
-  INT8TUNE_DEPTHS(letters, kinds, 112)    \
   INT8TUNE_DEPTHS(letters, kinds, 128)    \
   INT8TUNE_DEPTHS(letters, kinds, 160)    \
   INT8TUNE_DEPTHS(letters, kinds, 192)    \
