@@ -37,10 +37,10 @@ SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
 # Cycles from a copy's beginning to its first bytes, of a step's waits and barrier, and of a launch: guesses, of the
 # order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
-# Of `wgmma`, fitted to 1,043 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor copies
-# in a cycle; cycles of a step's waits and barrier, and of the shortest step with roles, of 16 bytes of a window, of an
-# output, from a copy's beginning to its first bytes, of the start of roles, and of a second kernel; outputs, or bytes of
-# partial sums, that the whole board writes in a cycle.
+# Of `wgmma`, fitted to 1,043 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor
+# copies in a cycle; cycles of a step's waits and barrier, and of the shortest step with roles, of 16 bytes of a window,
+# of an output, from a copy's beginning to its first bytes, of the start of roles, and of a second kernel; outputs, or
+# bytes of partial sums, that the whole board writes in a cycle.
 GROUP_COPIED_BYTES, GROUP_STEP_CYCLES, ROLE_STEP_CYCLES, WINDOW_COPY_CYCLES = 52.8, 110, 447, 0.67
 GROUP_OUTPUT_CYCLES, GROUP_COPY_CYCLES, ROLE_START_CYCLES, GROUP_LAUNCH_CYCLES = 0.076, 240, 600, 1420
 WRITTEN_BYTES = 950
@@ -98,8 +98,8 @@ def _default(
     """The config that is expected to be fastest: a tile, with the usual stages; then its splits and stages.
 
     Where a multiprocessor has one block at most, no other one works while that waits for its copies, and none needs the
-    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late. With
-    roles it has as many as there is room for: they are filled for the next tile, too.
+    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late. With roles it
+    has as many as there is room for: they are filled for the next tile, too.
     """
     usual = choices["stages"][1]
 
@@ -108,7 +108,9 @@ def _default(
 
     def is_deep_alone(config: Mapping[str, Value]) -> bool:
         own = form(config)
-        return own.stages == usual or own.has_roles or (own.blocks <= gpu.multiprocessors and own.ahead <= own.split_steps)
+        return (
+            own.stages == usual or own.has_roles or (own.blocks <= gpu.multiprocessors and own.ahead <= own.split_steps)
+        )
 
     def is_worth_splitting(config: Mapping[str, Value]) -> bool:
         own = form(config)

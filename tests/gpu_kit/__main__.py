@@ -11,13 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from int8tune.rpc.agent.build import make_bundle
 from tests.gpu_kit import packages, plan
+from tests.gpu_kit.layers import KERNELS, write_layers
 from tests.gpu_kit.pieces import PRESETS, USUAL_PRESET, Archive, pieces_of_step, write_archive, write_pieces
 from tests.gpu_kit.tiles import CHECKED, TILES, TIMED, Compile, Tile, hopper_cubin, write_tiles
 
@@ -33,6 +34,7 @@ class Making:
     Attributes:
         python: version of the Python there.
         tiles, checked, timed: as in `gpu_kit.tiles.write_tiles`.
+        layers, kernels: as in `gpu_kit.layers.write_layers`.
         program: module that is run as int8tune, here and there.
         preset: of the archives' compression.
     """
@@ -44,6 +46,8 @@ class Making:
     tiles: Sequence[Tile] = TILES
     checked: Sequence[str] = CHECKED
     timed: Sequence[str] = TIMED
+    layers: Mapping[str, Sequence[str]] | None = None
+    kernels: int = KERNELS
     preset: int = USUAL_PRESET
 
 
@@ -68,7 +72,7 @@ def make_kit(folder: Path, making: Making) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".kit-", dir=folder) as made:
         staged = Path(made)
-        _step("cubins and cases of tiles", lambda: write_first_step(staged / "first", folder / HOME, making))
+        _step("cubins of tiles and layers, cases", lambda: write_first_step(staged / "first", folder / HOME, making))
         _step(f"packages for Python {making.python}", lambda: write_packages(staged, making.python))
         _step("agent, tables, programs", lambda: write_rest(staged / "rest", making.work))
         steps = {"first": (1,), "rest": (2, 3, 4), "alone-1": (2, 3, 4), "alone-2": (2, 3, 4)}
@@ -96,11 +100,12 @@ def _step(name: str, do: object) -> None:
 
 
 def write_first_step(folder: Path, home: Path, making: Making) -> None:
-    """What needs no TVM there: tiles, and a bundle of two layers, whose results `home` can merge."""
+    """What needs no TVM there: tiles, layers, and a bundle of two layers, whose results `home` can merge."""
     folder.mkdir(parents=True)
     for left_out in write_tiles(folder / "tiles", making.compile_source, making.tiles, making.checked, making.timed):
         print(f"left out: {left_out}")
-    for program in ("cuda_driver.py", "run_tiles.py", "run_torch.py", "about.py"):
+    write_layers(folder / "layers", making.compile_source, making.layers, making.kernels)
+    for program in ("cuda_driver.py", "run_tiles.py", "run_layers.py", "about.py"):
         shutil.copyfile(THERE / program, folder / program)
     (folder / "records").mkdir()
     write_bundle(folder / "first.pyz", home, making)
