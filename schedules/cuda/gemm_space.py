@@ -98,8 +98,8 @@ def _default(
     """The config that is expected to be fastest: a tile, with the usual stages; then its splits and stages.
 
     Where a multiprocessor has one block at most, no other one works while that waits for its copies, and none needs the
-    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late. With roles it
-    has as many as there is room for: they are filled for the next tile, too.
+    shared memory: there it has as many stages as its steps can use, even where copies are not expected to be late. With
+    roles it has as many as there is room for: they are filled for the next tile, too.
     """
     usual = choices["stages"][1]
 

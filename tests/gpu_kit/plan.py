@@ -84,9 +84,7 @@ def plan(program: str = PROGRAM, work: Work = Work()) -> dict[str, Any]:
         "0": [],
         "1": [
             _command("the machine", 20, ["{python}", "{all}/about.py"]),
-            _command(
-                "tiles, exact and timed", 90, ["{python}", "{all}/run_tiles.py", "{all}/tiles", "{out}/tiles.json"]
-            ),
+            _command("tiles", 90, ["{python}", "{all}/run_tiles.py", "{all}/tiles", "{out}/tiles.json"]),
             _command(
                 "layers beside other libraries",
                 200,

@@ -25,8 +25,9 @@ from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import parse_workload
 from tests.gpu_kit import plan
 from tests.gpu_kit.__main__ import Making, make_kit
+from tests.gpu_kit.layers import groups, write_layers
 from tests.gpu_kit.packages import require_fit, requirements
-from tests.gpu_kit.pieces import Archive, pieces_of_step, write_archive, write_pieces
+from tests.gpu_kit.pieces import MOST_BYTES, Archive, pieces_of_step, write_archive, write_pieces
 from tests.gpu_kit.tiles import CHECKED, TARGET, TILES, TIMED, Tile, hopper_cubin, write_tiles
 from tests.support.farm.boards import AT_ANY_SPEED
 from tests.support.gpu import emulated as emulated_gpus
@@ -287,6 +288,63 @@ def test_the_steps_layers_are_layers_and_have_every_template(tmp_path: Path) -> 
     assert batches == {1, 16, 64}
 
 
+PACKED_WITHOUT_TVM = """
+import json, math, sys
+sys.path.insert(0, sys.argv[1] + "/own")
+sys.modules["tvm"] = None
+import numpy as np
+from int8tune.schedules.arguments import kernel_inputs
+from int8tune.schedules.cuda.gemm_form import gemm_form
+from int8tune.schedules.image import image_of
+from int8tune.schedules.template import Kernel
+from int8tune.schedules.workload import parse_workload
+from int8tune.tuner.bench.gpu.peers.lt import Product
+from int8tune.tuner.bench.operands import layer_operands
+from int8tune.tuner.bench.peers.base import PeerError
+for key, layer in json.load(open(sys.argv[1] + "/layers.json"))["layers"].items():
+    workload = parse_workload(key)
+    sizes = (math.prod(workload.data_shape),), (math.prod(workload.output_shape),)
+    for spec in layer["kernels"]:
+        form = gemm_form(image_of(workload), layer["template"].partition(".")[2], spec["config"])
+        inputs = kernel_inputs(workload, Kernel(None, form, *sizes), layer_operands(workload))
+        names = {"data", "weight", "bias", "rescale", "params", "out"} | ({"partial"} if form.partial_sums else set())
+        assert {name for launch in spec["launches"] for name in launch["order"]} == names
+        assert len(inputs[1]) == form.weight_length
+print("packed")
+"""
+
+
+@pytest.mark.thorough
+@needs_emulated
+def test_layers_are_packed_there_without_tvm(tmp_path: Path) -> None:
+    """Of each goal a layer: a product, convolutions with and without splits, and one too small for four warps."""
+    keys = (
+        "dense-u8s8-300x640-o288-float.c-u8",
+        "conv2d-u8s8-1x7x7x512-k3x3x512-s1-p1-float.c-u8",
+        "dense-u8s8-1x2048-o1000-float.c-u8",
+    )
+    write_layers(tmp_path / "layers", emulated_gpus.compile_emulated, {"all": keys}, kernels=3)
+    table = json.loads((tmp_path / "layers" / "layers.json").read_text())
+    assert table["groups"] == {"all": list(keys)}
+    assert {layer["template"] for layer in table["layers"].values()} == {"cuda.wgmma", "cuda.mma"}
+    kernels = [spec for layer in table["layers"].values() for spec in layer["kernels"]]
+    assert len(kernels) == 9
+    assert {len(spec["launches"]) for spec in kernels} == {1, 2}
+    assert all((tmp_path / "layers" / spec["cubin"]).stat().st_size for spec in kernels)
+    words = [sys.executable, "-c", PACKED_WITHOUT_TVM, str(tmp_path / "layers")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.stdout.strip() == "packed", done.stderr
+
+
+def test_every_goal_has_layers() -> None:
+    assert {name: len(keys) for name, keys in groups().items()} == {
+        "products": 5,
+        "resnet50, batch 64": 24,
+        "resnet50, batch 16": 24,
+        "resnet50, batch 1": 24,
+    }
+
+
 def test_there_are_tiles_enough() -> None:
     assert len(TILES) == len({tile.name for tile in TILES}) >= 12
     for name in ("cuda.wgmma", "cuda.mma", "cuda.dp4a"):
@@ -413,10 +471,12 @@ def test_the_day_is_rehearsed_without_a_network(version: str, tmp_path: Path) ->
         tiles=tiles,
         checked=("dense-u8s8-70x130-o40-float.c-u8",),
         timed=("dense-u8s8-64x64-o64-float.c-u8",),
+        layers={"all": ("dense-u8s8-70x130-o40-float.c-u8",)},
+        kernels=2,
     )
     pieces = make_kit(tmp_path / "gpu-kit", making)
     for piece in pieces:
-        assert sum(path.stat().st_size for path in piece.iterdir()) <= 58 << 20
+        assert sum(path.stat().st_size for path in piece.iterdir()) <= MOST_BYTES
     libraries = tmp_path / "libraries"
     libraries.mkdir()
     emulated_gpus.install(libraries, driver_api=1)

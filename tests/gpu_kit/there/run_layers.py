@@ -206,7 +206,8 @@ class Board:
         found = {}
         for kind in ("s8", "s32") if self.lt else ():
             found.update(self.cublaslt(data, weight, kind))
-        if self.triton and rows >= ALIGNMENT:
+        # Its kernels are compiled once more for rows that are no multiple of 16, which takes as long as all layers.
+        if self.triton and rows % ALIGNMENT == 0:
             bias = torch.zeros(wide, dtype=torch.int32, device=self.device)
             scale = torch.full((wide,), 40 / (74 * 74 * math.sqrt(depth)), device=self.device)
             out = torch.empty((rows, wide), dtype=torch.int8, device=self.device)

@@ -23,6 +23,8 @@ TILES = (
     (64, 64, 128, 4, 4),
 )
 GROUPED_BLOCKS = 8
+# How long a tile is tried before, and while it is timed, in milliseconds.
+TUNED_MS = (3, 12)
 _CONFIGS = [
     triton.Config(
         {"block_rows": rows, "block_columns": columns, "block_depth": depth, "grouped": GROUPED_BLOCKS},
@@ -33,7 +35,11 @@ _CONFIGS = [
 ]
 
 
-@triton.autotune(configs=_CONFIGS, key=["rows", "columns", "depth"])  # type: ignore[untyped-decorator]
+def _time(call: Any, quantiles: Any) -> Any:
+    return triton.testing.do_bench(call, warmup=TUNED_MS[0], rep=TUNED_MS[1], quantiles=quantiles)
+
+
+@triton.autotune(configs=_CONFIGS, key=["rows", "columns", "depth"], do_bench=_time)  # type: ignore[untyped-decorator]
 @triton.jit  # type: ignore[untyped-decorator]
 def _kernel(
     data: Any,
@@ -44,6 +50,7 @@ def _kernel(
     rows: Any,
     columns: Any,
     depth: Any,
+    is_whole: tl.constexpr,
     block_rows: tl.constexpr,
     block_columns: tl.constexpr,
     block_depth: tl.constexpr,
@@ -61,9 +68,12 @@ def _kernel(
     from_weight = weight + (column % columns)[None, :] * depth + at[:, None]
     sums = tl.zeros((block_rows, block_columns), dtype=tl.int32)
     for step in range(tl.cdiv(depth, block_depth)):
-        left = depth - step * block_depth
-        values = tl.load(from_data, mask=at[None, :] < left, other=0)
-        sums = tl.dot(values, tl.load(from_weight, mask=at[:, None] < left, other=0), sums, out_dtype=tl.int32)
+        if is_whole:
+            sums = tl.dot(tl.load(from_data), tl.load(from_weight), sums, out_dtype=tl.int32)
+        else:
+            left = depth - step * block_depth
+            values = tl.load(from_data, mask=at[None, :] < left, other=0)
+            sums = tl.dot(values, tl.load(from_weight, mask=at[:, None] < left, other=0), sums, out_dtype=tl.int32)
         from_data += block_depth
         from_weight += block_depth
     scaled = (sums + tl.load(bias + column % columns)[None, :]).to(tl.float32) * tl.load(scale + column % columns)[
@@ -85,4 +95,5 @@ def multiply(data: Any, weight: Any, bias: Any, scale: Any, out: Any) -> None:
     def blocks(tile: Any) -> tuple[int]:
         return (triton.cdiv(rows, tile["block_rows"]) * triton.cdiv(columns, tile["block_columns"]),)
 
-    _kernel[blocks](data, weight, bias, scale, out, rows, columns, depth)
+    is_whole = depth % max(tile[2] for tile in TILES) == 0
+    _kernel[blocks](data, weight, bias, scale, out, rows, columns, depth, is_whole)
