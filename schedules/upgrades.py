@@ -55,6 +55,8 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     # Channels are in another order, in which threads beside each other store whole sectors.
     ("cuda.wgmma", 3): Upgrade(same_kernels=False),
     ("cuda.mma", 1): Upgrade(same_kernels=False),
+    # Bytes are read as words.
+    ("cuda.dp4a", 1): Upgrade(same_kernels=False),
 }
 
 

@@ -131,9 +131,11 @@ class ImageCopies:
 
     def _is_inside(self, index: Any, bit: Any, depth: Any, down: Any, right: Any) -> Any:
         """Whether a row has a value there; what fills up the last step is no tap."""
-        if self.taps is not None:
-            return T.bitwise_and(self.taps[index], bit) != 0
         is_tap = depth < self.form.depth
+        if self.taps is not None:
+            inside = T.bitwise_and(self.taps[index], bit) != 0
+            # Behind the last one of several taps there are bits, too, which are zero.
+            return inside if self.form.taps > 1 else T.And(is_tap, inside)
         if not self.form.is_window:
             return T.And(is_tap, self.places[index] >= 0)
         image = self.form.image

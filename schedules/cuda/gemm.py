@@ -91,5 +91,5 @@ class WordsCuda(_Gemm):
     """DP4A: each thread multiplies words of four bytes. For layers that are too small for tensor cores."""
 
     name = "cuda.dp4a"
-    version = 1
+    version = 2
     products = "dp4a"

@@ -140,7 +140,7 @@ class GemmWriter:
                     epilogue.store(total, own_bias, at, partial(_exists, within, problem.group_outputs))
 
     def _runs(self) -> Iterator[tuple[int, Any]]:
-        """Of each run of the thread's channels: its number's first channel, and that channel in the tile."""
+        """The first channel of each run of the thread's, among its own and in the tile."""
         first_channel = T.Bind(self.products.first_channel())
         for first in range(0, self.form.thread_channels, self.form.run):
             yield first, first_channel + self.form.spread(first)

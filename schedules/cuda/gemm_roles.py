@@ -74,7 +74,7 @@ class RolesWriter(GemmWriter):
         T.evaluate(T.tvm_storage_sync("shared"))
 
     def _tile(self, turn: Any) -> tuple[Any, Any, Any]:
-        """Of the block's tile with this number: its rows' and its channels' tiles, and the group of these."""
+        """Which tile of rows and of channels the block has with this number, and the group of the channels."""
         form = self.form
         tile = T.Bind(self.block + turn * self.block_count)
         if form.outer == "weights":
@@ -84,7 +84,7 @@ class RolesWriter(GemmWriter):
         return row_tile, channel_tile, self.group_of(channel_tile)
 
     def _stage(self, turn: Any, step: Any) -> tuple[Any, Any]:
-        """Of a step of the block's tile with this number: its stage, and the parity of the stage's phase."""
+        """The stage of a step of the block's tile with this number, and the parity of the stage's phase."""
         filled, stage = divided(T.Bind(turn * self.form.steps + step), self.form.stages)
         return stage, T.Bind(T.bitwise_and(filled, 1))
 

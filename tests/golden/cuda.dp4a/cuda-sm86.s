@@ -1,58 +1,56 @@
-; cuda.dp4a version 1 on cuda-sm86
+; cuda.dp4a version 2 on cuda-sm86
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
 ; block_rows=16, block_channels=16, block_depth=32, thread_rows=2, thread_channels=4, stages=3, splits=1, outer=weights
-; CUDA C++: sha256 7d5cfcd46c4edaefca9c612df45c98f9746be69a49c0b8ca99f75b72c2af3095
-; all code: 349 lines, sha256 8b88a9a49b6f9b99185024ea089b3692b7a8b372cb2b17ada2d7b1678dda82bd
+; CUDA C++: sha256 da02c6bc2ff1ef3ae8332c1fc0c91baedaa917aeef23c92910b49fa3047f7476
+; all code: 338 lines, sha256 98c40c610ca41a88c958a1ce2f22ae6f017452b284c24646468451206f94bdef
 ; a thread: REG:76 STACK:0 SHARED:0 LOCAL:0
-; inner loop: 132 instructions, 64 products, 18 loads, 0 stores; on the stack 0 loads, 0 stores
+; inner loop: 130 instructions, 64 products, 18 loads, 0 stores; on the stack 0 loads, 0 stores
 L0:
  IMAD.WIDE.U32 R8, R6.reuse, -0x55555555, RZ
  ISETP.GT.U32.AND P0, PT, R6, 0x21, PT
  DEPBAR.LE SB0, 0x1
  SHF.R.U32.HI R9, RZ, 0x1, R9
- IMAD R20, R9, -0x3, R6
- IMAD.SHL.U32 R20, R20, 0x100, RZ
- IADD3 R73, R66, R64, R20
+ IMAD R21, R9, -0x3, R6
+ SHF.L.U32 R21, R21, 0x8, RZ
+ IADD3 R73, R66, R64, R21
  IMAD.SHL.U32 R73, R73, 0x4, RZ
  BAR.SYNC.DEFER_BLOCKING 0x0
  @P0 BRA L1
- LEA R11, R6.reuse, R58, 0x5
- IMAD R13, R6, 0x200, R69
- IMAD.WIDE.U32 R8, R11, -0x55555555, RZ
- SHF.R.U32.HI R12, RZ, 0x8, R9
- IMAD.IADD R8, R70, 0x1, R12
- ISETP.GT.U32.AND P0, PT, R8, 0x1b, PT
- IADD3 R8, R6, 0x2, RZ
+ IADD3 R8, R6.reuse, 0x2, RZ
+ LEA R11, R6, R58, 0x5
  LOP3.LUT R10, R8, 0xff, RZ, 0xc0, !PT
+ IMAD.WIDE.U32 R8, R11, -0x55555555, RZ
  IMAD R8, R10, 0xaaab, RZ
- @!P0 IMAD R9, R12, -0x180, R11
+ SHF.R.U32.HI R12, RZ, 0x8, R9
  SHF.R.U32.HI R8, RZ, 0x11, R8
- @!P0 LEA.HI R9, R9, R4, RZ, 0x19
- PRMT R8, R8, 0x9910, RZ
- ISETP.LT.U32.AND P0, PT, R9, 0x1c, !P0
- IMAD R8, R8, 0x3, RZ
- IADD3 R9, RZ, -R8, RZ
+ IMAD.IADD R13, R70, 0x1, R12
+ PRMT R9, R8, 0x9910, RZ
+ IMAD R8, R12, -0x180, R11
+ ISETP.GE.U32.AND P0, PT, R13, 0x1c, PT
+ IMAD R9, R9, 0x3, RZ
+ IADD3 R11, R71, R8, RZ
+ IMAD.MOV R9, RZ, RZ, -R9
+ IMAD R12, R12, 0xe00, R11
+ LEA R11, R6, R69, 0x9
  PRMT R9, R9, 0x7710, RZ
- @P0 IMAD R14, R12, -0x180, R11
- IMAD.MOV.U32 R11, RZ, RZ, RZ
- IADD3 R9, R10, R9, RZ
- @P0 IMAD.IADD R8, R71, 0x1, R14
+ @!P0 LEA.HI R8, R8, R3, RZ, 0x19
+ IMAD.IADD R9, R10, 0x1, R9
+ ISETP.LT.U32.AND P0, PT, R8, 0x1c, !P0
+ IADD3 R8, P1, R12.reuse, c[0x0][0x168], RZ
  LOP3.LUT R15, R9, 0xffff, RZ, 0xc0, !PT
- @P0 IMAD R11, R12, 0xe00, R8
- IADD3 R8, P2, R13, c[0x0][0x188], RZ
- IADD3 R10, P1, R11, c[0x0][0x168], RZ
- LEA.HI.X.SX32 R9, R13, c[0x0][0x18c], 0x1, P2
- IMAD R13, R15, 0x400, R5
- LEA.HI.X.SX32 R11, R11, c[0x0][0x16c], 0x1, P1
+ IADD3 R10, P2, R11, c[0x0][0x188], RZ
+ LEA.HI.X.SX32 R9, R12, c[0x0][0x16c], 0x1, P1
+ LEA R13, R15.reuse, R5, 0xa
  IMAD R15, R15, 0x400, R56
+ LEA.HI.X.SX32 R11, R11, c[0x0][0x18c], 0x1, P2
  @!PT LDS RZ, [RZ]
  @!PT LDS RZ, [RZ]
  @!PT LDS RZ, [RZ]
- LDGSTS.E.BYPASS.128 [R13], [R10.64], P0
- LDGSTS.E.BYPASS.128 [R15], [R8.64]
+ LDGSTS.E.BYPASS.128 [R13], [R8.64], P0
+ LDGSTS.E.BYPASS.128 [R15], [R10.64]
 L1:
- LEA R33, R67, R20, 0x3
- IMAD R21, R3, 0x8, R20
+ LEA R33, R67, R21, 0x3
+ IMAD R21, R4, 0x8, R21
  LDS.128 R8, [R73]
  IADD3 R6, R6, 0x1, RZ
  IMAD.IADD R12, R60, 0x1, R33.reuse

@@ -1,52 +1,50 @@
-; cuda.dp4a version 1 on cuda-sm90
+; cuda.dp4a version 2 on cuda-sm90
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
 ; block_rows=16, block_channels=16, block_depth=32, thread_rows=2, thread_channels=4, stages=3, splits=1, outer=weights
-; CUDA C++: sha256 7d5cfcd46c4edaefca9c612df45c98f9746be69a49c0b8ca99f75b72c2af3095
-; all code: 364 lines, sha256 3175c6581e24a5d8c12d4d4e31793e500d40af8af7e52a96b450b7e268a2ded6
+; CUDA C++: sha256 da02c6bc2ff1ef3ae8332c1fc0c91baedaa917aeef23c92910b49fa3047f7476
+; all code: 353 lines, sha256 4517b7a07f5fee307136710cabb2e38e4e118a497872ee9e552d3b438052d310
 ; a thread: REG:77 STACK:0 SHARED:1024 LOCAL:0
-; inner loop: 134 instructions, 64 products, 18 loads, 0 stores; on the stack 0 loads, 0 stores
+; inner loop: 132 instructions, 64 products, 18 loads, 0 stores; on the stack 0 loads, 0 stores
 L0:
  IMAD.WIDE.U32 R8, R56.reuse, -0x55555555, RZ
  ISETP.GT.U32.AND P0, PT, R56, 0x21, PT
  DEPBAR.LE SB0, 0x1
  SHF.R.U32.HI R9, RZ, 0x1, R9
  IMAD R21, R9, -0x3, R56
- SHF.L.U32 R21, R21, 0x8, RZ
+ IMAD.SHL.U32 R21, R21, 0x100, RZ
  IADD3 R9, R66, R64, R21
- IMAD R74, R9, 0x4, R0
+ LEA R74, R9, R0, 0x2
  BAR.SYNC.DEFER_BLOCKING 0x0
  @P0 BRA L1
- LEA R11, R56, R58, 0x5
- MOV R14, RZ
- IMAD.WIDE.U32 R8, R11, -0x55555555, RZ
- SHF.R.U32.HI R12, RZ, 0x8, R9
- IMAD.IADD R8, R71, 0x1, R12
- ISETP.GT.U32.AND P0, PT, R8, 0x1b, PT
- IADD3 R8, R56, 0x2, RZ
+ VIADD R8, R56.reuse, 0x2
+ LEA R12, R56.reuse, R58, 0x5
+ IMAD R14, R56, 0x200, R69
  LOP3.LUT R10, R8, 0xff, RZ, 0xc0, !PT
- IMAD R8, R10, 0xaaab, RZ
- @!P0 IMAD R9, R12, -0x180, R11
- SHF.R.U32.HI R8, RZ, 0x11, R8
- @!P0 LEA.HI R9, R9, R70, RZ, 0x19
- PRMT R8, R8, 0x9910, RZ
- ISETP.LT.U32.AND P0, PT, R9, 0x1c, !P0
+ IMAD.WIDE.U32 R8, R12, -0x55555555, RZ
+ IMAD R11, R10, 0xaaab, RZ
+ SHF.R.U32.HI R13, RZ, 0x8, R9
+ SHF.R.U32.HI R11, RZ, 0x11, R11
+ IMAD.IADD R9, R71, 0x1, R13
+ PRMT R8, R11, 0x9910, RZ
+ ISETP.GE.U32.AND P0, PT, R9, 0x1c, PT
+ IMAD R9, R13, -0x180, R12
  IMAD R8, R8, 0x3, RZ
- IMAD.MOV R8, RZ, RZ, -R8
- PRMT R9, R8, 0x7710, RZ
- @P0 IMAD R11, R12, -0x180, R11
- IADD3 R10, R10, R9, RZ
- @P0 IMAD.IADD R8, R72, 0x1, R11
- IMAD R9, R56, 0x200, R69
- @P0 IMAD R14, R12, 0xe00, R8
+ IADD3 R11, RZ, -R8, RZ
+ IMAD.IADD R8, R72, 0x1, R9
+ PRMT R11, R11, 0x7710, RZ
+ @!P0 LEA.HI R9, R9, R70, RZ, 0x19
+ IADD3 R10, R10, R11, RZ
+ IMAD R11, R13, 0xe00, R8
+ ISETP.LT.U32.AND P0, PT, R9, 0x1c, !P0
  LOP3.LUT R12, R10, 0xffff, RZ, 0xc0, !PT
- IADD3 R8, P2, R9, UR10, RZ
- IADD3 R10, P1, R14, UR8, RZ
- IMAD R15, R12.reuse, 0x400, R5
- LEA R13, R12, R7, 0xa
- LEA.HI.X.SX32 R11, R14, UR9, 0x1, P1
+ IADD3 R10, P1, R11, UR8, RZ
+ LEA R13, R12.reuse, R5, 0xa
+ IMAD R15, R12, 0x400, R7
+ IADD3 R8, P2, R14, UR10, RZ
+ LEA.HI.X.SX32 R11, R11, UR9, 0x1, P1
  IMAD.IADD R15, R0.reuse, 0x1, R15
  IADD3 R13, R0, R13, RZ
- LEA.HI.X.SX32 R9, R9, UR11, 0x1, P2
+ LEA.HI.X.SX32 R9, R14, UR11, 0x1, P2
  @!PT LDS RZ, [RZ]
  @!PT LDS RZ, [RZ]
  @!PT LDS RZ, [RZ]

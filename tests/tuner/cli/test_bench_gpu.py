@@ -167,7 +167,7 @@ def test_without_a_gpu_it_ends_with_a_line(
     [
         ((DENSE,), "here", 'a device to compare on must be a GPU of this machine, transport = "gpu": `here` has .*'),
         ((DENSE,), "h200", "unknown board `h200` in .*, known: h100, here"),
-        ((DENSE, "--against", "onednn"), "h100", "unknown library `onednn`, known: cublaslt, .*, torch"),
+        ((DENSE, "--against", "onednn"), "h100", "unknown library `onednn`, known: cublaslt, .*, triton"),
         ((DENSE, "--only", "pointwise-small"), "h100", "unknown class `pointwise-small`, known: dense-large, .*"),
         ((DENSE, "--only", "dense-large"), "h100", "none of the layers is of this class: dense, large"),
         ((DENSE, "--template", "cuda.nothing"), "h100", "unknown template `cuda.nothing`.*"),

@@ -91,6 +91,8 @@ static inline void int8tune_wait_1() { int8tune_wait_groups(1); }
 static inline void int8tune_wait_2() { int8tune_wait_groups(2); }
 static inline void int8tune_wait_3() { int8tune_wait_groups(3); }
 static inline void int8tune_wait_4() { int8tune_wait_groups(4); }
+static inline void int8tune_wait_5() { int8tune_wait_groups(5); }
+static inline void int8tune_wait_6() { int8tune_wait_groups(6); }
 
 static inline void int8tune_multiply_uu(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 0, 0); }
 static inline void int8tune_multiply_us(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 0, 1); }

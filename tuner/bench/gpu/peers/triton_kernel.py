@@ -42,20 +42,20 @@ def _time(call: Any, quantiles: Any) -> Any:
 @triton.autotune(configs=_CONFIGS, key=["rows", "columns", "depth"], do_bench=_time)  # type: ignore[untyped-decorator]
 @triton.jit  # type: ignore[untyped-decorator]
 def _kernel(
-    data: Any,
-    weight: Any,
-    bias: Any,
-    scale: Any,
-    out: Any,
-    rows: Any,
-    columns: Any,
-    depth: Any,
+    data,
+    weight,
+    bias,
+    scale,
+    out,
+    rows,
+    columns,
+    depth,
     is_whole: tl.constexpr,
     block_rows: tl.constexpr,
     block_columns: tl.constexpr,
     block_depth: tl.constexpr,
     grouped: tl.constexpr,
-) -> None:
+):
     block = tl.program_id(0)
     across = tl.cdiv(columns, block_columns)
     first = block // (grouped * across) * grouped
