@@ -41,11 +41,12 @@ class _Gemm:
     def apply(self, workload: Workload, target: Target, config: Mapping[str, Value]) -> Kernel:
         assert isinstance(workload, Conv2d | Dense)
         assert target.gpu is not None
-        from int8tune.schedules.cuda.gemm_kernel import write_gemm
+        from int8tune.schedules.cuda.gemm_kernel import GemmWriter
+        from int8tune.schedules.cuda.gemm_roles import RolesWriter
 
         config = self.space(workload, target).check(config)
         form = gemm_form(image_of(workload), self.products, config)
-        function = write_gemm(workload, form, target.gpu)
+        function = (RolesWriter if form.has_roles else GemmWriter)(workload, form, target.gpu).function()
         return Kernel(function, form, (math.prod(workload.data_shape),), (math.prod(workload.output_shape),))
 
 

@@ -27,15 +27,6 @@ from int8tune.schedules.written.signature import declare_arguments
 ADDING_THREADS, ADDED_CHANNELS = 128, 4
 
 
-def write_gemm(workload: Conv2d | Dense, form: GemmForm, gpu: Gpu) -> Any:
-    """The PrimFunc of a convolution: (data, weight, bias, rescale, params, out), each of one axis."""
-    from int8tune.schedules.cuda.gemm_roles import RolesWriter
-
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        (RolesWriter if form.has_roles else GemmWriter)(workload, form, gpu).write()
-    return builder.get()
-
-
 class GemmWriter:
     """Emits one kernel, or two where blocks share the depth of a tile."""
 
@@ -45,6 +36,12 @@ class GemmWriter:
         self.problem = form.image
         self.gpu = gpu
         self.instructions = Instructions(gpu)
+
+    def function(self) -> Any:
+        """The PrimFunc: (data, weight, bias, rescale, params, out), each of one axis."""
+        with IRBuilder() as builder, T.prim_func(s_tir=True):
+            self.write()
+        return builder.get()
 
     def declare(self) -> None:
         """Have the arguments, and memory for the sums of splits."""

@@ -41,7 +41,7 @@ def _time(call: Any, quantiles: Any) -> Any:
 
 @triton.autotune(configs=_CONFIGS, key=["rows", "columns", "depth"], do_bench=_time)  # type: ignore[untyped-decorator]
 @triton.jit  # type: ignore[untyped-decorator]
-def _kernel(
+def _kernel(  # type: ignore[no-untyped-def]
     data,
     weight,
     bias,
