@@ -81,7 +81,8 @@ class Gpu:
 
 _KIB = 1024
 # Bandwidths are those of NVIDIA's data sheets, over multiprocessors and boost clock: T4 300 GB/s, 40 at 1.59 GHz; A100
-# 1,555, 108 at 1.41; A10 600, 72 at 1.695; L4 300, 58 at 2.04; H100 SXM 3,350, 132 at 1.83.
+# 1,555, 108 at 1.41; A10 600, 72 at 1.695; L4 300, 58 at 2.04; H100 SXM 3,350, 132 at 1.83; B200 8,000, 148 at 1.86; RTX 5090
+# 1,792, 170 at 2.407.
 GPUS: Sequence[Gpu] = (
     Gpu("cuda-sm75", "sm_75", 1024, 16, 64 * _KIB, 64 * _KIB, 0, False, 40, "T4", 4.7),
     Gpu("cuda-sm80", "sm_80", 2048, 32, 164 * _KIB, 163 * _KIB, _KIB, True, 108, "A100", 10.2),
@@ -89,6 +90,8 @@ GPUS: Sequence[Gpu] = (
     Gpu("cuda-sm89", "sm_89", 1536, 24, 100 * _KIB, 99 * _KIB, _KIB, True, 58, "L4", 2.5),
     # The `a`: with what later architectures don't have.
     Gpu("cuda-sm90", "sm_90a", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 132, "H100", 13.9),
+    Gpu("cuda-sm100", "sm_100", 2048, 32, 228 * _KIB, 227 * _KIB, _KIB, True, 148, "B200", 29.1),
+    Gpu("cuda-sm120", "sm_120", 1536, 24, 100 * _KIB, 99 * _KIB, _KIB, True, 170, "RTX 5090", 4.4),
 )
 GPU_PROFILES = {gpu.profile: gpu for gpu in GPUS}
 

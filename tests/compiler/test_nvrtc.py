@@ -18,7 +18,7 @@ from tests.support.places import ROOT
 
 WHEEL = "nvidia-cuda-nvrtc==13.0.88"
 KEPT = CACHE / "libraries" / "nvrtc-13.0.88"
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 KERNEL = 'extern "C" __global__ void f(int* x) { *x = __dp4a(x[1], x[2], x[3]); }'
 # As NVRTC does: it opens its builtins when it compiles, by name.
 OPENING = """

@@ -80,7 +80,7 @@ def test_a_target_must_be_known(table: Path, tmp_path: Path) -> None:
         ended,
         2,
         "unknown target `x87`, known: x86-amx, x86-avx512vnni, x86-avxvnni, x86-avx2, arm-dotprod, arm-neon, generic, "
-        "cuda-sm75, cuda-sm80, cuda-sm86, cuda-sm89, cuda-sm90",
+        "cuda-sm75, cuda-sm80, cuda-sm86, cuda-sm89, cuda-sm90, cuda-sm100, cuda-sm120",
     )
     assert not (tmp_path / "results").exists()
 
