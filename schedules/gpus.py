@@ -81,8 +81,8 @@ class Gpu:
 
 _KIB = 1024
 # Bandwidths are those of NVIDIA's data sheets, over multiprocessors and boost clock: T4 300 GB/s, 40 at 1.59 GHz; A100
-# 1,555, 108 at 1.41; A10 600, 72 at 1.695; L4 300, 58 at 2.04; H100 SXM 3,350, 132 at 1.83; B200 8,000, 148 at 1.86; RTX 5090
-# 1,792, 170 at 2.407.
+# 1,555, 108 at 1.41; A10 600, 72 at 1.695; L4 300, 58 at 2.04; H100 SXM 3,350, 132 at 1.83; B200 8,000, 148 at 1.86;
+# RTX 5090 1,792, 170 at 2.407.
 GPUS: Sequence[Gpu] = (
     Gpu("cuda-sm75", "sm_75", 1024, 16, 64 * _KIB, 64 * _KIB, 0, False, 40, "T4", 4.7),
     Gpu("cuda-sm80", "sm_80", 2048, 32, 164 * _KIB, 163 * _KIB, _KIB, True, 108, "A100", 10.2),

@@ -9,8 +9,8 @@ from int8tune.rpc.request import Capabilities
 
 # Operations (a multiply-add is two) of a multiprocessor's tensor cores in a cycle, on int8 without sparsity: rates of
 # NVIDIA's data sheets over multiprocessors and boost clock, of T4 (130 TOPS, 40 at 1.59 GHz), A100 (624, 108 at 1.41),
-# A10 (250, 72 at 1.695), L4 (242, 58 at 2.04), H100 SXM (1979, 132 at 1.83), B200 (4500, 148 at 1.86) and RTX 5090 (838,
-# 170 at 2.407).
+# A10 (250, 72 at 1.695), L4 (242, 58 at 2.04), H100 SXM (1979, 132 at 1.83), B200 (4500, 148 at 1.86) and RTX 5090
+# (838, 170 at 2.407).
 OPS_OF_A_CYCLE: Mapping[str, int] = {
     "cuda_sm_75": 2048,
     "cuda_sm_80": 4096,
