@@ -15,10 +15,12 @@ from int8tune.results.best import BestSchedule, best_schedules, read_best_log, w
 from int8tune.results.memory import MemoryStore
 from int8tune.results.record import Campaign, Candidate, Duel, Outcome, Trial
 from int8tune.results.stats import ITSELF
+from int8tune.schedules.errors import UnknownTemplateError
 from int8tune.schedules.registry import template_for, template_named
-from int8tune.schedules.target import Target, named_target, targets_named
+from int8tune.schedules.space import Value
+from int8tune.schedules.target import Target, gpu_target, named_target, targets_named
 from int8tune.schedules.template import Template
-from int8tune.schedules.upgrades import UPGRADES, upgraded
+from int8tune.schedules.upgrades import UPGRADES, upgraded, with_same_kernel
 from int8tune.schedules.workload import parse_workload
 from int8tune.schedules.x86.conv import ConvX86
 from int8tune.tuner.campaign.loop import Ending
@@ -79,7 +81,7 @@ class TestKept:
     @pytest.mark.parametrize("path", BEST_LOGS, ids=lambda path: path.name)
     def test_best_logs_are_used_whole(self, path: Path) -> None:
         schedules = read_best_log(path, schedule_faults)
-        assert {best.candidate.template for best in schedules} >= {"x86.amx", "arm.conv", "cuda.wgmma"}
+        assert {best.candidate.template for best in schedules} >= {"x86.amx", "arm.conv", "cuda.depthwise"}
         for best in schedules:
             (choice,) = {used(best, target) for target in targets_named(best.target)[:1]}
             assert choice is Source.LOG
@@ -89,6 +91,20 @@ class TestKept:
         lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
         for line, best in zip(lines, read_best_log(path), strict=True):
             assert best.candidate.id == line["candidate"]
+
+
+def test_configs_from_before_roles_are_still_configs_but_of_other_kernels() -> None:
+    workload = parse_workload("conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8")
+    config: dict[str, Value] = {"block_rows": 64, "block_channels": 32, "block_depth": 128, "thread_rows": 2}
+    config |= {"thread_channels": 8, "stages": 6, "splits": 1, "outer": "weights"}
+    for version in (1, 2, 3):
+        found = upgraded("cuda.wgmma", version, config)
+        assert not found.same_kernels
+        space = found.template.space(workload, gpu_target("cuda-sm90"))
+        assert space.completed(found.config) == {**config, "roles": "uniform"}
+        assert space.fault(found.config) is None
+        with pytest.raises(UnknownTemplateError, match=f"`cuda.wgmma` has version 4, not {version}"):
+            with_same_kernel("cuda.wgmma", version, config)
 
 
 def test_what_was_measured_of_other_kernels_does_not_apply() -> None:
