@@ -30,7 +30,12 @@ from int8tune.tuner.cli.program import run
 
 HOPPER = "cuda-sm90"
 CUBES = tuple(f"dense-u8s8-{size}x{size}-o{size}-float.c-u8" for size in (4096, 8192))
-LARGE = (("bert_base", 16, "dense-large"), ("resnet50", 64, "pointwise-large"), ("resnet50", 64, "spatial-large"))
+# With their goals, of the fastest library's speed.
+LARGE = (
+    ("bert_base", 16, "dense-large", 0.9),
+    ("resnet50", 64, "pointwise-large", 1.0),
+    ("resnet50", 64, "spatial-large", 1.0),
+)
 SMALL = (("resnet50", 1, ""), ("mobilenet_v2", 1, ""))
 MOST_LAYERS = 3
 LIMIT_S = 570.0
@@ -74,8 +79,10 @@ class Figure:
 
 def figures(most_layers: int = MOST_LAYERS) -> list[Figure]:
     """All goals."""
-    cubes = [Figure(f"dense {key.partition('-o')[2].partition('-')[0]}^3", (key,), "ratio", 0.8) for key in CUBES]
-    large = [_figure(*layers, most_layers, measure="ratio", goal=0.8) for layers in LARGE]
+    cubes = [Figure(f"dense {key.partition('-o')[2].partition('-')[0]}^3", (key,), "ratio", 0.9) for key in CUBES]
+    large = [
+        _figure(network, batch, only, most_layers, measure="ratio", goal=goal) for network, batch, only, goal in LARGE
+    ]
     small = [_figure(*layers, most_layers, measure="ratio", goal=1.3) for layers in SMALL]
     words = replace(large[0], measure="peak_share", goal=0.85)
     by_words = replace(words, text=f"{words.text}, DP4A", bench=(*words.bench, "--template", "cuda.dp4a"))
