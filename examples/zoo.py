@@ -7,9 +7,10 @@
     python examples/zoo.py roundings zoo             # how far ONNX Runtime is from itself by the last bits of numbers
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
-NNCF is made where `nncf` is installed. Small pictures are enough to see what compiles; `make --side 224 zoo-224` makes
-the same models for pictures of the usual size. `table` and `times` need `int8tune[models,oracle,peers]`. A second run
-of each does only what is missing. `--only TEXT` takes models or forms whose FORM/NAME has the text.
+NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are. Small pictures are
+enough to see what compiles; `make --side 224 zoo-224` makes the same models for pictures of the usual size. `table` and
+`times` need `int8tune[models,oracle,peers]`. A second run of each does only what is missing. `--only TEXT` takes models
+or forms whose FORM/NAME has the text.
 """
 
 from __future__ import annotations
@@ -25,13 +26,21 @@ from typing import Any
 from zoo_models import SIDE, Entry, entries
 from zoo_tables import roundings, table, times
 
-OPSET = 17
+OPSET, PT2E_OPSET = 17, 18
 CALIBRATION_SAMPLES = 4
 LAYERS = ["Conv", "MatMul", "Gemm"]
 
 
 def export(entry: Entry, path: Path) -> None:
-    """The float model, with the mean and deviation of random data in its normalizations."""
+    """The float model as ONNX."""
+    import torch
+
+    model, data = made(entry)
+    torch.onnx.export(model, (data,), str(path), opset_version=OPSET, input_names=["x"], dynamo=False)
+
+
+def made(entry: Entry) -> tuple[Any, Any]:
+    """The float model, with the mean and deviation of random data in its normalizations, and an input."""
     import torch
 
     torch.manual_seed(0)
@@ -41,8 +50,7 @@ def export(entry: Entry, path: Path) -> None:
     if not entry.tokens:
         with torch.no_grad():
             model.train()(torch.randn(4, *shape[1:]))
-    first = of_one_output(model.eval()).eval()
-    torch.onnx.export(first, (data,), str(path), opset_version=OPSET, input_names=["x"], dynamo=False)
+    return of_one_output(model.eval()).eval(), data
 
 
 def of_one_output(model: Any) -> Any:
@@ -120,6 +128,23 @@ def by_nncf(source: Path, output: Path, entry: Entry) -> None:
     onnx.save(nncf.quantize(model, nncf.Dataset(list(samples(entry))), subset_size=CALIBRATION_SAMPLES), output)
 
 
+def by_pt2e(_: Path, output: Path, entry: Entry) -> None:
+    """PyTorch's own: the exported model is quantized, and exported to ONNX after that."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+    model, data = made(entry)
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    prepared = prepare_pt2e(torch.export.export(model, (data,)).module(), quantizer)
+    with torch.no_grad():
+        for sample in samples(entry):
+            prepared(torch.from_numpy(sample["x"]))
+    quantized = torch.export.export(convert_pt2e(prepared), (data,))
+    names = {"input_names": ["x"], "external_data": False, "verbose": False}
+    torch.onnx.export(quantized, (data,), output, dynamo=True, opset_version=PT2E_OPSET, **names)
+
+
 FORMS: dict[str, Callable[[Path, Path, Entry], None]] = {
     "u8s8": static(),
     "s8s8": static(activation_type="QInt8"),
@@ -128,6 +153,7 @@ FORMS: dict[str, Callable[[Path, Path, Entry], None]] = {
     "layers": static(operators=LAYERS),
     "dynamic": dynamic,
     "nncf": by_nncf,
+    "pt2e": by_pt2e,
 }
 
 
