@@ -14,6 +14,8 @@ from int8tune.schedules.intrinsics.cuda import Instructions
 
 # Sums of a lane that one product of matrices adds to, and its words of weights.
 SUMS, WEIGHTS = 4, 2
+# Of a peak's loop; its own instructions count for little then.
+STEPS_A_TURN = 4
 TYPES = ("s8", "s8")
 READ_BYTES = 16
 # What four warps multiply: rows by columns, both of so many bytes, of which an instruction takes `GROUP_BYTES`.
@@ -65,8 +67,8 @@ def write_peak(gpu: Gpu, peak: Peak, *, by_matrices: bool) -> Any:
             for chain in range(peak.chains):
                 for index in range(SUMS):
                     T.buffer_store(sums, start[chain, lane, index], [chain * SUMS + index])
-            with T.serial(0, peak.steps):
-                for chain in range(peak.chains):
+            with T.serial(0, instructions.as_launched(peak.steps // STEPS_A_TURN)):
+                for chain in list(range(peak.chains)) * STEPS_A_TURN:
                     _add(instructions, sums, chain * SUMS, factors, by_matrices)
             warp = T.Bind(block * (peak.threads // WARP) + T.truncdiv(thread, WARP))
             for index in range(SUMS):

@@ -25,7 +25,7 @@ needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=s
 
 
 def small(monkeypatch: pytest.MonkeyPatch, gpu: Gpu) -> Gpu:
-    monkeypatch.setattr(probes, "GPU_STEPS", 7)
+    monkeypatch.setattr(probes, "GPU_STEPS", 8)
     return replace(gpu, multiprocessors=1)
 
 
@@ -79,7 +79,8 @@ def test_loops_of_peaks_only_multiply(
     loop = code.loop_with_most(instruction)
     is_split = by_matrices and not gpu.has_async_copy
     assert loop[instruction] % (count * (4 if is_split else 1)) == 0
-    assert loop[instruction] >= 0.9 * loop.total(), loop
+    # sm_120's code has a NOP behind each product of matrices.
+    assert loop[instruction] >= 0.9 * (loop.total() - loop["NOP"]), loop
     assert code.memory_bytes == 0
 
 
