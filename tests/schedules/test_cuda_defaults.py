@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from int8tune.compiler.network_file import load_network, network_names
 from int8tune.compiler.toolchain import nvrtc
 from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
-from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES
+from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES, expected_cycles
 from int8tune.schedules.gpus import GPU_PROFILES, Gpu
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
@@ -23,6 +24,7 @@ from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Config
 from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import Conv2d, Dense, parse_workload
+from tests.support.places import TESTS
 
 HOPPER = "cuda-sm90"
 BATCHES = (1, 16, 64)
@@ -153,6 +155,24 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
         assert form.stages == (max(deepest, usual) if alone else usual), name
         seen.add(alone)
     assert len(seen) > 1
+
+
+def test_costs_choose_what_an_h200_found_fast() -> None:
+    """Of ten kernels of each of 76 layers, as `tests/gpu_kit/there/run_layers.py` timed them there."""
+    kept = json.loads((TESTS / "data" / "h200_layers.json").read_text())
+    gpu, lost = GPU_PROFILES[HOPPER], []
+    for key, rows in kept["layers"].items():
+        workload = parse_workload(key)
+        assert isinstance(workload, Conv2d | Dense)
+        timed = []
+        for *values, us in rows:
+            form = gemm_form(
+                image_of(workload), "wgmma", {**dict(zip(kept["knobs"], values, strict=True)), "outer": "weights"}
+            )
+            timed.append((expected_cycles(form, gpu), us))
+        lost.append(math.log(min(timed)[1] / min(us for _, us in timed)))
+    assert len(lost) == 76
+    assert math.exp(sum(lost) / len(lost)) < 1.05
 
 
 def advice(workload: Conv2d | Dense, profile: str, config: Config | None = None) -> list[str]:
