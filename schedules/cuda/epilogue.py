@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.cuda.gemm_form import factor_rows
+from int8tune.schedules.cuda.factors import factor_rows
 from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
 from int8tune.schedules.intrinsics.cuda import fused
 from int8tune.schedules.numerics import Numerics

@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
+from int8tune.schedules.cuda.factors import factor_rows
 from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
 from int8tune.schedules.image import Image
-from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.space import Value
 
 CHUNK_BYTES, BANK_BYTES = 16, 128
@@ -46,14 +46,6 @@ COPYING_REGISTERS, THREAD_REGISTER_UNIT, MOST_TAKEN_REGISTERS = 56, 8, 240
 WARP_ROWS, WARP_CHANNELS = 8, 4
 # The same for the four warps that multiply together on Hopper.
 GROUP_ROWS = 4 * WARP_ROWS
-
-
-def factor_rows(numerics: Numerics) -> int:
-    """Rescale values that each channel has of its own."""
-    rule = numerics.requantize
-    if rule is None or not rule.per_channel:
-        return 0
-    return {"float": 1, "fixed": 2, "fused": 4 if rule.exceptions else 2}[rule.rule]
 
 
 def swizzled(row: Any, chunk: Any, chunks: int) -> Any:

@@ -18,7 +18,8 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.copies import ImageCopies
-from int8tune.schedules.cuda.gemm_form import BARRIER_BYTES, COPYING_REGISTERS, WORD_BYTES, factor_rows
+from int8tune.schedules.cuda.factors import factor_rows
+from int8tune.schedules.cuda.gemm_form import BARRIER_BYTES, COPYING_REGISTERS, WORD_BYTES
 from int8tune.schedules.cuda.gemm_kernel import GemmWriter
 from int8tune.schedules.cuda.launch import grid, threads_of
 from int8tune.schedules.cuda.products import products_of
