@@ -15,7 +15,7 @@ from int8tune.schedules.intrinsics.cuda import Instructions
 # Sums of a lane that one product of matrices adds to, and its words of weights.
 SUMS, WEIGHTS = 4, 2
 # Of a peak's loop; its own instructions count for little then.
-STEPS_A_TURN = 4
+STEPS_A_TURN = 8
 TYPES = ("s8", "s8")
 READ_BYTES = 16
 # What four warps multiply: rows by columns, both of so many bytes, of which an instruction takes `GROUP_BYTES`.
@@ -67,6 +67,7 @@ def write_peak(gpu: Gpu, peak: Peak, *, by_matrices: bool) -> Any:
             for chain in range(peak.chains):
                 for index in range(SUMS):
                     T.buffer_store(sums, start[chain, lane, index], [chain * SUMS + index])
+            assert peak.steps % STEPS_A_TURN == 0
             with T.serial(0, instructions.as_launched(peak.steps // STEPS_A_TURN)):
                 for chain in list(range(peak.chains)) * STEPS_A_TURN:
                     _add(instructions, sums, chain * SUMS, factors, by_matrices)

@@ -2,9 +2,9 @@
 
 Names and operands are those of NVIDIA's PTX ISA, chapters "Integer Arithmetic Instructions: dp4a", "Data Movement and
 Conversion Instructions: cp.async", "Parallel Synchronization and Communication Instructions: mbarrier" and "Warp Level
-Matrix Multiply-Accumulate Instructions". A function that an
-architecture lacks is written with what it has. Every function says what it does in terms of bytes and lanes: tests run
-kernels on CPUs with these descriptions in place of the functions (`tests/support/gpu/emulated_gpu`).
+Matrix Multiply-Accumulate Instructions". A function that an architecture lacks is written with what it has. Every
+function says what it does in terms of bytes and lanes: tests run kernels on CPUs with these descriptions in place of
+the functions (`tests/support/gpu/emulated_gpu`).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Instructions:
     def as_launched(self, count: int) -> Any:
         """`count`, for as many grids as lie behind each other at a launch: one, which a compiler can't know.
 
-        A loop of so many turns is not written out; NVIDIA's compiler did that with 4,096 of them.
+        A loop of so many turns is not written out; for sm_120 NVIDIA's compiler did that with 1,000 of them.
         """
         name = "int8tune_as_launched"
         body = 'int grids; asm("mov.u32 %0, %%nctaid.z;" : "=r"(grids)); return count * grids;'

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
-import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from int8tune.compiler.toolchain.gpu_library import cuda_source
-from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
-from int8tune.schedules.cuda.gemm_kernel import ADDED_CHANNELS, ADDING_THREADS
+from int8tune.schedules.cuda.gemm_form import gemm_form
 from int8tune.schedules.cuda.gemm_space import expected_cycles
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
@@ -25,10 +22,10 @@ from int8tune.schedules.space import Config
 from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import Conv2d, Dense, parse_workload
 from int8tune.tuner.bench.layers import choose_layers
-from tests.gpu_kit.tiles import TARGET, Compile, hopper_cubin
+from tests.gpu_figures import CUBES
+from tests.gpu_kit.tiles import TARGET, Compile, hopper_cubin, launches
 from tests.support.places import ROOT
 
-CUBES = tuple(f"dense-u8s8-{size}x{size}-o{size}-float.c-u8" for size in (4096, 8192))
 # Of BERT at batch 16: 128 words each.
 BERT = tuple(
     f"dense-u8s8-2048x{depth}-o{outputs}-float.c-u8" for depth, outputs in ((768, 768), (768, 3072), (3072, 768))
@@ -83,7 +80,7 @@ def _layer(folder: Path, compile_source: Compile, kernels: int, number: int, key
         (folder / name).write_bytes(compile_source(source))
         form = gemm_form(image_of(workload), template.name.partition(".")[2], config)
         specs.append(
-            {"config": config, "cubin": name, "launches": list(_launches(form, source, target.gpu.multiprocessors))}
+            {"config": config, "cubin": name, "launches": list(launches(form, source, target.gpu.multiprocessors))}
         )
     return {"template": template.name, "kernels": specs}
 
@@ -111,21 +108,3 @@ def _candidates(key: str, template: str, count: int) -> list[Config]:
 
 def _identity(config: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(config.get(name) for name in ("block_rows", "block_channels", "roles", "splits"))
-
-
-def _launches(form: GemmForm, source: str, multiprocessors: int) -> Iterator[dict[str, Any]]:
-    """A kernel's launches: names, arguments in their order, blocks, threads, shared memory."""
-    for name in ("main_kernel", "main_kernel_1"):
-        declared = re.search(rf"\b{name}\(([^)]*)\)", source)
-        if declared is None:
-            continue
-        named = [re.search(r"(\w*?)_?ptr$", part.strip()) for part in declared[1].split(",")]
-        # Sums of splits are the one array that has no name.
-        launch = {"name": name, "order": [match[1] or "partial" for match in named if match]}
-        if name == "main_kernel":
-            sizes = {"grid": form.grid(multiprocessors), "threads": form.threads, "shared_bytes": form.shared_bytes}
-        else:
-            parts = form.rows * len(form.channels) // ADDED_CHANNELS
-            blocks = math.ceil(parts / ADDING_THREADS)
-            sizes = {"grid": (blocks,), "threads": ADDING_THREADS, "shared_bytes": 0}
-        yield launch | sizes

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.compiler.toolchain.nvrtc import compile_cubin
 from int8tune.schedules.arguments import kernel_inputs
 from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
+from int8tune.schedules.cuda.gemm_kernel import ADDED_CHANNELS, ADDING_THREADS
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.oracle.adversarial import adversarial_operands
 from int8tune.schedules.oracle.reference import reference
 from int8tune.schedules.registry import template_named
 from int8tune.schedules.space import Value
-from int8tune.schedules.target import Target, gpu_target
+from int8tune.schedules.target import gpu_target
 from int8tune.schedules.workload import Conv2d, Dense, parse_workload
 
 TARGET = "cuda-sm90"
@@ -134,13 +136,15 @@ def _specs(folder: Path, compile_source: Compile, tile: Tile, key: str, is_check
     if is_checked:
         target = replace(target, multiprocessors=CHECKED_BLOCKS)
     assert isinstance(workload, Conv2d | Dense)
+    assert target.gpu is not None
     kernel = template_named(tile.template).apply(workload, target, tile.config)
     source = cuda_source(compile_function(kernel.function, target).mod)
     form = gemm_form(image_of(workload), tile.template.partition(".")[2], tile.config)
     name = f"{tile.name}-{abs(hash_of(key)):08x}"
     (folder / f"{name}.cubin").write_bytes(compile_source(source))
-    spec = {"tile": tile.name, "workload": key, "cubin": f"{name}.cubin", "kernel": "main_kernel", "case": ""}
-    spec |= _launch(form, source, target)
+    spec = {"tile": tile.name, "workload": key, "cubin": f"{name}.cubin", "case": ""}
+    (launch,) = launches(form, source, target.gpu.multiprocessors)
+    spec |= launch
     if not is_checked:
         return [{**spec, **_timed(folder, name, workload, form), "ops": 2 * workload.macs}]
     specs = []
@@ -159,17 +163,22 @@ def hash_of(key: str) -> int:
     return zlib.crc32(key.encode())
 
 
-def _launch(form: GemmForm, source: str, target: Target) -> dict[str, Any]:
-    declared = re.search(r"\bmain_kernel\(([^)]*)\)", source)
-    assert declared is not None
-    named = [re.search(r"(\w+)_ptr$", part.strip()) for part in declared[1].split(",")]
-    assert target.gpu is not None
-    return {
-        "order": [match[1] for match in named if match],
-        "grid": form.grid(target.gpu.multiprocessors),
-        "threads": form.threads,
-        "shared_bytes": form.shared_bytes,
-    }
+def launches(form: GemmForm, source: str, multiprocessors: int) -> Iterator[dict[str, Any]]:
+    """A kernel's launches: names, arguments in their order, blocks, threads, shared memory."""
+    for name in ("main_kernel", "main_kernel_1"):
+        declared = re.search(rf"\b{name}\(([^)]*)\)", source)
+        if declared is None:
+            continue
+        named = [re.search(r"(\w*?)_?ptr$", part.strip()) for part in declared[1].split(",")]
+        # Sums of splits are the one array that has no name.
+        launch = {"kernel": name, "order": [match[1] or "partial" for match in named if match]}
+        if name == "main_kernel":
+            sizes = {"grid": form.grid(multiprocessors), "threads": form.threads, "shared_bytes": form.shared_bytes}
+        else:
+            parts = form.rows * len(form.channels) // ADDED_CHANNELS
+            blocks = math.ceil(parts / ADDING_THREADS)
+            sizes = {"grid": (blocks,), "threads": ADDING_THREADS, "shared_bytes": 0}
+        yield launch | sizes
 
 
 def _timed(folder: Path, name: str, workload: Conv2d | Dense, form: GemmForm) -> dict[str, Any]:

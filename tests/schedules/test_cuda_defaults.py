@@ -154,7 +154,9 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
         alone = form.blocks <= gpu.multiprocessors
         assert form.stages == (max(deepest, usual) if alone else usual), name
         seen.add(alone)
-    assert len(seen) > 1
+    # A block alone on its multiprocessor, and others, beside each other or with tiles in turn.
+    assert True in seen
+    assert seen & {False, "roles"}
 
 
 def test_costs_choose_what_an_h200_found_fast() -> None:

@@ -80,7 +80,8 @@ def test_loops_of_peaks_only_multiply(
     is_split = by_matrices and not gpu.has_async_copy
     assert loop[instruction] % (count * (4 if is_split else 1)) == 0
     # sm_120's code has a NOP behind each product of matrices.
-    assert loop[instruction] >= 0.9 * (loop.total() - loop["NOP"]), loop
+    nothing = loop["NOP"] if gpu.arch == "sm_120" else 0
+    assert loop[instruction] >= 0.9 * (loop.total() - nothing), loop
     assert code.memory_bytes == 0
 
 

@@ -172,7 +172,7 @@ class Board:
         module = self.cupy.RawModule(path=str(self.folder / spec["cubin"]))
         launches = []
         for launch in spec["launches"]:
-            function = module.get_function(launch["name"])
+            function = module.get_function(launch["kernel"])
             if launch["shared_bytes"]:
                 function.max_dynamic_shared_size_bytes = launch["shared_bytes"]
             grid = (*launch["grid"], *(1,) * (3 - len(launch["grid"])))
