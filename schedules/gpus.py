@@ -62,6 +62,11 @@ class Gpu:
         """Whether four warps multiply matrices from shared memory (`wgmma`)."""
         return self.arch == "sm_90a"
 
+    @property
+    def has_clusters(self) -> bool:
+        """Whether blocks of a cluster read each other's shared memory; they came with Hopper."""
+        return int(self.arch.removeprefix("sm_").rstrip("a")) >= 90
+
     def resident_blocks(self, threads: int, shared_bytes: int, registers: int) -> int:
         """Blocks that a multiprocessor has at once.
 

@@ -113,7 +113,7 @@ def gpu_group_probe(gpu: Gpu) -> Probe:
 
 def _in_shared(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """Rows of 128 bytes as they are to lie in shared memory: each eight have their chunks in eight orders."""
-    from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, swizzled
+    from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, swizzled
 
     chunks = matrix.reshape(len(matrix), -1, CHUNK_BYTES)
     lies = np.empty_like(chunks)

@@ -10,6 +10,7 @@ from int8tune.results.entry_points import loaded
 from int8tune.schedules.arm.conv import ConvArm
 from int8tune.schedules.arm.depthwise import DepthwiseArm
 from int8tune.schedules.cuda.depthwise import DepthwiseCuda
+from int8tune.schedules.cuda.first import FirstCuda
 from int8tune.schedules.cuda.gemm import GroupsCuda, MatricesCuda, WordsCuda
 from int8tune.schedules.errors import UnknownTemplateError, WorkloadError
 from int8tune.schedules.generic.depthwise import DepthwiseGeneric
@@ -31,6 +32,7 @@ TEMPLATES: tuple[Template, ...] = (
     DepthwiseX86(),
     ConvArm(),
     DepthwiseArm(),
+    FirstCuda(),
     GroupsCuda(),
     MatricesCuda(),
     WordsCuda(),

@@ -54,9 +54,14 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     ("cuda.wgmma", 2): Upgrade(same_kernels=False),
     # Channels are in another order, in which threads beside each other store whole sectors.
     ("cuda.wgmma", 3): Upgrade(same_kernels=False),
+    # What does not exist is requantized and not stored; blocks of a cluster may add their sums.
+    ("cuda.wgmma", 4): Upgrade(same_kernels=False),
     ("cuda.mma", 1): Upgrade(same_kernels=False),
+    ("cuda.mma", 2): Upgrade(same_kernels=False),
     # Bytes are read as words.
     ("cuda.dp4a", 1): Upgrade(same_kernels=False),
+    ("cuda.dp4a", 2): Upgrade(same_kernels=False),
+    ("cuda.depthwise", 1): Upgrade(same_kernels=False),
 }
 
 

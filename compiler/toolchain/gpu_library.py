@@ -6,6 +6,7 @@ place, so that a kernel that does not compile fails where it is built, and a boa
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +18,26 @@ from int8tune.compiler.toolchain.linker import BLOB, link_objects
 from int8tune.compiler.toolchain.object_file import data_object
 
 # Kinds of modules, and of the code that they hold, as TVM names them.
+_KERNEL, _CLUSTER = 'extern "C" __global__ void ', re.compile(r"int8tune_await_cluster_of_(\d+)\(\) {")
 _HOST_KIND, _KIND, _SOURCE, _BINARY = b"_lib", b"cuda", b"cuda", b"cubin"
 
 
 def cuda_source(module: Any) -> str:
-    """The kernels of a compiled module, as CUDA C++."""
+    """The kernels of a compiled module, as CUDA C++.
+
+    A kernel whose blocks use what `schedules.intrinsics.cuda` has for clusters is told how many make one: TVM has no
+    word for that in a kernel that is launched the usual way.
+    """
+    source = _written_source(module)
+    clusters = set(map(int, _CLUSTER.findall(source)))
+    if not clusters:
+        return source
+    (blocks,) = clusters
+    # The kernel is declared before it is defined; once is enough, and twice is an error.
+    return source.replace(_KERNEL, f"{_KERNEL}__cluster_dims__(1, 1, {blocks}) ", 1)
+
+
+def _written_source(module: Any) -> str:
     (device,) = (imported for imported in module.imports if imported.kind == "cuda")
     return str(device.inspect_source())
 
@@ -36,9 +52,9 @@ def link_gpu_module(module: Any, library: Path, compile_source: Callable[[str], 
         RuntimeError: as `compiler.toolchain.linker.link_objects`.
         CudaCompileError: from `compile_source`.
     """
-    source = cuda_source(module)
+    source = _written_source(module)
     packed = tvm_ffi.get_global_func("runtime.ModulePackImportsToTensor")(module).numpy().tobytes()
-    blob = with_machine_code(packed, source.encode(), compile_source(source))
+    blob = with_machine_code(packed, source.encode(), compile_source(cuda_source(module)))
     host, kernels = library.with_suffix(".o"), library.with_suffix(".gpu.o")
     module.write_to_file(str(host))
     kernels.write_bytes(data_object(BLOB, blob))

@@ -117,6 +117,19 @@ class DepthwiseForm:
         """Tiles of all channels, one for each thread."""
         return self.workload.batch * self.row_tiles * self.column_tiles * self.quads
 
+    def grid(self, multiprocessors: int) -> tuple[int, ...]:  # noqa: ARG002
+        """Blocks along each axis: of as many threads as there are tiles."""
+        return (math.ceil(self.tiles / self.threads),)
+
+    @property
+    def shared_bytes(self) -> int:
+        return 0
+
+    @property
+    def weight_order(self) -> tuple[Any, ...]:
+        """Forms of a layer for which this is the same pack weights the same way."""
+        return (self.tile_rows,)
+
     @property
     def weight_words(self) -> int:
         """Words of a channel's weights."""

@@ -34,13 +34,14 @@ class _DepthwiseWriter:
     def __init__(self, workload: DepthwiseConv2d, form: DepthwiseForm, gpu: Gpu) -> None:
         self.workload = workload
         self.form = form
+        self.gpu = gpu
         self.instructions = Instructions(gpu)
         self.types = (workload.numerics.data, workload.numerics.weight)
 
     def write(self) -> None:
         form = self.form
         self.arguments = declare_arguments(self.workload, form, form.weight_length)
-        with grid(math.ceil(form.tiles / form.threads)) as (block,), threads_of(form.threads) as thread:
+        with grid(*form.grid(self.gpu.multiprocessors)) as (block,), threads_of(form.threads) as thread:
             tile = T.Bind(block * form.threads + thread)
             with T.If(tile < form.tiles), T.Then():
                 self._tile(tile)

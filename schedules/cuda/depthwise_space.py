@@ -14,8 +14,13 @@ from int8tune.schedules.workload import DepthwiseConv2d
 
 TILE_ROWS, MOST_COLUMNS = (1, 2, 4), 8
 THREADS = (64, 128, 256)
-# Of a multiprocessor: instructions in a cycle, each of a warp; and warps that hide how long each one takes.
-SCHEDULERS, HIDING_WARPS = 4, 16
+# Of a multiprocessor: instructions in a cycle, each of a warp.
+SCHEDULERS = 4
+# Fitted to 30 layers on an H200 (docs/performance-gpu.md): registers for each one that the form counts; how
+# instructions grow where there are not so many; cycles of an instruction beside others', and of a lone warp's, and
+# until its first values are there.
+REGISTERS_SHARE, SPILL_POWER = 1.36, 1.4
+ISSUE_CYCLES, INSTRUCTION_CYCLES, LOAD_CYCLES = 1.9, 2.9, 3000
 
 
 @lru_cache(maxsize=64)
@@ -39,7 +44,7 @@ def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
 
     text = f"a thread of more than one column has at most {MOST_REGISTERS} registers"
     constraints = (Constraint(text, fits),)
-    choices = {knob.name: knob.choices for knob in knobs} | {"threads": (128,)}
+    choices = {knob.name: knob.choices for knob in knobs}
     return ConfigSpace(
         knobs=knobs,
         constraints=constraints,
@@ -49,9 +54,15 @@ def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
 
 
 def expected_cycles(form: DepthwiseForm, gpu: Gpu) -> float:
-    """A rough count, of no measurement: instructions of all warps, or of those that hide a lone one's waiting."""
-    warps = math.ceil(form.tiles / WARP) / gpu.multiprocessors
-    return form.instructions * max(warps, HIDING_WARPS) / SCHEDULERS
+    """Waves of blocks: what their warps issue together, or what one of them takes that waits for itself."""
+    registers = math.ceil(form.registers * REGISTERS_SHARE)
+    instructions = form.instructions * max(1.0, registers / MOST_REGISTERS) ** SPILL_POWER
+    resident = max(1, gpu.resident_blocks(form.threads, 0, min(MOST_REGISTERS, registers)))
+    blocks = math.ceil(form.tiles / form.threads)
+    together = min(resident, math.ceil(blocks / gpu.multiprocessors))
+    issued = instructions * ISSUE_CYCLES * together * form.threads / WARP / SCHEDULERS
+    waves = math.ceil(blocks / (resident * gpu.multiprocessors))
+    return waves * max(issued, instructions * INSTRUCTION_CYCLES + LOAD_CYCLES)
 
 
 def _features(form: DepthwiseForm, gpu: Gpu) -> dict[str, float]:

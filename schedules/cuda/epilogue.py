@@ -52,6 +52,9 @@ class Epilogue:
     def store(self, total: Callable[[Any], Any], bias: Any, at: Any, exist: Callable[[int], Any]) -> None:
         """Requantize and store a row.
 
+        What does not exist is requantized, too, and not stored: so nothing has to be decided before the rows' values
+        are computed, whose instructions may be in any order. Residuals are read where they are.
+
         Args:
             total: the sum of a channel, without its bias.
             at: the index of the first output.
@@ -61,13 +64,14 @@ class Epilogue:
         values = T.alloc_buffer((self.count,), DTYPES[self.numerics.output], scope="local")
         added = T.alloc_buffer((self.count,), residual.dtype, scope="local") if residual is not None else None
         for first in range(0, self.count, self.width):
-            with T.If(exist(first)), T.Then():
-                if residual is not None:
+            if residual is not None:
+                with T.If(exist(first)), T.Then():
                     store_vector(added, first, _vector(residual, at + first, self.width), self.width)
-                with T.unroll(0, self.width) as index:
-                    channel = first + index
-                    value = T.Bind(self._value(total(channel) + bias[channel], channel, added))
-                    T.buffer_store(values, value, [channel])
+            with T.unroll(0, self.width) as index:
+                channel = first + index
+                value = T.Bind(self._value(total(channel) + bias[channel], channel, added))
+                T.buffer_store(values, value, [channel])
+            with T.If(exist(first)), T.Then():
                 store_vector(out, at + first, _vector(values, first, self.width), self.width)
 
     def _value(self, total: Any, channel: Any, added: Any) -> Any:

@@ -29,33 +29,25 @@ import numpy as np
 import numpy.typing as npt
 
 from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
-from int8tune.schedules.cuda.factors import factor_rows
+from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, packed, row_of_channel, spread
+from int8tune.schedules.cuda.factors import factor_words
 from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
 
-CHUNK_BYTES, BANK_BYTES = 16, 128
 WORD_BYTES = 4
+# Of whoever adds the sums of splits: channels of a thread.
+ADDED_CHANNELS = 4
 MOST_ROWS_OF_BITS, MOST_ROWS_OF_WORDS = 8, 1 << 14
 # Of a barrier in shared memory; with roles each stage has two, behind all stages.
 BARRIER_BYTES = 8
 # Registers that a thread keeps which only copies; they are given in units of eight to threads that multiply, which have
 # no use for more than so many.
 COPYING_REGISTERS, THREAD_REGISTER_UNIT, MOST_TAKEN_REGISTERS = 56, 8, 240
-# Rows and channels of a warp for each of a thread's, where matrix instructions spread them over its lanes.
-WARP_ROWS, WARP_CHANNELS = 8, 4
+# Rows of a warp for each of a thread's, where matrix instructions spread them over its lanes.
+WARP_ROWS = 8
 # The same for the four warps that multiply together on Hopper.
 GROUP_ROWS = 4 * WARP_ROWS
-
-
-def swizzled(row: Any, chunk: Any, chunks: int) -> Any:
-    """Where a chunk of a row is, among the row's `chunks` (2, 4 or 8): all banks for 8 neighbouring rows."""
-    if isinstance(row, int):
-        return chunk ^ (row % 8 * chunks // 8)
-    from tvm.script.ir_builder import tirx as T
-
-    turn = T.truncdiv(T.bitwise_and(row, 7), 8 // chunks) if chunks < 8 else T.bitwise_and(row, 7)
-    return T.bitwise_xor(chunk, turn)
 
 
 @dataclass(frozen=True)
@@ -67,11 +59,13 @@ class GemmForm:
         block_rows, block_channels, block_depth: of a block's tile, the last one in bytes of a step.
         thread_rows, thread_channels: of a thread's sums.
         stages: of shared memory.
-        splits: blocks that share a tile's depth; their sums are added by a second kernel.
+        splits: blocks that share a tile's depth; who adds their sums, `added` says.
         outer: `weights`, blocks that follow each other have the same weights; `image`, the same rows.
         roles: `uniform`, all threads copy and multiply, and a block has one tile; else a block has tiles in turn, and
             four warps do nothing but copy: `cooperative`, the others multiply a tile together; `pingpong`, there are
             two teams of four warps, of which one stores its tile while the other one multiplies the next.
+        added: by whom the sums of splits are added: `kernel`, a second one, to which they go through memory; `cluster`,
+            the blocks themselves, which read each other's shared memory, and have a part of the tile each.
     """
 
     image: Image
@@ -85,6 +79,7 @@ class GemmForm:
     splits: int
     outer: str
     roles: str = "uniform"
+    added: str = "kernel"
     data_offset: int = 0
 
     @property
@@ -95,6 +90,16 @@ class GemmForm:
     @property
     def has_roles(self) -> bool:
         return self.roles != "uniform"
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the blocks of a tile add their sums themselves."""
+        return self.added == "cluster"
+
+    @property
+    def sums_pitch(self) -> int:
+        """Sums from a row of a tile to the next one, where blocks read each other's: rows begin in other banks."""
+        return self.block_channels + CHUNK_BYTES
 
     @property
     def teams(self) -> int:
@@ -216,10 +221,12 @@ class GemmForm:
     @property
     def factor_words(self) -> int:
         """Biases of each class of windows, and rescale values, of a tile's channels."""
-        return (len(self.border_taps) + factor_rows(self.image.numerics)) * self.block_channels
+        return factor_words(self.image.numerics, len(self.border_taps), self.block_channels)
 
     @property
     def shared_bytes(self) -> int:
+        if self.is_joined:
+            return max(self.stages * self.stage_bytes, self.block_rows * self.sums_pitch * WORD_BYTES)
         if not self.has_roles:
             return self.stages * self.stage_bytes
         return self.stages * (self.stage_bytes + 2 * BARRIER_BYTES) + self.teams * self.factor_words * WORD_BYTES
@@ -254,10 +261,15 @@ class GemmForm:
         return (*(sizes if self.outer == "weights" else sizes[::-1]), self.splits)
 
     @property
-    def partial_sums(self) -> int:
-        """Sums of splits, which go through memory: each is written once, and read once by the second kernel."""
+    def split_sums(self) -> int:
+        """Sums of splits, each of which is written once and read once."""
         positions = self.image.groups * self.channel_tiles * self.block_channels
         return self.splits * self.rows * positions if self.splits > 1 else 0
+
+    @property
+    def partial_sums(self) -> int:
+        """Those of them that go through memory, to the second kernel."""
+        return 0 if self.is_joined else self.split_sums
 
     @property
     def has_window_sum(self) -> bool:
@@ -308,8 +320,7 @@ class GemmForm:
 
     def spread(self, channel: int) -> int:
         """From a thread's first channel to another one of its channels, in the tile."""
-        number, within = divmod(channel, self.run)
-        return number * WARP_CHANNELS * self.run + within
+        return spread(channel, self.run)
 
     @property
     def store_width(self) -> int:
@@ -340,29 +351,24 @@ class GemmForm:
     def weight_length(self) -> int:
         return len(self.channels) * self.steps * self.block_depth
 
+    @property
+    def weight_order(self) -> tuple[Any, ...]:
+        """Forms of a layer for which this is the same pack weights the same way."""
+        return self.products, self.block_channels, self.block_depth, self.thread_channels, self.run
+
     def row_of_channel(self, channel: int) -> int:
         """The row of weights in shared memory that has a channel of the tile."""
         if self.products == "dp4a":
             thread, within = divmod(channel, self.thread_channels)
             return within * (self.block_channels // self.thread_channels) + thread
-        warp, of_warp = divmod(channel, WARP_CHANNELS * self.thread_channels)
-        number, of_lanes = divmod(of_warp, WARP_CHANNELS * self.run)
-        lane, within = divmod(of_lanes, self.run)
-        within += number * self.run
-        return warp * WARP_CHANNELS * self.thread_channels + within // 2 * 8 + 2 * lane + within % 2
+        return row_of_channel(channel, self.thread_channels, self.run)
 
     def pack(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> npt.NDArray[np.int8]:  # noqa: ARG002
         """Weights [OC, KH, KW, C / groups] or [OC, K] as [channel tiles, steps, rows, chunks, 16]."""
         rows = weight.reshape(self.image.out_channels, self.taps, -1)
         filled = np.pad(rows, [(0, 0), (0, 0), (0, self.tap_bytes - rows.shape[2])]).reshape(len(rows), -1)
         deep = np.pad(filled, [(0, 0), (0, self.steps * self.block_depth - self.depth)])
-        tiles = deep[self.channels].reshape(-1, self.block_channels, self.steps, self.chunks, CHUNK_BYTES)
-        packed = np.empty_like(tiles)
-        for channel in range(self.block_channels):
-            row = self.row_of_channel(channel)
-            order = [swizzled(row, chunk, self.chunks) for chunk in range(self.chunks)]
-            packed[:, row][:, :, order] = tiles[:, channel]
-        return np.ascontiguousarray(packed.transpose(0, 2, 1, 3, 4)).reshape(-1).view(np.int8)
+        return packed(deep[self.channels], self.block_channels, self.block_depth, self.row_of_channel)
 
     def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
         return zero_point
@@ -390,4 +396,5 @@ def gemm_form(image: Image, products: str, config: Mapping[str, Value]) -> GemmF
         splits=int(config["splits"]),
         outer=str(config["outer"]),
         roles=str(config.get("roles", "uniform")),
+        added=str(config.get("added", "kernel")),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
 from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.copies import ImageCopies, WeightCopies
 from int8tune.schedules.cuda.epilogue import Epilogue
-from int8tune.schedules.cuda.gemm_form import GemmForm
+from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, WORD_BYTES, GemmForm
 from int8tune.schedules.cuda.launch import grid, threads_of
 from int8tune.schedules.cuda.products import products_of
 from int8tune.schedules.gpus import Gpu
@@ -23,8 +23,8 @@ from int8tune.schedules.workload import Conv2d, Dense
 from int8tune.schedules.written.rows import divided, store_vector
 from int8tune.schedules.written.signature import declare_arguments
 
-# Of the kernel that adds the sums of splits: its threads, and the channels of each.
-ADDING_THREADS, ADDED_CHANNELS = 128, 4
+# Of the kernel that adds the sums of splits.
+ADDING_THREADS = 128
 
 
 class GemmWriter:
@@ -48,7 +48,7 @@ class GemmWriter:
         form = self.form
         self.arguments = declare_arguments(self.workload, form, form.weight_length)
         self.partial: Any = None
-        if form.splits > 1:
+        if form.partial_sums:
             self.partial = T.alloc_buffer((form.splits * form.rows * self.arguments.positions,), "int32")
 
     def write(self) -> None:
@@ -61,7 +61,7 @@ class GemmWriter:
             self._write_addition()
 
     def _block(self, row_tile: Any, channel_tile: Any, split: Any, thread: Any) -> None:
-        form = self.form
+        form, self.thread = self.form, thread
         self.shared = T.alloc_buffer((form.shared_bytes,), "int8", scope="shared.dyn")
         self.products = products_of(form, self.instructions, self.shared, thread)
         first_row = row_tile * form.block_rows
@@ -114,7 +114,10 @@ class GemmWriter:
 
     def finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
         """Outputs from the thread's sums, or the sums themselves: a run of channels of all rows, then the next run."""
-        if self.partial is None:
+        if self.form.is_joined:
+            self._share_sums()
+            self._store_part(first_row, channel_tile, group, split)
+        elif self.partial is None:
             self._store(first_row, channel_tile, group)
         else:
             self._write_sums(first_row, channel_tile, split)
@@ -130,11 +133,14 @@ class GemmWriter:
             bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
             with T.unroll(0, form.thread_rows) as index:
                 row = T.Bind(first_row + self.products.row(index))
-                with T.If(row < form.rows), T.Then():
-                    total = partial(self._total_of_run, index, first)
-                    own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
-                    at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
-                    epilogue.store(total, own_bias, at, partial(_exists, within, problem.group_outputs))
+                total = partial(self._total_of_run, index, first)
+                own_bias = epilogue.load_bias(self._bias_at(row, position)) if bias is None else bias
+                at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+                epilogue.store(total, own_bias, at, partial(self._exists, row, within))
+
+    def _exists(self, row: Any, within: Any, first: int) -> Any:
+        """Whether the output of a row is one, so far behind a channel of the group."""
+        return T.And(row < self.form.rows, within + first < self.problem.group_outputs)
 
     def _runs(self) -> Iterator[tuple[int, Any]]:
         """The first channel of each run of the thread's, among its own and in the tile."""
@@ -154,12 +160,50 @@ class GemmWriter:
                 row = T.Bind(first_row + self.products.row(index))
                 with T.If(row < form.rows), T.Then():
                     at = T.Bind((split * form.rows + row) * self.arguments.positions + position)
-                    for channel in range(0, form.run, ADDED_CHANNELS):
-                        values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
-                        with T.unroll(0, ADDED_CHANNELS) as within:
-                            T.buffer_store(values, self._total(index, first + channel + within), [within])
-                        value = values.vload([0], f"int32x{ADDED_CHANNELS}")
-                        store_vector(self.partial, at + channel, value, ADDED_CHANNELS)
+                    self._write_run(self.partial, at, index, first)
+
+    def _write_run(self, to: Any, at: Any, row: Any, first: int) -> None:
+        """The sums of a run of the thread's channels, from one of them on."""
+        for channel in range(0, self.form.run, ADDED_CHANNELS):
+            values = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+            with T.unroll(0, ADDED_CHANNELS) as within:
+                T.buffer_store(values, self._total(row, first + channel + within), [within])
+            store_vector(to, at + channel, values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
+
+    def _share_sums(self) -> None:
+        """The sums of a split in its block's shared memory, once nobody multiplies what is there."""
+        form = self.form
+        self.shared_sums = T.decl_buffer(
+            (form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
+        )
+        T.evaluate(T.tvm_storage_sync("shared"))
+        for first, own in self._runs():
+            with T.unroll(0, form.thread_rows) as index:
+                at = T.Bind(self.products.row(index) * form.sums_pitch + own)
+                self._write_run(self.shared_sums, at, index, first)
+        self.instructions.await_cluster(form.splits)
+
+    def _store_part(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
+        """Outputs of a block's part of its tile, of the sums of all blocks of the cluster."""
+        form = self.form
+        parts = form.block_channels // ADDED_CHANNELS
+        count = form.block_rows * parts // form.splits
+        tile = T.truncmod(channel_tile, form.channel_tiles) if self.problem.groups > 1 else channel_tile
+        for turn in range(math.ceil(count / form.threads)):
+            own = T.Bind(self.thread + turn * form.threads)
+            row, part = divided(T.Bind(split * count + own), parts)
+            channel = T.Bind(part * ADDED_CHANNELS)
+            with T.If(T.And(own < count, first_row + row < form.rows)), T.Then():
+                place = T.address_of(self.shared_sums[row * form.sums_pitch + channel])
+
+                def load(to: Any, block: Any, place: Any = place) -> None:
+                    self.instructions.load_from(T.address_of(to[0]), place, block)
+
+                position = T.Bind(self.first_position(channel_tile) + channel)
+                within = T.Bind(tile * form.block_channels + channel)
+                self._add_and_store(load, T.Bind(first_row + row), position, group, within)
+        # Nobody ends while another block may still read its sums.
+        self.instructions.await_cluster(form.splits)
 
     def _total(self, row: Any, channel: Any) -> Any:
         """A sum of the thread, without what the zero point of the weights adds."""
@@ -181,7 +225,7 @@ class GemmWriter:
 
     def _write_addition(self) -> None:
         """The second kernel: each thread adds the sums of neighbouring channels of a row."""
-        form, problem, positions = self.form, self.problem, self.arguments.positions
+        form, positions = self.form, self.arguments.positions
         parts = positions // ADDED_CHANNELS
         blocks = math.ceil(form.rows * parts / ADDING_THREADS)
         with grid(blocks) as (x,), threads_of(ADDING_THREADS) as thread:
@@ -190,26 +234,30 @@ class GemmWriter:
                 row, part = divided(item, parts)
                 position = T.Bind(part * ADDED_CHANNELS)
                 group, within = divided(position, form.channel_tiles * form.block_channels)
-                sums = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
-                with T.unroll(0, ADDED_CHANNELS) as index:
-                    T.buffer_store(sums, T.int32(0), [index])
-                with T.unroll(0, form.splits) as split:
+
+                def load(to: Any, split: Any) -> None:
                     at = (split * form.rows + row) * positions + position
-                    loaded = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
-                    store_vector(loaded, 0, self.partial.vload([at], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
-                    with T.unroll(0, ADDED_CHANNELS) as index:
-                        T.buffer_store(sums, sums[index] + loaded[index], [index])
-                width = math.gcd(form.store_width, ADDED_CHANNELS)
-                epilogue = Epilogue(problem.numerics, self.arguments, ADDED_CHANNELS, width)
-                epilogue.begin(position)
-                at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
-                epilogue.store(
-                    lambda channel: sums[channel],
-                    epilogue.load_bias(self._bias_at(row, position)),
-                    at,
-                    lambda first: within + first < problem.group_outputs,
-                )
+                    store_vector(to, 0, self.partial.vload([at], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
 
+                self._add_and_store(load, row, position, group, within)
 
-def _exists(within: Any, outputs: int, first: int) -> Any:
-    return within + first < outputs
+    def _add_and_store(
+        self, load: Callable[[Any, Any], None], row: Any, position: Any, group: Any, within: Any
+    ) -> None:
+        """Outputs of neighbouring channels of a row, of the sums of all splits."""
+        form, problem = self.form, self.problem
+        sums = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+        with T.unroll(0, ADDED_CHANNELS) as index:
+            T.buffer_store(sums, T.int32(0), [index])
+        with T.unroll(0, form.splits) as split:
+            loaded = T.alloc_buffer((ADDED_CHANNELS,), "int32", scope="local")
+            load(loaded, split)
+            with T.unroll(0, ADDED_CHANNELS) as index:
+                T.buffer_store(sums, sums[index] + loaded[index], [index])
+        epilogue = Epilogue(
+            problem.numerics, self.arguments, ADDED_CHANNELS, math.gcd(form.store_width, ADDED_CHANNELS)
+        )
+        epilogue.begin(position)
+        at = T.Bind(row * problem.out_channels + group * problem.group_outputs + within)
+        bias = epilogue.load_bias(self._bias_at(row, position))
+        epilogue.store(lambda channel: sums[channel], bias, at, lambda first: within + first < problem.group_outputs)

@@ -11,26 +11,21 @@ warp specialization, and its kernels cooperative or pingpong.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.copies import ImageCopies
-from int8tune.schedules.cuda.factors import factor_rows
 from int8tune.schedules.cuda.gemm_form import BARRIER_BYTES, COPYING_REGISTERS, WORD_BYTES
 from int8tune.schedules.cuda.gemm_kernel import GemmWriter
 from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.loaded_factors import LoadedFactors, loaded_factors
 from int8tune.schedules.cuda.products import products_of
 from int8tune.schedules.gpus import GROUP, WARP
-from int8tune.schedules.written.rows import divided, load_bytes, store_vector
-from int8tune.schedules.written.signature import Arguments
+from int8tune.schedules.written.rows import divided
 
 # Of the hardware's barriers, of which __syncthreads takes 0.
 FIRST_TURN = 1
-# Biases or rescale values that a thread loads at once.
-LOADED_WORDS = 4
 
 
 class RolesWriter(GemmWriter):
@@ -116,14 +111,17 @@ class RolesWriter(GemmWriter):
         team, of_tile = divided(thread, form.tile_threads) if form.teams > 1 else (T.int32(0), thread)
         self.products = products_of(form, instructions, self.shared, of_tile)
         self.products.begin()
-        loaded = self._factors(team)
+        behind_stages = form.stages * (form.stage_bytes + 2 * BARRIER_BYTES) // WORD_BYTES
+        first, classes = T.Bind(behind_stages + team * form.factor_words), len(form.border_taps)
+        numerics, channels = form.image.numerics, form.block_channels
+        loaded = loaded_factors(self.arguments, numerics, self.shared, form.shared_bytes, first, classes, channels)
         first_lane = T.Bind(T.truncmod(thread, WARP) == 0)
         with T.serial(0, T.truncdiv(self.tile_count - team + form.teams - 1, form.teams)) as own:
             turn = T.Bind(own * form.teams + team)
             row_tile, channel_tile, group = self._tile(turn)
             # Nobody stores the last tile any more; behind the next one of these, everybody has loaded.
             instructions.await_turn(FIRST_TURN + 2 + team, form.tile_threads)
-            self._load_factors(loaded, channel_tile, of_tile)
+            loaded.load(self.arguments, T.Bind(channel_tile * channels), of_tile, form.tile_threads)
             if form.teams > 1:
                 with T.If(turn > 0), T.Then():
                     instructions.await_turn(FIRST_TURN + team, form.teams * form.tile_threads)
@@ -147,59 +145,5 @@ class RolesWriter(GemmWriter):
             self.arguments = given
 
     def first_position(self, channel_tile: Any) -> Any:  # noqa: ARG002
-        assert isinstance(self.arguments, _LoadedFactors)
+        assert isinstance(self.arguments, LoadedFactors)
         return self.arguments.first
-
-    def _factors(self, team: Any) -> _LoadedFactors:
-        """Where a team's biases and rescale values are in shared memory, as arguments."""
-        form, given = self.form, self.arguments
-        words = T.decl_buffer((form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn")
-        rescale = given.rescale
-        if factor_rows(form.image.numerics):
-            rescale = T.decl_buffer(words.shape, rescale.dtype, data=self.shared.data, scope="shared.dyn")
-        behind_stages = form.stages * (form.stage_bytes + 2 * BARRIER_BYTES) // WORD_BYTES
-        first = T.Bind(behind_stages + team * form.factor_words)
-        channels = form.block_channels
-        known = {field.name: getattr(given, field.name) for field in fields(given)}
-        own = {"bias": words, "rescale": rescale, "positions": channels, "row_length": channels}
-        return _LoadedFactors(**{**known, **own}, first=first, biases=len(form.border_taps) * channels)
-
-    def _load_factors(self, loaded: _LoadedFactors, channel_tile: Any, thread: Any) -> None:
-        """Load a tile's biases and rescale values, four at once."""
-        form, given = self.form, self.arguments
-        channels, position = form.block_channels, T.Bind(channel_tile * form.block_channels)
-
-        def load(rows: int, to: Any, first: Any, source: Any) -> None:
-            count = rows * channels // LOADED_WORDS
-            for turn in range(math.ceil(count / form.tile_threads)):
-                item = T.Bind(thread + turn * form.tile_threads)
-                with T.If(item < count), T.Then():
-                    row, within = divided(item, channels // LOADED_WORDS)
-                    value = source(row, position + within * LOADED_WORDS)
-                    store_vector(to, first + item * LOADED_WORDS, value, LOADED_WORDS)
-
-        def bias(row: Any, at: Any) -> Any:
-            return load_bytes(given.bias, row * given.positions + at, LOADED_WORDS)
-
-        def rescale(row: Any, at: Any) -> Any:
-            return given.load_rescale(row if rows > 1 else 0, at, LOADED_WORDS)
-
-        load(len(form.border_taps), loaded.bias, loaded.first, bias)
-        if rows := factor_rows(form.image.numerics):
-            load(rows, loaded.rescale, loaded.first + loaded.biases, rescale)
-
-
-@dataclass(frozen=True, slots=True)
-class _LoadedFactors(Arguments):
-    """Arguments whose biases and rescale values of each channel are in shared memory, these behind those.
-
-    Attributes:
-        first: where the biases begin, in words.
-        biases: how many there are, of all classes of windows.
-    """
-
-    first: Any
-    biases: int
-
-    def load_rescale(self, row: int, at: Any, width: int) -> Any:
-        return Arguments.load_rescale(self, row, at + self.biases, width)

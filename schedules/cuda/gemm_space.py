@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_CHANNELS, WARP_ROWS, GemmForm, gemm_form
+from int8tune.schedules.cuda.channel_order import WARP_CHANNELS
+from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, GROUP_ROWS, WARP_ROWS, GemmForm, gemm_form
 from int8tune.schedules.gpus import (
     GROUP,
     MOST_BLOCKS_BESIDE,
@@ -29,6 +30,9 @@ STAGES = {"dp4a": (2, 3, 4, 5), "mma": (2, 3, 4, 5), "wgmma": (3, 4, 5, 6, 8)}
 SPLITS = (1, 2, 4, 8, 16)
 THREAD_ROWS = {"dp4a": (1, 2, 4, 8), "mma": (2, 4, 8), "wgmma": (2, 4)}
 ROLES = ("uniform", "cooperative", "pingpong")
+# Who adds the sums of splits, and the versions of the templates that brought the choice; blocks of a cluster.
+ADDED, ADDED_SINCE, MOST_OF_A_CLUSTER = ("kernel", "cluster"), {"dp4a": 3, "mma": 3, "wgmma": 5}, 8
+SMALLEST_CLUSTER = 2
 THREAD_CHANNELS = {"dp4a": (4, 8, 16), "mma": (4, 8, 16), "wgmma": (8, 16, 24, 32, 40, 48, 64)}
 # What a multiprocessor does in a cycle: products (NVIDIA's papers on its architectures; with DP4A four of each of 64
 # lanes), bytes from and to shared memory, and bytes of its share of the second-level cache.
@@ -37,13 +41,16 @@ SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
 # Cycles from a copy's beginning to its first bytes, of a step's waits and barrier, and of a launch: guesses, of the
 # order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
-# Of `wgmma`, fitted to 1,043 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor
-# copies in a cycle; cycles of a step's waits and barrier, and of the shortest step with roles, of 16 bytes of a window,
-# of an output, from a copy's beginning to its first bytes, of the start of roles, and of a second kernel; outputs, or
-# bytes of partial sums, that the whole board writes in a cycle.
-GROUP_COPIED_BYTES, GROUP_STEP_CYCLES, ROLE_STEP_CYCLES, WINDOW_COPY_CYCLES = 52.8, 110, 447, 0.67
-GROUP_OUTPUT_CYCLES, GROUP_COPY_CYCLES, ROLE_START_CYCLES, GROUP_LAUNCH_CYCLES = 0.076, 240, 600, 1420
-WRITTEN_BYTES = 950
+# Of `wgmma`, fitted to 730 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor
+# copies in a cycle; cycles of a step's waits and barrier, and of the shortest step with roles; of 16 bytes of a window,
+# whose taps are bits or not; of an output; from a copy's beginning to its first bytes, of the start of roles, and of a
+# second kernel; outputs, or bytes of partial sums, that the whole board writes in a cycle.
+GROUP_COPIED_BYTES, GROUP_STEP_CYCLES, ROLE_STEP_CYCLES = 50.7, 110, 392
+TAP_BITS_COPY_CYCLES, WINDOW_COPY_CYCLES, GROUP_OUTPUT_CYCLES = 0.43, 0.53, 0.06
+GROUP_COPY_CYCLES, ROLE_START_CYCLES, GROUP_LAUNCH_CYCLES, WRITTEN_BYTES = 417, 658, 1420, 1076
+# Until the blocks of a cluster have added their sums, and for each of them; and the share of a board's blocks that
+# clusters of more than two can be, as they don't fill each group of its multiprocessors.
+CLUSTER_CYCLES, CLUSTER_BLOCK_CYCLES, CLUSTERS_SHARE = 1084, 124, 7 / 8
 MOST_PARTIAL_SUMS = 1 << 28
 # Of four warps that multiply one tile, beside the four that copy.
 MOST_GROUPS = 4
@@ -67,6 +74,7 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
         Knob("splits", SPLITS),
         Knob("outer", ("weights", "image")),
         *([Knob("roles", ROLES, before="uniform", since=4)] if products == "wgmma" else []),
+        Knob("added", ADDED if gpu.has_clusters else ADDED[:1], before=ADDED[0], since=ADDED_SINCE[products]),
     )
 
     @lru_cache(maxsize=4096)
@@ -116,9 +124,9 @@ def _default(
         own = form(config)
         return own.splits == 1 or partial_cycles(own, gpu) <= MOST_MOVING * _whole_tiles_cycles(own, gpu)
 
-    tile = cheapest({**choices, "stages": (usual,)}, constraints, cost)
+    tile = cheapest({**choices, "stages": (usual,), "added": ADDED[:1]}, constraints, cost)
     own = {name: (value,) for name, value in tile.items()}
-    deeper = {"stages": choices["stages"][:0:-1], "splits": choices["splits"]}
+    deeper = {"stages": choices["stages"][:0:-1], "splits": choices["splits"], "added": choices["added"]}
     alone = Constraint("more stages than usual are for a multiprocessor's only block, and all are used", is_deep_alone)
     worth = Constraint("partial sums are on their way for little longer than whole tiles multiply", is_worth_splitting)
     return cheapest({**own, **deeper}, (*constraints, alone, worth), cost)
@@ -146,6 +154,10 @@ def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
             "with roles, units of 4 bytes or more are copied, tiles are not split, and at most "
             f"{MOST_GROUPS} times four warps multiply one, or four in turn with four others",
             _roles_fit,
+        ),
+        (
+            f"blocks of a cluster share a tile's depth, at most {MOST_OF_A_CLUSTER} of them with the same part each",
+            _clusters_fit,
         ),
         ("each split has steps of its own, and fewer blocks would leave multiprocessors idle", _splits_help(gpu)),
         (
@@ -179,6 +191,13 @@ def _roles_fit(form: GemmForm) -> bool:
     if form.unit == 1 or form.splits > 1:
         return False
     return form.tile_threads == GROUP if form.roles == "pingpong" else form.tile_threads <= MOST_GROUPS * GROUP
+
+
+def _clusters_fit(form: GemmForm) -> bool:
+    if not form.is_joined:
+        return True
+    is_even = form.block_rows * form.block_channels % (ADDED_CHANNELS * form.splits) == 0
+    return 1 < form.splits <= MOST_OF_A_CLUSTER and is_even
 
 
 def _splits_help(gpu: Gpu) -> Callable[[GemmForm], bool]:
@@ -216,7 +235,8 @@ def _group_cycles(form: GemmForm, gpu: Gpu, resident: int) -> float:
     outputs = form.block_rows * form.block_channels
     stored = outputs * GROUP_OUTPUT_CYCLES
     if form.is_window:
-        copied = max(copied, form.block_rows * form.chunks * WINDOW_COPY_CYCLES * GROUP / form.copying_threads)
+        each = TAP_BITS_COPY_CYCLES if form.has_tap_bits else WINDOW_COPY_CYCLES
+        copied = max(copied, form.block_rows * form.chunks * each * GROUP / form.copying_threads)
     if form.has_roles:
         multiplied = form.steps * max(products, copied, ROLE_STEP_CYCLES)
         tiles = math.ceil(form.tiles / gpu.multiprocessors)
@@ -226,13 +246,15 @@ def _group_cycles(form: GemmForm, gpu: Gpu, resident: int) -> float:
             taken = max(tiles * multiplied + stored, math.ceil(tiles / 2) * (multiplied + stored))
         taken += GROUP_COPY_CYCLES + ROLE_START_CYCLES
     else:
-        waves = math.ceil(form.blocks / (resident * gpu.multiprocessors))
+        share = CLUSTERS_SHARE if form.is_joined and form.splits > SMALLEST_CLUSTER else 1
+        waves = math.ceil(form.blocks / (share * resident * gpu.multiprocessors))
         together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
         waiting = (GROUP_COPY_CYCLES + copied) / min(form.ahead, form.split_steps)
         step = max(together * products, together * copied, waiting) + GROUP_STEP_CYCLES
         taken = waves * (form.split_steps * step + GROUP_COPY_CYCLES + together * stored)
     if form.splits > 1:
-        taken += GROUP_LAUNCH_CYCLES + 2 * SUM_BYTES * form.partial_sums / WRITTEN_BYTES
+        added = CLUSTER_CYCLES + CLUSTER_BLOCK_CYCLES * form.splits if form.is_joined else GROUP_LAUNCH_CYCLES
+        taken += added + 2 * SUM_BYTES * form.split_sums / WRITTEN_BYTES
     return taken + form.tiles * outputs / WRITTEN_BYTES
 
 
@@ -248,7 +270,11 @@ def _counted_cycles(form: GemmForm, gpu: Gpu, resident: int) -> float:
     together = min(resident, math.ceil(form.blocks / gpu.multiprocessors))
     outputs = form.block_rows * form.block_channels / SHARED_BYTES
     block = form.split_steps * (max(together * step, waiting) + STEP_CYCLES) + COPY_CYCLES + together * outputs
-    return waves * block + (LAUNCH_CYCLES + partial_cycles(form, gpu) if form.splits > 1 else 0)
+    if form.splits == 1:
+        return waves * block
+    if form.is_joined:
+        return waves * block + CLUSTER_CYCLES + CLUSTER_BLOCK_CYCLES * form.splits
+    return waves * block + LAUNCH_CYCLES + partial_cycles(form, gpu)
 
 
 def _whole_tiles_cycles(form: GemmForm, gpu: Gpu) -> float:
@@ -289,6 +315,7 @@ def _features(form: GemmForm, gpu: Gpu) -> dict[str, float]:
         "products_per_copied_byte": form.block_rows * form.block_channels / (form.block_rows + form.block_channels),
         "unit": form.unit,
         "splits": form.splits,
+        "is_joined": float(form.is_joined),
         "partial_bytes": 2 * SUM_BYTES * form.partial_sums,
         "ahead": min(form.ahead, form.split_steps),
     }

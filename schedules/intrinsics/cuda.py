@@ -159,6 +159,28 @@ class Instructions:
         source = f"{_HEAD} void {name}(int turn, int threads) {{ {body} }}\n"
         T.evaluate(T.cuda.func_call(name, turn, T.int32(threads), source_code=source))
 
+    def await_cluster(self, blocks: int) -> None:
+        """Wait for all threads of the cluster, whose blocks follow each other on the grid's last axis.
+
+        What they wrote to shared memory before can be read by all.
+        """
+        name = f"int8tune_await_cluster_of_{blocks}"
+        instructions = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
+        body = f'asm volatile("{instructions}" ::: "memory");'
+        T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
+
+    def load_from(self, values: Any, place: Any, block: Any) -> None:
+        """Load 16 bytes of a block's shared memory, from where this place is in it, by its number in the cluster."""
+        name = "int8tune_load_from"
+        words = ", ".join(f'"=r"(values[{index}])' for index in range(4))
+        body = (
+            'unsigned at; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) '
+            f': {_SHARED.format("place")}, "r"(block)); '
+            f'asm volatile("ld.shared::cluster.v4.u32 {{%0, %1, %2, %3}}, [%4];" : {words} : "r"(at) : "memory");'
+        )
+        source = f"{_HEAD} void {name}(int* values, const void* place, int block) {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call(name, values, place, block, source_code=source))
+
     def load_matrices(self, registers: Any, row: Any) -> None:
         """Four registers of each lane, from four matrices of 8 rows of 16 bytes.
 
@@ -223,25 +245,44 @@ class Instructions:
         changed by those from bit 7 on: as many as a row has chunks. A warp has 16 rows; a lane's sums are those of
         `multiply`, for each 8 columns.
         """
+        left = f'"l"({_descriptor("data", row_bytes)})'
+        self._multiply_group("group", "const void*", [left], sums, data, weight, columns, row_bytes, types, is_added)
+
+    def multiply_group_of_registers(
+        self, sums: Any, data: Any, weight: Any, columns: int, row_bytes: int, types: tuple[str, str], is_added: Any
+    ) -> None:
+        """The same with data in registers, which keep it until these products are waited for: of `multiply`'s lanes."""
+        words = [f'"r"(data[{index}])' for index in range(4)]
+        self._multiply_group("words", "const int*", words, sums, data, weight, columns, row_bytes, types, is_added)
+
+    def _multiply_group(
+        self, kind: str, pointer: str, left: list[str], sums: Any, data: Any, weight: Any, columns: int,
+        row_bytes: int, types: tuple[str, str], is_added: Any,
+    ) -> None:  # fmt: skip
         letters = "".join(LETTERS[kind] for kind in types)
-        name = f"int8tune_multiply_group_{letters}_{columns}"
-        swizzle = {128: 1, 64: 2, 32: 3}[row_bytes]
-        descriptor = (
-            "(unsigned long long)(((unsigned)__cvta_generic_to_shared({}) & 0x3ffff) >> 4) | 1ull << 16 "
-            f"| (unsigned long long)({8 * row_bytes} >> 4) << 32 | {swizzle}ull << 62"
-        )
+        name = f"int8tune_multiply_{kind}_{letters}_{columns}_{row_bytes}"
         count = columns // 2
-        left, right, added = (f"%{count + index}" for index in range(3))
         places, operands = (", ".join(text.format(i) for i in range(count)) for text in ("%{}", '"+r"(sums[{}])'))
+        lefts = ", ".join(f"%{count + index}" for index in range(len(left)))
+        if len(left) > 1:
+            lefts = f"{{{lefts}}}"
+        right, added = (f"%{count + len(left) + index}" for index in range(2))
         body = (
-            f"unsigned long long left = {descriptor.format('data')}, right = {descriptor.format('weight')}; "
             f'asm volatile("{{ .reg .pred p; setp.ne.u32 p, {added}, 0; wgmma.mma_async.sync.aligned.m64n{columns}k32.'
-            f's32.{".".join(types)} {{{places}}}, {left}, {right}, p; }}" : {operands} '
-            ': "l"(left), "l"(right), "r"(added));'
+            f's32.{".".join(types)} {{{places}}}, {lefts}, {right}, p; }}" : {operands} '
+            f': {", ".join(left)}, "l"({_descriptor("weight", row_bytes)}), "r"(added));'
         )
-        name = f"{name}_{row_bytes}"
-        source = f"{_HEAD} void {name}(int* sums, const void* data, const void* weight, int added) {{ {body} }}\n"
+        source = f"{_HEAD} void {name}(int* sums, {pointer} data, const void* weight, int added) {{ {body} }}\n"
         T.evaluate(T.cuda.func_call(name, sums, data, weight, T.Select(is_added, 1, 0), source_code=source))
+
+
+def _descriptor(matrix: str, row_bytes: int) -> str:
+    """What says where a matrix of rows lies in shared memory, and how its chunks are swizzled."""
+    swizzle = {128: 1, 64: 2, 32: 3}[row_bytes]
+    return (
+        f"(unsigned long long)(((unsigned)__cvta_generic_to_shared({matrix}) & 0x3ffff) >> 4) | 1ull << 16 "
+        f"| (unsigned long long)({8 * row_bytes} >> 4) << 32 | {swizzle}ull << 62"
+    )
 
 
 def fused(left: Any, right: Any, addend: Any) -> Any:

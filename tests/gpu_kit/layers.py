@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from int8tune.compiler.toolchain.gpu_library import cuda_source
-from int8tune.schedules.cuda.gemm_form import gemm_form
-from int8tune.schedules.cuda.gemm_space import expected_cycles
-from int8tune.schedules.image import image_of
+from int8tune.schedules.cuda.channel_order import WARP_CHANNELS
+from int8tune.schedules.cuda.forms import form_of
+from int8tune.schedules.cuda.gemm_form import GemmForm
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Config
 from int8tune.schedules.target import gpu_target
-from int8tune.schedules.workload import Conv2d, Dense, parse_workload
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, parse_workload
 from int8tune.tuner.bench.layers import choose_layers
 from tests.gpu_figures import CUBES
 from tests.gpu_kit.tiles import TARGET, Compile, hopper_cubin, launches
@@ -30,9 +30,10 @@ from tests.support.places import ROOT
 BERT = tuple(
     f"dense-u8s8-2048x{depth}-o{outputs}-float.c-u8" for depth, outputs in ((768, 768), (768, 3072), (3072, 768))
 )
-NETWORK, BATCHES = "resnet50", (64, 16, 1)
+NETWORK, DEPTHWISE_NETWORK, BATCHES = "resnet50", "mobilenet_v2", (64, 16, 1)
 # Kernels of each layer: its default, and those of other tiles that are expected to be fastest.
 KERNELS = 10
+MOST_THREADS = 512
 # What `run_layers.py` reads there of int8tune: how operands are packed, and cuBLASLt's interface. It is Python alone.
 NEEDED = ("schedules", "tuner/bench", "rpc/agent")
 
@@ -43,6 +44,9 @@ def groups() -> dict[str, list[str]]:
     for batch in BATCHES:
         layers = choose_layers([NETWORK], batch=batch)
         found[f"{NETWORK}, batch {batch}"] = [one.key for one in layers if isinstance(one, Conv2d | Dense)]
+    for batch in BATCHES:
+        layers = choose_layers([DEPTHWISE_NETWORK], batch=batch)
+        found[f"depthwise, batch {batch}"] = [one.key for one in layers if isinstance(one, DepthwiseConv2d)]
     return found
 
 
@@ -69,42 +73,60 @@ def write_layers(
 
 def _layer(folder: Path, compile_source: Compile, kernels: int, number: int, key: str) -> dict[str, Any]:
     workload, target = parse_workload(key), gpu_target(TARGET)
-    assert isinstance(workload, Conv2d | Dense)
+    assert isinstance(workload, Conv2d | Dense | DepthwiseConv2d)
     assert target.gpu is not None
     template = template_for(workload, target)
     specs = []
-    for index, config in enumerate(_candidates(key, template.name, kernels)):
+    for index, config in enumerate(candidates(key, template.name, kernels)):
         kernel = template_named(template.name).apply(workload, target, config)
         source = cuda_source(compile_function(kernel.function, target).mod)
         name = f"layer-{number}-{index}.cubin"
         (folder / name).write_bytes(compile_source(source))
-        form = gemm_form(image_of(workload), template.name.partition(".")[2], config)
-        specs.append(
-            {"config": config, "cubin": name, "launches": list(launches(form, source, target.gpu.multiprocessors))}
-        )
+        form = form_of(template.name, workload, config)
+        partial_sums = form.partial_sums if isinstance(form, GemmForm) else 0
+        ways = list(launches(form, source, target.gpu.multiprocessors))
+        specs.append({"config": config, "cubin": name, "launches": ways, "partial_sums": partial_sums})
     return {"template": template.name, "kernels": specs}
 
 
-def _candidates(key: str, template: str, count: int) -> list[Config]:
+def candidates(key: str, template: str, count: int) -> list[Config]:
     """The default, and the cheapest of other tiles, roles or splits."""
-    workload, target = parse_workload(key), gpu_target(TARGET)
-    assert isinstance(workload, Conv2d | Dense)
-    assert target.gpu is not None
-    space, products = template_named(template).space(workload, target), template.partition(".")[2]
+    space = template_named(template).space(parse_workload(key), gpu_target(TARGET))
+    assert space.features is not None
     best: dict[tuple[Any, ...], tuple[tuple[float, int], Config]] = {}
     default = dict(space.default)
     taken = _identity(default)
     for values in itertools.product(*(knob.choices for knob in space.knobs)):
         config = dict(zip((knob.name for knob in space.knobs), values, strict=True))
         identity = _identity(config)
-        if identity == taken or config["outer"] != "weights" or space.fault(config) is not None:
+        if identity == taken or not _is_worth_a_look(config) or space.fault(config) is not None:
             continue
-        cost = expected_cycles(gemm_form(image_of(workload), products, config), target.gpu), -int(config["stages"])
+        cost = space.features(config)["expected_cycles"], -int(config.get("stages", 0))
         if identity not in best or cost < best[identity][0]:
             best[identity] = cost, config
     cheapest = sorted(best.values(), key=lambda one: one[0])[: count - 1]
     return [default, *(config for _, config in cheapest)]
 
 
+def _is_worth_a_look(config: Mapping[str, Any]) -> bool:
+    """Of hundreds of thousands of configs, those that the space's own rules, which take longer, may let pass."""
+    if "stages" not in config:
+        return True
+    rows, channels = (int(config[f"block_{name}"]) for name in ("rows", "channels"))
+    thread_rows, thread_channels = (int(config[f"thread_{name}"]) for name in ("rows", "channels"))
+    is_split, has_roles = config["splits"] > 1, config.get("roles", "uniform") != "uniform"
+    return (
+        config["outer"] == "weights"
+        and channels % (WARP_CHANNELS * thread_channels) == 0
+        and rows % thread_rows == 0
+        and rows * channels <= MOST_THREADS * thread_rows * thread_channels
+        and (is_split or config["added"] == "kernel")
+        and not (is_split and has_roles)
+    )
+
+
 def _identity(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What differs in the kernels that are timed: of products of matrices not the stages and the sums of a thread."""
+    if "stages" not in config:
+        return tuple(config.values())
     return tuple(config.get(name) for name in ("block_rows", "block_channels", "roles", "splits"))

@@ -15,8 +15,9 @@ import numpy as np
 from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.compiler.toolchain.nvrtc import compile_cubin
 from int8tune.schedules.arguments import kernel_inputs
-from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
-from int8tune.schedules.cuda.gemm_kernel import ADDED_CHANNELS, ADDING_THREADS
+from int8tune.schedules.cuda.forms import Form
+from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, GemmForm, gemm_form
+from int8tune.schedules.cuda.gemm_kernel import ADDING_THREADS
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.oracle.adversarial import adversarial_operands
@@ -163,7 +164,7 @@ def hash_of(key: str) -> int:
     return zlib.crc32(key.encode())
 
 
-def launches(form: GemmForm, source: str, multiprocessors: int) -> Iterator[dict[str, Any]]:
+def launches(form: Form, source: str, multiprocessors: int) -> Iterator[dict[str, Any]]:
     """A kernel's launches: names, arguments in their order, blocks, threads, shared memory."""
     for name in ("main_kernel", "main_kernel_1"):
         declared = re.search(rf"\b{name}\(([^)]*)\)", source)
@@ -175,6 +176,7 @@ def launches(form: GemmForm, source: str, multiprocessors: int) -> Iterator[dict
         if name == "main_kernel":
             sizes = {"grid": form.grid(multiprocessors), "threads": form.threads, "shared_bytes": form.shared_bytes}
         else:
+            assert isinstance(form, GemmForm)
             parts = form.rows * len(form.channels) // ADDED_CHANNELS
             blocks = math.ceil(parts / ADDING_THREADS)
             sizes = {"grid": (blocks,), "threads": ADDING_THREADS, "shared_bytes": 0}

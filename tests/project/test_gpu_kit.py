@@ -283,7 +283,7 @@ def test_the_steps_layers_are_layers_and_have_every_template(tmp_path: Path) -> 
         assert len(load_network(str(path)).layers) == len(keys)
     target = gpu_target(plan.TARGET)
     templates = {template_for(parse_workload(key), target).name for key in plan.ADVERSARIAL}
-    assert templates == {"cuda.wgmma", "cuda.mma", "cuda.dp4a", "cuda.depthwise"}
+    assert templates == {"cuda.first", "cuda.wgmma", "cuda.mma", "cuda.dp4a", "cuda.depthwise"}
     batches = {parse_workload(key).data_shape[0] for key in plan.CAMPAIGN if key.startswith("conv2d")}
     assert batches == {1, 16, 64}
 
@@ -294,8 +294,7 @@ sys.path.insert(0, sys.argv[1] + "/own")
 sys.modules["tvm"] = None
 import numpy as np
 from int8tune.schedules.arguments import kernel_inputs
-from int8tune.schedules.cuda.gemm_form import gemm_form
-from int8tune.schedules.image import image_of
+from int8tune.schedules.cuda.forms import form_of
 from int8tune.schedules.template import Kernel
 from int8tune.schedules.workload import parse_workload
 from int8tune.tuner.bench.gpu.peers.lt import Product
@@ -305,9 +304,10 @@ for key, layer in json.load(open(sys.argv[1] + "/layers.json"))["layers"].items(
     workload = parse_workload(key)
     sizes = (math.prod(workload.data_shape),), (math.prod(workload.output_shape),)
     for spec in layer["kernels"]:
-        form = gemm_form(image_of(workload), layer["template"].partition(".")[2], spec["config"])
+        form = form_of(layer["template"], workload, spec["config"])
         inputs = kernel_inputs(workload, Kernel(None, form, *sizes), layer_operands(workload))
-        names = {"data", "weight", "bias", "rescale", "params", "out"} | ({"partial"} if form.partial_sums else set())
+        names = {"data", "weight", "bias", "rescale", "params", "out"}
+        names |= {"partial"} if spec["partial_sums"] else set()
         assert {name for launch in spec["launches"] for name in launch["order"]} == names
         assert len(inputs[1]) == form.weight_length
 print("packed")
@@ -317,18 +317,25 @@ print("packed")
 @pytest.mark.thorough
 @needs_emulated
 def test_layers_are_packed_there_without_tvm(tmp_path: Path) -> None:
-    """Of each goal a layer: a product, convolutions with and without splits, and one too small for four warps."""
+    """Of each goal a layer: a product, first layers, splits, one too small for four warps, and a depthwise one."""
     keys = (
         "dense-u8s8-300x640-o288-float.c-u8",
         "conv2d-u8s8-1x7x7x512-k3x3x512-s1-p1-float.c-u8",
         "dense-u8s8-1x2048-o1000-float.c-u8",
+        "conv2d-u8s8-1x56x56x3-k7x7x64-s2-p3-float.c-u8",
+        "dwconv2d-u8s8-1x28x28x64-k3x3x1-s1-p1-float.c-u8",
     )
     write_layers(tmp_path / "layers", emulated_gpus.compile_emulated, {"all": keys}, kernels=3)
     table = json.loads((tmp_path / "layers" / "layers.json").read_text())
     assert table["groups"] == {"all": list(keys)}
-    assert {layer["template"] for layer in table["layers"].values()} == {"cuda.wgmma", "cuda.mma"}
+    assert {layer["template"] for layer in table["layers"].values()} == {
+        "cuda.first",
+        "cuda.wgmma",
+        "cuda.mma",
+        "cuda.depthwise",
+    }
     kernels = [spec for layer in table["layers"].values() for spec in layer["kernels"]]
-    assert len(kernels) == 9
+    assert len(kernels) == 15
     assert {len(spec["launches"]) for spec in kernels} == {1, 2}
     assert all((tmp_path / "layers" / spec["cubin"]).stat().st_size for spec in kernels)
     words = [sys.executable, "-c", PACKED_WITHOUT_TVM, str(tmp_path / "layers")]
@@ -342,6 +349,9 @@ def test_every_goal_has_layers() -> None:
         "resnet50, batch 64": 24,
         "resnet50, batch 16": 24,
         "resnet50, batch 1": 24,
+        "depthwise, batch 64": 10,
+        "depthwise, batch 16": 10,
+        "depthwise, batch 1": 10,
     }
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.network_file import load_network
-from int8tune.schedules.cuda.gemm_form import CHUNK_BYTES, GemmForm, gemm_form, swizzled
+from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, swizzled
+from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
 from int8tune.schedules.cuda.gemm_space import STAGES, resident_blocks
 from int8tune.schedules.errors import UnknownTargetError
 from int8tune.schedules.gpus import GPU_PROFILES, GPUS, WARP
@@ -26,7 +27,7 @@ from int8tune.schedules.target import gpu_target, named_target, target_for, targ
 from int8tune.schedules.workload import parse_workload
 from tests.support.gpu import binaries as gpu_binaries
 from tests.support.gpu import emulated as emulated_gpus
-from tests.support.kernels.kernels import Built, build, compile_kernel
+from tests.support.kernels.kernels import Built, build, compile_kernel, is_caught
 from tests.support.kernels.layers import PLAIN
 from tests.support.run.probes import any_target, host_target
 from tests.support.run.thinned import one_in
@@ -111,6 +112,14 @@ ROLE_FAULTS = {
     "stages are emptied before they are read": (r"\n +int8tune_wait_group_1\(\);", ""),
     "no wait for the last products": (r"\n +int8tune_wait_group_0\(\);", ""),
 }
+CLUSTER_FAULTS = {
+    "sums that are read before they are there": (r"\n +int8tune_await_cluster_of_2\(\);", ""),
+    "a block that ends while others read its sums": (
+        r"(?s)(\n +int8tune_await_cluster_of_2\(\);.*?)\n +int8tune_await_cluster_of_2\(\);",
+        r"\1",
+    ),
+    "stages that are still multiplied": (r"\n  __syncthreads\(\);", ""),
+}
 TURN_FAULTS = {"no turns": (r"\n +int8tune_await_turn\(.*", "")}
 EVERY_FAULT = [*itertools.product(SMALL, FAULTS), *itertools.product(["cuda.wgmma"], GROUP_FAULTS)]
 needs_binaries = pytest.mark.skipif(gpu_binaries.missing() is not None, reason=str(gpu_binaries.missing()))
@@ -145,14 +154,6 @@ def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pyte
     host_target(GPU)
     monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
     assert is_caught(built(CONV, name, SMALL[name]))
-
-
-def is_caught(kernel: Built) -> bool:
-    """Whether a kernel is wrong: outputs that are others, places that are not its own, or waiting for ever."""
-    try:
-        return kernel.wrong_cases() != []
-    except RuntimeError as error:
-        return "CUDA Runtime Error" in str(error)
 
 
 def built_in_turn(key: str, knobs: Mapping[str, Value], multiprocessors: int = 2) -> Built:
@@ -264,6 +265,54 @@ def test_splits_add_up(name: str, key: str) -> None:
     made = built(key, name, tile)
     assert "main_kernel_1" in made.executable.mod.imports[0].inspect_source()
     assert made.wrong_cases() == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("name", "key"),
+    one_in(
+        3,
+        itertools.product(
+            ("cuda.wgmma", "cuda.mma", "cuda.dp4a"),
+            (
+                "conv2d-u8s8-1x9x8x96-k3x3x32-s1-p1-float.c-u8",
+                "conv2d-s8s8-1x9x8x96-k3x3x80-s1-p1-g2-fixed.c-adds8-s8",
+                "dense-s8s8-70x512-o40-s32",
+            ),
+        ),
+    ),
+)
+def test_blocks_of_a_cluster_add_their_sums(name: str, key: str) -> None:
+    """Parts of tiles that no image fills, of two and of four blocks; there is no second kernel."""
+    for splits in (2, 4):
+        made = joined(key, name, splits)
+        assert "main_kernel_1" not in made.executable.mod.imports[0].inspect_source()
+        assert made.wrong_cases() == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("fault", CLUSTER_FAULTS)
+def test_blocks_that_do_not_wait_for_their_cluster_are_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pattern, other = CLUSTER_FAULTS[fault]
+    compile_right = emulated_gpus.compile_emulated
+
+    def compile_wrong(source: str) -> bytes:
+        wrong = re.sub(pattern, other, source, count=1)
+        assert wrong != source
+        return compile_right(wrong)
+
+    host_target(GPU)
+    monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
+    # Twice four warps, of which one half may be done with its products before the other one.
+    assert is_caught(joined(CONV, "cuda.wgmma", 2, block_rows=128))
+
+
+def joined(key: str, name: str, splits: int, **knobs: Value) -> Built:
+    workload, target = parse_workload(key), host_target(HOPPER)
+    template = template_named(name)
+    rows = {"block_rows": 64} if name == "cuda.wgmma" else {}
+    tile = {**SMALL[name], **rows, "splits": splits, "added": "cluster", **knobs}
+    return build(workload, target, {**template.space(workload, target).default, **tile}, template)
 
 
 def _default(key: str, profile: str) -> Mapping[str, Value]:
@@ -502,4 +551,10 @@ def test_spaces_know_how_many_multiprocessors_the_device_has() -> None:
 def test_layers_find_their_templates() -> None:
     names = {op: template_for(parse_workload(key), any_target(GPU)).name for op, key in PLAIN.items()}
     assert template_for(parse_workload(CONV), any_target(HOPPER)).name == "cuda.wgmma"
-    assert names == {"conv2d": "cuda.mma", "dwconv2d": "cuda.depthwise", "dense": "cuda.mma", "grouped": "cuda.dp4a"}
+    assert names == {
+        "conv2d": "cuda.mma",
+        "dwconv2d": "cuda.depthwise",
+        "dense": "cuda.mma",
+        "grouped": "cuda.dp4a",
+        "first": "cuda.first",
+    }

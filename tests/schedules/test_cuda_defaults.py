@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,15 +16,17 @@ from int8tune.compiler.batches import with_batch
 from int8tune.compiler.network_file import load_network, network_names
 from int8tune.compiler.toolchain import nvrtc
 from int8tune.compiler.toolchain.gpu_library import cuda_source
+from int8tune.schedules.cuda import depthwise_space, first_space, gemm_space
+from int8tune.schedules.cuda.forms import form_of
 from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
-from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES, expected_cycles
+from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES
 from int8tune.schedules.gpus import GPU_PROFILES, Gpu
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Config
 from int8tune.schedules.target import gpu_target
-from int8tune.schedules.workload import Conv2d, Dense, parse_workload
+from int8tune.schedules.workload import Conv2d, Dense, DepthwiseConv2d, parse_workload
 from tests.support.places import TESTS
 
 HOPPER = "cuda-sm90"
@@ -52,6 +55,11 @@ SERIAL: Config = {
     "stages": 4,
     "splits": 8,
     "outer": "weights",
+}
+COSTS = {
+    "cuda.wgmma": gemm_space.expected_cycles,
+    "cuda.first": first_space.expected_cycles,
+    "cuda.depthwise": depthwise_space.expected_cycles,
 }
 quick_and_all = pytest.mark.parametrize(
     ("networks", "batches", "profiles"),
@@ -159,22 +167,24 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
     assert seen & {False, "roles"}
 
 
-def test_costs_choose_what_an_h200_found_fast() -> None:
-    """Of ten kernels of each of 76 layers, as `tests/gpu_kit/there/run_layers.py` timed them there."""
-    kept = json.loads((TESTS / "data" / "h200_layers.json").read_text())
-    gpu, lost = GPU_PROFILES[HOPPER], []
+@pytest.mark.parametrize(
+    ("name", "layers", "most"), [("cuda.wgmma", 73, 1.03), ("cuda.first", 3, 1.03), ("cuda.depthwise", 30, 1.06)]
+)
+def test_costs_choose_what_an_h200_found_fast(name: str, layers: int, most: float) -> None:
+    """Of ten kernels of each layer, as `tests/gpu_kit/there/run_layers.py` timed them there."""
+    kept = json.loads((TESTS / "data" / "h200_layers.json").read_text())["templates"][name]
+    expected_cycles: Any = COSTS[name]
+    lost = []
     for key, rows in kept["layers"].items():
         workload = parse_workload(key)
-        assert isinstance(workload, Conv2d | Dense)
+        assert isinstance(workload, Conv2d | Dense | DepthwiseConv2d)
         timed = []
         for *values, us in rows:
-            form = gemm_form(
-                image_of(workload), "wgmma", {**dict(zip(kept["knobs"], values, strict=True)), "outer": "weights"}
-            )
-            timed.append((expected_cycles(form, gpu), us))
+            config = {"outer": "weights", **dict(zip(kept["knobs"], values, strict=True))}
+            timed.append((expected_cycles(form_of(name, workload, config), GPU_PROFILES[HOPPER]), us))
         lost.append(math.log(min(timed)[1] / min(us for _, us in timed)))
-    assert len(lost) == 76
-    assert math.exp(sum(lost) / len(lost)) < 1.05
+    assert len(lost) == layers
+    assert math.exp(sum(lost) / len(lost)) < most
 
 
 def advice(workload: Conv2d | Dense, profile: str, config: Config | None = None) -> list[str]:

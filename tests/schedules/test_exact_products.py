@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -128,3 +130,28 @@ def test_an_error_in_a_block_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(MemoryError):
         for_row_blocks(fail, 50, 10)
+
+
+WITHOUT_ROOM = """
+import os, resource, threading, time
+os.sched_getaffinity = lambda _: set(range(16))
+from int8tune.schedules.oracle.row_blocks import for_row_blocks
+threading.stack_size(64 << 20)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
+done, names = [], set()
+def work(rows):
+    names.add(threading.current_thread().name)
+    time.sleep(0.02)
+    done.append(rows.start)
+for_row_blocks(work, 200, 1)
+assert sorted(done) == list(range(200))
+print(len(names))
+"""
+
+
+def test_rows_are_done_by_as_many_threads_as_there_is_room_for() -> None:
+    """A machine may have many cores and a limit on addresses, into which not all threads' stacks fit."""
+    words = [sys.executable, "-c", WITHOUT_ROOM]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert 1 < int(done.stdout or 0) < 16, done.stderr

@@ -16,6 +16,7 @@ import int8tune.schedules.arm.depthwise_kernel
 import int8tune.schedules.arm.peak_kernel
 import int8tune.schedules.compute_probes
 import int8tune.schedules.cuda.depthwise_kernel
+import int8tune.schedules.cuda.first_kernel
 import int8tune.schedules.cuda.gemm_kernel
 import int8tune.schedules.generic.depthwise_schedule
 import int8tune.schedules.generic.direct_schedule

@@ -1,8 +1,8 @@
-; cuda.depthwise version 1 on cuda-sm100
+; cuda.depthwise version 2 on cuda-sm100
 ; dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8
-; tile_rows=1, tile_columns=1, threads=128
-; CUDA C++: sha256 9564bf78544ebd3651e3363e91d8d2e1119685d3d91bb9e4f2035d1bd2011942
-; all code: 137 lines, sha256 072d3e5f84b04f5a76dfc02647f77053a45551867b65370b87dc22c71724bbee
+; tile_rows=1, tile_columns=1, threads=64
+; CUDA C++: sha256 10a3e3eaae6b8267ebea9490ca06cf109128600c4d651e08812b42bfc7d7282f
+; all code: 137 lines, sha256 57a8f071e11bd8462d2039b201cc333e50a051b07298e5bc7dea4d38ca6ee3ab
 ; a thread: REG:40 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 134 instructions, 12 products, 25 loads, 1 stores; on the stack 0 loads, 0 stores
  LDC R1, c[0x0][0x37c]
@@ -13,7 +13,7 @@
  LDC.64 R4, c[0x0][0x388]
  LDCU.64 UR8, c[0x0][0x3a0]
  LDC.64 R2, c[0x0][0x3a8]
- USHF.L.U32 UR5, UR4, 0x3, URZ
+ USHF.L.U32 UR5, UR4, 0x2, URZ
  SHF.R.U32.HI R6, RZ, 0x4, R0
  LOP3.LUT R7, R6, UR5, RZ, 0xfc, !PT
  IMAD.HI.U32 R6, R7, 0x38e38e39, RZ
@@ -59,7 +59,7 @@
  LDG.E.128.CONSTANT R20, desc[UR6][R20.64]
  LDG.E.CONSTANT R33, desc[UR6][R2.64+0x10]
  LDG.E.CONSTANT R35, desc[UR6][R2.64+0x8]
- USHF.L.U32 UR4, UR4, 0x9, URZ
+ USHF.L.U32 UR4, UR4, 0x8, URZ
  IMAD.SHL.U32 R0, R0, 0x4, RZ
  LOP3.LUT R0, R0, UR4, RZ, 0xfc, !PT
  PRMT R37, R31.reuse, 0x5140, R24.reuse

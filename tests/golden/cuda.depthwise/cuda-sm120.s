@@ -1,8 +1,8 @@
-; cuda.depthwise version 1 on cuda-sm120
+; cuda.depthwise version 2 on cuda-sm120
 ; dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8
-; tile_rows=1, tile_columns=1, threads=128
-; CUDA C++: sha256 9564bf78544ebd3651e3363e91d8d2e1119685d3d91bb9e4f2035d1bd2011942
-; all code: 136 lines, sha256 bf84e0339d3b735f726804859151709b7907f5bce7a1c5bb4ff2f43bf026601f
+; tile_rows=1, tile_columns=1, threads=64
+; CUDA C++: sha256 10a3e3eaae6b8267ebea9490ca06cf109128600c4d651e08812b42bfc7d7282f
+; all code: 136 lines, sha256 6b3c87635aff1354bf79a18b83bb0a33bd981e759614e630dfeb5dccb7d099fa
 ; a thread: REG:40 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 133 instructions, 12 products, 25 loads, 1 stores; on the stack 0 loads, 0 stores
  LDC R1, c[0x0][0x37c]
@@ -12,7 +12,7 @@
  LDC.64 R28, c[0x0][0x388]
  LDC.64 R36, c[0x0][0x3a8]
  LDC.64 R16, c[0x0][0x380]
- USHF.L.U32 UR5, UR4, 0x3, URZ
+ USHF.L.U32 UR5, UR4, 0x2, URZ
  LDC.64 R20, c[0x0][0x3a0]
  SHF.R.U32.HI R2, RZ, 0x4, R0
  HFMA2 R23, -RZ, RZ, 0, 0
@@ -58,7 +58,7 @@
  LDG.E.CONSTANT R33, desc[UR6][R28.64+0xc]
  LDG.E.CONSTANT R31, desc[UR6][R28.64+0x10]
  LDG.E.CONSTANT R35, desc[UR6][R28.64+0x8]
- USHF.L.U32 UR4, UR4, 0x9, URZ
+ USHF.L.U32 UR4, UR4, 0x8, URZ
  IMAD.SHL.U32 R0, R0, 0x4, RZ
  PRMT R37, R26, 0x5140, R3
  PRMT R3, R26, 0x7362, R3

@@ -1,8 +1,8 @@
-; cuda.depthwise version 1 on cuda-sm75
+; cuda.depthwise version 2 on cuda-sm75
 ; dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8
-; tile_rows=1, tile_columns=1, threads=128
-; CUDA C++: sha256 9564bf78544ebd3651e3363e91d8d2e1119685d3d91bb9e4f2035d1bd2011942
-; all code: 126 lines, sha256 bd78b71064f14b7a94a27d7e42988ee89fc402687253365a9c81efe0fa424011
+; tile_rows=1, tile_columns=1, threads=64
+; CUDA C++: sha256 10a3e3eaae6b8267ebea9490ca06cf109128600c4d651e08812b42bfc7d7282f
+; all code: 126 lines, sha256 86a2508caf2a52acdcec9ecb1bed24976a5d3eab7e7fa8654ec502782b5ae918
 ; a thread: REG:44 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 123 instructions, 12 products, 17 loads, 1 stores; on the stack 0 loads, 0 stores
  IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28]
@@ -13,7 +13,7 @@
  LEA.HI R5, R5, R0, RZ, 0x4
  SHF.R.S32.HI R2, RZ, 0x4, R5
  LOP3.LUT R5, R5, 0xfffffff0, RZ, 0xc0, !PT
- IMAD R2, R3, 0x8, R2
+ IMAD R2, R3, 0x4, R2
  IMAD.IADD R8, R0, 0x1, -R5
  IMAD.HI R4, R2, 0x38e38e39, RZ
  IMAD.HI R6, R2, 0x2aaaaaab, RZ
@@ -53,7 +53,7 @@
  LDG.E.CONSTANT.SYS R24, [UR4+0x10]
  LDG.E.CONSTANT.SYS R28, [UR4+0x8]
  LDG.E.128.CONSTANT.SYS R20, [R20]
- LEA R3, R3, R0, 0x7
+ LEA R3, R3, R0, 0x6
  ULDC.64 UR4, c[0x0][0x170]
  PRMT R34, R36, 0x5140, R37
  PRMT R35, R38, 0x5140, R38

@@ -1,8 +1,8 @@
-; cuda.depthwise version 1 on cuda-sm86
+; cuda.depthwise version 2 on cuda-sm86
 ; dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8
-; tile_rows=1, tile_columns=1, threads=128
-; CUDA C++: sha256 9564bf78544ebd3651e3363e91d8d2e1119685d3d91bb9e4f2035d1bd2011942
-; all code: 128 lines, sha256 418b48adb40b861def3543b543b0389f0d5bd4016272f89838debb02d24ab57e
+; tile_rows=1, tile_columns=1, threads=64
+; CUDA C++: sha256 10a3e3eaae6b8267ebea9490ca06cf109128600c4d651e08812b42bfc7d7282f
+; all code: 128 lines, sha256 59920b42138e6d34db0bdb63f3067290cee970065fecb6b116c8ade1617172b0
 ; a thread: REG:40 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 125 instructions, 12 products, 17 loads, 1 stores; on the stack 0 loads, 0 stores
  IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28]
@@ -14,7 +14,7 @@
  LEA.HI R3, R3, R0, RZ, 0x4
  SHF.R.S32.HI R2, RZ, 0x4, R3
  LOP3.LUT R3, R3, 0xfffffff0, RZ, 0xc0, !PT
- IMAD R2, R25, 0x8, R2
+ IMAD R2, R25, 0x4, R2
  IMAD.IADD R12, R0, 0x1, -R3
  IMAD.HI R4, R2, 0x38e38e39, RZ
  IMAD.HI R6, R2, 0x2aaaaaab, RZ
@@ -55,7 +55,7 @@
  LDG.E.CONSTANT R35, [R2.64+0xc]
  LDG.E.CONSTANT R34, [R2.64+0x10]
  LDG.E.CONSTANT R36, [R2.64+0x8]
- IMAD R25, R25, 0x80, R0
+ IMAD R25, R25, 0x40, R0
  PRMT R2, R30, 0x5140, R33
  PRMT R30, R30, 0x7362, R33
  PRMT R37, R32.reuse, 0x5140, R32.reuse

@@ -1,8 +1,8 @@
-; cuda.depthwise version 1 on cuda-sm90
+; cuda.depthwise version 2 on cuda-sm90
 ; dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8
-; tile_rows=1, tile_columns=1, threads=128
-; CUDA C++: sha256 9564bf78544ebd3651e3363e91d8d2e1119685d3d91bb9e4f2035d1bd2011942
-; all code: 131 lines, sha256 9eaeba493474473431e70a499d12de02cb725fe0a6d920f5be5004dde3a6e250
+; tile_rows=1, tile_columns=1, threads=64
+; CUDA C++: sha256 10a3e3eaae6b8267ebea9490ca06cf109128600c4d651e08812b42bfc7d7282f
+; all code: 131 lines, sha256 2d241032e606677506f325535afd1183a9bd3154c46892f4b43b5c2d1153e84a
 ; a thread: REG:40 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 128 instructions, 12 products, 23 loads, 1 stores; on the stack 0 loads, 0 stores
  LDC R1, c[0x0][0x28]
@@ -18,7 +18,7 @@
  LEA.HI R3, R3, R0, RZ, 0x4
  SHF.R.S32.HI R2, RZ, 0x4, R3
  LOP3.LUT R23, R3, 0xfffffff0, RZ, 0xc0, !PT
- IMAD R2, R25, 0x8, R2
+ IMAD R2, R25, 0x4, R2
  IMAD.IADD R23, R0, 0x1, -R23
  IMAD.HI R4, R2, 0x38e38e39, RZ
  IMAD.HI R6, R2, 0x2aaaaaab, RZ
@@ -58,7 +58,7 @@
  LDG.E.128.CONSTANT R20, desc[UR4][R20.64]
  LDG.E.CONSTANT R36, desc[UR4][R28.64+0x10]
  LDG.E.CONSTANT R28, desc[UR4][R28.64+0x8]
- IMAD R25, R25, 0x80, R0
+ IMAD R25, R25, 0x40, R0
  PRMT R35, R27, 0x5140, R2
  PRMT R34, R3, 0x5140, R3.reuse
  PRMT R2, R27, 0x7362, R2

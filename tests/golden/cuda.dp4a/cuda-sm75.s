@@ -1,6 +1,7 @@
-; cuda.dp4a version 2 on cuda-sm75
+; cuda.dp4a version 3 on cuda-sm75
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
-; block_rows=16, block_channels=16, block_depth=32, thread_rows=2, thread_channels=4, stages=3, splits=1, outer=weights
+; block_rows=16, block_channels=16, block_depth=32, thread_rows=2, thread_channels=4, stages=3, splits=1, outer=weights,
+; added=kernel
 ; CUDA C++: sha256 ef3e35cf62de1ce9069f765952c0c2192eceace31a706146a1982d322edcfeee
 ; all code: 338 lines, sha256 c043c5ea99a51de489212f3d8c76f867aaa40e015d8ae4c4150c8236346339a3
 ; a thread: REG:78 STACK:0 SHARED:0 LOCAL:0

@@ -1,6 +1,7 @@
-; cuda.dp4a version 2 on cuda-sm90
+; cuda.dp4a version 3 on cuda-sm90
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
-; block_rows=16, block_channels=16, block_depth=32, thread_rows=2, thread_channels=4, stages=3, splits=1, outer=weights
+; block_rows=16, block_channels=16, block_depth=32, thread_rows=2, thread_channels=4, stages=3, splits=1, outer=weights,
+; added=kernel
 ; CUDA C++: sha256 da02c6bc2ff1ef3ae8332c1fc0c91baedaa917aeef23c92910b49fa3047f7476
 ; all code: 353 lines, sha256 4517b7a07f5fee307136710cabb2e38e4e118a497872ee9e552d3b438052d310
 ; a thread: REG:77 STACK:0 SHARED:1024 LOCAL:0

@@ -1,6 +1,7 @@
-; cuda.mma version 2 on cuda-sm100
+; cuda.mma version 3 on cuda-sm100
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
-; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights
+; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights,
+; added=kernel
 ; CUDA C++: sha256 f14247698504c45adeed3264ec894e71e82dcd7701aa4288ca9bbb6def16274f
 ; all code: 648 lines, sha256 8acc755e56ed10f175993aad83643035a3540c25667e670921d4c803034acbdf
 ; a thread: REG:94 STACK:0 SHARED:1024 LOCAL:0

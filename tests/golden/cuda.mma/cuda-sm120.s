@@ -1,6 +1,7 @@
-; cuda.mma version 2 on cuda-sm120
+; cuda.mma version 3 on cuda-sm120
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
-; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights
+; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights,
+; added=kernel
 ; CUDA C++: sha256 f14247698504c45adeed3264ec894e71e82dcd7701aa4288ca9bbb6def16274f
 ; all code: 664 lines, sha256 b6f8fa2292a5f5404891319cfbd2a8c534b9f2fae3142af45b88b91f2fca9ee8
 ; a thread: REG:90 STACK:0 SHARED:1024 LOCAL:0

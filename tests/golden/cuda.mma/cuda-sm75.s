@@ -1,6 +1,7 @@
-; cuda.mma version 2 on cuda-sm75
+; cuda.mma version 3 on cuda-sm75
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
-; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights
+; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights,
+; added=kernel
 ; CUDA C++: sha256 da7418e2631e441c675118de5b38ec830720973799f305181fcb02659d150e37
 ; all code: 682 lines, sha256 f27729aa44225a0b125ff8a39c820f9c4317c9d6ba88dbba1af41e285bb7aa71
 ; a thread: REG:90 STACK:0 SHARED:0 LOCAL:0

@@ -1,6 +1,7 @@
-; cuda.mma version 2 on cuda-sm80
+; cuda.mma version 3 on cuda-sm80
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
-; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights
+; block_rows=64, block_channels=64, block_depth=64, thread_rows=4, thread_channels=8, stages=3, splits=1, outer=weights,
+; added=kernel
 ; CUDA C++: sha256 f14247698504c45adeed3264ec894e71e82dcd7701aa4288ca9bbb6def16274f
 ; all code: 651 lines, sha256 4e5d2d11b504b193d1d2bf883fe1421c1e2d8dd8c5b2cba40e95544457a26606
 ; a thread: REG:90 STACK:0 SHARED:0 LOCAL:0

@@ -1,8 +1,8 @@
-; cuda.wgmma version 4 on cuda-sm90
+; cuda.wgmma version 5 on cuda-sm90
 ; conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8
 ; block_rows=64, block_channels=64, block_depth=128, thread_rows=2, thread_channels=16, stages=3, splits=1,
-; outer=weights, roles=uniform
-; CUDA C++: sha256 3a053cf5a3115473a01faf3bfd69447d2eb9b1a14d520db25b12b5ac414cca06
+; outer=weights, roles=uniform, added=kernel
+; CUDA C++: sha256 ef1b027d59a2e8ec2cfecc1cad0b29b2a77e9d6561ee1bd91cb64c5ef0bf3ab1
 ; all code: 635 lines, sha256 334210532d8697dc4d6672c90934ed0c01c8ad3ad219f49e008b76aaf4432f83
 ; a thread: REG:93 STACK:0 SHARED:1024 LOCAL:0
 ; inner loop: 139 instructions, 4 products, 16 loads, 0 stores; on the stack 0 loads, 0 stores

@@ -45,7 +45,7 @@ def main(folder: Path, result: Path) -> int:
         print(line_of(key, found[key], time.monotonic() - begun), flush=True)
         result.write_text(json.dumps({"gpu": torch.cuda.get_device_name(), "layers": found}))
     for name, keys in table["groups"].items():
-        for against in ("cublaslt", "triton"):
+        for against in ("copy",) if name.startswith("depthwise") else ("cublaslt", "triton"):
             print(summary(name, against, [found[key] for key in keys]), flush=True)
     wrong = sum(len(one["wrong"]) for one in found.values())
     checked = sum(len(one["us"]) + len(one["wrong"]) for one in found.values())
@@ -117,7 +117,7 @@ class Board:
         weight = rng.integers(-128, 128, workload.weight_shape, np.int8)
         if extreme:
             data, weight = (data >> 7) * np.uint8(255), np.where(weight < 0, -128, 127).astype(np.int8)
-        depth = weight[0].size
+        depth = weight[0].size  # of depthwise layers, the window's
         scale = (rng.random(workload.out_channels, np.float32) + np.float32(0.5)) * np.float32(
             40 / (74 * 148 * math.sqrt(depth))
         )
@@ -134,6 +134,9 @@ class Board:
         torch = self.torch
         data = torch.from_numpy(operands.data).to(self.device).double() - operands.data_zero_point
         weight = torch.from_numpy(operands.weight).to(self.device).double()
+        if is_depthwise(workload):
+            patches = self.patches(data, workload.window)
+            return (patches.reshape(len(patches), -1, len(weight)) * weight.reshape(len(weight), -1).t()).sum(1)
         if data.ndim == 4:
             data = self.patches(data, workload.window)
         return data @ weight.reshape(len(weight), -1).t()
@@ -154,21 +157,19 @@ class Board:
         import numpy as np
 
         from int8tune.schedules.arguments import kernel_inputs
-        from int8tune.schedules.cuda.gemm_form import gemm_form
-        from int8tune.schedules.image import image_of
+        from int8tune.schedules.cuda.forms import form_of
         from int8tune.schedules.template import Kernel
 
-        form = gemm_form(image_of(workload), template.partition(".")[2], spec["config"])
-        # Kernels with the same order of weights share arrays.
-        order = (form.products, form.block_channels, form.block_depth, form.thread_channels, form.run)
+        form = form_of(template, workload, spec["config"])
+        order = form.weight_order
         if order not in packed:
             sizes = (math.prod(workload.data_shape),), (math.prod(workload.output_shape),)
             inputs = kernel_inputs(workload, Kernel(None, form, *sizes), operands)
             given = (self.torch.from_numpy(np.ascontiguousarray(one)).to(self.device) for one in inputs)
             packed[order] = dict(zip(("data", "weight", "bias", "rescale", "params"), given, strict=True))
         arrays = {**packed[order], "out": out}
-        if form.partial_sums:
-            arrays["partial"] = self.torch.empty(form.partial_sums, dtype=self.torch.int32, device=self.device)
+        if spec["partial_sums"]:
+            arrays["partial"] = self.torch.empty(spec["partial_sums"], dtype=self.torch.int32, device=self.device)
         module = self.cupy.RawModule(path=str(self.folder / spec["cubin"]))
         launches = []
         for launch in spec["launches"]:
@@ -196,6 +197,11 @@ class Board:
     def peers(self, workload: Any) -> dict[str, Any]:
         """Products of the layer's size, on s8 values: a convolution's matrix is there already."""
         torch = self.torch
+        if is_depthwise(workload):
+            # Half of the bytes are read and half are written.
+            moved = math.prod(workload.data_shape) + math.prod(workload.output_shape)
+            of, to = (torch.empty(moved // 2, dtype=torch.uint8, device=self.device) for _ in range(2))
+            return {"copy": lambda: to.copy_(of, non_blocking=True)}
         channels, depth = workload.out_channels, math.prod(workload.weight_shape[1:])
         rows = math.prod(workload.output_shape) // channels
         wide, deep = (-(-size // ALIGNMENT) * ALIGNMENT for size in (channels, depth))
@@ -275,11 +281,18 @@ class Board:
         return graph
 
 
+def is_depthwise(workload: Any) -> bool:
+    return bool(workload.op == "dwconv2d")
+
+
 def name_of(template: str, config: dict[str, Any]) -> str:
+    if "stages" not in config:
+        return f"{template} {', '.join(f'{name}={value}' for name, value in config.items())}"
     roles = config.get("roles", "uniform")
     sizes = "x".join(str(config[name]) for name in ("block_rows", "block_channels", "block_depth"))
     sums = f"{config['thread_rows']}x{config['thread_channels']}"
     splits = f", {config['splits']} splits" if config["splits"] > 1 else ""
+    splits += " in a cluster" if config.get("added") == "cluster" else ""
     kind = "" if roles == "uniform" else f", {roles}"
     return f"{template} {sizes}, {sums} a thread, {config['stages']} stages{splits}{kind}"
 
@@ -305,7 +318,7 @@ def line_of(key: str, layer: dict[str, Any], taken_s: float) -> str:
         return f"{key}: no kernel, wrong: {layer['wrong']}"
     default = default_of(layer)
     texts = [f"{statistics.median(own):8.2f} us, default {statistics.median(default):8.2f}"]
-    for name in ("cublaslt", "triton"):
+    for name in ("cublaslt", "triton", "copy"):
         if other := best(layer, name):
             ratio = statistics.median(other) / statistics.median(own)
             texts.append(f"{name} {statistics.median(other):8.2f} ({ratio:.2f})")

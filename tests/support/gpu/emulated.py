@@ -47,7 +47,8 @@ extern "C" void {0}__launch(const int8tune_Launch* launch, void** arguments) {{
 """
 _FUNCTION = re.compile(r"^__forceinline__ __device__ .*\bint8tune_\w+\(.*\n", re.MULTILINE)
 _SHARED = re.compile(r"extern __shared__ __align__\(\d+\) ([\w ]+) (\w+)\[\];")
-_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(')
+_KERNEL = re.compile(r'extern "C" __global__ void (?:__\w+__\([\d, ]+\) )*(\w+)\(')
+_CLUSTER = re.compile(r"__cluster_dims__\(1, 1, (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +130,12 @@ def compile_emulated(source: str) -> bytes:
     with tempfile.TemporaryDirectory(dir=_folder().name) as made:
         folder = Path(made)
         text = _SHARED.sub(r"\1* \2 = (\1*)int8tune_shared();", _FUNCTION.sub("", source))
+        clusters = [f"-DINT8TUNE_CLUSTER={found}" for found in dict.fromkeys(_CLUSTER.findall(source))]
         launches = "".join(map(_LAUNCH.format, dict.fromkeys(_KERNEL.findall(source))))
         (folder / "kernel.cc").write_text(text + launches)
         library, block = folder / "kernel.so", str(_block())
         source_file = str(folder / "kernel.cc")
-        _compile([*OPTIONS, "-O1", "-w", "-s", f"-I{SOURCES}", "-o", str(library), source_file, block])
+        _compile([*OPTIONS, "-O1", "-w", "-s", *clusters, f"-I{SOURCES}", "-o", str(library), source_file, block])
         return library.read_bytes()
 
 

@@ -39,13 +39,16 @@ CPU_LAYERS = (
 GPU_LAYERS = (
     "conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8",
     "dwconv2d-u8s8-8x14x14x64-k3x3x1-s1-p0-float.c-u8",
+    "conv2d-u8s8-8x64x64x3-k3x3x32-s2-p1-s32",
 )
 # Defaults depend on a GPU's size: with these knobs, loops of all architectures can be compared.
 _KNOBS = ("block_rows", "block_channels", "block_depth", "thread_rows", "thread_channels", "stages", "splits")
+_FIRST_KNOBS = ("tile_rows", "tile_columns", "bands", "block_channels", "threads")
 GPU_KNOBS: Mapping[str, Mapping[str, Value]] = {
-    "cuda.wgmma": dict(zip(_KNOBS, (64, 64, 128, 2, 16, 3, 1), strict=True)),
-    "cuda.mma": dict(zip(_KNOBS, (64, 64, 64, 4, 8, 3, 1), strict=True)),
-    "cuda.dp4a": dict(zip(_KNOBS, (16, 16, 32, 2, 4, 3, 1), strict=True)),
+    "cuda.first": {"products": "mma", **dict(zip(_FIRST_KNOBS, (4, 32, 1, 32, 128), strict=True))},
+    "cuda.wgmma": dict(zip(_KNOBS, (64, 64, 128, 2, 16, 3, 1), strict=True)) | {"roles": "uniform", "added": "kernel"},
+    "cuda.mma": dict(zip(_KNOBS, (64, 64, 64, 4, 8, 3, 1), strict=True)) | {"added": "kernel"},
+    "cuda.dp4a": dict(zip(_KNOBS, (16, 16, 32, 2, 4, 3, 1), strict=True)) | {"added": "kernel"},
 }
 # What stands in a file in place of a loop that another profile has, too.
 _SAME = re.compile(r"^; the loop of (\S+)\n", re.MULTILINE)

@@ -124,3 +124,11 @@ def build(
     template = template or template_for(workload, target)
     config = config or template.space(workload, target).default
     return compile_kernel(workload, target, template.apply(workload, target, config))
+
+
+def is_caught(kernel: Built) -> bool:
+    """Whether a kernel is wrong: outputs that are others, places that are not its own, or waiting for ever."""
+    try:
+        return kernel.wrong_cases() != []
+    except RuntimeError as error:
+        return "CUDA Runtime Error" in str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ PLAIN = {
     "dwconv2d": "dwconv2d-u8s8-1x8x8x32-k3x3x1-s1-p1-float.c-u8",
     "dense": "dense-u8s8-3x32-o32-float.c-u8",
     "grouped": "conv2d-u8s8-1x8x8x32-k3x3x32-s1-p1-g8-float.c-u8",
+    "first": "conv2d-u8s8-1x8x8x3-k3x3x32-s2-p1-float.c-u8",
 }
 # What breaks tiles, runs and copies: each alone on its axis.
 ODD = (
@@ -29,6 +31,9 @@ ODD = (
     "conv2d-u8s8-1x4x5x19-k1x1x40-s1-p1-float.c-u8",
     "conv2d-u8s8-1x3x3x130-k3x3x16-s1-p0-s32",
     "conv2d-u8s8-1x2x70x1-k1x5x16-s1-p0.2.0.2-float.c-u8",
+    "conv2d-s8u8-1x19x33x3-k7x7x24-s2-p3-float.c-clamp-s8",
+    "conv2d-u8s8-3x9x35x5-k6x3x18-s1x3-p0.2.3.1-d2x1-fused.c-addu8-u8",
+    "conv2d-u8s8-1x23x21x1-k11x11x16-s4-p2-s32",
     "dwconv2d-u8s8-1x5x6x1-k3x3x1-s1-p1-float.c-u8",
     "dwconv2d-s8s8-2x9x7x19-k3x3x1-s2-p0.0.1.1-fixed.c-s8",
     "dwconv2d-u8u8-1x8x8x17-k5x3x1-s1-p2.1.2.1-wz-float.t-clamp-u8",
@@ -95,8 +100,27 @@ def windows(draw: st.DrawFn, height: int, width: int) -> Window:
 
 
 @st.composite
+def first_layers(draw: st.DrawFn) -> Conv2d:
+    height, width, channels = (
+        draw(st.integers(7, 20)),
+        draw(st.integers(7, 40)),
+        draw(st.sampled_from([1, 2, 3, 3, 4, 6])),
+    )
+    kernel = draw(st.integers(2, 7)), draw(st.integers(1, 7))
+    top, left, bottom, right = (draw(st.integers(0, most - 1)) for most in (*kernel, *kernel))
+    window = Window(kernel, (draw(st.integers(1, 3)), draw(st.integers(1, 4))), (top, left, bottom, right))
+    own = replace(draw(numerics()), weight_zero_point=False)
+    return Conv2d(draw(st.integers(1, 2)), height, width, channels, draw(st.integers(16, 70)), window, 1, own)
+
+
+@st.composite
 def workloads(draw: st.DrawFn, op: str) -> Workload:
-    """Small layers of an operator, in every form it can have; `grouped` ones are conv2d with narrow groups."""
+    """Small layers of an operator, in every form it can have.
+
+    `grouped` ones are conv2d with narrow groups, `first` ones those of few channels, that first layers are like.
+    """
+    if op == "first":
+        return draw(first_layers())
     if op == "dense":
         return Dense(draw(st.integers(1, 9)), draw(st.integers(1, 70)), draw(st.integers(1, 50)), draw(numerics()))
     batch, height, width = draw(st.integers(1, 2)), draw(st.integers(1, 9)), draw(st.integers(1, 12))

@@ -1,5 +1,5 @@
-// A kernel's blocks one after the other on this machine's CPU, a block's threads as contexts that run from barrier to
-// barrier. It is linked into each kernel's image (`gpu.cc`).
+// A kernel's blocks one after the other on this machine's CPU, or those of a cluster beside each other; their threads are
+// contexts that run from barrier to barrier. It is linked into each kernel's image (`gpu.cc`).
 //
 // - Warps run forwards, backwards or in random order, and so do the lanes of a warp. What one may do before another one
 //   gets its turn it does, so that a missing barrier shows in one of these orders.
@@ -31,8 +31,8 @@ constexpr size_t kStack = 64 << 10, kLocals = 2 << 10, kPage = 4096, kAlignment 
 // Rounds in which no thread comes any further: in random order a warp may have no turn.
 constexpr size_t kPatience = 100;
 constexpr int kGroup = 4 * kWarp;
-enum Wait { kReady, kBarrier, kMatrices, kProduct, kTogether, kGroupProducts, kPhase, kTurn, kDone };
-const char* const kWaits[] = {"ready", "a barrier", "a load of matrices", "a product", "what its warp does together",
+enum Wait { kReady, kBarrier, kCluster, kMatrices, kProduct, kTogether, kGroupProducts, kPhase, kTurn, kDone };
+const char* const kWaits[] = {"ready", "a barrier", "its cluster", "a load of matrices", "a product", "what its warp does together",
                               "products of four warps", "a barrier's phase", "its turn", "done"};
 
 struct Copy { char* to; const char* from; int bytes, width; };
@@ -40,6 +40,7 @@ struct Copy { char* to; const char* from; int bytes, width; };
 // A product of four warps: a thread's part of it. A thread's products are in groups, which it waits for.
 struct GroupProduct {
   int* sums;
+  const int* words;  // its registers, where data is not in shared memory
   const char *data, *weight;
   int columns, row_bytes, kinds, added;
 };
@@ -55,6 +56,7 @@ struct Barrier {
 
 struct Thread {
   dim3 index;
+  size_t block;  // in its cluster
   Wait wait;
   bool started;
   jmp_buf at;
@@ -79,10 +81,13 @@ struct Thread {
 
 std::vector<Thread> threads;
 std::map<const void*, Barrier> barriers;
-std::map<int, int> arrived;  // at turns
+std::map<std::pair<size_t, int>, int> arrived;  // at turns of blocks
+// Of each block of a cluster, and of the one that runs.
+std::vector<dim3> block_indices;
+std::vector<char*> shareds;
+size_t block_threads;
 std::vector<char*> stacks;
 Thread* current;
-dim3 block_index;
 char* shared;
 jmp_buf scheduler;
 void (*call)(void*);
@@ -90,7 +95,8 @@ void* context;
 unsigned order = 0, copies_are_late = 1, random_state = 1;
 
 [[noreturn]] void fail(const char* what) {
-  fprintf(stderr, "emulated GPU: block (%u, %u, %u), thread %u: %s\n", block_index.x, block_index.y, block_index.z,
+  dim3 block = block_indices[current ? current->block : 0];
+  fprintf(stderr, "emulated GPU: block (%u, %u, %u), thread %u: %s\n", block.x, block.y, block.z,
           current ? current->index.x : 0, what);
   _exit(3);
 }
@@ -171,10 +177,16 @@ int swizzled_byte(const char* matrix, int row, int byte, int row_bytes, bool is_
   return is_signed ? (int)(int8_t)shared[at] : (int)(uint8_t)shared[at];
 }
 
+// A byte of a row of data in registers: of the four lanes that share the row.
+int byte_of_words(Thread* group, size_t index, int lane, int half, int k, bool is_signed) {
+  int word = group[lane / 4 * 4 + k % 16 / 4].products[index].words[k / 16 * 2 + half];
+  return is_signed ? (int)(int8_t)(word >> k % 4 * 8) : (int)(uint8_t)(word >> k % 4 * 8);
+}
+
 void multiply_group(Thread* group, size_t index) {
   const GroupProduct& of = group[0].products[index];
   if ((uintptr_t)shared % kAlignment) fail("shared memory is not aligned for matrices of four warps");
-  for (const char* matrix : {of.data, of.weight})
+  for (const char* matrix : {of.words ? of.weight : of.data, of.weight})
     if ((matrix - shared) / of.row_bytes % 8) fail("a matrix of four warps does not begin with a whole pattern");
   std::vector<int> weight(of.columns * 32);
   for (int column = 0; column < of.columns; ++column)
@@ -183,11 +195,13 @@ void multiply_group(Thread* group, size_t index) {
   for (int lane = 0; lane < kGroup; ++lane) {
     const GroupProduct& own = group[lane].products[index];
     if (own.data != of.data || own.weight != of.weight || own.kinds != of.kinds || own.columns != of.columns ||
-        own.added != of.added)
+        own.added != of.added || !own.words != !of.words)
       fail("threads of four warps multiply different matrices");
     for (int half = 0; half < 2; ++half) {
       int row = lane / kWarp * 16 + half * 8 + lane % kWarp / 4, data[32];
-      for (int k = 0; k < 32; ++k) data[k] = swizzled_byte(of.data, row, k, of.row_bytes, of.kinds & 1);
+      for (int k = 0; k < 32; ++k)
+        data[k] = of.words ? byte_of_words(group, index, lane, half, k, of.kinds & 1)
+                           : swizzled_byte(of.data, row, k, of.row_bytes, of.kinds & 1);
       for (int eight = 0; eight < of.columns / 8; ++eight)
         for (int i = 0; i < 2; ++i) {
           const int* column = &weight[(eight * 8 + lane % 4 * 2 + i) * 32];
@@ -231,11 +245,18 @@ bool release_warp(Thread* lanes) {
   return true;
 }
 
-bool release_block() {
-  for (Thread& thread : threads)
-    if (thread.wait != kBarrier) return false;
-  for (Thread& thread : threads) thread.wait = kReady;
+// Lets threads go on that all wait for each other: `count` of them, from the first on.
+bool release_all(size_t first, size_t count, Wait wait) {
+  for (size_t i = first; i < first + count; ++i)
+    if (threads[i].wait != wait) return false;
+  for (size_t i = first; i < first + count; ++i) threads[i].wait = kReady;
   return true;
+}
+
+bool release_blocks() {
+  bool moved = release_all(0, threads.size(), kCluster);
+  for (size_t first = 0; first < threads.size(); first += block_threads) moved |= release_all(first, block_threads, kBarrier);
+  return moved;
 }
 
 void deliver(const Copy& copy) {
@@ -279,7 +300,7 @@ bool release_waiting() {
       Barrier& barrier = barrier_at(thread.barrier);
       if ((barrier.phase & 1) == thread.parity) bring_late(barrier);
       if ((barrier.phase & 1) == thread.parity) continue;
-    } else if (thread.wait != kTurn || arrived[thread.turn] >= 0) {
+    } else if (thread.wait != kTurn || arrived[{thread.block, thread.turn}] >= 0) {
       continue;
     }
     thread.wait = kReady;
@@ -302,9 +323,12 @@ bool run_lanes(Thread* lanes, size_t count) {
   return moved;
 }
 
+// Threads of the same block from this one on.
+size_t left_in_block(size_t first) { return block_threads - first % block_threads; }
+
 // A warp up to a barrier; in random order, for a while.
 bool run_warp(size_t first) {
-  size_t count = std::min<size_t>(kWarp, threads.size() - first);
+  size_t count = std::min<size_t>(kWarp, left_in_block(first));
   Thread* lanes = &threads[first];
   bool moved = false;
   for (unsigned turns = order == 2 ? draw() >> 24 : ~0u; turns > 0; --turns) {
@@ -318,7 +342,8 @@ bool run_warp(size_t first) {
 
 // Four warps, or what there is of them, up to a barrier; in random order, one turn each.
 bool run_group(size_t first) {
-  size_t count = std::min<size_t>(4, (threads.size() - first + kWarp - 1) / kWarp), start = order == 2 ? draw() % count : 0;
+  shared = shareds[threads[first].block];
+  size_t count = std::min<size_t>(4, (left_in_block(first) + kWarp - 1) / kWarp), start = order == 2 ? draw() % count : 0;
   bool moved = false;
   for (bool ran = true; ran;) {
     ran = false;
@@ -335,19 +360,21 @@ bool run_group(size_t first) {
 
 // All warps, one after the other; whether one came any further.
 bool run_warps() {
-  size_t groups = (threads.size() + kGroup - 1) / kGroup, start = order == 2 ? draw() % groups : 0;
+  size_t of_block = (block_threads + kGroup - 1) / kGroup, groups = shareds.size() * of_block;
+  size_t start = order == 2 ? draw() % groups : 0;
   bool moved = false;
   for (size_t turn = 0; turn < groups; ++turn) {
     size_t index = order == 1 ? groups - 1 - turn : (start + turn) % groups;
-    moved |= run_group(index * kGroup);
+    moved |= run_group(index / of_block * block_threads + index % of_block * kGroup);
   }
   return moved;
 }
 
-void run_block(size_t shared_bytes) {
+void run_cluster(size_t shared_bytes) {
   barriers.clear();
   arrived.clear();
-  for (size_t i = 0; i < shared_bytes; ++i) shared[i] = (char)(draw() >> 24);
+  for (char* own : shareds)
+    for (size_t i = 0; i < shared_bytes; ++i) own[i] = (char)(draw() >> 24);
   for (size_t i = 0; i < threads.size(); ++i) {
     Thread& thread = threads[i];
     thread.wait = kReady;
@@ -365,7 +392,7 @@ void run_block(size_t shared_bytes) {
     makecontext(&thread.start, entry, 0);
   }
   for (size_t idle = 0; idle < kPatience;) {
-    bool moved = run_warps() | release_waiting() | release_block();
+    bool moved = run_warps() | release_waiting() | release_blocks();
     size_t done = 0;
     for (Thread& thread : threads) done += thread.wait == kDone;
     if (done == threads.size()) return;
@@ -378,30 +405,49 @@ void run_block(size_t shared_bytes) {
     }
 }
 
-void run_grid(dim3 grid, dim3 block, size_t shared_bytes) {
-  threads = std::vector<Thread>(block.x * block.y * block.z);
-  for (size_t i = 0; i < threads.size(); ++i) {
-    threads[i].index = {(unsigned)i % block.x, (unsigned)i / block.x % block.y, (unsigned)i / block.x / block.y};
-    stacks.push_back((char*)mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  }
-  size_t pages = (shared_bytes + kPage - 1) / kPage * kPage;
+// A block's shared memory, which ends at a page that can't be touched.
+char* mapped_shared(size_t bytes) {
+  size_t pages = (bytes + kPage - 1) / kPage * kPage;
   char* mapped = (char*)mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(mapped + pages, kPage, PROT_NONE);
-  shared = mapped + (pages - shared_bytes) / kAlignment * kAlignment;
-  for (unsigned z = 0; z < grid.z; ++z)
+  return mapped + (pages - bytes) / kAlignment * kAlignment;
+}
+
+// A launch is a process, which ends with it: nothing is given back.
+void run_grid(dim3 grid, dim3 block, size_t shared_bytes, unsigned cluster) {
+  block_threads = block.x * block.y * block.z;
+  if (grid.z % cluster) fail("the grid is not made of whole clusters");
+  threads = std::vector<Thread>(cluster * block_threads);
+  block_indices.resize(cluster);
+  for (unsigned i = 0; i < cluster; ++i) shareds.push_back(mapped_shared(shared_bytes));
+  for (size_t i = 0; i < threads.size(); ++i) {
+    size_t own = i % block_threads;
+    threads[i].index = {(unsigned)own % block.x, (unsigned)own / block.x % block.y, (unsigned)own / block.x / block.y};
+    threads[i].block = i / block_threads;
+    stacks.push_back((char*)mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  for (unsigned z = 0; z < grid.z; z += cluster)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
-        block_index = {x, y, z};
-        run_block(shared_bytes);
+        for (unsigned i = 0; i < cluster; ++i) block_indices[i] = {x, y, z + i};
+        run_cluster(shared_bytes);
       }
-  munmap(mapped, pages + kPage);
+  shareds.clear();
   for (char* stack : stacks) munmap(stack, kStack);
   stacks.clear();
 }
 
 void arrive_at_turn(int turn, int count) {
   // Less than zero: all are there, and those who wait may go on.
-  if (++arrived[turn] == count) arrived[turn] = -1;
+  int& there = arrived[{current->block, turn}];
+  if (++there == count) there = -1;
+}
+
+void begin_product(const GroupProduct& product) {
+  current->products.push_back(product);
+  if (copies_are_late) return;
+  current->awaited = 1;
+  suspend(kGroupProducts);
 }
 
 }  // namespace
@@ -417,9 +463,18 @@ void int8tune_emulate(unsigned thread_order, unsigned late, unsigned seed) {
 void int8tune_fail(const char* what) { fail(what); }
 
 const dim3* int8tune_thread() { return &current->index; }
-const dim3* int8tune_block() { return &block_index; }
+const dim3* int8tune_block() { return &block_indices[current->block]; }
 void int8tune_barrier() { suspend(kBarrier); }
-void* int8tune_shared() { return shared; }
+void* int8tune_shared() { return shareds[current->block]; }
+void int8tune_await_cluster() { suspend(kCluster); }
+
+void int8tune_load_from(int* values, const void* place, int block) {
+  size_t first = block * block_threads, ended = 0;
+  for (size_t i = first; i < first + block_threads; ++i) ended += threads[i].wait == kDone;
+  if (ended == block_threads) fail("reads the shared memory of a block that has ended");
+  if ((uintptr_t)place % 16) fail("what is read of another block is not aligned");
+  memcpy(values, shareds[block] + ((const char*)place - shareds[current->block]), 16);
+}
 
 void int8tune_begin_copy(void* to, const void* from, int bytes, int width) {
   if ((uintptr_t)to % width || (bytes && (uintptr_t)from % width)) fail("a copy is not aligned");
@@ -510,10 +565,12 @@ void int8tune_together(void* brought, void (*act)(void**)) {
 
 void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds,
                              int added) {
-  current->products.push_back({sums, (const char*)data, (const char*)weight, columns, row_bytes, kinds, added});
-  if (copies_are_late) return;
-  current->awaited = 1;
-  suspend(kGroupProducts);
+  begin_product({sums, nullptr, (const char*)data, (const char*)weight, columns, row_bytes, kinds, added});
+}
+
+void int8tune_multiply_words(int* sums, const int* words, const void* weight, int columns, int row_bytes, int kinds,
+                             int added) {
+  begin_product({sums, words, nullptr, (const char*)weight, columns, row_bytes, kinds, added});
 }
 
 void int8tune_end_products() {
@@ -528,10 +585,11 @@ void int8tune_wait_products(int groups) {
   suspend(kGroupProducts);
 }
 
-void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(void*), void* arguments) {
+void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, unsigned cluster, void (*kernel)(void*),
+                     void* arguments) {
   call = kernel;
   context = arguments;
-  run_grid(grid, block, shared_bytes);
+  run_grid(grid, block, shared_bytes, cluster);
 }
 
 }  // extern "C"

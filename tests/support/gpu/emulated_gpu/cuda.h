@@ -11,6 +11,10 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#ifndef INT8TUNE_CLUSTER
+#define INT8TUNE_CLUSTER 1
+#endif
 // A block runs when the one before it is done.
 #define __shared__ static
 
@@ -45,6 +49,8 @@ void int8tune_together(void* brought, void (*act)(void**));
 [[noreturn]] void int8tune_fail(const char* what);
 void int8tune_multiply_group(int* sums, const void* data, const void* weight, int columns, int row_bytes, int kinds,
                              int added);
+void int8tune_multiply_words(int* sums, const int* words, const void* weight, int columns, int row_bytes, int kinds,
+                             int added);
 void int8tune_begin_barrier(void* barrier, int count);
 void int8tune_arrive(void* barrier);
 void int8tune_expect(void* barrier, int bytes);
@@ -55,7 +61,9 @@ void int8tune_pass_turn(int turn, int threads);
 void int8tune_await_turn(int turn, int threads);
 void int8tune_end_products();
 void int8tune_wait_products(int groups);
-void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*call)(void*), void* context);
+void int8tune_await_cluster();
+void int8tune_load_from(int* values, const void* place, int block);
+void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, unsigned cluster, void (*call)(void*), void* context);
 }
 
 #define threadIdx (*int8tune_thread())
@@ -109,6 +117,9 @@ INT8TUNE_REGISTERS(56)
 INT8TUNE_REGISTERS(104)
 INT8TUNE_REGISTERS(152)
 INT8TUNE_REGISTERS(224)
+static inline void int8tune_await_cluster_of_2() { int8tune_await_cluster(); }
+static inline void int8tune_await_cluster_of_4() { int8tune_await_cluster(); }
+static inline void int8tune_await_cluster_of_8() { int8tune_await_cluster(); }
 static inline void int8tune_begin_group() {}
 static inline void int8tune_end_group() { int8tune_end_products(); }
 static inline void int8tune_wait_group_0() { int8tune_wait_products(0); }
@@ -118,6 +129,10 @@ static inline void int8tune_wait_group_2() { int8tune_wait_products(2); }
   static inline void int8tune_multiply_group_##letters##_##columns##_##row_bytes(int* s, const void* a, const void* b, \
                                                                                  int added) {                       \
     int8tune_multiply_group(s, a, b, columns, row_bytes, kinds, added);                                             \
+  }                                                                                                                 \
+  static inline void int8tune_multiply_words_##letters##_##columns##_##row_bytes(int* s, const int* a, const void* b, \
+                                                                                 int added) {                       \
+    int8tune_multiply_words(s, a, b, columns, row_bytes, kinds, added);                                             \
   }
 #define INT8TUNE_DEPTHS(letters, kinds, columns) \
   INT8TUNE_GROUP(letters, kinds, columns, 32)    \
@@ -144,7 +159,7 @@ static inline void int8tune_call(void (*kernel)(A...), void** arguments, std::in
 template <class... A>
 static inline void int8tune_run(void (*kernel)(A...), dim3 grid, dim3 block, size_t shared_bytes, void** arguments) {
   struct Context { void (*kernel)(A...); void** arguments; } context{kernel, arguments};
-  int8tune_launch(grid, block, shared_bytes, [](void* raw) {
+  int8tune_launch(grid, block, shared_bytes, INT8TUNE_CLUSTER, [](void* raw) {
     Context* of = (Context*)raw;
     int8tune_call(of->kernel, of->arguments, std::index_sequence_for<A...>{});
   }, &context);
