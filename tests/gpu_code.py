@@ -19,7 +19,14 @@ from tests.support.gpu.binaries import Code, code_of, missing
 CONV = "conv2d-u8s8-32x28x28x128-k3x3x128-s1-p1-float.c-u8"
 DEPTHWISE = "dwconv2d-u8s8-32x56x56x128-k3x3x1-s1-p1-float.c-u8"
 MATRICES = {"block_rows": 128, "block_channels": 128, "block_depth": 64, "thread_rows": 8, "thread_channels": 16}
-GROUPS = {"block_rows": 128, "block_channels": 128, "block_depth": 128, "thread_rows": 2, "thread_channels": 32}
+GROUPS: dict[str, Value] = {
+    "block_rows": 128,
+    "block_channels": 128,
+    "block_depth": 128,
+    "thread_rows": 2,
+    "thread_channels": 32,
+    "roles": "uniform",
+}
 WORDS = {"block_rows": 64, "block_channels": 64, "block_depth": 64, "thread_rows": 8, "thread_channels": 8}
 # sm_75 has shared memory for two stages of either tile.
 STAGES = {"cuda-sm75": 2}
@@ -36,7 +43,7 @@ def main() -> int:
             for gpu in GPUS:
                 if name == "cuda.wgmma" and not gpu.has_group_products:
                     continue
-                knobs: dict[str, Value] = {**tile, "stages": STAGES.get(gpu.profile, 4), "splits": 1}
+                knobs: dict[str, Value] = {**tile, "stages": STAGES.get(gpu.profile, 4), "splits": 1, "added": "kernel"}
                 code = code_of(CONV, gpu.profile, Path(folder), knobs, template_named(name))
                 print(_loop_row(name, gpu.arch, code))
         for rows, columns in ((1, 4), (2, 4), (2, 7), (4, 4)):

@@ -56,7 +56,7 @@ def depthwise_space(workload: DepthwiseConv2d, gpu: Gpu) -> ConfigSpace:
 def expected_cycles(form: DepthwiseForm, gpu: Gpu) -> float:
     """Waves of blocks: what their warps issue together, or what one of them takes that waits for itself."""
     registers = math.ceil(form.registers * REGISTERS_SHARE)
-    instructions = form.instructions * max(1.0, registers / MOST_REGISTERS) ** SPILL_POWER
+    instructions = form.instructions * math.pow(max(1.0, registers / MOST_REGISTERS), SPILL_POWER)
     resident = max(1, gpu.resident_blocks(form.threads, 0, min(MOST_REGISTERS, registers)))
     blocks = math.ceil(form.tiles / form.threads)
     together = min(resident, math.ceil(blocks / gpu.multiprocessors))

@@ -91,7 +91,7 @@ class FirstForm:
 
     @property
     def row_bytes(self) -> int:
-        """Of a window's row."""
+        """Bytes of a window's row."""
         return self.image.window.kernel[1] * self.image.channels
 
     @property
@@ -124,7 +124,7 @@ class FirstForm:
 
     @property
     def weight_bytes(self) -> int:
-        """Of a block's channels."""
+        """Bytes of the weights of a block's channels."""
         return self.block_channels * self.depth
 
     @property

@@ -188,7 +188,7 @@ class _FirstWriter:
                     self.instructions.multiply(total, data, T.address_of(weight[2 * column]), self.types)
 
     def _epilogue(self, own: Any) -> Epilogue:
-        """Of a run of channels, whose rescale values stay in registers."""
+        """Have the epilogue of a run of channels, whose rescale values stay in registers."""
         epilogue = Epilogue(self.problem.numerics, self.loaded, self.form.run, self.form.store_width)
         epilogue.begin(T.Bind(self.loaded.first + own))
         return epilogue

@@ -15,7 +15,7 @@ Form = GemmForm | FirstForm | DepthwiseForm
 
 
 def form_of(template: str, workload: Conv2d | Dense | DepthwiseConv2d, config: Mapping[str, Value]) -> Form:
-    """Of a template by its name, which takes the workload."""
+    """The form of a config of the template with this name, which takes the workload."""
     if isinstance(workload, DepthwiseConv2d):
         return depthwise_form(workload, config)
     products = template.removeprefix("cuda.")

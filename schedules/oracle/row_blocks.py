@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
-from threading import Lock, Thread
+from concurrent.futures import Future, ThreadPoolExecutor
 
 
 def for_row_blocks(work: Callable[[slice], None], rows: int, step: int) -> None:
@@ -12,33 +13,27 @@ def for_row_blocks(work: Callable[[slice], None], rows: int, step: int) -> None:
 
     Where a machine has no room for another thread, those that there are do it.
     """
-    slices, lock = iter([slice(start, min(start + step, rows)) for start in range(0, rows, step)]), Lock()
-    failures: list[BaseException] = []
+    slices = deque(slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
     def work_through() -> None:
-        while not failures:
-            with lock:
-                chosen = next(slices, None)
-            if chosen is None:
+        while True:
+            try:
+                chosen = slices.popleft()
+            except IndexError:
                 return
             try:
                 work(chosen)
-            except BaseException as error:
-                failures.append(error)
+            except BaseException:
+                slices.clear()
+                raise
 
-    helpers = min(len(os.sched_getaffinity(0)), -(-rows // step)) - 1
-    started = _started([Thread(target=work_through, name=f"rows_{index}") for index in range(helpers)])
-    work_through()
-    for thread in started:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
-def _started(threads: list[Thread]) -> list[Thread]:
-    for index, thread in enumerate(threads):
-        try:
-            thread.start()
-        except RuntimeError:
-            return threads[:index]
-    return threads
+    helpers: list[Future[None]] = []
+    with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)) - 1), thread_name_prefix="rows") as pool:
+        for _ in range(min(len(os.sched_getaffinity(0)), len(slices)) - 1):
+            try:
+                helpers.append(pool.submit(work_through))
+            except RuntimeError:
+                break
+        work_through()
+    for helper in helpers:
+        helper.result()

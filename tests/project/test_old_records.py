@@ -97,13 +97,13 @@ def test_configs_from_before_roles_are_still_configs_but_of_other_kernels() -> N
     workload = parse_workload("conv2d-u8s8-1x14x14x64-k3x3x64-s1-p1-float.c-u8")
     config: dict[str, Value] = {"block_rows": 64, "block_channels": 32, "block_depth": 128, "thread_rows": 2}
     config |= {"thread_channels": 8, "stages": 6, "splits": 1, "outer": "weights"}
-    for version in (1, 2, 3):
+    for version in (1, 2, 3, 4):
         found = upgraded("cuda.wgmma", version, config)
         assert not found.same_kernels
         space = found.template.space(workload, gpu_target("cuda-sm90"))
-        assert space.completed(found.config) == {**config, "roles": "uniform"}
+        assert space.completed(found.config) == {**config, "roles": "uniform", "added": "kernel"}
         assert space.fault(found.config) is None
-        with pytest.raises(UnknownTemplateError, match=f"`cuda.wgmma` has version 4, not {version}"):
+        with pytest.raises(UnknownTemplateError, match=f"`cuda.wgmma` has version 5, not {version}"):
             with_same_kernel("cuda.wgmma", version, config)
 
 

@@ -208,7 +208,7 @@ def test_layers_find_their_templates() -> None:
         profile: [template_for(parse_workload(key), any_target(profile)).name for key in PLAIN.values()]
         for profile in ARM_PROFILES
     }
-    assert names == {key: ["arm.conv", "arm.depthwise", "arm.conv", "arm.conv"] for key in ARM_PROFILES}
+    assert names == {key: ["arm.conv", "arm.depthwise", "arm.conv", "arm.conv", "arm.conv"] for key in ARM_PROFILES}
     multiplied = parse_workload("dwconv2d-u8s8-1x8x8x16-k3x3x2-s1-p1-float.c-u8")
     rejection = template_named("arm.depthwise").rejects(multiplied, any_target("arm-neon"))
     assert rejection is not None
