@@ -36,4 +36,4 @@ def for_row_blocks(work: Callable[[slice], None], rows: int, step: int) -> None:
                 break
         work_through()
     for helper in helpers:
-        helper.result()
+        helper.result(0)
