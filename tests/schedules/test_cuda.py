@@ -425,7 +425,7 @@ class TestMachineCode:
     def test_products_of_four_warps_follow_each_other(self, tmp_path: Path) -> None:
         """A step of 128 bytes is four of them; the next step's copies, and its barrier, come while they are added."""
         knobs: dict[str, Value] = {"block_rows": 128, "block_channels": 128, "block_depth": 128, "thread_rows": 2}
-        knobs |= {"thread_channels": 32, "stages": 4, "splits": 1}
+        knobs |= {"thread_channels": 32, "stages": 4, "splits": 1, "roles": "uniform", "added": "kernel"}
         code = gpu_binaries.code_of(BIG, HOPPER, tmp_path, knobs, template_named("cuda.wgmma"))
         assert code.memory_bytes == 0
         products = [(name, operands) for _, name, operands in code.instructions if "GMMA" in name]

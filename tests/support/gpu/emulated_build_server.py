@@ -19,6 +19,6 @@ def compile_for_this_machine(source: str, arch: str, advise: Callable[[str], Non
 
 if __name__ == "__main__":
     compile.compile_cubin = compile_for_this_machine  # type: ignore[assignment,attr-defined]
-    probes.GPU_BLOCKS, probes.GPU_THREADS, probes.GPU_STEPS = 1, 32, 2
+    probes.GPU_BLOCKS, probes.GPU_THREADS, probes.GPU_STEPS = 1, 32, 8
     probe_kernels.GROUP_COLUMNS = probe_kernels.GROUP_DEPTH = 32
     main()
