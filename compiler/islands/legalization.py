@@ -130,23 +130,27 @@ def _other(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legaliz
 
 def _extremum(operator: str, combine: Callable[[Any, Any], Any], least: float) -> Legalize:
     """The greatest or least along axes: TVM's begins with the last finite number, which infinite values don't reach."""
+    reduction = rows.extremum_of(combine, least)
 
     def legalize(builder: Any, call: Any) -> Any:
         (data,), attributes = call.args, call.attrs
         shape, rank = [int(extent) for extent in data.ty.shape], len(data.ty.shape)
         if data.ty.dtype.dtype not in ("float16", "float32", "float64") or rank == 0:
             return _default(operator)(builder, call)
+        if (along_rows := rows.extremum(builder, call, reduction)) is not None:
+            return along_rows
         axes = range(rank) if attributes.axis is None else sorted(int(axis) % rank for axis in attributes.axis)
         kept = [axis for axis in range(rank) if axis not in axes]
         made = [1 if axis in axes else shape[axis] for axis in range(rank)] if attributes.keepdims else None
 
         def reduced(values: Any) -> Any:
-            reducer = te.comm_reducer(lambda one, other: combine(one, other), lambda dtype: tirx.const(least, dtype))
             along = {axis: te.reduce_axis((0, shape[axis])) for axis in axes}
 
             def value(*at: Any) -> Any:
                 outer = dict(zip(kept, (at[axis] for axis in kept) if made else at, strict=True))
-                return reducer(values[tuple({**outer, **along}[axis] for axis in range(rank))], axis=[*along.values()])
+                return reduction.reducer(
+                    values[tuple({**outer, **along}[axis] for axis in range(rank))], axis=[*along.values()]
+                )
 
             return te.compute(made or [shape[axis] for axis in kept], value, name=operator.rpartition(".")[2])
 
