@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-from tvm import te, tirx, topi
+from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 from tvm.target.codegen import llvm_cpu_has_features
 
@@ -19,6 +19,7 @@ from int8tune.compiler.operator_kernels.transposition import is_copy, write_tran
 Legalize = Callable[[Any, Any], Any]
 
 LEAST_TRANSPOSED = 1 << 12
+CUBE = 3.0
 
 
 def _take(builder: Any, call: Any) -> Any:
@@ -103,6 +104,14 @@ def _multiply(builder: Any, call: Any) -> Any:
     one, other = call.args
     one, other = (_scalar(one), other) if isinstance(one, GenericConst) else (one, _scalar(other))
     return builder.call_te(product, one, other, primfunc_name_hint="multiply")
+
+
+def _power(builder: Any, call: Any) -> Any:
+    """A cube is two products, as in ONNX Runtime; other exponents are TVM's."""
+    base, exponent = call.args
+    if not (isinstance(exponent, GenericConst) and exponent.ty.ndim == 0 and float(exponent.value.numpy()) == CUBE):
+        return _default("relax.power")(builder, call)
+    return _multiply(builder, relax.op.multiply(builder.emit(_multiply(builder, relax.op.multiply(base, base))), base))
 
 
 def _fuses_products() -> bool:
@@ -194,6 +203,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.take": _take,
     "relax.gather_elements": _gather_elements,
     "relax.gather_nd": _gather_nd,
+    "relax.log": _elementwise(functions.logarithm),
     "relax.exp": _elementwise(functions.exponential),
     "relax.erf": _elementwise(functions.error_function),
     "relax.tanh": _elementwise(functions.hyperbolic_tangent),
@@ -202,8 +212,11 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.gelu": _elementwise(_gelu),
     "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
     "relax.multiply": _multiply,
+    "relax.power": _power,
     "relax.permute_dims": _transposed,
     "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
+    "relax.nn.log_softmax": _other("relax.nn.log_softmax", rows.log_softmax),
+    "relax.variance": _other("relax.variance", rows.variance),
     "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),
     "relax.mean": _other("relax.mean", rows.mean),
     "relax.sum": _other("relax.sum", rows.total),

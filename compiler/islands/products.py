@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -186,15 +186,19 @@ def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> 
     is_known = (at.data_layout, at.kernel_layout) in (("NCHW", "OIHW"), ("NCW", "OIW"))
     if not is_known or data.ty.dtype.dtype != "float32":
         return default(builder, call)
-    window = _window(call)
-    is_depthwise = window.channels > 1 and int(at.groups) == window.channels
-    if int(at.groups) != 1 and not is_depthwise:
-        return default(builder, call)
+    window, groups = _window(call), int(at.groups)
+    is_depthwise = window.channels > 1 and groups == window.channels
+    if groups != 1 and not is_depthwise:
+        if window.batch != 1:
+            return default(builder, call)
+        # Groups of channels are images beside each other, each with weights of its own.
+        window = replace(window, batch=groups, channels=window.channels // groups, made=window.made // groups)
     shape: tuple[int, ...] = (window.batch, window.channels, *window.size)
     if window.is_plain and not is_depthwise:
         shape = (window.batch, window.channels, math.prod(window.size))
     data = builder.normalize(relax.op.reshape(data, shape))
-    rows = (window.made, *window.kernel) if is_depthwise else (1, window.made, window.depth)
+    sets = 1 if is_depthwise else groups
+    rows = (window.made, *window.kernel) if is_depthwise else (sets, window.made, window.depth)
     weight = builder.normalize(relax.op.reshape(weight, rows))
 
     def convolved(image: Any, weights: Any) -> Any:

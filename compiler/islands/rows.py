@@ -16,7 +16,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
-from int8tune.compiler.islands import functions
+from int8tune.compiler.islands import columns, functions
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.softmax import write_softmax
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
@@ -116,10 +116,10 @@ def schedule_rows(schedule: Any, blocks: Sequence[Any], threads: int) -> None:
 
 
 def softmax(builder: Any, call: Any, default: Legalize) -> Any:
-    """A softmax along the last axis."""
+    """A softmax along the last axis, or along another one of many columns."""
     rows, length = _rows(call, [int(call.attrs.axis)])
     if not length:
-        return default(builder, call)
+        return columns.softmax(builder, call, default)
 
     if length >= LANES:
         function = write_softmax(rows, length, threads_for(rows * length))
@@ -135,6 +135,21 @@ def softmax(builder: Any, call: Any, default: Legalize) -> Any:
         return te.compute((rows, length), lambda r, k: powers[r, k] * factor[r], name=f"{PREFIX}softmax")
 
     return _on_rows(builder, call, normalized, rows, length, "softmax")
+
+
+def log_softmax(builder: Any, call: Any, default: Legalize) -> Any:
+    """The logarithms of a softmax along the last axis, or along another one of many columns."""
+    rows, length = _rows(call, [int(call.attrs.axis)])
+    if not length:
+        return columns.log_softmax(builder, call, default)
+
+    def normalized(data: Any) -> Any:
+        largest = reduced(lambda r, k: data[r, k], rows, length, LARGEST, "largest")
+        total = reduced(lambda r, k: functions.exponential(data[r, k] - largest[r]), rows, length, SUM, "total")
+        logarithm = te.compute((rows,), lambda r: functions.logarithm(total[r]), name=f"{PREFIX}logarithm")
+        return te.compute((rows, length), lambda r, k: data[r, k] - largest[r] - logarithm[r], name=f"{PREFIX}log")
+
+    return _on_rows(builder, call, normalized, rows, length, "log_softmax")
 
 
 def layer_norm(builder: Any, call: Any, default: Legalize) -> Any:
@@ -168,6 +183,25 @@ def mean(builder: Any, call: Any, default: Legalize) -> Any:
 def total(builder: Any, call: Any, default: Legalize) -> Any:
     """A sum of the last axes."""
     return _sum(builder, call, default, is_mean=False)
+
+
+def variance(builder: Any, call: Any, default: Legalize) -> Any:
+    """The mean square of what is left of the last axes' values without their mean."""
+    rows, length = _rows(call, [int(axis) for axis in call.attrs.axis or ()])
+    if not length:
+        return default(builder, call)
+
+    def found(data: Any) -> Any:
+        sums = reduced(lambda r, k: data[r, k], rows, length, SUM, "total")
+        mean = te.compute((rows,), lambda r: sums[r] * number(1 / length), name=f"{PREFIX}mean")
+
+        def square(r: Any, k: Any) -> Any:
+            return functions.bound(data[r, k] - mean[r], lambda rest: rest * rest)
+
+        squares = reduced(square, rows, length, SUM, "squares")
+        return te.compute((rows,), lambda r: squares[r] * number(1 / length), name=f"{PREFIX}variance")
+
+    return _on_rows(builder, call, found, rows, length, "variance")
 
 
 def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
