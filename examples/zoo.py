@@ -8,8 +8,8 @@
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
 NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are. Small pictures are
-enough to see what compiles; `make --side 224 zoo-224` makes the same models for pictures of the usual size. `table` and
-`times` need `int8tune[models,oracle,peers]`. A second run of each does only what is missing. `--only TEXT` takes models
+enough to see what compiles; `make --side 224 zoo-224` makes the same models for pictures of the usual size. `table`, `times`
+and `roundings` need `int8tune[models,oracle,peers]`. A second run of each does only what is missing. `--only TEXT` takes models
 or forms whose FORM/NAME has the text.
 """
 

@@ -166,7 +166,7 @@ def _is_window(schedule: Any, block: Any, sums: Sequence[Any], last: Any) -> boo
         return False
     axis = [each.var for each in block.iter_vars if int(each.iter_type) == 0][-1]
     steps = [[_step(each.min, axis) for each in region.region] for region in block.reads]
-    return all(not any(before) and step in (0, 1) for *before, step in steps)
+    return all(not any(each[:-1]) and each[-1:] in ([], [0], [1]) for each in steps)
 
 
 def _step(place: Any, axis: Any) -> int:

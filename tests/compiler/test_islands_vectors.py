@@ -74,6 +74,20 @@ FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
         "T.vectorized(",
         "pool_sum[v_ax0, v_ax1, v_ax2, v_ax3] + T.if_then_else",
     ),
+    "few rows with a number": (
+        (3, 5, 16),
+        lambda w: w.apply(
+            "ReduceSum", w.apply("Mul", w.data, w.apply("ReduceMax", w.data, keepdims=0)), np.array([1]), keepdims=0
+        ),
+        "T.vectorized(",
+        "T.pow(",
+    ),
+    "rows far apart": (
+        (1, 4, 9, 32),
+        lambda w: w.apply("MaxPool", w.apply("Exp", w.data), kernel_shape=[2, 2], strides=[2, 2]),
+        "pool_max",
+        "T.vectorized(",
+    ),
     "scores": ((3, 5, 16), einsum("bij,bkj->bik", 3, 7, 16), "products_", "einsum"),
     "product of turned sides": ((5, 3, 16), einsum("ibj,jk->kib", 16, 4), "products_", "einsum"),
     "several axes": ((2, 3, 4, 5), einsum("abcd,ecbf->aefd", 6, 4, 3, 7), "products_", "einsum"),
