@@ -102,6 +102,37 @@ KINDS: dict[str, tuple[tuple[int, ...], Build]] = {
         (1, 197, 768),
         lambda w: w.apply("Log", w.apply("Add", w.apply("Sqrt", w.apply("Pow", w.data, 2.0)), 1.0)),
     ),
+    "Cube 64x56x56": ((1, 64, 56, 56), lambda w: w.apply("Pow", w.data, 3.0)),
+    "PRelu of channels, 64x56x56": ((1, 64, 56, 56), lambda w: w.apply("PRelu", w.data, normal(64, 1, 1))),
+    "Einsum bij,bkj->bik, 12x197x64": (
+        (12, 197, 64),
+        lambda w: w.apply("Einsum", w.data, normal(12, 197, 64), equation="bij,bkj->bik"),
+    ),
+    "MaxPool 3x3 64x56x56, padded": (
+        (1, 64, 56, 56),
+        lambda w: w.apply("MaxPool", w.data, kernel_shape=[3, 3], pads=[1] * 4),
+    ),
+    "AveragePool 3x3 64x56x56, padded": (
+        (1, 64, 56, 56),
+        lambda w: w.apply("AveragePool", w.data, kernel_shape=[3, 3], pads=[1] * 4),
+    ),
+    "Conv 5x5 32x28x28->64": ((1, 32, 28, 28), lambda w: w.apply("Conv", w.data, normal(64, 32, 5, 5), pads=[2] * 4)),
+    "Conv 7x7 s2 3x224x224->64": (
+        (1, 3, 224, 224),
+        lambda w: w.apply("Conv", w.data, normal(64, 3, 7, 7), pads=[3] * 4, strides=[2, 2]),
+    ),
+    "Conv 3x3, 4 groups, 64x28x28->64": (
+        (1, 64, 28, 28),
+        lambda w: w.apply("Conv", w.data, normal(64, 16, 3, 3), pads=[1] * 4, group=4),
+    ),
+    "Conv 7x7 depthwise 96x56x56": (
+        (1, 96, 56, 56),
+        lambda w: w.apply("Conv", w.data, normal(96, 1, 7, 7), pads=[3] * 4, group=96),
+    ),
+    "ConvTranspose 3x3 s2 64x28x28->32": (
+        (1, 64, 28, 28),
+        lambda w: w.apply("ConvTranspose", w.data, normal(64, 32, 3, 3), strides=[2, 2]),
+    ),
     "LSTM, 49 steps of 40, 64 wide": (
         (49, 1, 40),
         lambda w: w.apply("LSTM", w.data, normal(1, 256, 40), normal(1, 256, 64), hidden_size=64),

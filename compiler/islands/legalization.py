@@ -168,6 +168,24 @@ def _extremum(operator: str, combine: Callable[[Any, Any], Any], least: float) -
     return legalize
 
 
+def _prelu(builder: Any, call: Any) -> Any:
+    """A product with the slopes of an axis, then the choice: LLVM makes no vectors of a product within the choice."""
+    data, slopes = call.args
+    axis = int(call.attrs.axis) % len(data.ty.shape)
+    if data.ty.dtype.dtype != "float32" or slopes.ty.ndim != 1:
+        return _default("relax.nn.prelu")(builder, call)
+
+    def chosen(values: Any, slope: Any) -> Any:
+        def value(*at: Any) -> Any:
+            place = at[axis] if int(slope.shape[0]) > 1 else 0
+            steep = values[at] * slope[place]
+            return functions.bound(steep, lambda less: tirx.Select(values[at] > number(0.0), values[at], less))
+
+        return te.compute(values.shape, value, name="prelu")
+
+    return builder.call_te(chosen, data, slopes, primfunc_name_hint="prelu")
+
+
 def _transposed(builder: Any, call: Any) -> Any:
     """In square blocks where there are enough values; others are fused with what is around them."""
     data, axes = call.args[0], call.attrs.axes
@@ -214,6 +232,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.multiply": _multiply,
     "relax.power": _power,
     "relax.permute_dims": _transposed,
+    "relax.nn.prelu": _prelu,
     "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
     "relax.nn.log_softmax": _other("relax.nn.log_softmax", rows.log_softmax),
     "relax.variance": _other("relax.variance", rows.variance),

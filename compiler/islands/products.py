@@ -159,12 +159,18 @@ class Window:
 
     @property
     def bands(self) -> int:
-        """Parts of one image's rows whose columns fit the second cache; images of a batch are parts already."""
+        """Parts of one image's rows whose columns fit the second cache; images of a batch are parts already.
+
+        Where vectors don't fill a tile of them, columns are copied once more, so that others are taken within bounds.
+        """
         if self.batch > 1 or self.is_plain:
             return self.batch
         height, width = self.output
-        bands = (count for count in range(1, height + 1) if height % count == 0)
-        return next((count for count in bands if self.depth * height // count * width <= MOST_COLUMN_VALUES), height)
+        places = {count: height // count * width for count in range(1, height + 1) if height % count == 0}
+        fitting = next((count for count in places if self.depth * places[count] <= MOST_COLUMN_VALUES), height)
+        near = (count for count in places if places[fitting] / 4 <= places[count] <= places[fitting] * 2)
+        whole = [count for count in near if places[count] % (LANES * MOST_VECTORS) == 0]
+        return fitting if fitting in whole else min(whole, key=lambda count: abs(count - fitting), default=fitting)
 
 
 def _window(call: Any) -> Window:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from int8tune.compiler.graph import Kind
 from int8tune.compiler.islands.emission import float_calls
+from int8tune.compiler.islands.products import Window
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import Build, IslandWriter, assert_close, feed_of, outputs_of
 from tests.support.run.probes import host_target
@@ -62,6 +64,8 @@ FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
         "products_",
         "group_conv",
     ),
+    "slopes of channels": ((1, 6, 4, 5), lambda w: w.apply("PRelu", w.data, normal(6, 1, 1)), "T.Let(", "x * "),
+    "one slope": ((3, 40), lambda w: w.apply("PRelu", w.data, normal(1)), "T.Let(", "x * "),
     "window": (
         (1, 3, 11, 24),
         lambda w: w.apply("MaxPool", w.apply("Exp", w.data), kernel_shape=[3, 3], pads=[1] * 4),
@@ -124,6 +128,14 @@ def test_a_kernel_is_the_one_for_vectors(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_a_kernel_computes_what_onnx_runtime_does(name: str, tmp_path: Path) -> None:
     assert_close(*outputs_of(file_of(name), tmp_path, {"x": feed_of(FORMS[name][0])}))
+
+
+def test_bands_of_an_image_are_whole_tiles_where_they_can_be() -> None:
+    first = Window(1, 3, (224, 224), 64, (7, 7), (2, 2), (1, 1), (3, 3), (3, 3), (112, 112))
+    assert 112 // first.bands * 112 % 64 == 0
+    few = replace(first, channels=32, kernel=(5, 5), output=(28, 28))
+    assert few.bands == 4
+    assert replace(first, batch=2).bands == 2
 
 
 def test_logarithms_of_all_sizes(tmp_path: Path) -> None:
