@@ -5,6 +5,7 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -85,12 +86,12 @@ def load(data: bytes, name: str) -> OnnxFile:
         ModelError: the file is damaged, or has something that is not supported.
     """
     model = decoded(data, name)
-    _refuse_unprintable(model, name)
+    refuse_unprintable(model, name)
     opset = _opset(model, name)
     with_functions_inlined(model, opset, name)
     graphs = InnerGraphs(model.graph, opset, partial(_known_of, model, opset, name))
     graphs.write()
-    _refuse_unprintable(model, name)
+    refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
     for tensor in model.graph.initializer:
         if tensor.name in constants:
@@ -265,9 +266,32 @@ def _node(proto: Any, model: str) -> Node:
         raise node_fault(model, node, "it must make a value")
     if any(attribute.type in (_GRAPH, _GRAPHS) for attribute in proto.attribute):
         raise node_fault(model, node, "graphs within a node are not supported")
+    if proto.domain in _STANDARD_DOMAINS and (fault := _type_fault(proto)):
+        raise node_fault(model, node, fault)
     if operator in ("QuantizeLinear", "DequantizeLinear") and proto.domain == MICROSOFT:
         proto.domain = ""  # the same, and onnx infers its shape
     return replace(node, attributes=dict(_attributes(proto)), proto=proto)
+
+
+def _type_fault(proto: Any) -> str:
+    """What is wrong with the type of a node's attribute, as ONNX's operators have it in any version; empty of none."""
+    for attribute in proto.attribute:
+        known = _attribute_types().get((proto.op_type, attribute.name), frozenset())
+        if known and attribute.type not in known:
+            return f"its attribute {quoted(attribute.name)} has another type than ONNX says"
+    return ""
+
+
+@functools.cache
+def _attribute_types() -> dict[tuple[str, str], frozenset[int]]:
+    """The types of the attributes of ONNX's operators, by their names, of all versions."""
+    import onnx
+
+    found: dict[tuple[str, str], set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        for name, attribute in schema.attributes.items() if not schema.domain else ():
+            found.setdefault((schema.name, name), set()).add(attribute.type.value)  # type: ignore[attr-defined]
+    return {key: frozenset(types) for key, types in found.items()}
 
 
 def _texts(model: Any) -> Iterator[object]:
@@ -289,7 +313,7 @@ def _texts_of_graph(graph: Any) -> Iterator[object]:
     yield from (entry.name for entries in named for entry in entries)
 
 
-def _refuse_unprintable(model: Any, name: str) -> None:
+def refuse_unprintable(model: Any, name: str) -> None:
     """Names end up in messages and tables."""
     for text in _texts(model):
         if not isinstance(text, str) or not text.isprintable():
