@@ -11,7 +11,7 @@ from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 from tvm.target.codegen import llvm_cpu_has_features
 
-from int8tune.compiler.islands import functions, products, rows
+from int8tune.compiler.islands import functions, products, resizing, rows
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.rows import call_written, threads_for
 from int8tune.compiler.operator_kernels.transposition import is_copy, write_transpose
@@ -232,6 +232,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.multiply": _multiply,
     "relax.power": _power,
     "relax.permute_dims": _transposed,
+    "relax.image.resize2d": _other("relax.image.resize2d", resizing.resize),
     "relax.nn.prelu": _prelu,
     "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
     "relax.nn.log_softmax": _other("relax.nn.log_softmax", rows.log_softmax),

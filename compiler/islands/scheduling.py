@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 
 from int8tune.compiler.islands.products import COLUMNS, FRAME, PADDED, PRODUCTS, schedule_columns, schedule_products
+from int8tune.compiler.islands.resizing import ACROSS
 from int8tune.compiler.islands.rows import PREFIX, schedule_rows
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
 from int8tune.schedules.target import Target
@@ -88,7 +89,7 @@ def _inline(schedule: Any) -> None:
 
 def _is_cheap(schedule: Any, block: Any) -> bool:
     found = schedule.get(block)
-    if found.name_hint.startswith((COLUMNS, PADDED, FRAME, BORDER)) or not schedule.get_consumers(block):
+    if found.name_hint.startswith((COLUMNS, PADDED, FRAME, BORDER, ACROSS)) or not schedule.get_consumers(block):
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False

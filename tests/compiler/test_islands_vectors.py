@@ -29,6 +29,12 @@ def einsum(equation: str, *other: int) -> Build:
     return lambda w: w.apply("Einsum", w.data, normal(*other), equation=equation)
 
 
+def resized(height: int, width: int, mode: str = "half_pixel") -> Build:
+    sizes = np.array([2, 3, height, width])
+    return lambda w: w.apply("Resize", w.data, "", "", sizes, mode="linear", coordinate_transformation_mode=mode)
+
+
+IMAGES = (2, 3, 5, 8)
 # Of each kernel the shape of its data, the node, what its text has, and what it has not.
 FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
     "log": ((3, 40), lambda w: w.apply("Log", w.apply("Abs", w.data)), "reinterpret", "T.log("),
@@ -64,6 +70,11 @@ FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
         "products_",
         "group_conv",
     ),
+    "larger images": (IMAGES, resized(11, 16), "across_rows", "T.floor("),
+    "smaller images": (IMAGES, resized(3, 5), "across_rows", "T.floor("),
+    "one row": (IMAGES, resized(1, 8), "across_rows", "T.floor("),
+    "images by corners": (IMAGES, resized(9, 15, "align_corners"), "across_rows", "T.floor("),
+    "images from the first pixel": (IMAGES, resized(10, 24, "asymmetric"), "across_rows", "T.floor("),
     "slopes of channels": ((1, 6, 4, 5), lambda w: w.apply("PRelu", w.data, normal(6, 1, 1)), "T.Let(", "x * "),
     "one slope": ((3, 40), lambda w: w.apply("PRelu", w.data, normal(1)), "T.Let(", "x * "),
     "window": (
