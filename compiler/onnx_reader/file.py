@@ -15,6 +15,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import GATHER, PRODUCTS, gather_nodes, product_nodes
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
+from int8tune.compiler.onnx_reader.detached import without_large
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
@@ -34,7 +35,7 @@ from int8tune.compiler.onnx_reader.nodes import (
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import Form, forms_of
 from int8tune.compiler.onnx_reader.stored_tables import with_stored_tables
-from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, constant_of
+from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, array_of_bytes, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
 from int8tune.compiler.onnx_reader.transposed_pads import with_pads
 from int8tune.results.folded_names import FOLDED_KEY, folded_of
@@ -85,7 +86,7 @@ def load(data: bytes, name: str) -> OnnxFile:
     Raises:
         ModelError: the file is damaged, or has something that is not supported.
     """
-    model = decoded(data, name)
+    model, large = _decoded_without_large(data, name)
     refuse_unprintable(model, name)
     opset = _opset(model, name)
     with_functions_inlined(model, opset, name)
@@ -93,10 +94,13 @@ def load(data: bytes, name: str) -> OnnxFile:
     graphs.write()
     refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
-    for tensor in model.graph.initializer:
+    for index, tensor in enumerate(model.graph.initializer):
         if tensor.name in constants:
             raise model_fault(name, f"two initializers have one name: {quoted(tensor.name)}")
-        constants[tensor.name] = array_of(tensor, tensor.name, name)
+        found = array_of_bytes(tensor, large[index]) if index in large else None
+        if found is None:
+            found = array_of(_whole(tensor, large.get(index)), tensor.name, name)
+        constants[tensor.name] = found
     narrow = narrow_names(model)
     folded = folded_of(next((entry.value for entry in model.metadata_props if entry.key == FOLDED_KEY), ""))
     model = _without_initializers(model)
@@ -186,6 +190,26 @@ def decoded(data: bytes, name: str) -> Any:
         raise model_fault(name, "no ONNX file, or a truncated one: it has no graph with nodes")
     _leave_open(model.graph)
     return model
+
+
+def _decoded_without_large(data: bytes, name: str) -> tuple[Any, Mapping[int, memoryview]]:
+    """A model without the values of large initializers, and these; all of one that has graphs within its nodes."""
+    short, large = without_large(data)
+    if large:
+        model = decoded(short, name)
+        if not any(attribute.type in (_GRAPH, _GRAPHS) for node in model.graph.node for attribute in node.attribute):
+            return model, large
+    return decoded(data, name), {}
+
+
+def _whole(tensor: Any, values: memoryview | None) -> Any:
+    """An initializer with its values."""
+    if values is None:
+        return tensor
+    whole = type(tensor)()
+    whole.CopyFrom(tensor)
+    whole.raw_data = bytes(values)
+    return whole
 
 
 def _leave_open(graph: Any) -> None:
