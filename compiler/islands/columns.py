@@ -39,7 +39,7 @@ def log_softmax(builder: Any, call: Any, default: Legalize) -> Any:
 
 
 def _powers(data: Any) -> tuple[Any, Any, Any]:
-    """Of data [outer, columns' length, columns]: the largest of each column, powers of e beside that, their sums."""
+    """The largest of each column of data [outer, length, columns], powers of e beside that, and their sums."""
     outer, length, inner = data.shape
     along = te.reduce_axis((0, length), name="along")
     largest = te.compute((outer, inner), lambda o, i: te.max(data[o, along, i], axis=along), name="largest")

@@ -50,7 +50,7 @@ def resize(builder: Any, call: Any, default: Legalize) -> Any:
 
 
 def _places(extent: int, made: int, mode: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Of each output along an axis the input before it and the one behind, and its share of the latter."""
+    """The input before each output along an axis, the one behind it, and its share of the latter."""
     one, half = np.float32(1), np.float32(0.5)
     at = np.arange(made, dtype=np.float32)
     if mode == "align_corners":

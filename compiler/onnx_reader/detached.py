@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 LEAST_BYTES = 1 << 16
-"""Of an initializer's values that are left out."""
+"""The least bytes of an initializer's values that are left out."""
 
 # Numbers of fields: of a ModelProto, a GraphProto, a TensorProto.
 _GRAPH, _FUNCTIONS, _INITIALIZER, _RAW_DATA = 7, 25, 5, 9

@@ -18,7 +18,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 LEAST_BYTES = 1 << 16
-"""Of constants that get a stand-in."""
+"""The least bytes of constants that get a stand-in."""
 
 _KEY_BYTES, _BYTES = 24, 32
 # Magic, reserved, device, axes, code and bits and lanes of the type; then extents, and the number of bytes.
@@ -93,7 +93,7 @@ def _header(array: Array) -> bytes:
 
 
 def _size(array: Array) -> int:
-    """Of an array as TVM packs it."""
+    """The bytes of an array as TVM packs it."""
     return len(_header(array)) + array.nbytes
 
 
