@@ -13,7 +13,8 @@ from int8tune.compiler.graph import Kind
 from int8tune.compiler.islands.emission import float_calls
 from int8tune.compiler.islands.products import Window
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.support.models.onnx_islands import Build, IslandWriter, assert_close, feed_of, outputs_of
+from tests.support.models.onnx_islands import Build, IslandWriter, assert_close, compiled, feed_of, outputs_of
+from tests.support.models.onnx_models import values_of
 from tests.support.run.probes import host_target
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
@@ -139,6 +140,16 @@ def test_a_kernel_is_the_one_for_vectors(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_a_kernel_computes_what_onnx_runtime_does(name: str, tmp_path: Path) -> None:
     assert_close(*outputs_of(file_of(name), tmp_path, {"x": feed_of(FORMS[name][0])}))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("profile", ["x86-avx2", "generic"])
+@pytest.mark.parametrize("name", FORMS)
+def test_kernels_of_other_targets(name: str, profile: str, tmp_path: Path) -> None:
+    file, feed = file_of(name), feed_of(FORMS[name][0])
+    model = compiled(file, tmp_path, host_target(profile))
+    names = [form["name"] for form in model.about.outputs]
+    assert_close(dict(zip(names, model.run([feed]), strict=True)), values_of(file, names, feed))
 
 
 def test_bands_of_an_image_are_whole_tiles_where_they_can_be() -> None:
