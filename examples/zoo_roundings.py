@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SAMPLES = 4
 CHANGES = 8
 # Nodes whose numbers are moved: sums and functions, of which runtimes round each in their own way.
 ROUNDED = (
@@ -29,14 +28,14 @@ ROUNDED = (
 )
 
 
-def least_sqnr_db(file: Path) -> float | None:
+def least_sqnr_db(file: Path, samples: int) -> float | None:
     """The least of several inputs' and changes', in decibels; None where no output changes."""
     import numpy as np
 
     data = file.read_bytes()
     session, changed = _session(data), [_session(_moved(data, seed)) for seed in range(CHANGES)]
     found = []
-    for feed in _feeds(data):
+    for feed in _feeds(data, samples):
         (first, *_) = session.run(None, feed)
         for other in changed:
             noise = np.square(first.astype(np.float64) - other.run(None, feed)[0]).sum()
@@ -57,15 +56,14 @@ def _session(data: bytes) -> Any:
         return onnxruntime.InferenceSession(data, options, disabled_optimizers=["MatMulAddFusion"])
 
 
-def _feeds(data: bytes) -> Iterator[dict[str, Any]]:
-    """What `int8tune accuracy --count 4` takes: noise, a smooth input, one value everywhere, and extremes."""
+def _feeds(data: bytes, samples: int) -> Iterator[dict[str, Any]]:
+    """What `int8tune accuracy` draws: noise, a smooth input, one value everywhere, extremes, and so on."""
     from int8tune.compiler.file_layout import with_file_layouts
     from int8tune.compiler.onnx_reader.model import read_onnx
     from int8tune.tuner.models.drawn_samples import drawn_samples
 
     graph = with_file_layouts(read_onnx(data, "model"))
-    samples = drawn_samples(graph, SAMPLES, 0)
-    for arrays in zip(*samples, strict=True):
+    for arrays in zip(*drawn_samples(graph, samples, 0), strict=True):
         yield dict(zip(graph.inputs, arrays, strict=True))
 
 
