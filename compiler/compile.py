@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Choice, Chooser
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_key import SYMBOL, function_digest
+from int8tune.compiler.toolchain.stand_ins import StandIns
 from int8tune.compiler.whole_program import whole_programs
 from int8tune.schedules.target import Target
 from int8tune.schedules.template import Kernel
@@ -74,7 +76,7 @@ def compile_models(
 
     Args:
         cache: kernels of earlier compilations, which may be taken; the library is the same without it.
-        is_last_use: the graphs are no good afterwards: their constants are let go before the library is linked.
+        is_last_use: the graphs are no good afterwards: their constants are let go as soon as kernels have theirs.
 
     Raises:
         ModelError: operators that nothing computes; the message names all. Or two graphs have the same inputs.
@@ -85,13 +87,14 @@ def compile_models(
     if len(inputs) != len({str(each) for each in inputs}):
         raise ModelError(f"{graphs[0].name}: two of the given shapes are the same")
     with replaced(library) as made:
-        programs = [program_of(graph, target, schedules, report) for graph in graphs]
+        programs = [program_of(graph, target, schedules, report, is_last_use) for graph in graphs]
         wholes = whole_programs(programs)
         about = about_text(programs, target, {at: (each.bound_name, each.memory_bytes) for at, each in wholes.items()})
         kernels, counts = compiled_kernels(
             programs, wholes, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
         )
-        executable = build_executable(programs, wholes, target, about, kernels)
+        stand_ins = StandIns()
+        executable = build_executable(programs, wholes, target, about, kernels, stand_ins)
         report("linking", 0, 1)
         size_bytes = sum(constant_bytes(graph.values) for graph in graphs)
         if is_last_use:
@@ -99,7 +102,7 @@ def compile_models(
             for graph in graphs:
                 forget_constants(graph)
         give_back(size_bytes)
-        export(executable, made, target)
+        export(executable, stand_ins, made, target)
     return Compilation(about, counts)
 
 
@@ -110,20 +113,30 @@ def all_values(graph: Graph) -> Graph:
 
 
 @np.errstate(all="ignore")  # scales of a file may be anything
-def program_of(graph: Graph, target: Target, schedules: Chooser, report: Report = ignore) -> Program:
+def program_of(
+    graph: Graph, target: Target, schedules: Chooser, report: Report = ignore, is_last_use: bool = False
+) -> Program:
     """The calls and kernels of a graph.
+
+    Args:
+        is_last_use: weights of the graph are let go, one by one, when they are packed for their kernel.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
     """
     refuse_obstacles(graph)
-    graph = with_file_layouts(graph)
+    given, graph = graph, with_file_layouts(graph)
+    readers = Counter(name for operator in graph.operators for name in operator.inputs)
     writer = _Writer(graph, target, schedules)
     steps = steps_of(graph)
     calls: list[Call] = []
     for step in steps:
         report("choosing schedules", len(calls), len(steps))
         calls += writer.calls(step)
+        if is_last_use and isinstance(step, ModelLayer) and step.operator.kind is not Kind.MATMUL:
+            own = [name for name in step.operator.inputs[1:] if readers[name] == 1 and name not in graph.needed]
+            forget_constants(given, own)
+            forget_constants(graph, own)
     values = {**graph.values, **writer.values}
     return Program(replace(graph, values=values), tuple(calls), writer.kernels)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from int8tune.compiler.graph import Graph, Value
@@ -27,10 +27,11 @@ def give_back(model_bytes: int) -> None:
         trim(0)
 
 
-def forget_constants(graph: Graph) -> None:
-    """Let go of a graph's constants, whoever has the graph."""
+def forget_constants(graph: Graph, names: Iterable[str] | None = None) -> None:
+    """Let go of a graph's constants, or of these alone, whoever has the graph."""
     if isinstance(graph.values, dict):
-        graph.values.update({name: replace(value, constant=None) for name, value in graph.values.items()})
+        chosen = [name for name in (graph.values if names is None else names) if name in graph.values]
+        graph.values.update({name: replace(graph.values[name], constant=None) for name in chosen})
 
 
 def constant_bytes(values: Mapping[str, Value]) -> int:

@@ -24,13 +24,12 @@ from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_objects import KernelError, kernel_objects
 from int8tune.compiler.toolchain.linker import BLOB, link_objects
 from int8tune.compiler.toolchain.object_file import write_data_object
+from int8tune.compiler.toolchain.stand_ins import StandIns
 from int8tune.compiler.whole_program import WholeProgram
 from int8tune.results.text import printable
 from int8tune.schedules.target import Target
 
 ABOUT, INITIAL = "about", "initial"
-# Of constants whose memory Relax uses; of smaller ones it has copies.
-LEAST_SHARED_BYTES = 1 << 16
 
 
 def build_executable(
@@ -39,6 +38,7 @@ def build_executable(
     target: Target,
     about: str,
     kernels: Sequence[Any],
+    stand_ins: StandIns,
 ) -> Any:
     """The Relax executable: `main` takes the model's inputs and what it keeps from run to run, and makes its
     outputs and what it keeps; `initial` gives what that is at first; `about` gives a text as u8 values.
@@ -49,8 +49,9 @@ def build_executable(
     Args:
         wholes: programs that are one function, by their numbers.
         kernels: modules that have the programs' kernels.
+        stand_ins: get what is large of the constants.
     """
-    module = _module(programs, wholes, about).with_attr("external_mods", list(kernels))
+    module = _module(programs, wholes, about, stand_ins).with_attr("external_mods", list(kernels))
     return relax.build(module, target=tvm.target.Target(dict(target.tvm)))
 
 
@@ -94,8 +95,8 @@ def _refusal(program: Program, kernel: str, error: Exception) -> Exception:
     return ModelError(printable(f"{program.graph.name}: {what}"))
 
 
-def export(executable: Any, library: Path, target: Target) -> None:
-    """Link an executable into a shared library; what it is linked of is written beside that.
+def export(executable: Any, stand_ins: StandIns, library: Path, target: Target) -> None:
+    """Link an executable and its large constants into a shared library; what it is linked of is written beside that.
 
     Raises:
         RuntimeError: the linker failed.
@@ -110,19 +111,20 @@ def export(executable: Any, library: Path, target: Target) -> None:
         """Write what is no code, above all constants; TVM would have LLVM make it, in twice the memory."""
         packed = tvm_ffi.get_global_func("runtime.ModulePackImportsToTensor")(module).numpy()
         compiled = library.with_suffix(".constants.o")
-        write_data_object(compiled, BLOB, packed.data, triple.partition("-")[0])
+        parts = list(stand_ins.restored(packed.tobytes()))
+        write_data_object(compiled, BLOB, parts, triple.partition("-")[0])
         return str(compiled)
 
     link.object_format = "o"  # type: ignore[attr-defined]
     executable.mod.export_library(str(library), fcompile=link, fpack_imports=pack, workspace_dir=str(library.parent))
 
 
-def _module(programs: Sequence[Program], wholes: Mapping[int, WholeProgram], about: str) -> Any:
+def _module(programs: Sequence[Program], wholes: Mapping[int, WholeProgram], about: str, stand_ins: StandIns) -> Any:
     builder = relax.BlockBuilder()
     for index, program in enumerate(programs):
         if index in wholes:
-            _write_whole(builder, main_of(index), known_of(index), wholes[index])
-        _write(builder, watched_of(index) if index in wholes else main_of(index), program)
+            _write_whole(builder, main_of(index), known_of(index), wholes[index], stand_ins)
+        _write(builder, watched_of(index) if index in wholes else main_of(index), program, stand_ins)
     states = programs[0].graph.states
     with builder.function(INITIAL, []):
         builder.emit_func_output(relax.Tuple([_constant(state.initial) for state in states]))
@@ -131,7 +133,7 @@ def _module(programs: Sequence[Program], wholes: Mapping[int, WholeProgram], abo
     return builder.get()
 
 
-def _write(builder: Any, name: str, program: Program) -> None:
+def _write(builder: Any, name: str, program: Program, stand_ins: StandIns) -> None:
     """Write the function of a program."""
     values = program.graph.values
     inputs = [relax.Var(f"input_{index}", _type(values[label])) for index, label in enumerate(program.graph.given)]
@@ -139,7 +141,7 @@ def _write(builder: Any, name: str, program: Program) -> None:
         known: dict[str, Any] = dict(zip(program.graph.given, inputs, strict=True))
         with builder.dataflow():
             for call in program.calls:
-                made = builder.emit(_call(call, known, [values[name] for name in call.outputs]))
+                made = builder.emit(_call(call, known, [values[name] for name in call.outputs], stand_ins))
                 fields = [made] if len(call.outputs) == 1 else [made[index] for index in range(len(call.outputs))]
                 known.update(zip(call.outputs, map(builder.emit, fields) if len(fields) > 1 else fields, strict=True))
             outputs = [
@@ -149,7 +151,7 @@ def _write(builder: Any, name: str, program: Program) -> None:
         builder.emit_func_output(made)
 
 
-def _write_whole(builder: Any, name: str, known: str, whole: WholeProgram) -> None:
+def _write_whole(builder: Any, name: str, known: str, whole: WholeProgram, stand_ins: StandIns) -> None:
     """Write the function of a program that calls one kernel; its memory is a last output, which nobody gets.
 
     Args:
@@ -159,7 +161,7 @@ def _write_whole(builder: Any, name: str, known: str, whole: WholeProgram) -> No
     inputs = [relax.Var(f"input_{index}", _type(graph.values[label])) for index, label in enumerate(graph.given)]
     types = [_type(graph.values[name]) for name in graph.needed]
     types.append(relax.TensorType((whole.memory_bytes,), "uint8"))
-    constants = [_constant(each) for each in whole.constants]
+    constants = [_constant(stand_ins.of(each)) for each in whole.constants]
     with builder.function(known, []):
         builder.emit_func_output(relax.Tuple(constants))
     with builder.function(name, inputs):
@@ -171,10 +173,11 @@ def _write_whole(builder: Any, name: str, known: str, whole: WholeProgram) -> No
         builder.emit_func_output(result)
 
 
-def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value]) -> Any:
-    arguments = [known[each] if isinstance(each, str) else _constant(each) for each in call.arguments]
+def _call(call: Call, known: dict[str, Any], outputs: Sequence[Value], stand_ins: StandIns) -> Any:
     if not call.kernel:
-        return relax.op.reshape(arguments[0], outputs[0].shape)
+        (data,) = call.arguments
+        return relax.op.reshape(known[data] if isinstance(data, str) else _constant(data), outputs[0].shape)
+    arguments = [known[each] if isinstance(each, str) else _constant(stand_ins.of(each)) for each in call.arguments]
     return relax.op.call_dps_packed(call.kernel, arguments, [_type(output) for output in outputs])
 
 
@@ -182,8 +185,7 @@ def _constant(array: Array | None) -> Any:
     """A constant of the array's own type: Relax takes 64-bit numbers for 32-bit ones, where it is not told."""
     assert array is not None
     array = np.asarray(array, order="C")
-    is_shared = array.nbytes >= LEAST_SHARED_BYTES and array.flags.writeable
-    return relax.const(tvm_ffi.from_dlpack(array, require_alignment=0) if is_shared else array, str(array.dtype))
+    return relax.const(array, str(array.dtype))
 
 
 def _type(value: Value) -> Any:

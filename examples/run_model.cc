@@ -27,6 +27,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ffi = tvm::ffi;
@@ -148,6 +149,8 @@ class Model {
       : library_(ffi::Module::LoadFromFile(path)), machine_(Machine()), about_(ffi::json::Parse(AboutText())) {
     if (about_.Get<int64_t>("int8tune_model") != kAboutFormat) throw std::runtime_error("it is of another version");
     RequireCpu(about_);
+    // TVM has threads for half of a machine's processors otherwise.
+    setenv("TVM_NUM_THREADS", std::to_string(std::thread::hardware_concurrency()).c_str(), 0);
     ffi::Function::GetGlobalRequired("runtime.config_threadpool")(1, about_.Get<int64_t>("threads"));
   }
 

@@ -51,6 +51,8 @@ class Model:
         if self.about["int8tune_model"] != ABOUT_FORMAT:
             raise ValueError("it is of another version")
         require_cpu(self.about)
+        # TVM has threads for half of a machine's processors otherwise.
+        os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         tvm.get_global_func("runtime.config_threadpool")(1, self.about["threads"])
         self._main = machine["main"]
 

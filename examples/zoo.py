@@ -8,9 +8,9 @@
 
 `make` has an environment of its own: `pip install torch torchvision timm transformers onnx onnxruntime`; the form of
 NNCF is made where `nncf` is installed, PyTorch's own (PT2E) where `torchao` and `onnxscript` are. Small pictures are
-enough to see what compiles; `make --side 224 zoo-224` makes the same models for pictures of the usual size. `table` and
-`times` need `int8tune[models,oracle,peers]`. A second run of each does only what is missing. `--only TEXT` takes models
-or forms whose FORM/NAME has the text.
+enough to see what compiles; `make --side 224 zoo-224` makes the same models for pictures of the usual size. `table`,
+`times` and `roundings` need `int8tune[models,oracle,peers]`. A second run of each does only what is missing. `--only
+TEXT` takes models or forms whose FORM/NAME has the text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_models import SIDE, Entry, entries
-from zoo_tables import roundings, table, times
+from zoo_tables import SAMPLES, roundings, table, times
 
 OPSET, PT2E_OPSET = 17, 18
 CALIBRATION_SAMPLES = 4
@@ -197,6 +197,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models or forms whose FORM/NAME has this text")
     parser.add_argument("--side", type=int, default=SIDE, help="of pictures that `make` makes models for, in pixels")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="inputs that `roundings` draws for each model")
     parser.add_argument("-o", "--output", type=Path, help="file for the table; printed if left out")
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options, more = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1 :]
@@ -207,7 +208,7 @@ def main() -> None:
     if options.what == "table":
         text = table(options.folder, options.only, families)
     elif options.what == "roundings":
-        text = roundings(options.folder, options.only, families)
+        text = roundings(options.folder, options.only, families, options.samples)
     else:
         text = times(options.folder, options.only, families, more)
     print(text) if options.output is None else options.output.write_text(text + "\n")

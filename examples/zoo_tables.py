@@ -15,6 +15,7 @@ from typing import Any
 from zoo_roundings import least_sqnr_db
 
 LIMIT_S = 900
+SAMPLES = 4
 PEERS = ("onnxruntime", "openvino")
 
 Row = Mapping[str, Any]
@@ -33,17 +34,18 @@ def times(folder: Path, only: str, families: Mapping[str, str], options: Sequenc
     return "\n".join(times_report(rows))
 
 
-def roundings(folder: Path, only: str, families: Mapping[str, str]) -> str:
+def roundings(folder: Path, only: str, families: Mapping[str, str], samples: int) -> str:
     """How far ONNX Runtime is from itself for each file of `make`, where the last bits of its numbers differ."""
 
     def find(file: Path) -> Row:
-        return {"sqnr_db": least_sqnr_db(file)}
+        return {"sqnr_db": least_sqnr_db(file, samples)}
 
     def line(row: Row) -> str:
         found = "equal" if row["sqnr_db"] is None else f"{row['sqnr_db']:.0f} dB"
         return f"| {row['file']} | {found} |"
 
-    rows = _known("roundings", folder, only, families, find, line)
+    kept = "roundings" if samples == SAMPLES else f"roundings_{samples}"
+    rows = _known(kept, folder, only, families, find, line)
     return "\n".join(["| model | ONNX Runtime beside itself |", "|-|-|", *map(line, rows)])
 
 
@@ -71,7 +73,7 @@ def _known(
 
 def judged(file: Path) -> dict[str, Any]:
     started = time.monotonic()
-    found = _int8tune("accuracy", file, "--count", "4", "--results", file.parent / "records")
+    found = _int8tune("accuracy", file, "--count", SAMPLES, "--results", file.parent / "records")
     if isinstance(found, str):
         # A file that the tool which wrote it can't run says nothing of the compiler.
         return {"error": found, "is_valid": "onnxruntime failed" not in found}

@@ -14,6 +14,7 @@ from tvm import relax
 
 from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import Graph, Operator, Value
+from int8tune.compiler.islands.finite import drop_finite_checks
 from int8tune.compiler.islands.folding import fold_by_numpy
 from int8tune.compiler.islands.half import widen_half
 from int8tune.compiler.islands.island import Array, onnx_model
@@ -71,6 +72,8 @@ def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
         relax.transform.DecomposeOpsForInference(),
         widen_half,
         fold_by_numpy,
+        drop_finite_checks,
+        relax.transform.CanonicalizeBindings(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(LEGALIZATIONS, skip_ops=list(VIEWS)),
         relax.transform.AnnotateTIROpPattern(),

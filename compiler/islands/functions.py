@@ -1,12 +1,13 @@
 """Functions of binary32 that LLVM vectorizes: polynomials, with errors of up to four units in the last place.
 
-libm takes one value at a time. Sources: exp of Cephes (S. Moshier); tanh of Eigen; erf of N. Juffa, which ONNX Runtime
-has, too. NaN gives NaN; beyond the range of exp, values saturate to 0 and infinity as they should. This module imports
-TVM.
+libm takes one value at a time. Sources: exp and log of Cephes (S. Moshier); tanh of Eigen; erf of N. Juffa, which ONNX
+Runtime has, too. NaN gives NaN; beyond the range of exp, values saturate to 0 and infinity as they should. This module
+imports TVM.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ _LEAST_ONE_FACTOR = -88.0
 # 1.5 * 2^23: numbers around it are whole.
 _SHIFT = 12582912.0
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+_LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+# The bits of the root of a half: where the exponents of numbers from there to the root of 2 begin.
+_ROOT_OF_HALF = 0x3F3504F3
+_LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23
 _ERF_NEAR = (-5.99104969e-4, 4.99339588e-3, -2.67667342e-2, 1.12818025e-1, -3.76124859e-1, 1.28379151e-1)
 _ERF_FAR = (
     -1.72948930e-5,
@@ -101,6 +109,35 @@ def _power_of_two(shifted: Any) -> Any:
     """2^n of a number that is `_SHIFT` more than n; 0 of -127."""
     bits = tirx.reinterpret("int32", shifted) << tirx.const(23, "int32")
     return tirx.reinterpret("float32", bits + tirx.const(127 << 23, "int32"))
+
+
+def logarithm(value: Any) -> Any:
+    return bound(value, _logarithm)
+
+
+def _logarithm(x: Any) -> Any:
+    """A polynomial between the roots of a half and of 2, and n log 2; of numbers that have none, what libm gives."""
+    infinity, zero = number(math.inf), number(0.0)
+    is_small = x < number(_LEAST_NORMAL)
+    normal = tirx.Select(is_small, x * number(2.0**_TO_NORMAL), x)
+    moved = tirx.Select(is_small, number(float(_TO_NORMAL)), zero)
+    finite = bound(normal, lambda at: _logarithm_of_normal(at, moved))
+    return tirx.Select(
+        x > zero, tirx.Select(x == infinity, x, finite), tirx.Select(x == zero, -infinity, number(math.nan))
+    )
+
+
+def _logarithm_of_normal(x: Any, moved: Any) -> Any:
+    """That of x / 2^moved."""
+    bits = tirx.reinterpret("int32", x)
+    whole = (bits - tirx.const(_ROOT_OF_HALF, "int32")) >> tirx.const(23, "int32")
+    rest = tirx.reinterpret("float32", bits - (whole << tirx.const(23, "int32"))) - number(1.0)
+
+    def added(r: Any, n: Any) -> Any:
+        small = _polynomial(r, _LOG) * r * r * r + n * number(-2.12194440e-4) - number(0.5) * r * r
+        return r + small + n * number(0.693359375)
+
+    return bound(rest, lambda r: bound(whole.astype("float32") - moved, lambda n: added(r, n)))
 
 
 def error_function(value: Any) -> Any:

@@ -13,11 +13,11 @@ from int8tune.compiler.islands.legalization import LEGALIZATIONS
 _MOVING = ("relax.take", "relax.gather_elements", "relax.gather_nd", "relax.max", "relax.min")
 _WIDENED = {
     *(name for name in LEGALIZATIONS if name not in _MOVING),
-    *("relax.nn.log_softmax", "relax.nn.group_norm", "relax.nn.instance_norm", "relax.nn.rms_norm"),
+    *("relax.nn.group_norm", "relax.nn.instance_norm", "relax.nn.rms_norm"),
     *("relax.nn.batch_norm", "relax.nn.conv3d", "relax.nn.conv1d_transpose", "relax.nn.conv3d_transpose"),
     *("relax.nn.avg_pool1d", "relax.nn.avg_pool2d", "relax.nn.avg_pool3d", "relax.nn.adaptive_avg_pool2d"),
-    *("relax.variance", "relax.std", "relax.prod", "relax.cumsum", "relax.einsum"),
-    *("relax.power", "relax.log", "relax.rsqrt", "relax.sin", "relax.cos", "relax.tan", "relax.sinh", "relax.cosh"),
+    *("relax.std", "relax.prod", "relax.cumsum", "relax.einsum"),
+    *("relax.rsqrt", "relax.sin", "relax.cos", "relax.tan", "relax.sinh", "relax.cosh"),
 }
 
 

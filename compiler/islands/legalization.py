@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-from tvm import te, tirx, topi
+from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 from tvm.target.codegen import llvm_cpu_has_features
 
-from int8tune.compiler.islands import functions, products, rows
+from int8tune.compiler.islands import functions, products, resizing, rows
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.rows import call_written, threads_for
 from int8tune.compiler.operator_kernels.transposition import is_copy, write_transpose
@@ -19,6 +19,7 @@ from int8tune.compiler.operator_kernels.transposition import is_copy, write_tran
 Legalize = Callable[[Any, Any], Any]
 
 LEAST_TRANSPOSED = 1 << 12
+CUBE = 3.0
 
 
 def _take(builder: Any, call: Any) -> Any:
@@ -105,6 +106,14 @@ def _multiply(builder: Any, call: Any) -> Any:
     return builder.call_te(product, one, other, primfunc_name_hint="multiply")
 
 
+def _power(builder: Any, call: Any) -> Any:
+    """A cube is two products, as in ONNX Runtime; other exponents are TVM's."""
+    base, exponent = call.args
+    if not (isinstance(exponent, GenericConst) and exponent.ty.ndim == 0 and float(exponent.value.numpy()) == CUBE):
+        return _default("relax.power")(builder, call)
+    return _multiply(builder, relax.op.multiply(builder.emit(_multiply(builder, relax.op.multiply(base, base))), base))
+
+
 def _fuses_products() -> bool:
     """Whether the target has an instruction for a product and a sum; others have a call of a function for it."""
     target = tvm.target.Target.current()
@@ -130,29 +139,51 @@ def _other(operator: str, write: Callable[[Any, Any, Legalize], Any]) -> Legaliz
 
 def _extremum(operator: str, combine: Callable[[Any, Any], Any], least: float) -> Legalize:
     """The greatest or least along axes: TVM's begins with the last finite number, which infinite values don't reach."""
+    reduction = rows.extremum_of(combine, least)
 
     def legalize(builder: Any, call: Any) -> Any:
         (data,), attributes = call.args, call.attrs
         shape, rank = [int(extent) for extent in data.ty.shape], len(data.ty.shape)
         if data.ty.dtype.dtype not in ("float16", "float32", "float64") or rank == 0:
             return _default(operator)(builder, call)
+        if (along_rows := rows.extremum(builder, call, reduction)) is not None:
+            return along_rows
         axes = range(rank) if attributes.axis is None else sorted(int(axis) % rank for axis in attributes.axis)
         kept = [axis for axis in range(rank) if axis not in axes]
         made = [1 if axis in axes else shape[axis] for axis in range(rank)] if attributes.keepdims else None
 
         def reduced(values: Any) -> Any:
-            reducer = te.comm_reducer(lambda one, other: combine(one, other), lambda dtype: tirx.const(least, dtype))
             along = {axis: te.reduce_axis((0, shape[axis])) for axis in axes}
 
             def value(*at: Any) -> Any:
                 outer = dict(zip(kept, (at[axis] for axis in kept) if made else at, strict=True))
-                return reducer(values[tuple({**outer, **along}[axis] for axis in range(rank))], axis=[*along.values()])
+                return reduction.reducer(
+                    values[tuple({**outer, **along}[axis] for axis in range(rank))], axis=[*along.values()]
+                )
 
             return te.compute(made or [shape[axis] for axis in kept], value, name=operator.rpartition(".")[2])
 
         return builder.call_te(reduced, data, primfunc_name_hint=operator.rpartition(".")[2])
 
     return legalize
+
+
+def _prelu(builder: Any, call: Any) -> Any:
+    """A product with the slopes of an axis, then the choice: LLVM makes no vectors of a product within the choice."""
+    data, slopes = call.args
+    axis = int(call.attrs.axis) % len(data.ty.shape)
+    if data.ty.dtype.dtype != "float32" or slopes.ty.ndim != 1:
+        return _default("relax.nn.prelu")(builder, call)
+
+    def chosen(values: Any, slope: Any) -> Any:
+        def value(*at: Any) -> Any:
+            place = at[axis] if int(slope.shape[0]) > 1 else 0
+            steep = values[at] * slope[place]
+            return functions.bound(steep, lambda less: tirx.Select(values[at] > number(0.0), values[at], less))
+
+        return te.compute(values.shape, value, name="prelu")
+
+    return builder.call_te(chosen, data, slopes, primfunc_name_hint="prelu")
 
 
 def _transposed(builder: Any, call: Any) -> Any:
@@ -190,6 +221,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.take": _take,
     "relax.gather_elements": _gather_elements,
     "relax.gather_nd": _gather_nd,
+    "relax.log": _elementwise(functions.logarithm),
     "relax.exp": _elementwise(functions.exponential),
     "relax.erf": _elementwise(functions.error_function),
     "relax.tanh": _elementwise(functions.hyperbolic_tangent),
@@ -198,8 +230,13 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.nn.gelu": _elementwise(_gelu),
     "relax.nn.gelu_tanh": _elementwise(_gelu_tanh),
     "relax.multiply": _multiply,
+    "relax.power": _power,
     "relax.permute_dims": _transposed,
+    "relax.image.resize2d": _other("relax.image.resize2d", resizing.resize),
+    "relax.nn.prelu": _prelu,
     "relax.nn.softmax": _other("relax.nn.softmax", rows.softmax),
+    "relax.nn.log_softmax": _other("relax.nn.log_softmax", rows.log_softmax),
+    "relax.variance": _other("relax.variance", rows.variance),
     "relax.nn.layer_norm": _other("relax.nn.layer_norm", rows.layer_norm),
     "relax.mean": _other("relax.mean", rows.mean),
     "relax.sum": _other("relax.sum", rows.total),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -159,12 +159,18 @@ class Window:
 
     @property
     def bands(self) -> int:
-        """Parts of one image's rows whose columns fit the second cache; images of a batch are parts already."""
+        """Parts of one image's rows whose columns fit the second cache; images of a batch are parts already.
+
+        Where vectors don't fill a tile of them, columns are copied once more, so that others are taken within bounds.
+        """
         if self.batch > 1 or self.is_plain:
             return self.batch
         height, width = self.output
-        bands = (count for count in range(1, height + 1) if height % count == 0)
-        return next((count for count in bands if self.depth * height // count * width <= MOST_COLUMN_VALUES), height)
+        places = {count: height // count * width for count in range(1, height + 1) if height % count == 0}
+        fitting = next((count for count in places if self.depth * places[count] <= MOST_COLUMN_VALUES), height)
+        near = (count for count in places if places[fitting] / 4 <= places[count] <= places[fitting] * 2)
+        whole = [count for count in near if places[count] % (LANES * MOST_VECTORS) == 0]
+        return fitting if fitting in whole else min(whole, key=lambda count: abs(count - fitting), default=fitting)
 
 
 def _window(call: Any) -> Window:
@@ -186,15 +192,19 @@ def convolution(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> 
     is_known = (at.data_layout, at.kernel_layout) in (("NCHW", "OIHW"), ("NCW", "OIW"))
     if not is_known or data.ty.dtype.dtype != "float32":
         return default(builder, call)
-    window = _window(call)
-    is_depthwise = window.channels > 1 and int(at.groups) == window.channels
-    if int(at.groups) != 1 and not is_depthwise:
-        return default(builder, call)
+    window, groups = _window(call), int(at.groups)
+    is_depthwise = window.channels > 1 and groups == window.channels
+    if groups != 1 and not is_depthwise:
+        if window.batch != 1:
+            return default(builder, call)
+        # Groups of channels are images beside each other, each with weights of its own.
+        window = replace(window, batch=groups, channels=window.channels // groups, made=window.made // groups)
     shape: tuple[int, ...] = (window.batch, window.channels, *window.size)
     if window.is_plain and not is_depthwise:
         shape = (window.batch, window.channels, math.prod(window.size))
     data = builder.normalize(relax.op.reshape(data, shape))
-    rows = (window.made, *window.kernel) if is_depthwise else (1, window.made, window.depth)
+    sets = 1 if is_depthwise else groups
+    rows = (window.made, *window.kernel) if is_depthwise else (sets, window.made, window.depth)
     weight = builder.normalize(relax.op.reshape(weight, rows))
 
     def convolved(image: Any, weights: Any) -> Any:

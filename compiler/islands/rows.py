@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax, te, tirx
 
-from int8tune.compiler.islands import functions
+from int8tune.compiler.islands import columns, functions
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.softmax import write_softmax
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
@@ -29,13 +30,34 @@ CORES = "num-cores"
 
 Legalize = Callable[[Any, Any], Any]
 Value = Callable[[Any, Any], Any]
-Reducer = Callable[..., Any]
+Combine = Callable[[Any, Any], Any]
 
 
-def reduced(value: Value, rows: int, length: int, reducer: Reducer, name: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What many values become: by TE along an axis, and two of its results by an expression."""
+
+    reducer: Callable[..., Any]
+    combine: Combine
+
+
+SUM, LARGEST = Reduction(te.sum, operator.add), Reduction(te.max, tirx.max)
+
+
+def extremum_of(combine: Combine, beyond: float) -> Reduction:
+    """The greatest or least, of infinite values, too, which the reducers of TE don't reach.
+
+    Args:
+        beyond: what becomes of no values.
+    """
+    reducer = te.comm_reducer(lambda one, other: combine(one, other), lambda dtype: tirx.const(beyond, dtype))
+    return Reduction(reducer, combine)
+
+
+def reduced(value: Value, rows: int, length: int, reduction: Reduction, name: str) -> Any:
     """The sum, or the largest, of each row's values [rows]."""
     whole, rest = length // LANES, length % LANES
-    combine = tirx.max if reducer is te.max else operator.add
+    reducer, combine = reduction.reducer, reduction.combine
     parts = []
     if whole:
         step = te.reduce_axis((0, whole), name="step")
@@ -62,7 +84,7 @@ def reduced(value: Value, rows: int, length: int, reducer: Reducer, name: str) -
     return te.compute((rows,), lambda r: combine(parts[0][r], parts[1][r]), name=f"{PREFIX}all_of_{name}")
 
 
-def _tree(combine: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+def _tree(combine: Combine, values: Sequence[Any]) -> Any:
     """Values combined by halves: each step waits for as few others as possible."""
     while len(values) > 1:
         half = len(values) // 2
@@ -94,25 +116,40 @@ def schedule_rows(schedule: Any, blocks: Sequence[Any], threads: int) -> None:
 
 
 def softmax(builder: Any, call: Any, default: Legalize) -> Any:
-    """A softmax along the last axis."""
+    """A softmax along the last axis, or along another one of many columns."""
     rows, length = _rows(call, [int(call.attrs.axis)])
     if not length:
-        return default(builder, call)
+        return columns.softmax(builder, call, default)
 
     if length >= LANES:
         function = write_softmax(rows, length, threads_for(rows * length))
         return call_written(builder, call, function, (rows, length), "softmax")
 
     def normalized(data: Any) -> Any:
-        largest = reduced(lambda r, k: data[r, k], rows, length, te.max, "largest")
+        largest = reduced(lambda r, k: data[r, k], rows, length, LARGEST, "largest")
         powers = te.compute(
             (rows, length), lambda r, k: functions.exponential(data[r, k] - largest[r]), name=f"{PREFIX}powers"
         )
-        total = reduced(lambda r, k: powers[r, k], rows, length, te.sum, "total")
+        total = reduced(lambda r, k: powers[r, k], rows, length, SUM, "total")
         factor = te.compute((rows,), lambda r: number(1.0) / total[r], name=f"{PREFIX}factor")
         return te.compute((rows, length), lambda r, k: powers[r, k] * factor[r], name=f"{PREFIX}softmax")
 
     return _on_rows(builder, call, normalized, rows, length, "softmax")
+
+
+def log_softmax(builder: Any, call: Any, default: Legalize) -> Any:
+    """The logarithms of a softmax along the last axis, or along another one of many columns."""
+    rows, length = _rows(call, [int(call.attrs.axis)])
+    if not length:
+        return columns.log_softmax(builder, call, default)
+
+    def normalized(data: Any) -> Any:
+        largest = reduced(lambda r, k: data[r, k], rows, length, LARGEST, "largest")
+        total = reduced(lambda r, k: functions.exponential(data[r, k] - largest[r]), rows, length, SUM, "total")
+        logarithm = te.compute((rows,), lambda r: functions.logarithm(total[r]), name=f"{PREFIX}logarithm")
+        return te.compute((rows, length), lambda r, k: data[r, k] - largest[r] - logarithm[r], name=f"{PREFIX}log")
+
+    return _on_rows(builder, call, normalized, rows, length, "log_softmax")
 
 
 def layer_norm(builder: Any, call: Any, default: Legalize) -> Any:
@@ -122,10 +159,10 @@ def layer_norm(builder: Any, call: Any, default: Legalize) -> Any:
         return default(builder, call)
 
     def normalized(data: Any, scale: Any, offset: Any) -> Any:
-        total = reduced(lambda r, k: data[r, k], rows, length, te.sum, "total")
+        total = reduced(lambda r, k: data[r, k], rows, length, SUM, "total")
         mean = te.compute((rows,), lambda r: total[r] * number(1 / length), name=f"{PREFIX}mean")
         rest = te.compute((rows, length), lambda r, k: data[r, k] - mean[r], name=f"{PREFIX}rest")
-        squares = reduced(lambda r, k: rest[r, k] * rest[r, k], rows, length, te.sum, "squares")
+        squares = reduced(lambda r, k: rest[r, k] * rest[r, k], rows, length, SUM, "squares")
         factor = te.compute(
             (rows,),
             lambda r: number(1.0) / tirx.sqrt(squares[r] * number(1 / length) + number(float(call.attrs.epsilon))),
@@ -148,6 +185,25 @@ def total(builder: Any, call: Any, default: Legalize) -> Any:
     return _sum(builder, call, default, is_mean=False)
 
 
+def variance(builder: Any, call: Any, default: Legalize) -> Any:
+    """The mean square of what is left of the last axes' values without their mean."""
+    rows, length = _rows(call, [int(axis) for axis in call.attrs.axis or ()])
+    if not length:
+        return default(builder, call)
+
+    def found(data: Any) -> Any:
+        sums = reduced(lambda r, k: data[r, k], rows, length, SUM, "total")
+        mean = te.compute((rows,), lambda r: sums[r] * number(1 / length), name=f"{PREFIX}mean")
+
+        def square(r: Any, k: Any) -> Any:
+            return functions.bound(data[r, k] - mean[r], lambda rest: rest * rest)
+
+        squares = reduced(square, rows, length, SUM, "squares")
+        return te.compute((rows,), lambda r: squares[r] * number(1 / length), name=f"{PREFIX}variance")
+
+    return _on_rows(builder, call, found, rows, length, "variance")
+
+
 def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
     axes = call.attrs.axis
     rank = len(call.args[0].ty.shape)
@@ -157,10 +213,23 @@ def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
     factor = 1 / length if is_mean else 1.0
 
     def added(data: Any) -> Any:
-        found = reduced(lambda r, k: data[r, k], rows, length, te.sum, "total")
+        found = reduced(lambda r, k: data[r, k], rows, length, SUM, "total")
         return te.compute((rows,), lambda r: found[r] * number(factor), name=f"{PREFIX}mean")
 
     return _on_rows(builder, call, added, rows, length, "mean" if is_mean else "sum")
+
+
+def extremum(builder: Any, call: Any, reduction: Reduction) -> Any | None:
+    """The greatest or least along the last axes; None where they are others."""
+    axes, rank = call.attrs.axis, len(call.args[0].ty.shape)
+    rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
+    if length < LANES:
+        return None
+
+    def found(data: Any) -> Any:
+        return reduced(lambda r, k: data[r, k], rows, length, reduction, "extremum")
+
+    return _on_rows(builder, call, found, rows, length, str(call.op.name).rpartition(".")[2])
 
 
 def _rows(call: Any, axes: Sequence[int]) -> tuple[int, int]:

@@ -10,11 +10,16 @@ from typing import Any
 import tvm
 
 from int8tune.compiler.islands.products import COLUMNS, FRAME, PADDED, PRODUCTS, schedule_columns, schedule_products
+from int8tune.compiler.islands.resizing import ACROSS
 from int8tune.compiler.islands.rows import PREFIX, schedule_rows
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
 from int8tune.schedules.target import Target
 
 LANES = 16
+# Values of a window whose loops are written out.
+MOST_UNROLLED = 25
+# What TVM calls the border of a pool's image, which each of its windows would ask for.
+BORDER = "pad_temp"
 # Letters of a block's text, in all places that it would stand in.
 MOST_INLINED = 2000
 # Functions of TIR that LLVM has no vectors of, only libm's one value at a time.
@@ -72,7 +77,7 @@ def _has_blocks(function: Any) -> bool:
 
 
 def _inline(schedule: Any) -> None:
-    """Compute what is only copied, compared or calculated where it is read; not what takes a function's time."""
+    """Compute what is copied, compared or calculated where it is read; what takes a function's time, if read once."""
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         if _is_cheap(schedule, block):
             # One that a reduction or several outputs need stays.
@@ -84,12 +89,29 @@ def _inline(schedule: Any) -> None:
 
 def _is_cheap(schedule: Any, block: Any) -> bool:
     found = schedule.get(block)
-    if found.name_hint.startswith((COLUMNS, PADDED, FRAME)) or not schedule.get_consumers(block):
+    if found.name_hint.startswith((COLUMNS, PADDED, FRAME, BORDER, ACROSS)) or not schedule.get_consumers(block):
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
     text = found.body.script()
-    return not _calls(text, COSTLY) and not _grows(schedule, block, len(text))
+    if _calls(text, COSTLY):
+        return not _calls(text, ONE_BY_ONE) and _is_read_once(schedule, block)
+    return not _grows(schedule, block, len(text))
+
+
+def _is_read_once(schedule: Any, block: Any) -> bool:
+    """Whether each of a block's values is read once, by what is no function itself.
+
+    Of two functions in a row a vector takes so long that too few of them are on their way.
+    """
+    readers, made = schedule.get_consumers(block), schedule.get(block).writes[0].source
+    if len(readers) != 1:
+        return False
+    reader = schedule.get(readers[0])
+    text, shapes = reader.body.script(), [[int(extent) for extent in made.shape]]
+    shapes.append([int(extent) for extent in reader.writes[0].source.shape])
+    is_spatial = all(int(axis.iter_type) == 0 for axis in reader.iter_vars)
+    return is_spatial and shapes[0] == shapes[1] and not _calls(text, COSTLY) and text.count(f"{made.name}[") == 1
 
 
 def _grows(schedule: Any, block: Any, letters: int) -> bool:
@@ -118,7 +140,9 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
     outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 0]
     sums = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == 2]
     values = math.prod(int(schedule.get(loop).extent) for loop in loops)
-    if sums:
+    if sums and outer and _is_window(schedule, found, sums, outer[-1]):
+        outer = _in_registers(schedule, outer, sums)
+    elif sums:
         if outer and int(schedule.get(outer[-1]).extent) >= LANES // 2:
             schedule.reorder(*outer[:-1], *sums, outer.pop())
     elif "%" in text or "//" in text:
@@ -135,6 +159,31 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
         schedule.parallel(schedule.fuse(*outer))
     if sums:
         schedule.decompose_reduction(block, sums[0])
+
+
+def _is_window(schedule: Any, block: Any, sums: Sequence[Any], last: Any) -> bool:
+    """Whether few values are put together for each output, and vectors of outputs read such of neighbours."""
+    if math.prod(_extents(schedule, sums)) > MOST_UNROLLED or _lanes(int(schedule.get(last).extent)) < LANES // 2:
+        return False
+    axis = [each.var for each in block.iter_vars if int(each.iter_type) == 0][-1]
+    steps = [[_step(each.min, axis) for each in region.region] for region in block.reads]
+    return all(not any(each[:-1]) and each[-1:] in ([], [0], [1]) for each in steps)
+
+
+def _step(place: Any, axis: Any) -> int:
+    """How far a place moves with an axis; -1 where that is not always the same."""
+    found = tvm.sym.detect_linear_equation(place, [axis])
+    return int(found[0]) if found and isinstance(found[0], tvm.tirx.IntImm) else -1
+
+
+def _in_registers(schedule: Any, outer: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
+    """A vector of outputs at a time, all of its window's values one after the other; the loops around."""
+    around, lane = schedule.split(outer[-1], [None, _lanes(int(schedule.get(outer[-1]).extent))])
+    schedule.reorder(*outer[:-1], around, *sums, lane)
+    for loop in sums:
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    return [*outer[:-1], around]
 
 
 def _extents(schedule: Any, loops: Sequence[Any]) -> list[int]:

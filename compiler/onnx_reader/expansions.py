@@ -13,6 +13,7 @@ from int8tune.compiler.onnx_reader.antialias import write_resize
 from int8tune.compiler.onnx_reader.column_images import write_col2im
 from int8tune.compiler.onnx_reader.cumulative import write_cumulative_product
 from int8tune.compiler.onnx_reader.dynamic import LSTM as QUANTIZED_LSTM
+from int8tune.compiler.onnx_reader.einsums import write_einsum
 from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.float_writer import FloatWriter
 from int8tune.compiler.onnx_reader.group_query import write_group_query_attention
@@ -140,6 +141,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "ScatterElements": compositions.write_scatter_elements,
     "ScatterND": compositions.write_scatter_nd,
     "Swish": compositions.write_swish,
+    "Einsum": write_einsum,
     "IsInf": compositions.write_is_infinite,
     "Resize": write_resize,
     "ReverseSequence": sequences.write_reverse_sequence,

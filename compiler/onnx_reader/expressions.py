@@ -136,7 +136,15 @@ def _is_number(constant: Constant) -> bool:
     if constant.quantization is None and constant.array.dtype != np.float32:
         return False
     with np.errstate(all="ignore"):
-        return bool(np.isfinite(constant.real).all())
+        return _is_surely_finite(constant) or bool(np.isfinite(constant.real).all())
+
+
+def _is_surely_finite(constant: Constant) -> bool:
+    """Whether no stored value of its type and scales is beyond binary32; nothing is computed of a model's weights."""
+    if constant.quantization is None or constant.array.dtype.kind not in "iu":
+        return False
+    most = np.float32(2.0 ** (8 * constant.array.itemsize))
+    return bool(np.isfinite(most * constant.quantization.scale.astype(np.float32).max(initial=0)))
 
 
 def _is_stored(tree: Tree | None) -> bool:

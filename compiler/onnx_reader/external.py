@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from int8tune.compiler.onnx_reader.file import decoded
+from int8tune.compiler.onnx_reader.file import decoded, refuse_unprintable
 from int8tune.compiler.onnx_reader.nodes import model_fault, quoted
 from int8tune.compiler.strict_json import clipped
 from int8tune.results.text import printable
@@ -31,6 +31,7 @@ def embedded(data: bytes, folder: Path, name: str, most_bytes: int) -> bytes:
     if b"location" not in data:
         return data
     model, total = decoded(data, name), len(data)
+    refuse_unprintable(model, name)
     tensors = [tensor for tensor in _tensors(model.graph) if tensor.data_location == IN_ANOTHER_FILE]
     for tensor in tensors:
         path, begin, length = _place(tensor, folder, name)
@@ -55,6 +56,8 @@ def _place(tensor: Any, folder: Path, name: str) -> tuple[Path, int, int]:
     """The file of a tensor, and which part of it."""
     fields = {entry.key: entry.value for entry in tensor.external_data}
     what = f"{quoted(tensor.name)} is in another file (external data)"
+    if any(not isinstance(each, str) or not each.isprintable() for each in fields.values()):
+        raise model_fault(name, f"{what}, and what is said of that can't be printed")
     location = fields.get("location", "")
     path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder.resolve()):

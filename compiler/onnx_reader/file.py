@@ -5,6 +5,7 @@ Nothing of a file is trusted: what `load` returns has been checked, so that othe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +15,7 @@ from int8tune.compiler.errors import ModelError
 from int8tune.compiler.graph import ElementType
 from int8tune.compiler.onnx_reader.blocked import GATHER, PRODUCTS, gather_nodes, product_nodes
 from int8tune.compiler.onnx_reader.channel_scales import with_scales_moved
+from int8tune.compiler.onnx_reader.detached import without_large
 from int8tune.compiler.onnx_reader.dynamic import FUSED, LSTM, unfused, unfused_lstm
 from int8tune.compiler.onnx_reader.functions import with_functions_inlined
 from int8tune.compiler.onnx_reader.half_scales import HalfScales
@@ -33,7 +35,7 @@ from int8tune.compiler.onnx_reader.nodes import (
 from int8tune.compiler.onnx_reader.qlinear import float_nodes
 from int8tune.compiler.onnx_reader.shapes import Form, forms_of
 from int8tune.compiler.onnx_reader.stored_tables import with_stored_tables
-from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, constant_of
+from int8tune.compiler.onnx_reader.tensors import TYPES, Array, array_of, array_of_bytes, constant_of
 from int8tune.compiler.onnx_reader.transformers import is_fused, unfused_transformer
 from int8tune.compiler.onnx_reader.transposed_pads import with_pads
 from int8tune.results.folded_names import FOLDED_KEY, folded_of
@@ -84,18 +86,21 @@ def load(data: bytes, name: str) -> OnnxFile:
     Raises:
         ModelError: the file is damaged, or has something that is not supported.
     """
-    model = decoded(data, name)
-    _refuse_unprintable(model, name)
+    model, large = _decoded_without_large(data, name)
+    refuse_unprintable(model, name)
     opset = _opset(model, name)
     with_functions_inlined(model, opset, name)
     graphs = InnerGraphs(model.graph, opset, partial(_known_of, model, opset, name))
     graphs.write()
-    _refuse_unprintable(model, name)
+    refuse_unprintable(model, name)
     constants: dict[str, Array] = {}
-    for tensor in model.graph.initializer:
+    for index, tensor in enumerate(model.graph.initializer):
         if tensor.name in constants:
             raise model_fault(name, f"two initializers have one name: {quoted(tensor.name)}")
-        constants[tensor.name] = array_of(tensor, tensor.name, name)
+        found = array_of_bytes(tensor, large[index]) if index in large else None
+        if found is None:
+            found = array_of(_whole(tensor, large.get(index)), tensor.name, name)
+        constants[tensor.name] = found
     narrow = narrow_names(model)
     folded = folded_of(next((entry.value for entry in model.metadata_props if entry.key == FOLDED_KEY), ""))
     model = _without_initializers(model)
@@ -187,6 +192,26 @@ def decoded(data: bytes, name: str) -> Any:
     return model
 
 
+def _decoded_without_large(data: bytes, name: str) -> tuple[Any, Mapping[int, memoryview]]:
+    """A model without the values of large initializers, and these; all of one that has graphs within its nodes."""
+    short, large = without_large(data)
+    if large:
+        model = decoded(short, name)
+        if not any(attribute.type in (_GRAPH, _GRAPHS) for node in model.graph.node for attribute in node.attribute):
+            return model, large
+    return decoded(data, name), {}
+
+
+def _whole(tensor: Any, values: memoryview | None) -> Any:
+    """An initializer with its values."""
+    if values is None:
+        return tensor
+    whole = type(tensor)()
+    whole.CopyFrom(tensor)
+    whole.raw_data = bytes(values)
+    return whole
+
+
 def _leave_open(graph: Any) -> None:
     """Some writers have -1 for an extent that is not known."""
     for extent in extents_of(graph):
@@ -265,9 +290,32 @@ def _node(proto: Any, model: str) -> Node:
         raise node_fault(model, node, "it must make a value")
     if any(attribute.type in (_GRAPH, _GRAPHS) for attribute in proto.attribute):
         raise node_fault(model, node, "graphs within a node are not supported")
+    if proto.domain in _STANDARD_DOMAINS and (fault := _type_fault(proto)):
+        raise node_fault(model, node, fault)
     if operator in ("QuantizeLinear", "DequantizeLinear") and proto.domain == MICROSOFT:
         proto.domain = ""  # the same, and onnx infers its shape
     return replace(node, attributes=dict(_attributes(proto)), proto=proto)
+
+
+def _type_fault(proto: Any) -> str:
+    """What is wrong with the type of a node's attribute, as ONNX's operators have it in any version; empty of none."""
+    for attribute in proto.attribute:
+        known = _attribute_types().get((proto.op_type, attribute.name), frozenset())
+        if known and attribute.type not in known:
+            return f"its attribute {quoted(attribute.name)} has another type than ONNX says"
+    return ""
+
+
+@functools.cache
+def _attribute_types() -> dict[tuple[str, str], frozenset[int]]:
+    """The types of the attributes of ONNX's operators, by their names, of all versions."""
+    import onnx
+
+    found: dict[tuple[str, str], set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        for name, attribute in schema.attributes.items() if not schema.domain else ():
+            found.setdefault((schema.name, name), set()).add(attribute.type.value)  # type: ignore[attr-defined]
+    return {key: frozenset(types) for key, types in found.items()}
 
 
 def _texts(model: Any) -> Iterator[object]:
@@ -289,7 +337,7 @@ def _texts_of_graph(graph: Any) -> Iterator[object]:
     yield from (entry.name for entries in named for entry in entries)
 
 
-def _refuse_unprintable(model: Any, name: str) -> None:
+def refuse_unprintable(model: Any, name: str) -> None:
     """Names end up in messages and tables."""
     for text in _texts(model):
         if not isinstance(text, str) or not text.isprintable():

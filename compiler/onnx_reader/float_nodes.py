@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,6 +13,7 @@ from int8tune.compiler.onnx_reader.file import OnnxFile
 from int8tune.compiler.onnx_reader.nodes import Node
 from int8tune.compiler.onnx_reader.quantization import Constant
 from int8tune.compiler.onnx_reader.trees import Apply, Number, Tree
+from int8tune.compiler.operators.base import FloatArray
 from int8tune.compiler.operators.elementwise import BINARY, UNARY
 from int8tune.compiler.operators.functions import FUNCTIONS, gelu, gelu_tanh
 
@@ -68,6 +69,12 @@ def is_number(tree: Tree, value: float) -> bool:
     return is_one and bool(np.isclose(tree.constant.real.reshape(-1)[0], value, rtol=1e-5, atol=1e-8))  # type: ignore[union-attr]
 
 
+def _attributes(node: Node, names: Sequence[tuple[str, float]]) -> FloatArray | None:
+    """The numbers that a node's attributes are, or their defaults; None where one of a file is no number."""
+    values = [node.attributes.get(*each) for each in names]
+    return np.array(values, np.float32) if all(isinstance(each, int | float) for each in values) else None
+
+
 def _binary(name: str) -> Callable[[Applied], Made]:
     return lambda at: binary(name, *at.operands) if len(at.operands) == 2 else None
 
@@ -94,8 +101,8 @@ def _of_several(name: str) -> Callable[[Applied], Made]:
 
 def _unary(name: str, *numbers: tuple[str, float]) -> Callable[[Applied], Made]:
     def made(at: Applied) -> Made:
-        values = np.array([at.node.attributes.get(*each) for each in numbers], np.float32)
-        return Apply(name, UNARY[name][1], at.operands, values) if len(at.operands) == 1 else None
+        values = _attributes(at.node, numbers)
+        return None if values is None or len(at.operands) != 1 else Apply(name, UNARY[name][1], at.operands, values)
 
     return made
 
@@ -127,9 +134,10 @@ def _power(at: Applied) -> Made:
 def _function(at: Applied) -> Made:
     """One whose values only a table has."""
     function, *names = FUNCTIONS[at.node.computes]
-    numbers = np.array([at.node.attributes.get(name, default) for name, default in names], np.float32)
-    is_known = len(at.operands) == 1 and np.isfinite(numbers).all()
-    return Apply("", function, at.operands, numbers) if is_known else None
+    numbers = _attributes(at.node, names)
+    if numbers is None or len(at.operands) != 1 or not np.isfinite(numbers).all():
+        return None
+    return Apply("", function, at.operands, numbers)
 
 
 def _gelu(at: Applied) -> Made:
@@ -146,7 +154,10 @@ def _normalization(at: Applied) -> Made:
     if len(data.shape) < 2 or not all(isinstance(each, Number) and len(each.shape) == 1 for each in parameters):
         return None
     scale, bias, mean, variance = (each.constant.real.astype(np.float32) for each in parameters)  # type: ignore[union-attr]
-    epsilon = np.float32(at.node.attributes.get("epsilon", 1e-5))
+    given = _attributes(at.node, [("epsilon", 1e-5)])
+    if given is None:
+        return None
+    epsilon = given[0]
     with np.errstate(all="ignore"):
         factor = scale * (np.float32(1) / np.sqrt(variance + epsilon))
         offset = bias - mean * factor

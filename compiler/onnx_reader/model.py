@@ -58,8 +58,9 @@ def read_onnx(data: bytes, name: str) -> Graph:
     Raises:
         ModelError: the file is damaged, or has something that is not supported; one line, which names the place.
     """
-    file = load(data, name)
-    give_back(len(data))
+    file, size_bytes = load(data, name), len(data)
+    del data
+    give_back(size_bytes)
     in_float: dict[Node, str] = {}
     for _ in range(MOST_PASSES):
         reader = _Reader(file, in_float)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,17 @@ def array_of(tensor: Any, name: str, model: str) -> Array:
         if wide.min() < bounds.min or wide.max() > bounds.max:
             raise model_fault(model, f"{quoted(name)} has values outside of its type, {element}")
     return array
+
+
+def array_of_bytes(tensor: Any, values: memoryview) -> Array | None:
+    """The values of a tensor that are elsewhere, copied once; None where `array_of` has to look at them."""
+    element = ELEMENTS.get(tensor.data_type)
+    if element is None or tensor.data_location or tensor.external_data:
+        return None
+    shape, dtype = tuple(tensor.dims), np.dtype(DTYPES[element])
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(values) or sys.byteorder != "little":
+        return None
+    return np.frombuffer(values, dtype).reshape(shape).copy()
 
 
 def constant_of(proto: Any, node: Node, model: str) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -25,11 +26,11 @@ def data_object(symbol: str, data: bytes) -> bytes:
     return head + data + tail
 
 
-def write_data_object(path: Path, symbol: str, data: memoryview, architecture: str) -> None:
-    """Write the file for an architecture of `MACHINES`; `data` is not copied, as it may be most of a model."""
-    head, tail = _around(symbol, data.nbytes, architecture)
+def write_data_object(path: Path, symbol: str, data: Sequence[bytes | memoryview], architecture: str) -> None:
+    """Write the file for an architecture of `MACHINES`; the parts of `data`, most of a model, are not copied."""
+    head, tail = _around(symbol, sum(map(len, data)), architecture)
     with path.open("wb") as file:
-        for part in (head, data, tail):
+        for part in (head, *data, tail):
             file.write(part)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import os
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -78,8 +79,11 @@ def virtual_machine(module: Any) -> Any:
 
 
 def set_threads(count: int) -> None:
-    """How many threads the kernels of this process may use."""
+    """How many threads the kernels of this process may use, of as many as it has cores."""
     _load("tvm_runtime", ctypes.RTLD_GLOBAL)
+    # TVM has threads for half of a machine's processors otherwise, whatever it is told.
+    if "OMP_NUM_THREADS" not in os.environ:
+        os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
     tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
 
 

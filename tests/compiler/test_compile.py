@@ -98,6 +98,31 @@ def test_two_threads(native: Target, tmp_path: Path) -> None:
     assert os.sched_getaffinity(0) == cores
 
 
+HAS_THREADS = """
+import sys
+from pathlib import Path
+from tvm_ffi import get_global_func
+from int8tune.compiler.compiled_model import CompiledModel
+
+model = CompiledModel(Path(sys.argv[1]))
+print(get_global_func("runtime.NumThreads")())
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process has one core")
+@pytest.mark.parametrize(("others", "threads"), [({}, 2), ({"OMP_NUM_THREADS": "1"}, 1), ({"TVM_NUM_THREADS": "1"}, 1)])
+def test_a_program_has_the_threads_that_a_model_was_compiled_for(
+    others: dict[str, str], threads: int, native: Target, tmp_path: Path
+) -> None:
+    """TVM has one for two processors, where nobody says how many there are."""
+    file, library = quantized(MODELS["separable"](), tmp_path, *FORMS["u8s8.c"]), tmp_path / "net.so"
+    compile_once(read_onnx(file, "net"), replace(native, name=f"{native.name}-t2", threads=2), library)
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", HAS_THREADS, str(library)]
+    done = subprocess.run(command, env={**kept, **others}, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == [str(threads)]
+
+
 LOADS = """
 import sys
 from pathlib import Path

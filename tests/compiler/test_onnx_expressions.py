@@ -13,6 +13,8 @@ import pytest
 from int8tune.compiler.graph import Graph, Kind
 from int8tune.compiler.model import read_model
 from int8tune.compiler.onnx_reader.broadcasts import is_first_spread
+from int8tune.compiler.onnx_reader.expressions import _is_number
+from int8tune.compiler.onnx_reader.quantization import Constant, Quantization
 from int8tune.compiler.operators import mlas
 from int8tune.schedules.target import Target
 from tests.support.models.compiled import assert_exact
@@ -256,3 +258,13 @@ def test_which_summand_is_spread() -> None:
         ((3, 1), (), True),
     ):
         assert is_first_spread(one, other) is expected
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32])
+@pytest.mark.parametrize("scale", [1e-3, 1e29, 1e34, 3e37, 3e38])
+def test_constants_are_numbers_where_all_that_they_stand_for_is_finite(dtype: Any, scale: float) -> None:
+    form = Quantization(np.array([1.0, scale], np.float32), np.zeros(2, np.int64), 0)
+    array = np.array([[1, 2], [np.iinfo(dtype).max, 0]], dtype)
+    constant = Constant("c", array, form)
+    with np.errstate(all="ignore"):
+        assert _is_number(constant) == np.isfinite(constant.real).all()

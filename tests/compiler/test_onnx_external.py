@@ -84,6 +84,8 @@ def entry(key: str, value: str) -> Change:
         (entry("offset", "-1"), "bytes from -1 on"),
         (entry("length", "9" * 5000), "does not have 999"),
         (entry("length", "1"), "can't be read: "),
+        (entry("location", "weights.bin\0"), "what is said of that can't be printed"),
+        (entry("offset", "\x1b[2J"), "what is said of that can't be printed"),
     ],
 )
 def test_what_is_not_beside_the_model_is_not_read(change: Change, message: str, tmp_path: Path) -> None:
@@ -95,6 +97,16 @@ def test_what_is_not_beside_the_model_is_not_read(change: Change, message: str, 
     change(next(each for each in model.graph.initializer if each.name == "w"))
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match=message):
+        read_model(path)
+
+
+@pytest.mark.parametrize("text", [b"weights.bin", b"location", b"w"])
+def test_texts_that_are_no_unicode_are_refused(text: bytes, tmp_path: Path) -> None:
+    path = written(tmp_path / "parts", stored_layer())
+    data = path.read_bytes()
+    place = data.index(bytes([len(text)]) + text) + 1
+    path.write_bytes(data[:place] + b"\xff" + data[place + 1 :])
+    with pytest.raises(ModelError, match=r"can't be (printed|read)|must be in the model's folder"):
         read_model(path)
 
 

@@ -474,3 +474,19 @@ def test_a_product_of_three_values_is_refused() -> None:
     w = IslandWriter((4, 4))
     (found,) = obstacles(read_onnx(w.file(w.quantized(w.apply("MatMul", w.data, w.data, w.data))), "three"))
     assert found.reason.startswith("ONNX does not define it so")
+
+
+@pytest.mark.parametrize("values", [{"floats": []}, {"floats": [1.0, 2.0]}, {"ints": [1]}, {"s": b"x"}, {"i": 1}])
+@pytest.mark.parametrize("operator", ["Elu", "LeakyRelu", "HardSigmoid"])
+def test_attributes_of_another_type_are_refused(operator: str, values: dict[str, Any]) -> None:
+    """ONNX Runtime refuses them, too: nothing says what such a number is."""
+    w = IslandWriter((3, 40))
+    w.quantized(w.apply(operator, w.data))
+    model = onnx.ModelProto.FromString(w.file(w.quantized(w.apply(operator, w.data))))
+    changed = next(each for each in model.graph.node if each.op_type == operator)
+    kinds = {"floats": onnx.AttributeProto.FLOATS, "ints": onnx.AttributeProto.INTS}
+    kinds |= {"s": onnx.AttributeProto.STRING, "i": onnx.AttributeProto.INT}
+    (key,) = values
+    changed.attribute.append(onnx.AttributeProto(name="alpha", type=kinds[key], **values))
+    message = message_of(model.SerializeToString())
+    assert "its attribute `alpha` has another type than ONNX says" in message

@@ -161,6 +161,17 @@ def _model(folder: Path) -> None:
     network_of(read_model(path))
 
 
+def _compiled(folder: Path) -> None:
+    from int8tune.compiler.compile import compile_model
+    from int8tune.compiler.model import read_model
+    from int8tune.compiler.schedule_choice import Schedules
+    from int8tune.schedules.target import named_target
+
+    (path,) = folder.glob("m.*")
+    target = named_target(samples.TARGET)
+    compile_model(read_model(path), target, Schedules(target), folder / "made.so")
+
+
 def _samples(folder: Path) -> None:
     from int8tune.tuner.errors import SamplesError
     from int8tune.tuner.models.arrays import read_samples
@@ -255,6 +266,18 @@ KINDS: Mapping[str, Kind] = {
     "onnx-words": Kind(samples.onnx_words, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)),
     "tflite-floats": Kind(
         samples.tflite_floats, {"m.tflite": (changed_bytes,)}, _model, needs=("tflite", "ai_edge_litert")
+    ),
+    "onnx-external": Kind(
+        samples.onnx_external,
+        {"m.onnx": (files.changed_onnx, changed_bytes), samples.WEIGHTS: (changed_bytes,)},
+        _model,
+        needs=("onnx",),
+    ),
+    "onnx-islands": Kind(
+        samples.onnx_islands, {"m.onnx": (files.changed_onnx, changed_bytes)}, _compiled, needs=("onnx", "tvm")
+    ),
+    "tflite-islands": Kind(
+        samples.tflite_floats, {"m.tflite": (changed_bytes,)}, _compiled, needs=("tflite", "ai_edge_litert", "tvm")
     ),
     "onnx-functions": Kind(
         samples.onnx_functions, {"m.onnx": (files.changed_onnx, changed_bytes)}, _model, needs=("onnx",)

@@ -50,6 +50,7 @@ from tests.support.program.results_samples import campaign, candidate, check, du
 
 WORKLOAD = "conv2d-u8s8-1x7x7x64-k1x1x48-s1-p0-float.c-u8"
 TARGET = "x86-avx512vnni"
+WEIGHTS = "weights.bin"
 CONTENTS = {"files/a.so": b"code" * 100, "files/x.npy": b"x" * 80, "files/y.npy": b"y" * 80}
 PROGRAM = Program(
     "files/a.so", hashlib.sha256(CONTENTS["files/a.so"]).hexdigest(), "main", (Case(("files/x.npy",), "files/y.npy"),)
@@ -256,6 +257,37 @@ def tflite_floats(folder: Path) -> None:
         w.apply("BUCKETIZE", [w.data], SHAPE, "Bucketize", kind="s32", boundaries=[-1.0, 0.5]),
     ]
     (folder / "m.tflite").write_bytes(w.model(layer, *made))
+
+
+def onnx_external(folder: Path) -> None:
+    """A layer, whose constants are in a file beside it."""
+    import onnx
+
+    from tests.support.models.onnx_models import quantized_layer
+
+    model = quantized_layer(activation="Clip")
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
+    path = str(folder / "m.onnx")
+    onnx.save_model(model, path, save_as_external_data=True, location=WEIGHTS, size_threshold=0)
+
+
+def onnx_islands(folder: Path) -> None:
+    """Layers that are quantized at run time, and what else is computed in float between integers."""
+    from tests.support.models.onnx_islands import IslandWriter
+
+    w = IslandWriter((1, 4, 6, 16))
+    normal = w.apply("LayerNormalization", w.data, np.ones(16), np.zeros(16))
+    scores = w.apply("Softmax", w.apply("MatMul", normal, w.apply("Transpose", normal, perm=[0, 1, 3, 2])), axis=-1)
+    stored = w.apply("DynamicQuantizeLinear", normal, outputs=3)
+    weight = w.constant("stored weight", np.arange(128).reshape(16, 8) - 64, np.int8)
+    sums = w.apply("MatMulInteger", stored, weight, f"{stored}.2")
+    numbers = w.apply("Mul", w.apply("Cast", sums, to=1), w.apply("Mul", f"{stored}.1", 0.01))
+    rows = w.apply(
+        "Gather", w.apply("Einsum", normal, np.ones((16, 3)), equation="abcd,de->abce"), np.array([1, 0]), axis=1
+    )
+    window = w.apply("MaxPool", w.apply("Exp", w.data), kernel_shape=[3, 3], pads=[1] * 4)
+    (folder / "m.onnx").write_bytes(w.file(scores, w.quantized(numbers), rows, window))
 
 
 def onnx_functions(folder: Path) -> None:

@@ -1,0 +1,66 @@
+"""Casts of numbers that are known to be finite. This module imports TVM.
+
+TVM's importer makes zero of what is not finite before it becomes an integer. Between two bounds all numbers are finite:
+its greater and lesser of a NaN and a number are the number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import relax
+from tvm.ir import GenericConst
+from tvm.ir.transform import module_pass
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+
+@module_pass(opt_level=0, name="DropFiniteChecks")  # type: ignore[untyped-decorator]
+def drop_finite_checks(module: Any, _context: Any) -> Any:
+    """Take numbers between bounds as they are, without asking of each whether it is finite."""
+    changed = _Dropping(module)
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            changed.builder_.update_func(variable, changed.visit_expr(function))
+    return changed.builder_.get()
+
+
+@mutator
+class _Dropping(PyExprMutator):  # type: ignore[misc]
+    def visit_call_(self, call: Any) -> Any:
+        made = super().visit_call_(call)
+        if _name(made) != "relax.where":
+            return made
+        condition, _, number = made.args
+        refused = self._first_argument("relax.logical_not", condition)
+        checked = self._first_argument("relax.isfinite", refused)
+        return number if number.same_as(checked) and self._is_between_bounds(number) else made
+
+    def _is_between_bounds(self, value: Any) -> bool:
+        return self._first_argument("maximum", self._first_argument("minimum", value)) is not None
+
+    def _first_argument(self, operator: str, value: Any) -> Any | None:
+        """That of the operator that makes a value, if all others are finite numbers; None of another operator."""
+        found = self._found(value)
+        if _name(found) != operator:
+            return None
+        first, *others = found.args[1] if _is_written(found) else found.args
+        return first if all(_is_finite(self._found(each)) for each in others) else None
+
+    def _found(self, value: Any) -> Any:
+        return self.lookup_binding(value) if isinstance(value, relax.Var) else value
+
+
+def _name(expression: Any) -> str:
+    """What an operator is called; of a kernel that the importer wrote, by which the bounds of a Clip are, its name."""
+    if _is_written(expression):
+        return str(expression.args[0].name_hint).rstrip("0123456789")
+    return str(getattr(getattr(expression, "op", None), "name", ""))
+
+
+def _is_written(expression: Any) -> bool:
+    return str(getattr(getattr(expression, "op", None), "name", "")) == "relax.call_tir"
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, GenericConst) and value.ty.ndim == 0 and math.isfinite(float(value.value.numpy()))

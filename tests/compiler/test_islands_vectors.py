@@ -1,0 +1,176 @@
+"""Kernels of islands that are written for vectors: what they have in the place of TVM's own, and what they compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from int8tune.compiler.graph import Kind
+from int8tune.compiler.islands.emission import float_calls
+from int8tune.compiler.islands.products import Window
+from int8tune.compiler.onnx_reader.model import read_onnx
+from tests.support.models.onnx_islands import Build, IslandWriter, assert_close, compiled, feed_of, outputs_of
+from tests.support.models.onnx_models import values_of
+from tests.support.run.probes import host_target
+
+pytest.importorskip("onnxruntime", reason="needs onnxruntime, which results are compared with")
+
+RNG = np.random.default_rng(4)
+
+
+def normal(*shape: int) -> Any:
+    return RNG.normal(size=shape)
+
+
+def einsum(equation: str, *other: int) -> Build:
+    return lambda w: w.apply("Einsum", w.data, normal(*other), equation=equation)
+
+
+def resized(height: int, width: int, mode: str = "half_pixel") -> Build:
+    sizes = np.array([2, 3, height, width])
+    return lambda w: w.apply("Resize", w.data, "", "", sizes, mode="linear", coordinate_transformation_mode=mode)
+
+
+IMAGES = (2, 3, 5, 8)
+# Of each kernel the shape of its data, the node, what its text has, and what it has not.
+FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
+    "log": ((3, 40), lambda w: w.apply("Log", w.apply("Abs", w.data)), "reinterpret", "T.log("),
+    "cube": ((3, 40), lambda w: w.apply("Pow", w.data, 3.0), "fma", "T.pow("),
+    "silu": ((3, 40), lambda w: w.apply("Mul", w.data, w.apply("Sigmoid", w.data)), "T.Let(", "sblock_alloc_buffer"),
+    "log softmax": ((5, 47), lambda w: w.apply("LogSoftmax", w.data, axis=-1), "T.vectorized(", "T.exp("),
+    "log softmax of channels": ((2, 5, 3, 7), lambda w: w.apply("LogSoftmax", w.data, axis=1), "T.Let(", "T.exp("),
+    "softmax of channels": ((2, 5, 3, 7), lambda w: w.apply("Softmax", w.data, axis=1), "T.Let(", "T.exp("),
+    "softmax of few columns": ((2, 5, 3), lambda w: w.apply("Softmax", w.data, axis=1), "T_softmax", "powers"),
+    "instance normalization": (
+        (2, 6, 9, 11),
+        lambda w: w.apply("InstanceNormalization", w.data, normal(6), normal(6)),
+        "row_squares",
+        "T.pow(",
+    ),
+    "bytes at run time": (
+        (3, 40),
+        lambda w: w.apply("Cast", w.apply("DynamicQuantizeLinear", w.data, outputs=3), to=1),
+        "T.nearbyint(",
+        "T.isnan(",
+    ),
+    "bytes of computed scales": (
+        (3, 40),
+        lambda w: w.apply(
+            "Cast", w.apply("QuantizeLinear", w.data, w.apply("Exp", w.apply("ReduceMean", w.data, keepdims=0))), to=1
+        ),
+        "T.nearbyint(",
+        "T.isnan(",
+    ),
+    "groups": (
+        (1, 12, 9, 10),
+        lambda w: w.apply("Conv", w.data, normal(8, 3, 3, 3), normal(8), group=4, pads=[1] * 4),
+        "products_",
+        "group_conv",
+    ),
+    "larger images": (IMAGES, resized(11, 16), "across_rows", "T.floor("),
+    "smaller images": (IMAGES, resized(3, 5), "across_rows", "T.floor("),
+    "one row": (IMAGES, resized(1, 8), "across_rows", "T.floor("),
+    "images by corners": (IMAGES, resized(9, 15, "align_corners"), "across_rows", "T.floor("),
+    "images from the first pixel": (IMAGES, resized(10, 24, "asymmetric"), "across_rows", "T.floor("),
+    "slopes of channels": ((1, 6, 4, 5), lambda w: w.apply("PRelu", w.data, normal(6, 1, 1)), "T.Let(", "x * "),
+    "one slope": ((3, 40), lambda w: w.apply("PRelu", w.data, normal(1)), "T.Let(", "x * "),
+    "window": (
+        (1, 3, 11, 24),
+        lambda w: w.apply("MaxPool", w.apply("Exp", w.data), kernel_shape=[3, 3], pads=[1] * 4),
+        "T.vectorized(",
+        "pool_max[v_ax0, v_ax1, v_ax2, v_ax3], T.if_then_else",
+    ),
+    "means of a window": (
+        (1, 3, 11, 24),
+        lambda w: w.apply("AveragePool", w.data, kernel_shape=[3, 3], pads=[1] * 4),
+        "T.vectorized(",
+        "pool_sum[v_ax0, v_ax1, v_ax2, v_ax3] + T.if_then_else",
+    ),
+    "few rows with a number": (
+        (3, 5, 16),
+        lambda w: w.apply(
+            "ReduceSum", w.apply("Mul", w.data, w.apply("ReduceMax", w.data, keepdims=0)), np.array([1]), keepdims=0
+        ),
+        "T.vectorized(",
+        "T.pow(",
+    ),
+    "rows far apart": (
+        (1, 4, 9, 32),
+        lambda w: w.apply("MaxPool", w.apply("Exp", w.data), kernel_shape=[2, 2], strides=[2, 2]),
+        "pool_max",
+        "T.vectorized(",
+    ),
+    "scores": ((3, 5, 16), einsum("bij,bkj->bik", 3, 7, 16), "products_", "einsum"),
+    "product of turned sides": ((5, 3, 16), einsum("ibj,jk->kib", 16, 4), "products_", "einsum"),
+    "several axes": ((2, 3, 4, 5), einsum("abcd,ecbf->aefd", 6, 4, 3, 7), "products_", "einsum"),
+    "one number": ((4, 6), einsum("ij,ij->", 4, 6), "products_", "einsum"),
+    "no product": ((4, 6), einsum("ij,ij->ij", 4, 6), "einsum", "products_"),
+    "a diagonal": ((4, 4), einsum("ii,ij->j", 4, 6), "einsum", "products_"),
+    "two sums": ((4, 6), einsum("ij,kl->ik", 3, 5), "einsum", "products_"),
+    "spread rows": ((4, 1), einsum("ij,jk->ik", 6, 5), "einsum", "products_"),
+}
+
+
+def file_of(name: str) -> bytes:
+    shape, build, *_ = FORMS[name]
+    w = IslandWriter(shape)
+    w.data = "x"
+    return w.file(build(w), w.apply("Neg", "x"))
+
+
+def text_of(file: bytes) -> str:
+    graph, calls = read_onnx(file, "island"), list[Any]()
+    for operator in graph.operators:
+        calls += float_calls(graph, operator, host_target("generic")) if operator.kind is Kind.FLOAT else []
+    return "\n".join(f"{call.name}\n{call.function.script()}" for call in calls if call.function is not None)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_kernel_is_the_one_for_vectors(name: str) -> None:
+    *_, has, lacks = FORMS[name]
+    text = text_of(file_of(name))
+    assert has in text
+    assert lacks not in text
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_kernel_computes_what_onnx_runtime_does(name: str, tmp_path: Path) -> None:
+    assert_close(*outputs_of(file_of(name), tmp_path, {"x": feed_of(FORMS[name][0])}))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("profile", ["x86-avx2", "generic"])
+@pytest.mark.parametrize("name", FORMS)
+def test_kernels_of_other_targets(name: str, profile: str, tmp_path: Path) -> None:
+    file, feed = file_of(name), feed_of(FORMS[name][0])
+    model = compiled(file, tmp_path, host_target(profile))
+    names = [form["name"] for form in model.about.outputs]
+    assert_close(dict(zip(names, model.run([feed]), strict=True)), values_of(file, names, feed))
+
+
+def test_bands_of_an_image_are_whole_tiles_where_they_can_be() -> None:
+    first = Window(1, 3, (224, 224), 64, (7, 7), (2, 2), (1, 1), (3, 3), (3, 3), (112, 112))
+    assert 112 // first.bands * 112 % 64 == 0
+    few = replace(first, channels=32, kernel=(5, 5), output=(28, 28))
+    assert few.bands == 4
+    assert replace(first, batch=2).bands == 2
+
+
+def test_logarithms_of_all_sizes(tmp_path: Path) -> None:
+    """Normal numbers, those below them, and those that have none."""
+    bits = np.random.default_rng(1).integers(0, 0x7F800000, 1 << 16, dtype=np.uint32)
+    near = 1 + np.arange(-64, 64, dtype=np.float32) / 2**20
+    odd = np.array([0.0, -0.0, -1.0, -np.inf, np.inf, np.nan, 1.0, 1e-45, 2**-126, 3.4e38, 2**0.5, 0.5**0.5])
+    feed = np.concatenate([bits.view(np.float32), near, odd.astype(np.float32)])[None]
+    w = IslandWriter(feed.shape)
+    ours, _ = outputs_of(w.file(name := w.apply("Log", "x"), w.data), tmp_path, {"x": feed})
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = np.log(feed.astype(np.float64))
+    is_finite = np.isfinite(exact)
+    np.testing.assert_array_equal(ours[name][~is_finite], exact[~is_finite])
+    error = np.abs(ours[name][is_finite].astype(np.float64) - exact[is_finite])
+    assert (error / np.spacing(np.abs(exact[is_finite]).astype(np.float32))).max() < 2
