@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
-from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, WARP_CHANNELS, packed, row_of_channel
+from int8tune.schedules.cuda.channel_order import WARP_CHANNELS, packed, row_of_channel
 from int8tune.schedules.cuda.factors import factor_rows, factor_words
+from int8tune.schedules.cuda.image_form import ImageForm
 from int8tune.schedules.gpus import WARP
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
@@ -40,7 +40,7 @@ BANKS, ROW_BANKS = 32, 8
 
 
 @dataclass(frozen=True)
-class FirstForm:
+class FirstForm(ImageForm):
     """An image of few channels with a block's tile; everything the kernel's writer needs.
 
     Attributes:
@@ -158,10 +158,6 @@ class FirstForm:
         return self.factors_at + words * WORD_BYTES
 
     @property
-    def image_bytes(self) -> int:
-        return self.image.batch * self.image.height * self.image.width * self.image.channels
-
-    @property
     def reads_words(self) -> bool:
         """Whether the image is read as words: not where its last one is cut off."""
         return self.image_bytes % WORD_BYTES == 0
@@ -198,16 +194,12 @@ class FirstForm:
     @property
     def run(self) -> int:
         """Neighbouring channels of a thread: as many as it stores at once."""
-        return math.gcd(self.thread_channels, CHUNK_BYTES // self._output_bytes)
+        return self.items_at_once(self.thread_channels, are_sums=False)
 
     @property
     def store_width(self) -> int:
         """Neighbouring outputs that are stored at once."""
-        return math.gcd(self.image.out_channels, self.run, CHUNK_BYTES // self._output_bytes)
-
-    @property
-    def _output_bytes(self) -> int:
-        return 4 if self.image.numerics.output == "s32" else 1
+        return math.gcd(self.image.out_channels, self.run)
 
     @property
     def registers(self) -> int:
@@ -216,18 +208,6 @@ class FirstForm:
         weights = self.thread_channels if self.products == "mma" else 0
         own = (LANE_OUTPUTS * self.bands + factor_rows(self.image.numerics)) * self.thread_channels
         return own + max(data + weights, 2 * self.run) + 40
-
-    @property
-    def row_classes(self) -> BorderClasses:
-        return axis_classes(self.image.window, 0, self.image.height, self.image.output[0])
-
-    @property
-    def column_classes(self) -> BorderClasses:
-        return axis_classes(self.image.window, 1, self.image.width, self.image.output[1])
-
-    @property
-    def border_taps(self) -> npt.NDArray[np.bool_]:
-        return taps_of_both(self.row_classes[1], self.column_classes[1])
 
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
@@ -258,9 +238,6 @@ class FirstForm:
 
     def _row_of_channel(self, channel: int) -> int:
         return row_of_channel(channel, self.thread_channels, self.run)
-
-    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
-        return zero_point
 
 
 def first_form(image: Image, config: Mapping[str, Value]) -> FirstForm:

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8tune.schedules.border import BorderClasses, axis_classes, taps_of_both
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, packed, row_of_channel, spread
 from int8tune.schedules.cuda.factors import factor_words
+from int8tune.schedules.cuda.image_form import ImageForm
 from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
@@ -51,7 +51,7 @@ GROUP_ROWS = 4 * WARP_ROWS
 
 
 @dataclass(frozen=True)
-class GemmForm:
+class GemmForm(ImageForm):
     """An image with a block's tile; everything the kernel's writer needs.
 
     Attributes:
@@ -152,10 +152,6 @@ class GemmForm:
         widths = (16, 8, 4)
         common = math.gcd(self.image.channels, self.image.group_channels)
         return next((width for width in widths if common % width == 0), 1)
-
-    @property
-    def image_bytes(self) -> int:
-        return self.image.batch * self.image.height * self.image.width * self.image.channels
 
     @property
     def reads_words(self) -> bool:
@@ -315,8 +311,7 @@ class GemmForm:
         """Neighbouring channels of a thread: as many as it stores at once, outputs or the sums of a split."""
         if self.products == "dp4a":
             return self.thread_channels
-        item_bytes = 4 if self.splits > 1 or self.image.numerics.output == "s32" else 1
-        return math.gcd(self.thread_channels, CHUNK_BYTES // item_bytes)
+        return self.items_at_once(self.thread_channels, are_sums=self.splits > 1)
 
     def spread(self, channel: int) -> int:
         """From a thread's first channel to another one of its channels, in the tile."""
@@ -328,18 +323,6 @@ class GemmForm:
         common = math.gcd(self.image.out_channels, self.image.group_outputs, self.run)
         item_bytes = 4 if self.image.numerics.output == "s32" else 1
         return math.gcd(common, CHUNK_BYTES // item_bytes)
-
-    @property
-    def row_classes(self) -> BorderClasses:
-        return axis_classes(self.image.window, 0, self.image.height, self.image.output[0])
-
-    @property
-    def column_classes(self) -> BorderClasses:
-        return axis_classes(self.image.window, 1, self.image.width, self.image.output[1])
-
-    @property
-    def border_taps(self) -> npt.NDArray[np.bool_]:
-        return taps_of_both(self.row_classes[1], self.column_classes[1])
 
     @cached_property
     def channels(self) -> npt.NDArray[np.int64]:
@@ -369,9 +352,6 @@ class GemmForm:
         filled = np.pad(rows, [(0, 0), (0, 0), (0, self.tap_bytes - rows.shape[2])]).reshape(len(rows), -1)
         deep = np.pad(filled, [(0, 0), (0, self.steps * self.block_depth - self.depth)])
         return packed(deep[self.channels], self.block_channels, self.block_depth, self.row_of_channel)
-
-    def packed_zero_point(self, weight: npt.NDArray[np.integer[Any]], zero_point: int) -> int:  # noqa: ARG002
-        return zero_point
 
     @property
     def warps(self) -> int:
