@@ -11,7 +11,7 @@ from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 from tvm.target.codegen import llvm_cpu_has_features
 
-from int8tune.compiler.islands import functions, products, resizing, rows
+from int8tune.compiler.islands import convolutions, functions, products, resizing, rows
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.rows import call_written, threads_for
 from int8tune.compiler.operator_kernels.transposition import is_copy, write_transpose
@@ -243,7 +243,7 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.max": _extremum("relax.max", tirx.max, -math.inf),
     "relax.min": _extremum("relax.min", tirx.min, math.inf),
     "relax.matmul": _other("relax.matmul", products.matmul),
-    "relax.nn.conv1d": _other("relax.nn.conv1d", products.convolution),
-    "relax.nn.conv2d": _other("relax.nn.conv2d", products.convolution),
-    "relax.nn.conv2d_transpose": _other("relax.nn.conv2d_transpose", products.transposed_convolution),
+    "relax.nn.conv1d": _other("relax.nn.conv1d", convolutions.convolution),
+    "relax.nn.conv2d": _other("relax.nn.conv2d", convolutions.convolution),
+    "relax.nn.conv2d_transpose": _other("relax.nn.conv2d_transpose", convolutions.transposed_convolution),
 }

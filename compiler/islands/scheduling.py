@@ -9,7 +9,15 @@ from typing import Any
 
 import tvm
 
-from int8tune.compiler.islands.products import COLUMNS, FRAME, PADDED, PRODUCTS, schedule_columns, schedule_products
+from int8tune.compiler.islands.convolutions import (
+    CHANNELS,
+    FRAME,
+    WOVEN,
+    schedule_channels,
+    schedule_columns,
+    schedule_woven,
+)
+from int8tune.compiler.islands.products import COLUMNS, CUT, PADDED, PRODUCTS, schedule_products
 from int8tune.compiler.islands.resizing import ACROSS
 from int8tune.compiler.islands.rows import PREFIX, schedule_rows
 from int8tune.compiler.operator_kernels.kernel import LEAST_SHARED_RESULTS
@@ -64,6 +72,10 @@ def scheduled(function: Any, target: Target) -> Any:
         name = schedule.get(block).name_hint
         if name.startswith(PRODUCTS):
             schedule_products(schedule, block, target.threads)
+        elif name.startswith(CHANNELS):
+            schedule_channels(schedule, block, target.threads)
+        elif name.startswith(WOVEN):
+            schedule_woven(schedule, block, target.threads)
         elif name.startswith(COLUMNS):
             schedule_columns(schedule, block, target.threads)
         else:
@@ -89,7 +101,7 @@ def _inline(schedule: Any) -> None:
 
 def _is_cheap(schedule: Any, block: Any) -> bool:
     found = schedule.get(block)
-    if found.name_hint.startswith((COLUMNS, PADDED, FRAME, BORDER, ACROSS)) or not schedule.get_consumers(block):
+    if found.name_hint.startswith((COLUMNS, PADDED, FRAME, WOVEN, BORDER, ACROSS)) or not schedule.get_consumers(block):
         return False
     if any(int(axis.iter_type) != 0 for axis in found.iter_vars):
         return False
@@ -145,7 +157,7 @@ def _vectorize(schedule: Any, block: Any, threads: int) -> None:
     elif sums:
         if outer and int(schedule.get(outer[-1]).extent) >= LANES // 2:
             schedule.reorder(*outer[:-1], *sums, outer.pop())
-    elif "%" in text or "//" in text:
+    elif ("%" in text or "//" in text) and not found.name_hint.startswith(CUT):
         # LLVM 22 makes wrong vectors of some such loops for x86-64-v4, and none of vectors.
         lanes = _lanes(math.prod(_extents(schedule, outer)))
         around, lanes = schedule.split(schedule.fuse(*outer), [None, lanes])

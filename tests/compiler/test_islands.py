@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from int8tune.compiler.islands.island import float_operators
 from int8tune.compiler.islands.supported import MICROSOFT, STANDARD
 from int8tune.compiler.onnx_reader.model import read_onnx
-from tests.support.models.onnx_islands import SHAPE, Build, IslandWriter, assert_close, feed_of, outputs_of
+from tests.support.models.onnx_islands import SHAPE, Build, IslandWriter, assert_close, compiled, feed_of, outputs_of
+from tests.support.models.onnx_models import values_of
+from tests.support.run.probes import host_target
 from tests.support.run.thinned import one_in
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime, which islands are compared with")
@@ -118,11 +121,22 @@ BUILDS: dict[str, list[Build]] = {
         with_constants("Conv", RNG.normal(size=(16, 6, 1, 1))),
         with_constants("Conv", RNG.normal(size=(6, 1, 3, 3)), group=6, pads=[1] * 4),
         with_constants("Conv", RNG.normal(size=(4, 3, 2, 2)), group=2, dilations=[2, 1]),
+        with_constants("Conv", RNG.normal(size=(7, 6, 3, 2)), pads=[2, 0, 1, 1]),
+        with_constants("Conv", RNG.normal(size=(7, 6, 2, 3)), dilations=[2, 2], pads=[1, 2, 0, 3]),
+        with_constants("Conv", RNG.normal(size=(6, 2, 3, 3)), group=3, pads=[1] * 4),
+        *(with_constants("Conv", RNG.normal(size=(12, 1, 5, 3)), group=6, pads=[2, 1, most, 0]) for most in range(4)),
+        with_constants("Conv", RNG.normal(size=(6, 1, 7, 7)), group=6, pads=[3] * 4),
     ],
     "ConvTranspose": [
         with_constants("ConvTranspose", RNG.normal(size=(6, 5, 2, 2)), CHANNELS[0][:5], strides=[2, 2]),
         with_constants("ConvTranspose", RNG.normal(size=(6, 5, 3, 4)), strides=[2, 3], pads=[1, 0, 2, 1]),
         with_constants("ConvTranspose", RNG.normal(size=(6, 2, 3, 3)), group=2, output_padding=[1, 1], strides=[2, 2]),
+        with_constants("ConvTranspose", RNG.normal(size=(6, 5, 5, 4)), strides=[2, 2], pads=[2, 1, 1, 2]),
+        with_constants("ConvTranspose", RNG.normal(size=(6, 3, 1, 2)), strides=[2, 3], output_padding=[1, 1]),
+        with_constants("ConvTranspose", RNG.normal(size=(6, 3, 3, 3)), pads=[1] * 4),
+        with_constants(
+            "ConvTranspose", RNG.normal(size=(6, 7, 3, 3)), RNG.normal(size=7), strides=[2, 2], pads=[1] * 4
+        ),
     ],
     "Gemm": [
         lambda w: w.apply("Gemm", w.apply("Flatten", w.data, axis=3), MATRIX.T, ROW[:7], transB=1, alpha=0.5, beta=2.0)
@@ -220,6 +234,18 @@ def test_every_operator_is_what_onnx_runtime_computes(share: int, tmp_path: Path
     assert {kind for kind in kinds if BUILDS[kind]} - set(floats) <= exact
     feed = feed_of()
     assert_close(*outputs_of(file, tmp_path, {"x": feed}))
+
+
+@pytest.mark.parametrize(
+    ("profile", "threads"),
+    [(None, 2), *(pytest.param(name, 1, marks=pytest.mark.thorough) for name in ("x86-avx2", "generic"))],
+)
+def test_convolutions_of_other_targets(profile: str | None, threads: int, tmp_path: Path) -> None:
+    writer = IslandWriter()
+    file = writer.file(*(build(writer) for kind in ("Conv", "ConvTranspose") for build in BUILDS[kind]))
+    model = compiled(file, tmp_path, replace(host_target(profile), threads=threads))
+    names, feed = [form["name"] for form in model.about.outputs], feed_of()
+    assert_close(dict(zip(names, model.run([feed]), strict=True)), values_of(file, names, {"x": feed}))
 
 
 def test_no_operator_is_left_out() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from int8tune.compiler.graph import Kind
+from int8tune.compiler.islands.convolutions import Window
 from int8tune.compiler.islands.emission import float_calls
-from int8tune.compiler.islands.products import Window
 from int8tune.compiler.onnx_reader.model import read_onnx
 from tests.support.models.onnx_islands import Build, IslandWriter, assert_close, compiled, feed_of, outputs_of
 from tests.support.models.onnx_models import values_of
