@@ -26,6 +26,7 @@ from int8tune.compiler.relax_module import build_executable, compiled_kernels, e
 from int8tune.compiler.replacing import replaced
 from int8tune.compiler.report import Report, ignore
 from int8tune.compiler.schedule_choice import Choice, Chooser
+from int8tune.compiler.spilled import Spilled
 from int8tune.compiler.toolchain.kernel_cache import KernelCache, KernelCounts
 from int8tune.compiler.toolchain.kernel_key import SYMBOL, function_digest
 from int8tune.compiler.toolchain.stand_ins import StandIns
@@ -87,16 +88,18 @@ def compile_models(
     if len(inputs) != len({str(each) for each in inputs}):
         raise ModelError(f"{graphs[0].name}: two of the given shapes are the same")
     with replaced(library) as made:
-        programs = [program_of(graph, target, schedules, report, is_last_use) for graph in graphs]
+        size_bytes = sum(constant_bytes(graph.values) for graph in graphs)
+        spilled = Spilled(made.parent / "constants")
+        programs = [program_of(graph, target, schedules, report, is_last_use, spilled) for graph in graphs]
         wholes = whole_programs(programs)
         about = about_text(programs, target, {at: (each.bound_name, each.memory_bytes) for at, each in wholes.items()})
         kernels, counts = compiled_kernels(
             programs, wholes, target, made.parent, cache, lambda done, total: report("building kernels", done, total)
         )
+        give_back(size_bytes)
         stand_ins = StandIns()
         executable = build_executable(programs, wholes, target, about, kernels, stand_ins)
         report("linking", 0, 1)
-        size_bytes = sum(constant_bytes(graph.values) for graph in graphs)
         if is_last_use:
             del programs, wholes, kernels
             for graph in graphs:
@@ -114,12 +117,18 @@ def all_values(graph: Graph) -> Graph:
 
 @np.errstate(all="ignore")  # scales of a file may be anything
 def program_of(
-    graph: Graph, target: Target, schedules: Chooser, report: Report = ignore, is_last_use: bool = False
+    graph: Graph,
+    target: Target,
+    schedules: Chooser,
+    report: Report = ignore,
+    is_last_use: bool = False,
+    spilled: Spilled | None = None,
 ) -> Program:
     """The calls and kernels of a graph.
 
     Args:
         is_last_use: weights of the graph are let go, one by one, when they are packed for their kernel.
+        spilled: where large constants of calls are kept meanwhile; in memory without it.
 
     Raises:
         ModelError: operators that nothing computes; the message names all.
@@ -132,7 +141,8 @@ def program_of(
     calls: list[Call] = []
     for step in steps:
         report("choosing schedules", len(calls), len(steps))
-        calls += writer.calls(step)
+        made = writer.calls(step)
+        calls += made if spilled is None else map(spilled.call, made)
         if is_last_use and isinstance(step, ModelLayer) and step.operator.kind is not Kind.MATMUL:
             own = [name for name in step.operator.inputs[1:] if readers[name] == 1 and name not in graph.needed]
             forget_constants(given, own)

@@ -40,8 +40,8 @@ class StandIns:
         """What stands for an array: the same for equal ones; small ones and those of other types are their own."""
         if array.nbytes < LEAST_BYTES or array.dtype.kind not in _CODES:
             return array
-        array = np.ascontiguousarray(array)
-        identity = str(array.dtype), array.shape, hashlib.blake2b(_bytes_of(array), digest_size=16).digest()
+        array = array if isinstance(array, np.memmap) else np.ascontiguousarray(array)
+        identity = str(array.dtype), array.shape, digest_of(array)
         index = self._indices.setdefault(identity, len(self._arrays))
         if index == len(self._arrays):
             self._arrays.append(array)
@@ -95,6 +95,14 @@ def _header(array: Array) -> bytes:
 def _size(array: Array) -> int:
     """The bytes of an array as TVM packs it."""
     return len(_header(array)) + array.nbytes
+
+
+def digest_of(array: Array) -> bytes:
+    """Of an array's bytes, one row after the other; of one in the file, without reading it."""
+    known: bytes | None = getattr(array, "digest", None) if isinstance(array, np.memmap) else None
+    if known is not None:
+        return known
+    return hashlib.blake2b(_bytes_of(np.ascontiguousarray(array)), digest_size=16).digest()
 
 
 def _bytes_of(array: Array) -> memoryview:
