@@ -98,7 +98,7 @@ def _size(array: Array) -> int:
 
 
 def digest_of(array: Array) -> bytes:
-    """Of an array's bytes, one row after the other; of one in the file, without reading it."""
+    """A digest of an array's bytes, one row after the other; one in a file that has it already is not read."""
     known: bytes | None = getattr(array, "digest", None) if isinstance(array, np.memmap) else None
     if known is not None:
         return known
