@@ -143,16 +143,8 @@ def test_stages_are_filled_and_read_in_time(name: str, index: int) -> None:
 @pytest.mark.parametrize(("name", "fault"), one_in(8, EVERY_FAULT))
 def test_a_kernel_with_a_race_is_caught(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some order of threads, or with copies that come late: what tests of right kernels run through."""
-    pattern, other = (FAULTS | GROUP_FAULTS)[fault]
-    compile_right = emulated_gpus.compile_emulated
-
-    def compile_wrong(source: str) -> bytes:
-        wrong = re.sub(pattern, other, source)
-        assert wrong != source
-        return compile_right(wrong)
-
     host_target(GPU)
-    monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
+    emulated_gpus.compile_with_fault(monkeypatch, *(FAULTS | GROUP_FAULTS)[fault])
     assert is_caught(built(CONV, name, SMALL[name]))
 
 
@@ -193,16 +185,8 @@ def test_blocks_have_tiles_in_turn(roles: str, key: str) -> None:
 def test_roles_that_do_not_wait_for_each_other_are_caught(
     roles: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pattern, other = (ROLE_FAULTS | TURN_FAULTS)[fault]
-    compile_right = emulated_gpus.compile_emulated
-
-    def compile_wrong(source: str) -> bytes:
-        wrong = re.sub(pattern, other, source, count=1)
-        assert wrong != source
-        return compile_right(wrong)
-
     host_target(HOPPER)
-    monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
+    emulated_gpus.compile_with_fault(monkeypatch, *(ROLE_FAULTS | TURN_FAULTS)[fault], count=1)
     assert is_caught(built_in_turn("dense-u8s8-300x640-o80-float.c-u8", {**ROLES[roles], "roles": roles}))
 
 
@@ -293,16 +277,8 @@ def test_blocks_of_a_cluster_add_their_sums(name: str, key: str) -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("fault", CLUSTER_FAULTS)
 def test_blocks_that_do_not_wait_for_their_cluster_are_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pattern, other = CLUSTER_FAULTS[fault]
-    compile_right = emulated_gpus.compile_emulated
-
-    def compile_wrong(source: str) -> bytes:
-        wrong = re.sub(pattern, other, source, count=1)
-        assert wrong != source
-        return compile_right(wrong)
-
     host_target(GPU)
-    monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
+    emulated_gpus.compile_with_fault(monkeypatch, *CLUSTER_FAULTS[fault], count=1)
     # Twice four warps, of which one half may be done with its products before the other one.
     assert is_caught(joined(CONV, "cuda.wgmma", 2, block_rows=128))
 

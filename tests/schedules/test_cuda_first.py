@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -93,16 +92,8 @@ def test_tiles_that_no_image_fills_are_exact(knobs: Mapping[str, Value]) -> None
 @pytest.mark.matrix
 @pytest.mark.parametrize("fault", one_in(2, FAULTS))
 def test_a_wrong_kernel_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pattern, other = FAULTS[fault]
-    compile_right = emulated_gpus.compile_emulated
-
-    def compile_wrong(source: str) -> bytes:
-        wrong = re.sub(pattern, other, source)
-        assert wrong != source
-        return compile_right(wrong)
-
     host_target(HOPPER)
-    monkeypatch.setattr(emulated_gpus, "compile_emulated", compile_wrong)
+    emulated_gpus.compile_with_fault(monkeypatch, *FAULTS[fault])
     assert is_caught(built(COPIED_BY_8, {"products": "wgmma"}))
 
 

@@ -12,6 +12,7 @@ import functools
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -179,3 +180,15 @@ def run_kernel(entry: Any, case: Sequence[Array]) -> Array:
         return np.asarray(arguments[-1].numpy())
     finally:
         gpu.int8tune_reset()  # TVM aborts where memory is given back to a context with an error
+
+
+def compile_with_fault(monkeypatch: Any, pattern: str, other: str, count: int = 0) -> None:
+    """Let kernels be compiled with something else in their source, in the first `count` places or in all."""
+    compile_right = compile_emulated
+
+    def compile_wrong(source: str) -> bytes:
+        wrong = re.sub(pattern, other, source, count=count)
+        assert wrong != source
+        return compile_right(wrong)
+
+    monkeypatch.setattr(sys.modules[__name__], "compile_emulated", compile_wrong)
