@@ -12,6 +12,8 @@ from dataclasses import dataclass
 GPU_FEATURE = "cuda_"
 _COUNT = f"{GPU_FEATURE}multiprocessors_"
 WARP = 32
+# Of a register, and of a bank of shared memory.
+WORD_BYTES = 4
 # Threads that multiply matrices together on Hopper.
 GROUP = 4 * WARP
 # Registers are given to a warp in units of so many; a thread may have no more than `MOST_REGISTERS`.

@@ -184,6 +184,11 @@ class ConfigSpace:
         return all(constraint.holds(config) for constraint in self.constraints)
 
 
+def sizes_up_to(sizes: tuple[int, ...], extent: int) -> tuple[int, ...]:
+    """The sizes, but for those that the next smaller one would do for."""
+    return tuple(size for index, size in enumerate(sizes) if index == 0 or sizes[index - 1] < extent)
+
+
 def cheapest(
     choices: Mapping[str, Sequence[Value]],
     constraints: Sequence[Constraint],

@@ -51,6 +51,11 @@ class Window:
         return self.channels * math.prod(self.kernel)
 
     @property
+    def pitch(self) -> int:
+        """Values from a row of the padded image to the next."""
+        return self.size[1] + self.before[1] + self.after[1]
+
+    @property
     def is_plain(self) -> bool:
         """Whether each value meets itself alone."""
         return {*self.kernel, *self.stride} == {1} and {*self.before, *self.after} == {0}
@@ -134,7 +139,7 @@ def _in_place(image: Any, weights: Any, window: Window) -> Any:
     the end of a row and the beginning of the next one, and are left out in the end.
     """
     (kernel_y, kernel_x), (height, width) = window.kernel, window.output
-    pitch = window.size[1] + window.before[1] + window.after[1]
+    pitch = window.pitch
     places = (height - 1) * pitch + width
     last = padded_columns(places) - 1 + (kernel_y - 1) * window.step[0] * pitch + (kernel_x - 1) * window.step[1]
     frame = _frame(image, window, last // pitch + 1)
@@ -189,7 +194,7 @@ def _rows_of_channels(image: Any, weights: Any, window: Window) -> Any:
     A row of the window meets every row of the tile, by zeros where it is not one of that row's.
     """
     (kernel_y, kernel_x), (height, width) = window.kernel, window.output
-    pitch = window.size[1] + window.before[1] + window.after[1]
+    pitch = window.pitch
     rows, wide, times = window.shared_rows, -(-width // LANES) * LANES, window.made // window.channels
     last = (height + kernel_y - 2) * pitch + wide + kernel_x - 2
     frame, before = _frame(image, window, last // pitch + 1), rows - 1

@@ -141,7 +141,7 @@ def matmul(builder: Any, call: Any, default: Callable[[Any, Any], Any]) -> Any:
 
 def _columns(builder: Any, right: Any, shape: tuple[int, int, int]) -> tuple[Any, int | None]:
     """The right side in its three axes; a constant gets its zeros now."""
-    missing = -shape[2] % (LANES * vectors_of_tile(shape[2]))
+    missing = padded_columns(shape[2]) - shape[2]
     if not hasattr(right, "value"):
         return builder.normalize(relax.op.reshape(right, shape)), None
     array = right.value.numpy().reshape(shape)

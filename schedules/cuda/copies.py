@@ -8,7 +8,8 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, swizzled
-from int8tune.schedules.cuda.gemm_form import WORD_BYTES, GemmForm
+from int8tune.schedules.cuda.gemm_form import GemmForm
+from int8tune.schedules.gpus import WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.written.rows import divided
 

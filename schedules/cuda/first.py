@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from int8tune.schedules.cuda.first_form import SHARING, WORD_BYTES
+from int8tune.schedules.cuda.first_form import SHARING
 from int8tune.schedules.cuda.first_space import first_space
-from int8tune.schedules.gpus import GPU_PROFILES
+from int8tune.schedules.gpus import GPU_PROFILES, WORD_BYTES
 from int8tune.schedules.image import image_of
 from int8tune.schedules.space import ConfigSpace, Value
 from int8tune.schedules.target import Target

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.cuda.first_form import WORD_BYTES, FirstForm
-from int8tune.schedules.gpus import WARP
+from int8tune.schedules.cuda.first_form import FirstForm
+from int8tune.schedules.gpus import WARP, WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.written.rows import divided
 

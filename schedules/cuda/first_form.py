@@ -26,11 +26,10 @@ import numpy.typing as npt
 from int8tune.schedules.cuda.channel_order import WARP_CHANNELS, packed, row_of_channel
 from int8tune.schedules.cuda.factors import factor_rows, factor_words
 from int8tune.schedules.cuda.image_form import ImageForm
-from int8tune.schedules.gpus import WARP
+from int8tune.schedules.gpus import WARP, WORD_BYTES
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
 
-WORD_BYTES = 4
 # Bytes of the depth, and outputs, of one product; the outputs of a lane.
 MATRIX_BYTES, MATRIX_OUTPUTS, LANE_OUTPUTS = 32, 16, 2
 # Lanes that share the depth of an output.

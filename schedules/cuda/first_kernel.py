@@ -19,12 +19,11 @@ from int8tune.schedules.cuda.first_form import (
     MATRIX_BYTES,
     MATRIX_OUTPUTS,
     SHARING,
-    WORD_BYTES,
     FirstForm,
 )
 from int8tune.schedules.cuda.launch import grid, threads_of
 from int8tune.schedules.cuda.loaded_factors import loaded_factors
-from int8tune.schedules.gpus import WARP, Gpu
+from int8tune.schedules.gpus import WARP, WORD_BYTES, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.workload import Conv2d
 from int8tune.schedules.written.rows import divided

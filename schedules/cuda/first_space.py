@@ -10,7 +10,7 @@ from int8tune.schedules.cuda.channel_order import CHUNK_BYTES
 from int8tune.schedules.cuda.first_form import LANE_OUTPUTS, FirstForm, first_form
 from int8tune.schedules.gpus import MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP, Gpu
 from int8tune.schedules.image import Image
-from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.space import ConfigSpace, Constraint, Knob, Value, cheapest, sizes_up_to
 
 # Four warps have a band of 16 outputs each, whatever the size of the image.
 FEWEST_TILE_ROWS, MORE_TILE_ROWS, TILE_COLUMNS = (1, 2, 4), 8, (16, 32, 64, 128)
@@ -32,9 +32,9 @@ def first_space(image: Image, gpu: Gpu) -> ConfigSpace:
     knobs = (
         Knob("products", ("wgmma", "mma") if gpu.has_group_products else ("mma",)),
         Knob("tile_rows", (*FEWEST_TILE_ROWS, MORE_TILE_ROWS) if height > FEWEST_TILE_ROWS[-1] else FEWEST_TILE_ROWS),
-        Knob("tile_columns", _up_to(TILE_COLUMNS, width)),
+        Knob("tile_columns", sizes_up_to(TILE_COLUMNS, width)),
         Knob("bands", (1, 2)),
-        Knob("block_channels", _up_to(BLOCK_CHANNELS, image.out_channels)),
+        Knob("block_channels", sizes_up_to(BLOCK_CHANNELS, image.out_channels)),
         Knob("threads", THREADS),
     )
 
@@ -66,11 +66,6 @@ def first_space(image: Image, gpu: Gpu) -> ConfigSpace:
         ),
         features=lambda config: _features(form(config), gpu),
     )
-
-
-def _up_to(sizes: tuple[int, ...], extent: int) -> tuple[int, ...]:
-    """The sizes, but for those that the next smaller one would do for."""
-    return tuple(size for index, size in enumerate(sizes) if index == 0 or sizes[index - 1] < extent)
 
 
 def expected_cycles(form: FirstForm, gpu: Gpu) -> float:

@@ -31,11 +31,10 @@ import numpy.typing as npt
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, packed, row_of_channel, spread
 from int8tune.schedules.cuda.factors import factor_words
 from int8tune.schedules.cuda.image_form import ImageForm
-from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP
+from int8tune.schedules.gpus import GROUP, MOST_REGISTERS, REGISTERS_OF_A_MULTIPROCESSOR, WARP, WORD_BYTES
 from int8tune.schedules.image import Image
 from int8tune.schedules.space import Value
 
-WORD_BYTES = 4
 # Of whoever adds the sums of splits: channels of a thread.
 ADDED_CHANNELS = 4
 MOST_ROWS_OF_BITS, MOST_ROWS_OF_WORDS = 8, 1 << 14

@@ -16,12 +16,12 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.copies import ImageCopies
-from int8tune.schedules.cuda.gemm_form import BARRIER_BYTES, COPYING_REGISTERS, WORD_BYTES
+from int8tune.schedules.cuda.gemm_form import BARRIER_BYTES, COPYING_REGISTERS
 from int8tune.schedules.cuda.gemm_kernel import GemmWriter
 from int8tune.schedules.cuda.launch import grid, threads_of
 from int8tune.schedules.cuda.loaded_factors import LoadedFactors, loaded_factors
 from int8tune.schedules.cuda.products import products_of
-from int8tune.schedules.gpus import GROUP, WARP
+from int8tune.schedules.gpus import GROUP, WARP, WORD_BYTES
 from int8tune.schedules.written.rows import divided
 
 # Of the hardware's barriers, of which __syncthreads takes 0.

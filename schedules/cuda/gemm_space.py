@@ -18,7 +18,7 @@ from int8tune.schedules.gpus import (
     Gpu,
 )
 from int8tune.schedules.image import Image
-from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest
+from int8tune.schedules.space import Config, ConfigSpace, Constraint, Knob, Value, cheapest, sizes_up_to
 
 _SIZES = (16, 32, 64, 128, 256)
 BLOCK_ROWS = {"dp4a": _SIZES, "mma": _SIZES, "wgmma": (64, 128, 192, 256)}
@@ -65,8 +65,8 @@ def gemm_space(image: Image, products: str, gpu: Gpu) -> ConfigSpace:
     """The decisions of a convolution."""
     rows = image.batch * math.prod(image.output)
     knobs = (
-        Knob("block_rows", _up_to(BLOCK_ROWS[products], rows)),
-        Knob("block_channels", _up_to(BLOCK_CHANNELS[products], image.group_outputs)),
+        Knob("block_rows", sizes_up_to(BLOCK_ROWS[products], rows)),
+        Knob("block_channels", sizes_up_to(BLOCK_CHANNELS[products], image.group_outputs)),
         Knob("block_depth", BLOCK_DEPTH),
         Knob("thread_rows", THREAD_ROWS[products]),
         Knob("thread_channels", THREAD_CHANNELS[products]),
@@ -165,11 +165,6 @@ def _rules(products: str, gpu: Gpu) -> tuple[Rule, ...]:
             lambda form: form.outer == "weights" or form.row_tiles <= MOST_BLOCKS_BESIDE,
         ),
     )
-
-
-def _up_to(sizes: tuple[int, ...], extent: int) -> tuple[int, ...]:
-    """The sizes, but for those that the next smaller one would do for."""
-    return tuple(size for index, size in enumerate(sizes) if index == 0 or sizes[index - 1] < extent)
 
 
 def _warps_fit(form: GemmForm) -> bool:

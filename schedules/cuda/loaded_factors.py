@@ -10,11 +10,11 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.factors import factor_rows
+from int8tune.schedules.gpus import WORD_BYTES
 from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.written.rows import divided, load_bytes, store_vector
 from int8tune.schedules.written.signature import Arguments
 
-WORD_BYTES = 4
 # Values that a thread loads at once.
 LOADED_WORDS = 4
 

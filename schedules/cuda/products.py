@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, WARP_CHANNELS, swizzled
-from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_ROWS, WORD_BYTES, GemmForm
-from int8tune.schedules.gpus import GROUP, WARP
+from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_ROWS, GemmForm
+from int8tune.schedules.gpus import GROUP, WARP, WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions
 from int8tune.schedules.written.rows import divided
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from int8tune.schedules.cuda.first_form import MATRIX_BYTES, SHARING, WORD_BYTES, FirstForm, first_form
+from int8tune.schedules.cuda.first_form import MATRIX_BYTES, SHARING, FirstForm, first_form
 from int8tune.schedules.cuda.first_space import expected_cycles
-from int8tune.schedules.gpus import GPUS
+from int8tune.schedules.gpus import GPUS, WORD_BYTES
 from int8tune.schedules.image import image_of
 from int8tune.schedules.registry import template_for, template_named
 from int8tune.schedules.space import Value
