@@ -62,6 +62,12 @@ UPGRADES: Mapping[tuple[str, int], Upgrade] = {
     ("cuda.dp4a", 1): Upgrade(same_kernels=False),
     ("cuda.dp4a", 2): Upgrade(same_kernels=False),
     ("cuda.depthwise", 1): Upgrade(same_kernels=False),
+    # Bytes by the float rule are packed in a way of their own; what an epilogue reads is loaded before the products.
+    ("cuda.wgmma", 5): Upgrade(same_kernels=False),
+    ("cuda.mma", 3): Upgrade(same_kernels=False),
+    ("cuda.dp4a", 3): Upgrade(same_kernels=False),
+    ("cuda.depthwise", 2): Upgrade(same_kernels=False),
+    ("cuda.first", 1): Upgrade(same_kernels=False),
 }
 
 

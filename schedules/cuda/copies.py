@@ -13,6 +13,8 @@ from int8tune.schedules.gpus import WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.written.rows import divided
 
+# The address of a stage's barrier.
+Barrier = Callable[[Any], Any]
 # Of rows that do not exist: so far outside the image that no tap is inside.
 NOWHERE = -(1 << 24)
 
@@ -200,9 +202,35 @@ class WeightCopies:
             addresses = (T.address_of(self.shared[to + at]), T.address_of(self.weight[source + at]))
             self.instructions.copy(*addresses, CHUNK_BYTES, T.bool(True))
 
-        if chunks >= form.threads:
-            with T.unroll(0, chunks // form.threads) as turn:
-                one(turn * form.threads)
-        if rest := chunks % form.threads:
+        threads = form.copying_threads
+        if chunks >= threads:
+            with T.unroll(0, chunks // threads) as turn:
+                one(turn * threads)
+        if rest := chunks % threads:
             with T.If(self.thread < rest), T.Then():
                 one(chunks - rest)
+
+
+class BulkWeightCopies:
+    """Weights by one copy of all bytes of a step, which one thread begins, and for which a stage's barrier waits."""
+
+    def __init__(
+        self, form: GemmForm, instructions: Instructions, weight: Any, shared: Any, thread: Any, barrier: Barrier
+    ) -> None:
+        self.form = form
+        self.instructions = instructions
+        self.weight = weight
+        self.shared = shared
+        self.thread = thread
+        self.barrier = barrier
+
+    def copy(self, channel_tile: Any, step: Any, stage: Any) -> None:
+        """Begin to copy a step's weights of a tile into a stage."""
+        form = self.form
+        step_bytes = form.block_channels * form.block_depth
+        with T.If(self.thread == 0), T.Then():
+            self.instructions.expect(self.barrier(stage), step_bytes)
+            to = stage * form.stage_bytes + form.block_rows * form.block_depth
+            source = (channel_tile * form.steps + step) * step_bytes
+            addresses = (T.address_of(self.shared[to]), T.address_of(self.weight[source]))
+            self.instructions.copy_bytes(*addresses, step_bytes, self.barrier(stage))

@@ -18,7 +18,7 @@ class DepthwiseCuda:
     """A tile of outputs in each thread; rows become words, which are multiplied by DP4A."""
 
     name = "cuda.depthwise"
-    version = 2
+    version = 3
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.gpu is None:

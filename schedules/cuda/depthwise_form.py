@@ -11,6 +11,7 @@ Tiles that do not divide an image overlap at its end: a few outputs are computed
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ class DepthwiseForm:
     @property
     def output(self) -> tuple[int, int]:
         return self.workload.window.output_size(self.workload.height, self.workload.width)
+
+    @property
+    def tile(self) -> list[tuple[int, int]]:
+        """Rows and columns of the tile's outputs."""
+        return list(itertools.product(range(self.tile_rows), range(self.tile_columns)))
 
     @cached_property
     def rows(self) -> tuple[int, ...]:
@@ -146,7 +152,7 @@ class DepthwiseForm:
         """About as many as a thread runs."""
         dots = self.weight_words * self.tile_columns * CHANNELS * (1 + self.has_window_sum)
         read = len(self.columns) * (len(self.rows) * (12 if self.gathers else 3) + 8 * len(self.words))
-        return dots + read + self.weight_words + 12 * self.tile_rows * self.tile_columns * CHANNELS + 40
+        return dots + read + self.weight_words + 9 * self.tile_rows * self.tile_columns * CHANNELS + 40
 
     @property
     def row_classes(self) -> BorderClasses:

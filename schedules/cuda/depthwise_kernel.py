@@ -14,6 +14,7 @@ from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.depthwise_form import CHANNELS, WORD_ROWS, DepthwiseForm
 from int8tune.schedules.cuda.epilogue import Epilogue
 from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.loaded_factors import with_loaded_params
 from int8tune.schedules.gpus import Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions, transposed
 from int8tune.schedules.workload import DepthwiseConv2d
@@ -40,8 +41,9 @@ class _DepthwiseWriter:
 
     def write(self) -> None:
         form = self.form
-        self.arguments = declare_arguments(self.workload, form, form.weight_length)
+        declared = declare_arguments(self.workload, form, form.weight_length)
         with grid(*form.grid(self.gpu.multiprocessors)) as (block,), threads_of(form.threads) as thread:
+            self.arguments = with_loaded_params(declared)
             tile = T.Bind(block * form.threads + thread)
             with T.If(tile < form.tiles), T.Then():
                 self._tile(tile)
@@ -62,9 +64,8 @@ class _DepthwiseWriter:
     def _begin(self, quad: Any) -> None:
         """Clear the sums, load the weights, find the tile in the image."""
         form, window = self.form, self.workload.window
-        count = form.tile_rows * form.tile_columns * CHANNELS
-        self.sums = self._cleared(count)
-        self.window_sums = self._cleared(count) if form.has_window_sum else None
+        self.sums = self._cleared(len(form.tile) * CHANNELS)
+        self.window_sums = self._cleared(len(form.tile) * CHANNELS) if form.has_window_sum else None
         self.weight = T.alloc_buffer((form.weight_words * CHANNELS,), "int32", scope="local")
         words = _as_words(self.arguments.weight, form.weight_length)
         with T.unroll(0, form.weight_words) as index:
@@ -135,13 +136,12 @@ class _DepthwiseWriter:
         epilogue = Epilogue(work.numerics, self.arguments, CHANNELS, math.gcd(CHANNELS, work.out_channels))
         epilogue.begin(self.position)
         bias = epilogue.load_bias(self.position) if len(form.border_taps) == 1 else None
-        for row in range(form.tile_rows):
-            for column in range(form.tile_columns):
-                y, x = T.Bind(self.y + row), T.Bind(self.x + column)
-                own_bias = epilogue.load_bias(self._bias_at(y, x)) if bias is None else bias
-                at = T.Bind(((self.image * height + y) * width + x) * work.out_channels + self.position)
-                total = partial(self._total, (row * form.tile_columns + column) * CHANNELS)
-                epilogue.store(total, own_bias, at, lambda first: self.position + first < work.out_channels)
+        for index, (row, column) in enumerate(form.tile):
+            y, x = T.Bind(self.y + row), T.Bind(self.x + column)
+            own_bias = epilogue.load_bias(self._bias_at(y, x)) if bias is None else bias
+            at = T.Bind(((self.image * height + y) * width + x) * work.out_channels + self.position)
+            total = partial(self._total, index * CHANNELS)
+            epilogue.store(total, own_bias, at, lambda first: self.position + first < work.out_channels)
 
     def _bias_at(self, y: Any, x: Any) -> Any:
         rows, columns = self.form.row_classes, self.form.column_classes

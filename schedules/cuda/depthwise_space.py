@@ -19,8 +19,8 @@ SCHEDULERS = 4
 # Fitted to 30 layers on an H200 (docs/performance-gpu.md): registers for each one that the form counts; how
 # instructions grow where there are not so many; cycles of an instruction beside others', and of a lone warp's, and
 # until its first values are there.
-REGISTERS_SHARE, SPILL_POWER = 1.36, 1.4
-ISSUE_CYCLES, INSTRUCTION_CYCLES, LOAD_CYCLES = 1.9, 2.9, 3000
+REGISTERS_SHARE, SPILL_POWER = 1.97, 1.32
+ISSUE_CYCLES, INSTRUCTION_CYCLES, LOAD_CYCLES = 1.26, 2.39, 450
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,12 @@
-"""The end of a GPU kernel: from a thread's int32 sums to outputs, several of a row stored at once."""
+"""The end of a GPU kernel: from a thread's int32 sums to outputs, several of a row stored at once.
+
+Bytes by the float rule are requantized in a way of their own, with six instructions where the common one has nine. A
+product is scaled by 2^-24, which rounds nothing, so that 0.75 added to it rounds it to an integer (the unit in the last
+place of binary32 between 0.5 and 1 is 2^-24), and that the addition's own saturation, within 0 and 1, bounds what the
+bits of its result can be: so an integer addition bounded by 0 and the range of outputs, which is one instruction, and
+exact, takes them to the distance from the lowest output. Four such distances are packed as bytes, and the lowest output
+is added to all of them. (VIADDMNMX: NVIDIA's CUDA C++ Programming Guide, "DPX"; `cvt.pack`: PTX ISA.)
+"""
 
 from __future__ import annotations
 
@@ -8,14 +16,28 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.cuda.factors import factor_rows
-from int8tune.schedules.epilogue import DTYPES, add_residual, requantize
-from int8tune.schedules.intrinsics.cuda import fused
+from int8tune.schedules.arguments import HIGHEST, LOWEST, OUTPUT_ZERO_POINT
+from int8tune.schedules.cuda.factors import FRACTION, factor_rows, packs
+from int8tune.schedules.cuda.loaded_factors import LoadedFactors
+from int8tune.schedules.epilogue import DTYPES, SIGN_BIT, add_residual, requantize
+from int8tune.schedules.gpus import WORD_BYTES
+from int8tune.schedules.intrinsics.cuda import (
+    bounded_sum,
+    fused,
+    packed_bytes,
+    rounded_product,
+    saturated,
+    store_words,
+)
 from int8tune.schedules.numerics import Numerics
 from int8tune.schedules.written.rows import store_vector
 from int8tune.schedules.written.signature import Arguments
 
 MOST_WORDS = 4  # that a thread loads at once
+# What rounds a product's fraction to a multiple of `FRACTION`.
+ROUNDER, ROUNDER_BITS = 0.75, 0x3F400000
+# The sign bits of a word's bytes, as an int32.
+SIGNS = 0x80808080 + 2 * SIGN_BIT
 
 
 class Epilogue:
@@ -32,16 +54,31 @@ class Epilogue:
         self.count = count
         self.width = width
         self.rescale: Any = arguments.rescale
+        self.packs = packs(numerics, width)
 
     def begin(self, position: Any) -> None:
         """Load what all rows share: the rescale values of the channels from this position on."""
-        rows = factor_rows(self.numerics)
-        if not rows:
-            return
-        loaded = T.alloc_buffer((rows * self.count,), self.arguments.rescale.dtype, scope="local")
-        for row in range(rows):
-            self._load(loaded, row * self.count, partial(self._factors, row, position))
-        self.rescale = _Loaded(loaded, self.count)
+        if rows := factor_rows(self.numerics):
+            loaded = T.alloc_buffer((rows * self.count,), self.arguments.rescale.dtype, scope="local")
+            for row in range(rows):
+                self._load(loaded, row * self.count, partial(self._factors, row, position))
+            self.rescale = _Loaded(loaded, self.count)
+        if self.packs:
+            self._begin_packing(1 if not rows else self.count)
+
+    def _begin_packing(self, scales: int) -> None:
+        """Have fractions of the scales, and what takes a rounded product to the distance from the lowest output."""
+        params = self.arguments.params
+        if not isinstance(self.arguments, LoadedFactors) or not self.arguments.has_fractions:
+            fractions = T.alloc_buffer((scales,), "float32", scope="local")
+            for at in range(scales):
+                T.buffer_store(fractions, self.rescale[at] * T.float32(FRACTION), [at])
+            self.rescale = fractions
+        self.offset = T.Bind(-ROUNDER_BITS - params[LOWEST])
+        self.range = T.Bind(params[HIGHEST] - params[LOWEST])
+        # Bytes with a sign are 128 more until it is taken off again, so that no sum carries into the next byte.
+        lowest = params[LOWEST] + params[OUTPUT_ZERO_POINT] + (128 if self.numerics.output == "s8" else 0)
+        self.lowest = T.Bind(packed_bytes([T.Bind(lowest)] * WORD_BYTES, T.int32(0)))
 
     def load_bias(self, at: Any) -> Any:
         """The bias of the channels, from this index on, in registers."""
@@ -60,6 +97,9 @@ class Epilogue:
             at: the index of the first output.
             exist: whether the outputs from this one of the row on are to be stored.
         """
+        if self.packs:
+            self._store_packed(total, bias, at, exist)
+            return
         out, residual = self.arguments.out, self.arguments.residual
         values = T.alloc_buffer((self.count,), DTYPES[self.numerics.output], scope="local")
         added = T.alloc_buffer((self.count,), residual.dtype, scope="local") if residual is not None else None
@@ -73,6 +113,24 @@ class Epilogue:
                 T.buffer_store(values, value, [channel])
             with T.If(exist(first)), T.Then():
                 store_vector(out, at + first, _vector(values, first, self.width), self.width)
+
+    def _store_packed(self, total: Callable[[Any], Any], bias: Any, at: Any, exist: Callable[[int], Any]) -> None:
+        for first in range(0, self.count, self.width):
+            channels = range(first, first + self.width)
+            distances = [self._distance(T.Bind(total(channel) + bias[channel]), channel) for channel in channels]
+            fours = (distances[at : at + WORD_BYTES] for at in range(0, self.width, WORD_BYTES))
+            words = [T.Bind(packed_bytes(four, self.lowest)) for four in fours]
+            if self.numerics.output == "s8":
+                words = [T.Bind(T.bitwise_xor(word, SIGNS)) for word in words]
+            with T.If(exist(first)), T.Then():
+                store_words(T.address_of(self.arguments.out[at + first]), words)
+
+    def _distance(self, total: Any, channel: int) -> Any:
+        """Of an output from the lowest one."""
+        fraction = self.rescale[channel if factor_rows(self.numerics) else 0]
+        product = rounded_product(T.cast(total, "float32"), fraction)
+        bits = T.reinterpret(saturated(product + T.float32(ROUNDER)), dtype="int32")
+        return T.Bind(bounded_sum(bits, self.offset, self.range))
 
     def _value(self, total: Any, channel: Any, added: Any) -> Any:
         params = self.arguments.params

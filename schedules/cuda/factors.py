@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from int8tune.schedules.gpus import WORD_BYTES
 from int8tune.schedules.numerics import Numerics
+
+# Of the scales of outputs that are packed (`epilogue.Epilogue`): they are multiplied with it once they are loaded.
+FRACTION = 2.0**-24
+
+
+def packs(numerics: Numerics, width: int) -> bool:
+    """Whether so many neighbouring outputs are bytes that are requantized and stored as words."""
+    rule = numerics.requantize
+    return rule is not None and rule.rule == "float" and numerics.residual is None and width % WORD_BYTES == 0
 
 
 def factor_rows(numerics: Numerics) -> int:

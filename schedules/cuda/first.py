@@ -25,7 +25,7 @@ class FirstCuda:
     """A lane takes rows of windows from the image in shared memory, and tensor cores multiply its registers."""
 
     name = "cuda.first"
-    version = 1
+    version = 2
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
         if target.gpu is None:

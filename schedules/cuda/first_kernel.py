@@ -22,7 +22,7 @@ from int8tune.schedules.cuda.first_form import (
     FirstForm,
 )
 from int8tune.schedules.cuda.launch import grid, threads_of
-from int8tune.schedules.cuda.loaded_factors import loaded_factors
+from int8tune.schedules.cuda.loaded_factors import loaded_factors, with_loaded_params
 from int8tune.schedules.gpus import WARP, WORD_BYTES, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.workload import Conv2d
@@ -53,9 +53,10 @@ class _FirstWriter:
 
     def write(self) -> None:
         form = self.form
-        self.arguments = declare_arguments(self.workload, form, form.weight_length)
+        declared = declare_arguments(self.workload, form, form.weight_length)
         blocks = form.grid(self.gpu.multiprocessors)
         with grid(*blocks) as (tile, self.channel_tile), threads_of(form.threads) as self.thread:
+            self.arguments = with_loaded_params(declared)
             self.warp, self.lane = divided(self.thread, WARP)
             rest, column = divided(tile, form.column_tiles)
             self.batch, row = divided(rest, form.row_tiles)
@@ -85,11 +86,11 @@ class _FirstWriter:
                 self.instructions.copy(T.address_of(to), T.address_of(source), CHUNK_BYTES, T.bool(True))
 
     def _load_factors(self) -> None:
-        form, numerics = self.form, self.problem.numerics
-        classes, channels = len(form.border_taps), form.block_channels
-        first = T.int32(form.factors_at // WORD_BYTES)
-        self.loaded = loaded_factors(self.arguments, numerics, self.shared, form.shared_bytes, first, classes, channels)
-        self.loaded.load(self.arguments, T.Bind(self.channel_tile * channels), self.thread, form.threads)
+        form = self.form
+        self.loaded = loaded_factors(self.arguments, form, self.shared, T.int32(form.factors_at // WORD_BYTES))
+        position = T.Bind(self.channel_tile * form.block_channels)
+        for store in self.loaded.fetch(self.arguments, position, self.thread, form.threads):
+            store()
 
     def _multiply(self) -> None:
         form = self.form

@@ -54,7 +54,7 @@ class MatricesCuda(_Gemm):
     """Tensor cores (`mma.sync`): the warps of a block multiply matrices of 16 x 32 and 32 x 8 bytes."""
 
     name = "cuda.mma"
-    version = 3
+    version = 4
     products = "mma"
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
@@ -71,7 +71,7 @@ class GroupsCuda(_Gemm):
     """Hopper's tensor cores (`wgmma`): four warps multiply matrices of 64 x 32 bytes and up to 256 columns at once."""
 
     name = "cuda.wgmma"
-    version = 5
+    version = 6
     products = "wgmma"
 
     def rejects(self, workload: Workload, target: Target) -> Rejection | None:
@@ -92,5 +92,5 @@ class WordsCuda(_Gemm):
     """DP4A: each thread multiplies words of four bytes. For layers that are too small for tensor cores."""
 
     name = "cuda.dp4a"
-    version = 3
+    version = 4
     products = "dp4a"

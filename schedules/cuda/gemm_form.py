@@ -38,7 +38,7 @@ from int8tune.schedules.space import Value
 # Of whoever adds the sums of splits: channels of a thread.
 ADDED_CHANNELS = 4
 MOST_ROWS_OF_BITS, MOST_ROWS_OF_WORDS = 8, 1 << 14
-# Of a barrier in shared memory; with roles each stage has two, behind all stages.
+# Of a barrier in shared memory.
 BARRIER_BYTES = 8
 # Registers that a thread keeps which only copies; they are given in units of eight to threads that multiply, which have
 # no use for more than so many.
@@ -219,12 +219,34 @@ class GemmForm(ImageForm):
         return factor_words(self.image.numerics, len(self.border_taps), self.block_channels)
 
     @property
+    def stage_barriers(self) -> int:
+        """Barriers of a stage: with roles one that it is filled, and one that it is emptied."""
+        return 2 if self.has_roles else 0
+
+    @property
+    def part_bytes(self) -> int:
+        """Sums of a tile's rows that one of the blocks adds which share its depth."""
+        return self.block_rows // self.splits * self.sums_pitch * WORD_BYTES
+
+    @property
+    def barriers_at(self) -> int:
+        """Where barriers begin in shared memory, in bytes: behind stages, and behind sums, own ones and received ones.
+
+        Where blocks add their sums, one of the barriers behind those of stages waits for what they receive.
+        """
+        sums = (2 * self.splits - 1) * self.part_bytes if self.is_joined else 0
+        return max(self.stages * self.stage_bytes, sums)
+
+    @property
+    def factors_at(self) -> int:
+        """Where biases and rescale values begin in shared memory, in bytes: behind all else."""
+        barriers = self.stages * self.stage_barriers + self.is_joined
+        return self.barriers_at + math.ceil(barriers * BARRIER_BYTES / CHUNK_BYTES) * CHUNK_BYTES
+
+    @property
     def shared_bytes(self) -> int:
-        if self.is_joined:
-            return max(self.stages * self.stage_bytes, self.block_rows * self.sums_pitch * WORD_BYTES)
-        if not self.has_roles:
-            return self.stages * self.stage_bytes
-        return self.stages * (self.stage_bytes + 2 * BARRIER_BYTES) + self.teams * self.factor_words * WORD_BYTES
+        # Who writes sums to memory has no use for factors.
+        return self.factors_at + (0 if self.partial_sums else self.teams * self.factor_words * WORD_BYTES)
 
     @property
     def rows(self) -> int:

@@ -14,8 +14,9 @@ from int8tune.schedules.arguments import WEIGHT_ZERO_POINT
 from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.copies import ImageCopies, WeightCopies
 from int8tune.schedules.cuda.epilogue import Epilogue
-from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, GemmForm
+from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, BARRIER_BYTES, GemmForm
 from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.loaded_factors import LoadedFactors, loaded_factors, with_loaded_params
 from int8tune.schedules.cuda.products import products_of
 from int8tune.schedules.gpus import WORD_BYTES, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions
@@ -54,10 +55,12 @@ class GemmWriter:
     def write(self) -> None:
         form = self.form
         self.declare()
+        declared = self.arguments
         with grid(*form.grid(self.gpu.multiprocessors)) as (x, y, split), threads_of(form.threads) as thread:
             row_tile, channel_tile = (x, y) if form.outer == "weights" else (y, x)
             self._block(row_tile, channel_tile, split, thread)
         if self.partial is not None:
+            self.arguments = declared
             self._write_addition()
 
     def _block(self, row_tile: Any, channel_tile: Any, split: Any, thread: Any) -> None:
@@ -69,9 +72,33 @@ class GemmWriter:
         image = ImageCopies(form, self.instructions, self.arguments.data, self.shared, thread)
         image.begin(first_row, group)
         weights = WeightCopies(form, self.instructions, self.arguments.weight, self.shared, thread)
+        if form.is_joined:
+            self._begin_receiving()
         self.products.begin()
+        self.arguments = given = with_loaded_params(self.arguments)
+        stores = []
+        if self.partial is None:
+            self.arguments = loaded = loaded_factors(given, form, self.shared, T.int32(form.factors_at // WORD_BYTES))
+            stores = loaded.fetch(given, T.Bind(channel_tile * form.block_channels), thread, form.threads)
         self._steps(image, weights, channel_tile, split)
+        if self.partial is None:
+            for store in stores:
+                store()
+            # Everybody is done with products, and everybody's factors are there.
+            T.evaluate(T.tvm_storage_sync("shared"))
         self.finish(first_row, channel_tile, group, split)
+
+    def _barrier(self, index: Any) -> Any:
+        """The address of one of the block's barriers."""
+        return T.address_of(self.shared[self.form.barriers_at + index * BARRIER_BYTES])
+
+    def _begin_receiving(self) -> None:
+        """Begin the barrier that waits for other blocks' sums."""
+        form, instructions = self.form, self.instructions
+        with T.If(self.thread == 0), T.Then():
+            instructions.begin_barrier(self._received, 1)
+            instructions.show_barriers()
+            instructions.expect(self._received, (form.splits - 1) * form.part_bytes)
 
     def _steps(self, image: ImageCopies, weights: WeightCopies, channel_tile: Any, split: Any) -> None:
         """Go through the split's depth: copies are `form.ahead` steps ahead of products."""
@@ -108,14 +135,15 @@ class GemmWriter:
     def group_of(self, channel_tile: Any) -> Any:
         return T.truncdiv(channel_tile, self.form.channel_tiles) if self.problem.groups > 1 else 0
 
-    def first_position(self, channel_tile: Any) -> Any:
-        """Where the biases and the rescale values of a tile's channels begin, in the arguments."""
-        return channel_tile * self.form.block_channels
+    def first_position(self) -> Any:
+        """Where the biases and the rescale values of the tile's channels begin."""
+        assert isinstance(self.arguments, LoadedFactors)
+        return self.arguments.first
 
     def finish(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
         """Outputs from the thread's sums, or the sums themselves: a run of channels of all rows, then the next run."""
         if self.form.is_joined:
-            self._share_sums()
+            self._share_sums(split)
             self._store_part(first_row, channel_tile, group, split)
         elif self.partial is None:
             self._store(first_row, channel_tile, group)
@@ -126,7 +154,7 @@ class GemmWriter:
         form, problem = self.form, self.problem
         tile = T.truncmod(channel_tile, form.channel_tiles) if problem.groups > 1 else channel_tile
         for first, own in self._runs():
-            position = T.Bind(self.first_position(channel_tile) + own)
+            position = T.Bind(self.first_position() + own)
             within = T.Bind(tile * form.block_channels + own)
             epilogue = Epilogue(problem.numerics, self.arguments, form.run, form.store_width)
             epilogue.begin(position)
@@ -170,39 +198,60 @@ class GemmWriter:
                 T.buffer_store(values, self._total(row, first + channel + within), [within])
             store_vector(to, at + channel, values.vload([0], f"int32x{ADDED_CHANNELS}"), ADDED_CHANNELS)
 
-    def _share_sums(self) -> None:
-        """The sums of a split in its block's shared memory, once nobody multiplies what is there."""
-        form = self.form
-        self.shared_sums = T.decl_buffer(
+    def _share_sums(self, split: Any) -> None:
+        """Send each block of the cluster the sums of its part of the tile, and wait for those of the own part.
+
+        Own sums and those that are received lie where stages were: nobody sends before all blocks have multiplied.
+        """
+        form, instructions = self.form, self.instructions
+        self.sums = T.decl_buffer(
             (form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
         )
-        T.evaluate(T.tvm_storage_sync("shared"))
         for first, own in self._runs():
             with T.unroll(0, form.thread_rows) as index:
                 at = T.Bind(self.products.row(index) * form.sums_pitch + own)
-                self._write_run(self.shared_sums, at, index, first)
-        self.instructions.await_cluster(form.splits)
+                self._write_run(self.sums, at, index, first)
+        instructions.publish()
+        instructions.arrive_at_cluster()
+        T.evaluate(T.tvm_storage_sync("shared"))
+        instructions.await_cluster(form.splits)
+        with T.If(T.And(self.thread < form.splits, self.thread != split)), T.Then():
+            slot = T.Bind(split - T.Select(split > self.thread, T.int32(1), T.int32(0)))
+            to, source = (form.splits + slot) * form.part_bytes, self.thread * form.part_bytes
+            places = (T.address_of(self.shared[to]), T.address_of(self.shared[source]))
+            instructions.send_bytes(*places, form.part_bytes, self._received, self.thread)
+        instructions.wait_for_phase(self._received, 0)
+        instructions.arrive_at_cluster()
+
+    @property
+    def _received(self) -> Any:
+        """The address of the barrier that waits for other blocks' sums."""
+        return self._barrier(0)
 
     def _store_part(self, first_row: Any, channel_tile: Any, group: Any, split: Any) -> None:
         """Outputs of a block's part of its tile, of the sums of all blocks of the cluster."""
-        form = self.form
+        form, part_words = self.form, self.form.part_bytes // WORD_BYTES
         parts = form.block_channels // ADDED_CHANNELS
         count = form.block_rows * parts // form.splits
         tile = T.truncmod(channel_tile, form.channel_tiles) if self.problem.groups > 1 else channel_tile
         for turn in range(math.ceil(count / form.threads)):
             own = T.Bind(self.thread + turn * form.threads)
-            row, part = divided(T.Bind(split * count + own), parts)
+            row, part = divided(own, parts)
             channel = T.Bind(part * ADDED_CHANNELS)
-            with T.If(T.And(own < count, first_row + row < form.rows)), T.Then():
-                place = T.address_of(self.shared_sums[row * form.sums_pitch + channel])
+            image_row = T.Bind(first_row + split * (form.block_rows // form.splits) + row)
+            with T.If(T.And(own < count, image_row < form.rows)), T.Then():
+                place = T.Bind(row * form.sums_pitch + channel)
 
-                def load(to: Any, block: Any, place: Any = place) -> None:
-                    self.instructions.load_from(T.address_of(to[0]), place, block)
+                def load(to: Any, index: Any, place: Any = place) -> None:
+                    """Own sums, then those of others, which lie behind all own ones."""
+                    which = T.Select(index == 0, split, index + (form.splits - 1))
+                    values = self.sums.vload([which * part_words + place], f"int32x{ADDED_CHANNELS}")
+                    store_vector(to, 0, values, ADDED_CHANNELS)
 
-                position = T.Bind(self.first_position(channel_tile) + channel)
+                position = T.Bind(self.first_position() + channel)
                 within = T.Bind(tile * form.block_channels + channel)
-                self._add_and_store(load, T.Bind(first_row + row), position, group, within)
-        # Nobody ends while another block may still read its sums.
+                self._add_and_store(load, image_row, position, group, within)
+        # Nobody ends while what it sends may still be read.
         self.instructions.await_cluster(form.splits)
 
     def _total(self, row: Any, channel: Any) -> Any:

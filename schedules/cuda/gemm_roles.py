@@ -15,11 +15,11 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.cuda.copies import ImageCopies
-from int8tune.schedules.cuda.gemm_form import BARRIER_BYTES, COPYING_REGISTERS
+from int8tune.schedules.cuda.copies import BulkWeightCopies, ImageCopies
+from int8tune.schedules.cuda.gemm_form import COPYING_REGISTERS
 from int8tune.schedules.cuda.gemm_kernel import GemmWriter
 from int8tune.schedules.cuda.launch import grid, threads_of
-from int8tune.schedules.cuda.loaded_factors import LoadedFactors, loaded_factors
+from int8tune.schedules.cuda.loaded_factors import loaded_factors, with_loaded_params
 from int8tune.schedules.cuda.products import products_of
 from int8tune.schedules.gpus import GROUP, WARP, WORD_BYTES
 from int8tune.schedules.written.rows import divided
@@ -37,7 +37,7 @@ class RolesWriter(GemmWriter):
         (self.block_count,) = form.grid(self.gpu.multiprocessors)
         with grid(self.block_count) as (block,), threads_of(form.threads) as thread:
             self.shared = T.alloc_buffer((form.shared_bytes,), "int8", scope="shared.dyn")
-            self._begin_barriers(thread)
+            self._begin_stages(thread)
             # Every block has a tile at least; the first ones may have one more.
             self.tile_count = T.Bind(T.truncdiv(T.int32(form.tiles - 1) - block, self.block_count) + 1)
             self.block = block
@@ -53,13 +53,12 @@ class RolesWriter(GemmWriter):
                     self._multiply(thread)
 
     def _filled(self, stage: Any) -> Any:
-        return T.address_of(self.shared[self.form.stages * self.form.stage_bytes + stage * 2 * BARRIER_BYTES])
+        return self._barrier(2 * stage)
 
     def _emptied(self, stage: Any) -> Any:
-        at = self.form.stages * self.form.stage_bytes + BARRIER_BYTES
-        return T.address_of(self.shared[at + stage * 2 * BARRIER_BYTES])
+        return self._barrier(2 * stage + 1)
 
-    def _begin_barriers(self, thread: Any) -> None:
+    def _begin_stages(self, thread: Any) -> None:
         form = self.form
         with T.If(thread == 0), T.Then():
             for stage in range(form.stages):
@@ -88,7 +87,7 @@ class RolesWriter(GemmWriter):
         """Fill stages as they become empty, tile by tile."""
         form, instructions = self.form, self.instructions
         image = ImageCopies(form, instructions, self.arguments.data, self.shared, thread)
-        weight_bytes = form.block_channels * form.block_depth
+        weights = BulkWeightCopies(form, instructions, self.arguments.weight, self.shared, thread, self._filled)
         with T.serial(0, self.tile_count) as turn:
             row_tile, channel_tile, group = self._tile(turn)
             image.begin(row_tile * form.block_rows, group)
@@ -96,12 +95,7 @@ class RolesWriter(GemmWriter):
                 stage, parity = self._stage(turn, step)
                 # Of a stage that was never filled the phase before the first one has ended.
                 instructions.wait_for_phase(self._emptied(stage), T.bitwise_xor(parity, 1))
-                with T.If(thread == 0), T.Then():
-                    instructions.expect(self._filled(stage), weight_bytes)
-                    to = stage * form.stage_bytes + form.block_rows * form.block_depth
-                    source = (channel_tile * form.steps + step) * weight_bytes
-                    addresses = (T.address_of(self.shared[to]), T.address_of(self.arguments.weight[source]))
-                    instructions.copy_bytes(*addresses, weight_bytes, self._filled(stage))
+                weights.copy(channel_tile, step, stage)
                 image.copy(step, stage)
                 instructions.arrive_with_copies(self._filled(stage))
 
@@ -111,17 +105,14 @@ class RolesWriter(GemmWriter):
         team, of_tile = divided(thread, form.tile_threads) if form.teams > 1 else (T.int32(0), thread)
         self.products = products_of(form, instructions, self.shared, of_tile)
         self.products.begin()
-        behind_stages = form.stages * (form.stage_bytes + 2 * BARRIER_BYTES) // WORD_BYTES
-        first, classes = T.Bind(behind_stages + team * form.factor_words), len(form.border_taps)
-        numerics, channels = form.image.numerics, form.block_channels
-        loaded = loaded_factors(self.arguments, numerics, self.shared, form.shared_bytes, first, classes, channels)
+        given = with_loaded_params(self.arguments)
+        first = T.Bind(form.factors_at // WORD_BYTES + team * form.factor_words)
+        self.arguments = loaded = loaded_factors(given, form, self.shared, first)
         first_lane = T.Bind(T.truncmod(thread, WARP) == 0)
         with T.serial(0, T.truncdiv(self.tile_count - team + form.teams - 1, form.teams)) as own:
             turn = T.Bind(own * form.teams + team)
             row_tile, channel_tile, group = self._tile(turn)
-            # Nobody stores the last tile any more; behind the next one of these, everybody has loaded.
-            instructions.await_turn(FIRST_TURN + 2 + team, form.tile_threads)
-            loaded.load(self.arguments, T.Bind(channel_tile * channels), of_tile, form.tile_threads)
+            stores = loaded.fetch(given, T.Bind(channel_tile * form.block_channels), of_tile, form.tile_threads)
             if form.teams > 1:
                 with T.If(turn > 0), T.Then():
                     instructions.await_turn(FIRST_TURN + team, form.teams * form.tile_threads)
@@ -139,11 +130,9 @@ class RolesWriter(GemmWriter):
             if form.teams > 1:
                 with T.If(turn + 1 < self.tile_count), T.Then():
                     instructions.pass_turn(FIRST_TURN + 1 - team, form.teams * form.tile_threads)
+            # Nobody stores the last tile any more; behind the next one of these, everybody's factors are there.
             instructions.await_turn(FIRST_TURN + 2 + team, form.tile_threads)
-            given, self.arguments = self.arguments, loaded
+            for store in stores:
+                store()
+            instructions.await_turn(FIRST_TURN + 2 + team, form.tile_threads)
             self.finish(row_tile * form.block_rows, channel_tile, group, 0)
-            self.arguments = given
-
-    def first_position(self, channel_tile: Any) -> Any:  # noqa: ARG002
-        assert isinstance(self.arguments, LoadedFactors)
-        return self.arguments.first

@@ -41,16 +41,18 @@ SHARED_BYTES, CACHE_BYTES, SUM_BYTES = 128, 32, 4
 # Cycles from a copy's beginning to its first bytes, of a step's waits and barrier, and of a launch: guesses, of the
 # order of what is published.
 COPY_CYCLES, STEP_CYCLES, LAUNCH_CYCLES = 600, 60, 3000
-# Of `wgmma`, fitted to 730 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor
+# Of `wgmma`, fitted to 973 kernels of 73 layers on an H200 (docs/performance-gpu.md): bytes that a multiprocessor
 # copies in a cycle; cycles of a step's waits and barrier, and of the shortest step with roles; of 16 bytes of a window,
 # whose taps are bits or not; of an output; from a copy's beginning to its first bytes, of the start of roles, and of a
-# second kernel; outputs, or bytes of partial sums, that the whole board writes in a cycle.
-GROUP_COPIED_BYTES, GROUP_STEP_CYCLES, ROLE_STEP_CYCLES = 50.7, 110, 392
-TAP_BITS_COPY_CYCLES, WINDOW_COPY_CYCLES, GROUP_OUTPUT_CYCLES = 0.43, 0.53, 0.06
-GROUP_COPY_CYCLES, ROLE_START_CYCLES, GROUP_LAUNCH_CYCLES, WRITTEN_BYTES = 417, 658, 1420, 1076
-# Until the blocks of a cluster have added their sums, and for each of them; and the share of a board's blocks that
-# clusters of more than two can be, as they don't fill each group of its multiprocessors.
-CLUSTER_CYCLES, CLUSTER_BLOCK_CYCLES, CLUSTERS_SHARE = 1084, 124, 7 / 8
+# second kernel; outputs that the whole board writes in a cycle.
+GROUP_COPIED_BYTES, GROUP_STEP_CYCLES, ROLE_STEP_CYCLES = 150, 79, 271
+TAP_BITS_COPY_CYCLES, WINDOW_COPY_CYCLES, GROUP_OUTPUT_CYCLES = 0.454, 0.389, 0.043
+GROUP_COPY_CYCLES, ROLE_START_CYCLES, GROUP_LAUNCH_CYCLES, WRITTEN_BYTES = 896, 1022, 1736, 4284
+# Of partial sums: bytes that the whole board moves in a cycle between blocks of clusters, and to memory and back; until
+# a cluster's blocks have added theirs, and for each of them; and the share of a board's blocks that clusters of more
+# than two can be, as they don't fill each group of its multiprocessors.
+SENT_BYTES, MOVED_BYTES = 5426, 2300
+CLUSTER_CYCLES, CLUSTER_BLOCK_CYCLES, CLUSTERS_SHARE = 648, 215, 7 / 8
 MOST_PARTIAL_SUMS = 1 << 28
 # Of four warps that multiply one tile, beside the four that copy.
 MOST_GROUPS = 4
@@ -249,7 +251,7 @@ def _group_cycles(form: GemmForm, gpu: Gpu, resident: int) -> float:
         taken = waves * (form.split_steps * step + GROUP_COPY_CYCLES + together * stored)
     if form.splits > 1:
         added = CLUSTER_CYCLES + CLUSTER_BLOCK_CYCLES * form.splits if form.is_joined else GROUP_LAUNCH_CYCLES
-        taken += added + 2 * SUM_BYTES * form.split_sums / WRITTEN_BYTES
+        taken += added + 2 * SUM_BYTES * form.split_sums / (SENT_BYTES if form.is_joined else MOVED_BYTES)
     return taken + form.tiles * outputs / WRITTEN_BYTES
 
 

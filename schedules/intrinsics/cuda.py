@@ -9,7 +9,7 @@ the functions (`tests/support/gpu/emulated_gpu`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tvm.script import tirx as T
@@ -159,27 +159,38 @@ class Instructions:
         source = f"{_HEAD} void {name}(int turn, int threads) {{ {body} }}\n"
         T.evaluate(T.cuda.func_call(name, turn, T.int32(threads), source_code=source))
 
-    def await_cluster(self, blocks: int) -> None:
-        """Wait for all threads of the cluster, whose blocks follow each other on the grid's last axis.
+    def arrive_at_cluster(self) -> None:
+        """Arrive at the barrier of the cluster, which orders no memory; `await_cluster` waits for all."""
+        body = 'asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");'
+        source = f"{_HEAD} void int8tune_arrive_at_cluster() {{ {body} }}\n"
+        T.evaluate(T.cuda.func_call("int8tune_arrive_at_cluster", source_code=source))
 
-        What they wrote to shared memory before can be read by all.
-        """
+    def await_cluster(self, blocks: int) -> None:
+        """Wait for all threads of the cluster, whose blocks follow each other on the grid's last axis."""
         name = f"int8tune_await_cluster_of_{blocks}"
-        instructions = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
-        body = f'asm volatile("{instructions}" ::: "memory");'
+        body = 'asm volatile("barrier.cluster.wait;" ::: "memory");'
         T.evaluate(T.cuda.func_call(name, source_code=f"{_HEAD} void {name}() {{ {body} }}\n"))
 
-    def load_from(self, values: Any, place: Any, block: Any) -> None:
-        """Load 16 bytes of a block's shared memory, from where this place is in it, by its number in the cluster."""
-        name = "int8tune_load_from"
-        words = ", ".join(f'"=r"(values[{index}])' for index in range(4))
+    def send_bytes(self, to: Any, source: Any, size: int, barrier: Any, block: Any) -> None:
+        """Begin to copy from this block's shared memory to another's, for which its barrier waits.
+
+        Args:
+            to, barrier: where they would be in this block.
+            block: the other one's number in the cluster.
+        """
+        name = "int8tune_send_bytes"
+        there = 'asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"({0}_there) : {1}, "r"(block));'
+        copy = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
         body = (
-            'unsigned at; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) '
-            f': {_SHARED.format("place")}, "r"(block)); '
-            f'asm volatile("ld.shared::cluster.v4.u32 {{%0, %1, %2, %3}}, [%4];" : {words} : "r"(at) : "memory");'
+            "unsigned to_there, barrier_there; "
+            f"{there.format('to', _SHARED.format('to'))} {there.format('barrier', _SHARED.format('barrier'))} "
+            f'asm volatile("{copy}" '
+            f':: "r"(to_there), {_SHARED.format("from")}, "r"(bytes), "r"(barrier_there) : "memory");'
         )
-        source = f"{_HEAD} void {name}(int* values, const void* place, int block) {{ {body} }}\n"
-        T.evaluate(T.cuda.func_call(name, values, place, block, source_code=source))
+        source_code = (
+            f"{_HEAD} void {name}(void* to, const void* from, int bytes, void* barrier, int block) {{ {body} }}\n"
+        )
+        T.evaluate(T.cuda.func_call(name, to, source, T.int32(size), barrier, block, source_code=source_code))
 
     def load_matrices(self, registers: Any, row: Any) -> None:
         """Four registers of each lane, from four matrices of 8 rows of 16 bytes.
@@ -288,6 +299,48 @@ def _descriptor(matrix: str, row_bytes: int) -> str:
 def fused(left: Any, right: Any, addend: Any) -> Any:
     """`left * right + addend` rounded once."""
     return T.call_pure_extern("__fmaf_rn", left, right, addend, dtype="float32")
+
+
+def rounded_product(left: Any, right: Any) -> Any:
+    """`left * right` rounded, whatever is added to it."""
+    return T.call_pure_extern("__fmul_rn", left, right, dtype="float32")
+
+
+def here(value: Any) -> Any:
+    """A float32 as it is, of which nothing is computed before this: a compiler would wait for its load earlier."""
+    source = f'{_HEAD} float int8tune_here(float value) {{ asm volatile("" : "+f"(value)); return value; }}\n'
+    return T.cuda.func_call("int8tune_here", value, source_code=source, return_type="float32")
+
+
+def saturated(value: Any) -> Any:
+    """A float32 within 0 and 1; 0 if it is no number."""
+    return T.call_pure_extern("__saturatef", value, dtype="float32")
+
+
+def bounded_sum(value: Any, addend: Any, high: Any) -> Any:
+    """An int32 sum, which wraps, within 0 and `high`: one instruction on Hopper (VIADDMNMX)."""
+    return T.call_pure_extern("__viaddmin_s32_relu", value, addend, high, dtype="int32")
+
+
+def packed_bytes(values: Sequence[Any], added: Any) -> Any:
+    """Four int32 within 0 and 255 as the bytes of a word, and another word, which is added."""
+    name = "int8tune_pack_bytes"
+    body = (
+        'unsigned upper, word; asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(upper) : "r"(d), "r"(c)); '
+        'asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(b), "r"(a), "r"(upper)); '
+        "return (int)(word + (unsigned)added);"
+    )
+    source = f"{_HEAD} int {name}(int a, int b, int c, int d, int added) {{ {body} }}\n"
+    return T.cuda.func_call(name, *values, added, source_code=source, return_type="int32")
+
+
+def store_words(to: Any, words: Sequence[Any]) -> None:
+    """Store one, two or four words at once."""
+    name, count = f"int8tune_store_words_{len(words)}", len(words)
+    declared, given = (", ".join(text + "abcd"[at] for at in range(count)) for text in ("int ", ""))
+    kind, value = (f"int{count}", f"make_int{count}({given})") if count > 1 else ("int", given)
+    source = f"{_HEAD} void {name}(void* to, {declared}) {{ *({kind}*)to = {value}; }}\n"
+    T.evaluate(T.cuda.func_call(name, to, *words, source_code=source))
 
 
 def bytes_across(low: Any, high: Any, first: Any) -> Any:

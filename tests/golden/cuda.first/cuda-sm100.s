@@ -1,8 +1,8 @@
-; cuda.first version 1 on cuda-sm100
+; cuda.first version 2 on cuda-sm100
 ; conv2d-u8s8-8x64x64x3-k3x3x32-s2-p1-s32
 ; products=mma, tile_rows=4, tile_columns=32, bands=1, block_channels=32, threads=128
-; CUDA C++: sha256 fd9200c68425a5d2edea869506780a695b63d7c6925be6db10dc5c5f69c1b733
-; all code: 208 lines, sha256 5601e27b8888a32910dba8f37a33b6cae41e27e2e6358203c2949773fd22ca39
+; CUDA C++: sha256 9515ed421451a58654de1d3826ad39f2f2cb7b5cbacd66398305def379d8536f
+; all code: 208 lines, sha256 03a9b7074267486807fe1c9e03b15757a5bd6002625b471ab935ba308f3c9ca0
 ; a thread: REG:70 STACK:0 SHARED:1024 LOCAL:0
 ; inner loop: 145 instructions, 16 products, 27 loads, 9 stores; on the stack 0 loads, 0 stores
  LOP3.LUT R2, R3.reuse, 0x3, RZ, 0xc0, !PT

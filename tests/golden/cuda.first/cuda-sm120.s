@@ -1,8 +1,8 @@
-; cuda.first version 1 on cuda-sm120
+; cuda.first version 2 on cuda-sm120
 ; conv2d-u8s8-8x64x64x3-k3x3x32-s2-p1-s32
 ; products=mma, tile_rows=4, tile_columns=32, bands=1, block_channels=32, threads=128
-; CUDA C++: sha256 fd9200c68425a5d2edea869506780a695b63d7c6925be6db10dc5c5f69c1b733
-; all code: 219 lines, sha256 79f665e1f27b0b9fcd40cb32c391594088c788ac0115bc7863fd42c2958e164c
+; CUDA C++: sha256 9515ed421451a58654de1d3826ad39f2f2cb7b5cbacd66398305def379d8536f
+; all code: 219 lines, sha256 ddc41c518d61a0d60058700df2ce42195d606280d1c00db4165a75556be58c98
 ; a thread: REG:66 STACK:0 SHARED:1024 LOCAL:0
 ; inner loop: 153 instructions, 16 products, 27 loads, 9 stores; on the stack 0 loads, 0 stores
  LOP3.LUT R2, R60, 0x3, RZ, 0xc0, !PT

@@ -1,8 +1,8 @@
-; cuda.first version 1 on cuda-sm75
+; cuda.first version 2 on cuda-sm75
 ; conv2d-u8s8-8x64x64x3-k3x3x32-s2-p1-s32
 ; products=mma, tile_rows=4, tile_columns=32, bands=1, block_channels=32, threads=128
-; CUDA C++: sha256 0325053b07a3cf1dd57c4c0726cbf14df40db482a5bb4244f3f58b0409f77cb5
-; all code: 277 lines, sha256 5bc0995ccb4395918279c4e648120d5765a0f0fb615644099f73b8147532f346
+; CUDA C++: sha256 41052123eaa31103194f35a0cd875a015fdcd8db3f15c7973c354ebd6d732a46
+; all code: 277 lines, sha256 38fe3ef89747bbb5e991327384c86c09ff710ae3a3d5ec55f17a15827585723e
 ; a thread: REG:59 STACK:0 SHARED:0 LOCAL:0
 ; inner loop: 227 instructions, 64 products, 29 loads, 9 stores; on the stack 0 loads, 0 stores
  ISETP.GT.AND P0, PT, R3, 0x1f, PT

@@ -1,8 +1,8 @@
-; cuda.first version 1 on cuda-sm90
+; cuda.first version 2 on cuda-sm90
 ; conv2d-u8s8-8x64x64x3-k3x3x32-s2-p1-s32
 ; products=mma, tile_rows=4, tile_columns=32, bands=1, block_channels=32, threads=128
-; CUDA C++: sha256 fd9200c68425a5d2edea869506780a695b63d7c6925be6db10dc5c5f69c1b733
-; all code: 234 lines, sha256 f25864e1a9f7698bb555e4883d517909f3b90782aa8f1c340a638629d835dcb8
+; CUDA C++: sha256 9515ed421451a58654de1d3826ad39f2f2cb7b5cbacd66398305def379d8536f
+; all code: 234 lines, sha256 4d2ae687d77f3734f017db39565d9375bee3856c8f1c274d63b1318762626837
 ; a thread: REG:72 STACK:0 SHARED:1024 LOCAL:0
 ; inner loop: 179 instructions, 16 products, 27 loads, 9 stores; on the stack 0 loads, 0 stores
  SHF.R.S32.HI R11, RZ, 0x1f, R3

@@ -3,6 +3,7 @@
 //
 // - Warps run forwards, backwards or in random order, and so do the lanes of a warp. What one may do before another one
 //   gets its turn it does, so that a missing barrier shows in one of these orders.
+// - Blocks of a cluster run as far as they come without each other.
 // - Asynchronous copies arrive at once, or as late as they may: at the wait that covers them. Until then there are other
 //   bytes. Shared memory begins with such bytes, too.
 // - Copies that a barrier in shared memory waits for arrive at once, or when that is all it still waits for.
@@ -56,7 +57,8 @@ struct Barrier {
 
 struct Thread {
   dim3 index;
-  size_t block;  // in its cluster
+  size_t block;     // in its cluster
+  size_t arrivals;  // at the cluster's barrier
   Wait wait;
   bool started;
   jmp_buf at;
@@ -85,6 +87,7 @@ std::map<std::pair<size_t, int>, int> arrived;  // at turns of blocks
 // Of each block of a cluster, and of the one that runs.
 std::vector<dim3> block_indices;
 std::vector<char*> shareds;
+std::vector<bool> has_sent;  // bytes to another block, since it waited for the cluster
 size_t block_threads;
 std::vector<char*> stacks;
 Thread* current;
@@ -253,10 +256,24 @@ bool release_all(size_t first, size_t count, Wait wait) {
   return true;
 }
 
-bool release_blocks() {
-  bool moved = release_all(0, threads.size(), kCluster);
-  for (size_t first = 0; first < threads.size(); first += block_threads) moved |= release_all(first, block_threads, kBarrier);
+// Lets threads go on which wait for as many arrivals of each thread of the cluster as there are own ones.
+bool release_cluster() {
+  size_t least = threads[0].arrivals;
+  for (const Thread& thread : threads) least = std::min(least, thread.arrivals);
+  bool moved = false;
+  for (Thread& thread : threads) {
+    if (thread.wait != kCluster || thread.arrivals > least) continue;
+    thread.wait = kReady;
+    has_sent[thread.block] = false;
+    moved = true;
+  }
   return moved;
+}
+
+bool has_ended(size_t block) {
+  for (size_t i = block * block_threads; i < (block + 1) * block_threads; ++i)
+    if (threads[i].wait != kDone) return false;
+  return true;
 }
 
 void deliver(const Copy& copy) {
@@ -358,27 +375,44 @@ bool run_group(size_t first) {
   return moved;
 }
 
-// All warps, one after the other; whether one came any further.
-bool run_warps() {
-  size_t of_block = (block_threads + kGroup - 1) / kGroup, groups = shareds.size() * of_block;
-  size_t start = order == 2 ? draw() % groups : 0;
+// A block as far as it comes without the others; in random order, for a while. Whether it came any further.
+bool run_block(size_t block) {
+  size_t groups = (block_threads + kGroup - 1) / kGroup, first = block * block_threads;
   bool moved = false;
-  for (size_t turn = 0; turn < groups; ++turn) {
-    size_t index = order == 1 ? groups - 1 - turn : (start + turn) % groups;
-    moved |= run_group(index / of_block * block_threads + index % of_block * kGroup);
+  for (bool ran = true; ran;) {
+    size_t start = order == 2 ? draw() % groups : 0;
+    ran = false;
+    for (size_t turn = 0; turn < groups; ++turn) {
+      size_t index = order == 1 ? groups - 1 - turn : (start + turn) % groups;
+      ran |= run_group(first + index * kGroup);
+    }
+    ran |= release_waiting() | release_all(first, block_threads, kBarrier);
+    moved |= ran;
+    if (order == 2 && (draw() >> 24) < 64) break;
   }
+  return moved;
+}
+
+// All blocks, one after the other; whether one came any further.
+bool run_blocks() {
+  size_t blocks = shareds.size(), start = order == 2 ? draw() % blocks : 0;
+  bool moved = false;
+  for (size_t turn = 0; turn < blocks; ++turn)
+    moved |= run_block(order == 1 ? blocks - 1 - turn : (start + turn) % blocks);
   return moved;
 }
 
 void run_cluster(size_t shared_bytes) {
   barriers.clear();
   arrived.clear();
+  has_sent.assign(shareds.size(), false);
   for (char* own : shareds)
     for (size_t i = 0; i < shared_bytes; ++i) own[i] = (char)(draw() >> 24);
   for (size_t i = 0; i < threads.size(); ++i) {
     Thread& thread = threads[i];
     thread.wait = kReady;
     thread.started = false;
+    thread.arrivals = 0;
     thread.open.clear();
     thread.groups.clear();
     thread.products.clear();
@@ -392,17 +426,17 @@ void run_cluster(size_t shared_bytes) {
     makecontext(&thread.start, entry, 0);
   }
   for (size_t idle = 0; idle < kPatience;) {
-    bool moved = run_warps() | release_waiting() | release_blocks();
+    bool moved = run_blocks() | release_cluster();
     size_t done = 0;
     for (Thread& thread : threads) done += thread.wait == kDone;
-    if (done == threads.size()) return;
+    if (done == threads.size()) break;
     idle = moved ? 0 : idle + 1;
   }
-  for (Thread& thread : threads)
-    if (thread.wait != kDone) {
-      current = &thread;
-      fail((std::string("waits for ever, for ") + kWaits[thread.wait]).c_str());
-    }
+  for (Thread& thread : threads) {
+    current = &thread;
+    if (thread.wait != kDone) fail((std::string("waits for ever, for ") + kWaits[thread.wait]).c_str());
+    if (has_sent[thread.block]) fail("ends while what it sends may still be read");
+  }
 }
 
 // A block's shared memory, which ends at a page that can't be touched.
@@ -443,6 +477,16 @@ void arrive_at_turn(int turn, int count) {
   if (++there == count) there = -1;
 }
 
+// Begins a copy that a barrier waits for.
+void copy_bytes(const Copy& copy, const void* barrier) {
+  if ((uintptr_t)copy.to % 16 || (uintptr_t)copy.from % 16 || copy.bytes % 16) fail("a copy of bytes is not aligned");
+  for (int i = 0; i < copy.bytes; ++i) copy.to[i] = (char)(draw() >> 24);
+  if (copies_are_late) return barrier_at(barrier).late_bytes.push_back(copy);
+  deliver(copy);
+  barrier_at(barrier).bytes -= copy.bytes;
+  end_phase(barrier_at(barrier));
+}
+
 void begin_product(const GroupProduct& product) {
   current->products.push_back(product);
   if (copies_are_late) return;
@@ -466,14 +510,14 @@ const dim3* int8tune_thread() { return &current->index; }
 const dim3* int8tune_block() { return &block_indices[current->block]; }
 void int8tune_barrier() { suspend(kBarrier); }
 void* int8tune_shared() { return shareds[current->block]; }
+void int8tune_arrive_at_cluster() { ++current->arrivals; }
 void int8tune_await_cluster() { suspend(kCluster); }
 
-void int8tune_load_from(int* values, const void* place, int block) {
-  size_t first = block * block_threads, ended = 0;
-  for (size_t i = first; i < first + block_threads; ++i) ended += threads[i].wait == kDone;
-  if (ended == block_threads) fail("reads the shared memory of a block that has ended");
-  if ((uintptr_t)place % 16) fail("what is read of another block is not aligned");
-  memcpy(values, shareds[block] + ((const char*)place - shareds[current->block]), 16);
+void int8tune_send_bytes(void* to, const void* from, int bytes, void* barrier, int block) {
+  if (has_ended(block)) fail("sends to a block that has ended");
+  has_sent[current->block] = true;
+  auto there = [&](const void* place) { return shareds[block] + ((const char*)place - shareds[current->block]); };
+  copy_bytes({there(to), (const char*)from, bytes, bytes}, there(barrier));
 }
 
 void int8tune_begin_copy(void* to, const void* from, int bytes, int width) {
@@ -525,13 +569,7 @@ void int8tune_wait_for_phase(void* barrier, int parity) {
 }
 
 void int8tune_copy_bytes(void* to, const void* from, int bytes, void* barrier) {
-  if ((uintptr_t)to % 16 || (uintptr_t)from % 16 || bytes % 16) fail("a copy of bytes is not aligned");
-  Copy copy{(char*)to, (const char*)from, bytes, bytes};
-  for (int i = 0; i < bytes; ++i) copy.to[i] = (char)(draw() >> 24);
-  if (copies_are_late) return barrier_at(barrier).late_bytes.push_back(copy);
-  deliver(copy);
-  barrier_at(barrier).bytes -= bytes;
-  end_phase(barrier_at(barrier));
+  copy_bytes({(char*)to, (const char*)from, bytes, bytes}, barrier);
 }
 
 void int8tune_pass_turn(int turn, int threads) { arrive_at_turn(turn, threads); }

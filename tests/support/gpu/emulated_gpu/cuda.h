@@ -62,7 +62,8 @@ void int8tune_await_turn(int turn, int threads);
 void int8tune_end_products();
 void int8tune_wait_products(int groups);
 void int8tune_await_cluster();
-void int8tune_load_from(int* values, const void* place, int block);
+void int8tune_arrive_at_cluster();
+void int8tune_send_bytes(void* to, const void* from, int bytes, void* barrier, int block);
 void int8tune_launch(dim3 grid, dim3 block, size_t shared_bytes, unsigned cluster, void (*call)(void*), void* context);
 }
 
@@ -73,6 +74,12 @@ static inline void __syncthreads() { int8tune_barrier(); }
 template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
 template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
 static inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __saturatef(float value) { return value > 0.0f ? value < 1.0f ? value : 1.0f : 0.0f; }
+static inline int __viaddmin_s32_relu(int value, int addend, int high) {
+  int sum = (int)((unsigned)value + (unsigned)addend);
+  return max(min(sum, high), 0);
+}
 static inline int __byte_perm(int low, int high, int order) {
   uint64_t bytes = (uint64_t)(uint32_t)high << 32 | (uint32_t)low;
   uint32_t result = 0;
@@ -106,6 +113,17 @@ static inline void int8tune_multiply_uu(int* s, const int* a, const int* b) { in
 static inline void int8tune_multiply_us(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 0, 1); }
 static inline void int8tune_multiply_su(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 0); }
 static inline void int8tune_multiply_ss(int* s, const int* a, const int* b) { int8tune_multiply(s, a, b, 1, 1); }
+
+static inline float int8tune_here(float value) { return value; }
+static inline int int8tune_pack_bytes(int a, int b, int c, int d, int added) {
+  int values[] = {a, b, c, d};
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) word |= (uint32_t)max(min(values[i], 255), 0) << 8 * i;
+  return (int)(word + (uint32_t)added);
+}
+static inline void int8tune_store_words_1(void* to, int a) { *(int*)to = a; }
+static inline void int8tune_store_words_2(void* to, int a, int b) { *(int2*)to = {a, b}; }
+static inline void int8tune_store_words_4(void* to, int a, int b, int c, int d) { *(int4*)to = {a, b, c, d}; }
 
 static inline int int8tune_as_launched(int count) { return count; }
 static inline void int8tune_publish() {}
