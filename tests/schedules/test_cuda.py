@@ -64,6 +64,7 @@ SMALL: Mapping[str, dict[str, Value]] = {
         "stages": 3,
     },
     "cuda.wgmma": {
+        "roles": "uniform",
         "block_rows": 128,
         "block_channels": 32,
         "block_depth": 64,
