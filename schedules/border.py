@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,8 +13,9 @@ BorderClasses = tuple[tuple[int, ...], npt.NDArray[np.bool_]]
 """For each output row or column its class, and for each class which taps are inside the image."""
 
 
+@lru_cache(maxsize=1024)
 def axis_classes(window: Window, axis: int, extent: int, outputs: int) -> BorderClasses:
-    """The classes along an axis: 0 for rows, 1 for columns.
+    """The classes along an axis: 0 for rows, 1 for columns. Forms of a space ask for the same ones many times.
 
     Args:
         extent: of the image, without its border.
@@ -20,7 +23,9 @@ def axis_classes(window: Window, axis: int, extent: int, outputs: int) -> Border
     """
     first = np.arange(outputs) * window.stride[axis] - window.padding[axis]
     taps = first[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
-    return classes_of((taps >= 0) & (taps < extent))
+    classes = classes_of((taps >= 0) & (taps < extent))
+    classes[1].flags.writeable = False
+    return classes
 
 
 def classes_of(inside: npt.NDArray[np.bool_]) -> BorderClasses:

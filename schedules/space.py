@@ -87,6 +87,11 @@ class ConfigSpace:
         """Valid configs."""
         return sum(1 for _ in self)
 
+    def size_up_to(self, most: int) -> int:
+        """Valid configs, or so many where there are more: then no more of them are looked for."""
+        known = self.__dict__.get("size")
+        return min(known, most) if known is not None else sum(1 for _ in itertools.islice(self, most))
+
     def __iter__(self) -> Iterator[Config]:
         for index in range(self.grid_size):
             config = self.at(index)

@@ -153,7 +153,7 @@ class FirstForm(ImageForm):
 
     @property
     def shared_bytes(self) -> int:
-        words = factor_words(self.image.numerics, len(self.border_taps), self.block_channels)
+        words = factor_words(self.image.numerics, self.border_classes, self.block_channels)
         return self.factors_at + words * WORD_BYTES
 
     @property

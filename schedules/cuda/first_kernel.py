@@ -200,7 +200,7 @@ class _FirstWriter:
         for (first, own), epilogue in zip(self._runs(), epilogues, strict=True):
             position = T.Bind(self.channel_tile * form.block_channels + own)
             place = T.Bind(self.loaded.first + own)
-            bias = epilogue.load_bias(place) if len(form.border_taps) == 1 else None
+            bias = epilogue.load_bias(place) if form.border_classes == 1 else None
             for index in range(LANE_OUTPUTS * form.bands):
                 row, column = places[index // LANE_OUTPUTS]
                 half = index % LANE_OUTPUTS * (MATRIX_OUTPUTS // LANE_OUTPUTS)

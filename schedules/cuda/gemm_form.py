@@ -216,7 +216,7 @@ class GemmForm(ImageForm):
     @property
     def factor_words(self) -> int:
         """Biases of each class of windows, and rescale values, of a tile's channels."""
-        return factor_words(self.image.numerics, len(self.border_taps), self.block_channels)
+        return factor_words(self.image.numerics, self.border_classes, self.block_channels)
 
     @property
     def stage_barriers(self) -> int:

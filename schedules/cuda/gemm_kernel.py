@@ -158,7 +158,7 @@ class GemmWriter:
             within = T.Bind(tile * form.block_channels + own)
             epilogue = Epilogue(problem.numerics, self.arguments, form.run, form.store_width)
             epilogue.begin(position)
-            bias = epilogue.load_bias(position) if len(form.border_taps) == 1 else None
+            bias = epilogue.load_bias(position) if form.border_classes == 1 else None
             with T.unroll(0, form.thread_rows) as index:
                 row = T.Bind(first_row + self.products.row(index))
                 total = partial(self._total_of_run, index, first)
@@ -263,7 +263,7 @@ class GemmWriter:
 
     def _bias_at(self, row: Any, position: Any) -> Any:
         """The index of an output's bias, by how its window lies in the border."""
-        if len(self.form.border_taps) == 1:
+        if self.form.border_classes == 1:
             return position
         height, width = self.problem.output
         rest, x = divided(row, width)

@@ -34,6 +34,11 @@ class ImageForm:
     def border_taps(self) -> npt.NDArray[np.bool_]:
         return taps_of_both(self.row_classes[1], self.column_classes[1])
 
+    @property
+    def border_classes(self) -> int:
+        """As many as `border_taps` has."""
+        return len(self.row_classes[1]) * len(self.column_classes[1])
+
     def items_at_once(self, thread_channels: int, *, are_sums: bool) -> int:
         """Neighbouring channels of a thread that it stores at once: outputs, or sums."""
         item_bytes = 4 if are_sums or self.image.numerics.output == "s32" else 1

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.factors import FRACTION, factor_rows, packs
@@ -38,7 +36,7 @@ class FactorsForm(Protocol):
     def shared_bytes(self) -> int: ...
 
     @property
-    def border_taps(self) -> npt.NDArray[np.bool_]: ...
+    def border_classes(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def loaded_factors(given: Arguments, form: FactorsForm, shared: Any, first: Any)
     return LoadedFactors(
         **{**known, **own},
         first=first,
-        classes=len(form.border_taps),
+        classes=form.border_classes,
         rows=rows,
         has_fractions=rows > 0 and packs(numerics, form.store_width),
     )

@@ -70,6 +70,14 @@ def test_enumeration_is_all_valid_points_of_the_grid(space: ConfigSpace) -> None
 
 
 @lawful
+@given(spaces(), st.integers(0, 700))
+def test_sizes_are_counted_up_to_what_is_asked_for(space: ConfigSpace, most: int) -> None:
+    assert space.size_up_to(most) == min(len(list(space)), most)
+    # Also where all have been counted before.
+    assert space.size_up_to(most) == min(space.size, most)
+
+
+@lawful
 @given(spaces(), st.integers(0, 2**32))
 def test_samples_and_neighbours_are_valid(space: ConfigSpace, seed: int) -> None:
     config = space.sample(np.random.default_rng(seed))

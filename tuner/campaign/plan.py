@@ -48,12 +48,15 @@ class Task:
 
     def trials(self, trials_per_task: int) -> int:
         """Trials of this task: the budget, or the whole space where that is smaller."""
-        return min(trials_per_task, self.space.size)
+        return self.space.size_up_to(trials_per_task)
 
 
 def most_trials(tasks: Sequence[Task], trials_per_task: int) -> int:
     """The most trials of a campaign whose strategy learns: what small spaces leave is spent on other layers."""
-    return min(trials_per_task * len(tasks), sum(task.space.size for task in tasks))
+    most = left = trials_per_task * len(tasks)
+    for task in tasks:
+        left -= task.space.size_up_to(left)
+    return most - left
 
 
 def as_recorded(task: Task, recorded: Iterable[Candidate], default_id: str | None) -> Task:
