@@ -126,7 +126,7 @@ class Epilogue:
                 store_words(T.address_of(self.arguments.out[at + first]), words)
 
     def _distance(self, total: Any, channel: int) -> Any:
-        """Of an output from the lowest one."""
+        """How far an output is above the lowest one."""
         fraction = self.rescale[channel if factor_rows(self.numerics) else 0]
         product = rounded_product(T.cast(total, "float32"), fraction)
         bits = T.reinterpret(saturated(product + T.float32(ROUNDER)), dtype="int32")
