@@ -31,6 +31,13 @@ def normal(*shape: int) -> Any:
     return RNG.normal(size=shape)
 
 
+def root_mean_square(w: IslandWriter) -> str:
+    """A normalization as exporters write it where they know no operator for it."""
+    mean = w.apply("ReduceMean", w.apply("Pow", w.data, 2.0), np.array([-1]))
+    root = w.apply("Sqrt", w.apply("Add", mean, 1e-6))
+    return w.apply("Mul", w.apply("Div", w.data, root), normal(768))
+
+
 Build = Callable[[IslandWriter], str]
 KINDS: dict[str, tuple[tuple[int, ...], Build]] = {
     "LayerNormalization 197x192": (
@@ -132,6 +139,14 @@ KINDS: dict[str, tuple[tuple[int, ...], Build]] = {
     "ConvTranspose 3x3 s2 64x28x28->32": (
         (1, 64, 28, 28),
         lambda w: w.apply("ConvTranspose", w.data, normal(64, 32, 3, 3), strides=[2, 2]),
+    ),
+    "ReduceL2 of the last axis, 197x768": ((1, 197, 768), lambda w: w.apply("ReduceL2", w.data, np.array([-1]))),
+    "RMS normalization by its parts, 197x768": ((1, 197, 768), root_mean_square),
+    "LRN of 5 channels, 64x28x28": ((1, 64, 28, 28), lambda w: w.apply("LRN", w.data, size=5)),
+    "Sin 197x768": ((1, 197, 768), lambda w: w.apply("Sin", w.data)),
+    "Cast to int32 and back, 64x56x56": (
+        (1, 64, 56, 56),
+        lambda w: w.apply("Cast", w.apply("Cast", w.data, to=6), to=1),
     ),
     "LSTM, 49 steps of 40, 64 wide": (
         (49, 1, 40),

@@ -18,6 +18,7 @@ from int8tune.compiler.islands.finite import drop_finite_checks
 from int8tune.compiler.islands.folding import fold_by_numpy
 from int8tune.compiler.islands.half import widen_half
 from int8tune.compiler.islands.island import Array, onnx_model
+from int8tune.compiler.islands.joining import join_parts
 from int8tune.compiler.islands.legalization import LEGALIZATIONS
 from int8tune.compiler.islands.rows import CORES
 from int8tune.compiler.islands.scheduling import scheduled
@@ -73,6 +74,7 @@ def _kernels(graph: Graph, operator: Operator, target: Target) -> Any:
         widen_half,
         fold_by_numpy,
         drop_finite_checks,
+        join_parts,
         relax.transform.CanonicalizeBindings(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(LEGALIZATIONS, skip_ops=list(VIEWS)),

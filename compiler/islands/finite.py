@@ -29,7 +29,7 @@ def drop_finite_checks(module: Any, _context: Any) -> Any:
 class _Dropping(PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         made = super().visit_call_(call)
-        if _name(made) != "relax.where":
+        if name_of(made) != "relax.where":
             return made
         condition, _, number = made.args
         refused = self._first_argument("relax.logical_not", condition)
@@ -42,23 +42,23 @@ class _Dropping(PyExprMutator):  # type: ignore[misc]
     def _first_argument(self, operator: str, value: Any) -> Any | None:
         """That of the operator that makes a value, if all others are finite numbers; None of another operator."""
         found = self._found(value)
-        if _name(found) != operator:
+        if name_of(found) != operator:
             return None
-        first, *others = found.args[1] if _is_written(found) else found.args
+        first, *others = found.args[1] if is_written(found) else found.args
         return first if all(_is_finite(self._found(each)) for each in others) else None
 
     def _found(self, value: Any) -> Any:
         return self.lookup_binding(value) if isinstance(value, relax.Var) else value
 
 
-def _name(expression: Any) -> str:
+def name_of(expression: Any) -> str:
     """What an operator is called; of a kernel that the importer wrote, by which the bounds of a Clip are, its name."""
-    if _is_written(expression):
+    if is_written(expression):
         return str(expression.args[0].name_hint).rstrip("0123456789")
     return str(getattr(getattr(expression, "op", None), "name", ""))
 
 
-def _is_written(expression: Any) -> bool:
+def is_written(expression: Any) -> bool:
     return str(getattr(getattr(expression, "op", None), "name", "")) == "relax.call_tir"
 
 

@@ -26,6 +26,8 @@ _LOG = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
     *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
+# From there on tanh(log(1 + e^x)) is 1, and the square of e^x far from infinite.
+_TANGENT_IS_ONE = 20.0
 # The bits of the root of a half: where the exponents of numbers from there to the root of 2 begin.
 _ROOT_OF_HALF = 0x3F3504F3
 _LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23
@@ -169,6 +171,39 @@ def _hyperbolic_tangent(x: Any) -> Any:
         return bound(at * at, lambda s: at * _polynomial(s, _TANH_ABOVE) / _polynomial(s, _TANH_BELOW))
 
     return bound(clipped, quotient)
+
+
+def power_of_half(value: Any) -> Any:
+    """x^0.5: the root, but for zeros, which lose their sign, and minus infinity, which does, too."""
+
+    def made(x: Any) -> Any:
+        infinity, zero = number(math.inf), number(0.0)
+        return tirx.Select(x == zero, zero, tirx.Select(x == -infinity, infinity, tirx.sqrt(x)))
+
+    return bound(value, made)
+
+
+def softplus(value: Any) -> Any:
+    """log(1 + e^x), as the larger of x and 0 and log(1 + e^-|x|), whose sum is between 1 and 2."""
+
+    def made(x: Any) -> Any:
+        total = number(1.0) + power_of_most_one(-tirx.abs(x))
+        small = bound(total, lambda at: _logarithm_of_normal(at, number(0.0)))
+        # NaN is not less than 0, and stays.
+        return tirx.Select(x < number(0.0), number(0.0), x) + small
+
+    return bound(value, made)
+
+
+def tangent_of_softplus(value: Any) -> Any:
+    """tanh(log(1 + e^x)), a quotient of sums of e^x; 1 where nothing else is nearest."""
+
+    def made(x: Any) -> Any:
+        most = number(_TANGENT_IS_ONE)
+        power = exponential(tirx.Select(x > most, most, x))
+        return bound(power, lambda e: bound(e * (e + number(2.0)), lambda n: n / (n + number(2.0))))
+
+    return bound(value, made)
 
 
 def sigmoid(value: Any) -> Any:

@@ -19,7 +19,7 @@ from int8tune.compiler.operator_kernels.transposition import is_copy, write_tran
 Legalize = Callable[[Any, Any], Any]
 
 LEAST_TRANSPOSED = 1 << 12
-CUBE = 3.0
+SQUARE, CUBE, ROOT, THREE_FOURTHS = 2.0, 3.0, 0.5, 0.75
 
 
 def _take(builder: Any, call: Any) -> Any:
@@ -107,11 +107,27 @@ def _multiply(builder: Any, call: Any) -> Any:
 
 
 def _power(builder: Any, call: Any) -> Any:
-    """A cube is two products, as in ONNX Runtime; other exponents are TVM's."""
+    """Squares and cubes are products, as in ONNX Runtime, halves and three fourths (LRN's) roots; others are TVM's."""
     base, exponent = call.args
-    if not (isinstance(exponent, GenericConst) and exponent.ty.ndim == 0 and float(exponent.value.numpy()) == CUBE):
-        return _default("relax.power")(builder, call)
-    return _multiply(builder, relax.op.multiply(builder.emit(_multiply(builder, relax.op.multiply(base, base))), base))
+    is_known = isinstance(exponent, GenericConst) and exponent.ty.ndim == 0 and base.ty.dtype.dtype == "float32"
+
+    def product(one: Any, other: Any) -> Any:
+        return builder.emit(_multiply(builder, relax.op.multiply(one, other)))
+
+    def root(value: Any) -> Any:
+        return builder.emit(_elementwise(functions.power_of_half)(builder, relax.op.sqrt(value)))
+
+    match float(exponent.value.numpy()) if is_known else None:
+        case known if known == SQUARE:
+            return product(base, base)
+        case known if known == CUBE:
+            return product(product(base, base), base)
+        case known if known == ROOT:
+            return root(base)
+        case known if known == THREE_FOURTHS:
+            half = root(base)
+            return product(half, root(half))
+    return _default("relax.power")(builder, call)
 
 
 def _fuses_products() -> bool:

@@ -210,10 +210,32 @@ def _sum(builder: Any, call: Any, default: Legalize, is_mean: bool) -> Any:
     rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
     if not length:
         return default(builder, call)
+    return _total(builder, call, (rows, length), is_mean, lambda value: value)
+
+
+def of_squares(builder: Any, call: Any, data: Any) -> Any | None:
+    """A sum or a mean of the squares of the last axes' values, of a call that has the squares; None of other axes."""
+    axes, rank, is_mean = call.attrs.axis, len(data.ty.shape), call.op.name == "relax.mean"
+    rows, length = _rows(call, range(rank) if axes is None else [int(axis) for axis in axes])
+    if not length:
+        return None
+    like = (relax.op.mean if is_mean else relax.op.sum)(data, axes, call.attrs.keepdims)
+    return _total(
+        builder,
+        builder.normalize(like),
+        (rows, length),
+        is_mean,
+        lambda value: functions.bound(value, lambda x: x * x),
+    )
+
+
+def _total(builder: Any, call: Any, size: tuple[int, int], is_mean: bool, made: Callable[[Any], Any]) -> Any:
+    """A sum or a mean of what is made of each value of rows."""
+    rows, length = size
     factor = 1 / length if is_mean else 1.0
 
     def added(data: Any) -> Any:
-        found = reduced(lambda r, k: data[r, k], rows, length, SUM, "total")
+        found = reduced(lambda r, k: made(data[r, k]), rows, length, SUM, "total")
         return te.compute((rows,), lambda r: found[r] * number(factor), name=f"{PREFIX}mean")
 
     return _on_rows(builder, call, added, rows, length, "mean" if is_mean else "sum")

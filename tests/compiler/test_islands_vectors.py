@@ -41,6 +41,50 @@ FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
     "log": ((3, 40), lambda w: w.apply("Log", w.apply("Abs", w.data)), "reinterpret", "T.log("),
     "cube": ((3, 40), lambda w: w.apply("Pow", w.data, 3.0), "fma", "T.pow("),
     "silu": ((3, 40), lambda w: w.apply("Mul", w.data, w.apply("Sigmoid", w.data)), "T.Let(", "sblock_alloc_buffer"),
+    "softplus": ((3, 40), lambda w: w.apply("Softplus", w.data), "log_of_one_and_power", "T.log("),
+    "mish": ((3, 40), lambda w: w.apply("Mish", w.data), "tanh_of_softplus", "log_of_one_and_power"),
+    "mish of its parts": (
+        (3, 40),
+        lambda w: w.apply("Mul", w.data, w.apply("Tanh", w.apply("Softplus", w.data))),
+        "tanh_of_softplus",
+        "log_of_one_and_power",
+    ),
+    "mish of other parts": (
+        (3, 40),
+        lambda w: w.apply("Mul", w.data, w.apply("Tanh", w.apply("Log", w.apply("Add", w.apply("Exp", w.data), 1.0)))),
+        "tanh_of_softplus",
+        "log_of_one_and_power",
+    ),
+    "another sum's logarithm": (
+        (3, 40),
+        lambda w: w.apply("Log", w.apply("Add", w.apply("Exp", w.data), 1.5)),
+        "log",
+        "log_of_one_and_power",
+    ),
+    "square": ((3, 40), lambda w: w.apply("Pow", w.data, 2.0), "fma", "T.pow("),
+    "square root": ((3, 40), lambda w: w.apply("Pow", w.apply("Abs", w.data), 0.5), "T.sqrt(", "T.pow("),
+    "three fourths": ((3, 40), lambda w: w.apply("Pow", w.apply("Abs", w.data), 0.75), "T.sqrt(", "T.pow("),
+    "neighbouring channels": ((2, 9, 4, 8), lambda w: w.apply("LRN", w.data, size=5), "T.sqrt(", "T.pow("),
+    "squares of rows": ((3, 40), lambda w: w.apply("ReduceL2", w.data, np.array([-1])), "row_mean", "fma"),
+    "mean squares of rows": (
+        (3, 40),
+        lambda w: w.apply("ReduceMean", w.apply("Pow", w.data, 2.0), np.array([-1])),
+        "row_mean",
+        "fma",
+    ),
+    "squares of other axes": ((3, 40, 2), lambda w: w.apply("ReduceL2", w.data, np.array([1])), "fma", "row_mean"),
+    "whole numbers": (
+        (3, 40),
+        lambda w: w.apply("Cast", w.apply("Cast", w.apply("Mul", w.data, 9.0), to=6), to=1),
+        "T.Select(",
+        "isfinite",
+    ),
+    "whole bytes": (
+        (3, 40),
+        lambda w: w.apply("Cast", w.apply("Cast", w.apply("Mul", w.data, 9.0), to=3), to=1),
+        "isfinite",
+        "integer",
+    ),
     "log softmax": ((5, 47), lambda w: w.apply("LogSoftmax", w.data, axis=-1), "T.vectorized(", "T.exp("),
     "log softmax of channels": ((2, 5, 3, 7), lambda w: w.apply("LogSoftmax", w.data, axis=1), "T.Let(", "T.exp("),
     "softmax of channels": ((2, 5, 3, 7), lambda w: w.apply("Softmax", w.data, axis=1), "T.Let(", "T.exp("),
@@ -158,6 +202,36 @@ def test_bands_of_an_image_are_whole_tiles_where_they_can_be() -> None:
     few = replace(first, channels=32, kernel=(5, 5), output=(28, 28))
     assert few.bands == 4
     assert replace(first, batch=2).bands == 2
+
+
+def test_softplus_and_its_tangent_of_all_sizes(tmp_path: Path) -> None:
+    """As near to the truth as the sum of 1 and e^x lets them be, and what they are of numbers that have no e^x."""
+    odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 88.0, 89.0, 3e38, -3e38, -87.4, -104.0, 20.0, 20.1, 9.1])
+    feed = np.concatenate([np.linspace(-30, 30, 1 << 14), odd]).astype(np.float32)[None]
+    w = IslandWriter(feed.shape)
+    soft = w.apply("Softplus", "x")
+    ours, _ = outputs_of(w.file(soft, tangent := w.apply("Tanh", soft), w.data), tmp_path, {"x": feed})
+    with np.errstate(invalid="ignore"):
+        exact = np.logaddexp(0.0, feed.astype(np.float64))
+    np.testing.assert_allclose(ours[soft], exact, 4e-7, 2.0**-24)
+    np.testing.assert_allclose(ours[tangent], np.tanh(exact), 6e-7, 2.0**-149)
+
+
+def test_numbers_that_are_no_int32_are_converted_as_there(tmp_path: Path) -> None:
+    odd = [np.nan, np.inf, -np.inf, 3e9, -3e9, 2.0**31, -(2.0**31), 2147483520.0, -2147483904.0, -0.9, 0.9, 1e-40]
+    w = IslandWriter((1, len(odd)))
+    name = w.apply("Cast", "x", to=6)
+    ours, theirs = outputs_of(w.file(name, w.data), tmp_path, {"x": np.array([odd], np.float32)})
+    np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.75, 2.0, 3.0])
+def test_powers_of_numbers_that_have_none(exponent: float, tmp_path: Path) -> None:
+    odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, -2.0, 3.0, 3e38, 1e-30]
+    w = IslandWriter((1, len(odd)))
+    name = w.apply("Pow", "x", exponent)
+    ours, theirs = outputs_of(w.file(name, w.data), tmp_path, {"x": np.array([odd], np.float32)})
+    np.testing.assert_allclose(ours[name], theirs[name], 4e-7)
 
 
 def test_logarithms_of_all_sizes(tmp_path: Path) -> None:
