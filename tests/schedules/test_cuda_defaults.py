@@ -19,7 +19,7 @@ from int8tune.compiler.toolchain.gpu_library import cuda_source
 from int8tune.schedules.cuda import depthwise_space, first_space, gemm_space
 from int8tune.schedules.cuda.forms import form_of
 from int8tune.schedules.cuda.gemm_form import GemmForm, gemm_form
-from int8tune.schedules.cuda.gemm_space import PRODUCTS, STAGES
+from int8tune.schedules.cuda.gemm_space import CLUSTERS_SHARE, PRODUCTS, STAGES
 from int8tune.schedules.gpus import GPU_PROFILES, Gpu
 from int8tune.schedules.image import image_of
 from int8tune.schedules.lowering import compile_function
@@ -103,8 +103,11 @@ def default(workload: Conv2d | Dense, profile: str) -> GemmForm:
 
 
 def moving_share(form: GemmForm, gpu: Gpu) -> float:
-    """Cycles that partial sums take, written and read, for each one that a tile of its own depth multiplies."""
-    if form.splits == 1:
+    """Cycles that partial sums take, written and read, for each one that a tile of its own depth multiplies.
+
+    Those of clusters go through no memory.
+    """
+    if form.splits == 1 or form.is_joined:
         return 0.0
     positions = form.image.groups * form.channel_tiles * form.block_channels
     moved = 2 * 4 * form.splits * form.rows * positions / (gpu.memory_bytes * gpu.multiprocessors)
@@ -163,6 +166,10 @@ def test_stages_are_as_many_as_steps_can_use_where_a_multiprocessor_has_one_bloc
         behind = form.stages - form.ahead
         deepest = max((s for s in STAGES[form.products] if s <= min(room, form.split_steps + behind)), default=usual)
         alone = form.blocks <= gpu.multiprocessors
+        if form.is_joined and form.blocks > CLUSTERS_SHARE * gpu.multiprocessors:
+            # Clusters leave some multiprocessors free: there is one turn only where two blocks fit into one.
+            assert usual <= form.stages <= max(deepest, usual), name
+            continue
         assert form.stages == (max(deepest, usual) if alone else usual), name
         seen.add(alone)
     # A block alone on its multiprocessor, and others, beside each other or with tiles in turn.
