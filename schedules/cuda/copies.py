@@ -9,6 +9,7 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, swizzled
 from int8tune.schedules.cuda.gemm_form import GemmForm
+from int8tune.schedules.cuda.launch import shared_words
 from int8tune.schedules.gpus import WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.written.rows import divided
@@ -153,7 +154,7 @@ class ImageCopies:
         """Words of bytes: all rows' are loaded before the first one is stored, so that no load waits for another."""
         form = self.form
         loaded = T.alloc_buffer((form.loaded_rows,), "int32", scope="local")
-        words = T.decl_buffer((form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn")
+        words = shared_words(self.shared)
         with T.unroll(0, form.loaded_rows) as index:
             source, is_real = self.places[index] + offset, T.Bind(inside(index))
             word = self._word_across(source, is_real) if form.reads_words else self._gathered(source, channel, is_real)

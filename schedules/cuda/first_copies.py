@@ -8,6 +8,7 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.first_form import FirstForm
+from int8tune.schedules.cuda.launch import shared_words
 from int8tune.schedules.gpus import WARP, WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
 from int8tune.schedules.written.rows import divided
@@ -64,7 +65,7 @@ class Patch:
         """Each warp copies rows of the image, its lanes their words; several are loaded before the first is stored."""
         form = self.form
         warp, lane = divided(self.thread, WARP)
-        words = T.decl_buffer((form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn")
+        words = shared_words(self.shared)
         parts = math.ceil(form.patch_words / WARP)
         together = max(1, LOADED_AT_ONCE // parts)
         loaded = T.alloc_buffer((together * parts,), "int32", scope="local")

@@ -21,7 +21,7 @@ from int8tune.schedules.cuda.first_form import (
     SHARING,
     FirstForm,
 )
-from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.launch import grid, shared_words, threads_of
 from int8tune.schedules.cuda.loaded_factors import loaded_factors, with_loaded_params
 from int8tune.schedules.gpus import WARP, WORD_BYTES, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions, bytes_across
@@ -62,8 +62,7 @@ class _FirstWriter:
             self.batch, row = divided(rest, form.row_tiles)
             self.y, self.x = T.Bind(row * form.tile_rows), T.Bind(column * form.tile_columns)
             self.shared = T.alloc_buffer((form.shared_bytes,), "int8", scope="shared.dyn")
-            words = (form.shared_bytes // WORD_BYTES,)
-            self.words = T.decl_buffer(words, "int32", data=self.shared.data, scope="shared.dyn")
+            self.words = shared_words(self.shared)
             self._copy_weights()
             patch = (self.instructions, self.arguments.data, self.shared, self.thread, (self.batch, self.y, self.x))
             Patch(form, *patch).copy()

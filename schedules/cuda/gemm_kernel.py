@@ -15,7 +15,7 @@ from int8tune.schedules.cuda.border import class_at
 from int8tune.schedules.cuda.copies import ImageCopies, WeightCopies
 from int8tune.schedules.cuda.epilogue import Epilogue
 from int8tune.schedules.cuda.gemm_form import ADDED_CHANNELS, BARRIER_BYTES, GemmForm
-from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.launch import grid, shared_words, threads_of
 from int8tune.schedules.cuda.loaded_factors import LoadedFactors, loaded_factors, with_loaded_params
 from int8tune.schedules.cuda.products import products_of
 from int8tune.schedules.gpus import WORD_BYTES, Gpu
@@ -204,9 +204,7 @@ class GemmWriter:
         Own sums and those that are received lie where stages were: nobody sends before all blocks have multiplied.
         """
         form, instructions = self.form, self.instructions
-        self.sums = T.decl_buffer(
-            (form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
-        )
+        self.sums = shared_words(self.shared)
         for first, own in self._runs():
             with T.unroll(0, form.thread_rows) as index:
                 at = T.Bind(self.products.row(index) * form.sums_pitch + own)

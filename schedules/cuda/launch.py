@@ -8,6 +8,13 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
+from int8tune.schedules.gpus import WORD_BYTES
+
+
+def shared_words(shared: Any, dtype: str = "int32") -> Any:
+    """A block's shared memory, which is bytes, as words."""
+    return T.decl_buffer((int(shared.shape[0]) // WORD_BYTES,), dtype, data=shared.data, scope="shared.dyn")
+
 
 @contextlib.contextmanager
 def grid(*sizes: int) -> Iterator[tuple[Any, ...]]:

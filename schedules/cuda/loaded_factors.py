@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.factors import FRACTION, factor_rows, packs
-from int8tune.schedules.gpus import WORD_BYTES
+from int8tune.schedules.cuda.launch import shared_words
 from int8tune.schedules.image import Image
 from int8tune.schedules.intrinsics.cuda import here
 from int8tune.schedules.written.rows import divided, load_bytes, store_vector
@@ -31,9 +31,6 @@ class FactorsForm(Protocol):
 
     @property
     def store_width(self) -> int: ...
-
-    @property
-    def shared_bytes(self) -> int: ...
 
     @property
     def border_classes(self) -> int: ...
@@ -111,10 +108,9 @@ def with_loaded_params(given: Arguments) -> Arguments:
 
 def loaded_factors(given: Arguments, form: FactorsForm, shared: Any, first: Any) -> LoadedFactors:
     """Where the factors of a tile's channels are in a block's shared memory, from this word on."""
-    words = T.decl_buffer((form.shared_bytes // WORD_BYTES,), "int32", data=shared.data, scope="shared.dyn")
-    numerics, rescale = form.image.numerics, given.rescale
+    words, numerics, rescale = shared_words(shared), form.image.numerics, given.rescale
     if rows := factor_rows(numerics):
-        rescale = T.decl_buffer(words.shape, rescale.dtype, data=shared.data, scope="shared.dyn")
+        rescale = shared_words(shared, rescale.dtype)
     known: Mapping[str, Any] = {field.name: getattr(given, field.name) for field in fields(given)}
     own = {"bias": words, "rescale": rescale, "positions": form.block_channels, "row_length": form.block_channels}
     return LoadedFactors(

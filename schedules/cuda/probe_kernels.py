@@ -8,7 +8,7 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from int8tune.schedules.cuda.launch import grid, threads_of
+from int8tune.schedules.cuda.launch import grid, shared_words, threads_of
 from int8tune.schedules.gpus import GROUP, WARP, Gpu
 from int8tune.schedules.intrinsics.cuda import Instructions
 
@@ -108,7 +108,7 @@ def write_group_peak(gpu: Gpu, peak: Peak) -> Any:
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         with grid(peak.blocks) as (block,), threads_of(GROUP) as thread:
             shared = T.alloc_buffer((sum(bytes_of),), "int8", scope="shared.dyn")
-            words = T.decl_buffer((sum(bytes_of) // 4,), "int32", data=shared.data, scope="shared.dyn")
+            words = shared_words(shared)
             _copy_to_shared(words, 0, data, bytes_of[0] // 4, thread)
             _copy_to_shared(words, bytes_of[0] // 4, weight, bytes_of[1] // 4, thread)
             sums = T.alloc_buffer((GROUP_COLUMNS // 2,), "int32", scope="local")

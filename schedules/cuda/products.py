@@ -8,6 +8,7 @@ from tvm.script.ir_builder import tirx as T
 
 from int8tune.schedules.cuda.channel_order import CHUNK_BYTES, WARP_CHANNELS, swizzled
 from int8tune.schedules.cuda.gemm_form import GROUP_ROWS, WARP_ROWS, GemmForm
+from int8tune.schedules.cuda.launch import shared_words
 from int8tune.schedules.gpus import GROUP, WARP, WORD_BYTES
 from int8tune.schedules.intrinsics.cuda import Instructions
 from int8tune.schedules.written.rows import divided
@@ -86,9 +87,7 @@ class WordProducts(_Products):
         self.y, self.x = divided(self.thread, self.across)
         self.sums = self._cleared(form.thread_rows * form.thread_channels)
         self.window_sums = self._cleared(form.thread_rows) if form.has_window_sum else None
-        self.words = T.decl_buffer(
-            (form.shared_bytes // WORD_BYTES,), "int32", data=self.shared.data, scope="shared.dyn"
-        )
+        self.words = shared_words(self.shared)
         self.data, self.weight = (self._registers(WORD_BYTES * count) for count in (form.thread_rows, 1))
 
     def add(self, step: Any, stage_at: Any) -> None:  # noqa: ARG002
