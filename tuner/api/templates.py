@@ -22,6 +22,7 @@ USUAL_LAYERS = (
     "conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-float.c-u8",
     "dwconv2d-u8s8-1x56x56x64-k3x3x1-s1-p1-float.c-u8",
     "dense-u8s8-1x1024-o1024-float.c-u8",
+    "dense-u8s8-128x1024-o1024-float.c-u8",
     "conv2d-u8s8-1x56x56x64-k3x3x128-s1-p1-g8-float.c-u8",
     "conv2d-u8s8-1x224x224x3-k7x7x64-s2-p3-float.c-u8",
 )

@@ -191,6 +191,13 @@ def test_no_template_takes_nothing() -> None:
         assert known.targets, known.name
 
 
+def test_templates_of_many_rows_take_dense_layers() -> None:
+    """Hopper's products of four warps take no layer of a single row."""
+    assert {"cuda.wgmma", "cuda.mma", "cuda.dp4a", "x86.conv"} <= {
+        known.name for known in templates() if "dense" in known.operators
+    }
+
+
 def test_families_of_targets_are_folded_where_they_are_whole() -> None:
     assert folded(["x86-amx", "generic"]) == ["x86-amx", "generic"]
     assert folded([profile.name for profile in PROFILES]) == ["x86-*", "arm-*", "generic"]
