@@ -11,7 +11,7 @@ from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst
 from tvm.target.codegen import llvm_cpu_has_features
 
-from int8tune.compiler.islands import convolutions, functions, products, resizing, rows
+from int8tune.compiler.islands import angles, convolutions, functions, products, resizing, rows
 from int8tune.compiler.islands.functions import number
 from int8tune.compiler.islands.rows import call_written, threads_for
 from int8tune.compiler.operator_kernels.transposition import is_copy, write_transpose
@@ -217,6 +217,20 @@ def _transposed(builder: Any, call: Any) -> Any:
     return call_written(builder, call, function, (values,), "transpose")
 
 
+def _angle(function: str) -> Legalize:
+    """In vectors, where the target has a product and a sum of one rounding."""
+
+    def legalize(builder: Any, call: Any) -> Any:
+        (data,) = call.args
+        values = math.prod(int(extent) for extent in data.ty.shape)
+        if data.ty.dtype.dtype != "float32" or not values or not _fuses_products():
+            return _default(f"relax.{function}")(builder, call)
+        written = angles.write_angles(function, values, threads_for(values))
+        return call_written(builder, call, written, (values,), function)
+
+    return legalize
+
+
 def _gelu(x: Any) -> Any:
     return functions.bound(x, lambda x: x * (_half_of_error(x) + number(0.5)))
 
@@ -240,6 +254,8 @@ LEGALIZATIONS: dict[str, Legalize] = {
     "relax.log": _elementwise(functions.logarithm),
     "relax.exp": _elementwise(functions.exponential),
     "relax.erf": _elementwise(functions.error_function),
+    "relax.sin": _angle("sin"),
+    "relax.cos": _angle("cos"),
     "relax.tanh": _elementwise(functions.hyperbolic_tangent),
     "relax.sigmoid": _elementwise(functions.sigmoid),
     "relax.nn.silu": _elementwise(lambda x: functions.bound(x, lambda x: x * functions.sigmoid(x))),

@@ -85,6 +85,9 @@ FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
         "isfinite",
         "integer",
     ),
+    "sine": ((3, 100), lambda w: w.apply("Sin", w.data), "fma", "T.tan("),
+    "cosine": ((3, 100), lambda w: w.apply("Cos", w.data), "fma", "T.tan("),
+    "few sines": ((3, 7), lambda w: w.apply("Sin", w.data), "fma", "T.tan("),
     "log softmax": ((5, 47), lambda w: w.apply("LogSoftmax", w.data, axis=-1), "T.vectorized(", "T.exp("),
     "log softmax of channels": ((2, 5, 3, 7), lambda w: w.apply("LogSoftmax", w.data, axis=1), "T.Let(", "T.exp("),
     "softmax of channels": ((2, 5, 3, 7), lambda w: w.apply("Softmax", w.data, axis=1), "T.Let(", "T.exp("),
@@ -215,6 +218,23 @@ def test_softplus_and_its_tangent_of_all_sizes(tmp_path: Path) -> None:
         exact = np.logaddexp(0.0, feed.astype(np.float64))
     np.testing.assert_allclose(ours[soft], exact, 4e-7, 2.0**-24)
     np.testing.assert_allclose(ours[tangent], np.tanh(exact), 6e-7, 2.0**-149)
+
+
+@pytest.mark.parametrize("function", ["Sin", "Cos"])
+def test_sines_of_all_sizes(function: str, tmp_path: Path) -> None:
+    """Also of parts with a number that is too large for vectors, or none, and of the last one, which is no whole part."""
+    random = np.random.default_rng(2)
+    near = [np.arange(-400, 400) * np.pi / 2 + step for step in (-1e-4, 0.0, 1e-4)]
+    usual = [random.uniform(-10, 10, 3000), random.uniform(-1e6, 1e6, 3000), random.uniform(-1e9, 1e9, 3000), *near]
+    odd = [0.0, -0.0, 2.0**30, -(2.0**30), 3e38, -3e38, 1e-45, 1e15, np.inf, -np.inf, np.nan]
+    feed = np.concatenate([*usual, odd]).astype(np.float32)[None]
+    w = IslandWriter(feed.shape)
+    ours, _ = outputs_of(w.file(name := w.apply(function, "x"), w.data), tmp_path, {"x": feed})
+    with np.errstate(invalid="ignore"):
+        exact = getattr(np, function.lower())(feed.astype(np.float64))
+    np.testing.assert_allclose(ours[name], exact, 3e-7, 2.0**-40)
+    if function == "Sin":
+        assert np.signbit(ours[name][feed == 0]).tolist() == [False, False, True]
 
 
 def test_numbers_that_are_no_int32_are_converted_as_there(tmp_path: Path) -> None:
