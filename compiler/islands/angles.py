@@ -1,8 +1,8 @@
 """Sine and cosine of numbers in binary32, in vectors. This module imports TVM.
 
 An angle's distance from the nearest quarter of a turn is found in binary64, by two fused steps, so that of numbers
-below 2^30 no bit is lost; its sine and cosine are polynomials of Cephes (S. Moshier). A part of 256 numbers of which one
-is larger is computed one by one, by libm.
+below 2^30 no bit is lost; its sine and cosine are polynomials of Cephes (S. Moshier). A part of 256 numbers one of
+which is larger is computed one by one, by libm.
 """
 
 from __future__ import annotations

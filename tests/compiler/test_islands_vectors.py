@@ -222,7 +222,7 @@ def test_softplus_and_its_tangent_of_all_sizes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", ["Sin", "Cos"])
 def test_sines_of_all_sizes(function: str, tmp_path: Path) -> None:
-    """Also of parts with a number that is too large for vectors, or none, and of the last one, which is no whole part."""
+    """Also of parts with a number that is too large for vectors, or none, and of the last one, which overlaps."""
     random = np.random.default_rng(2)
     near = [np.arange(-400, 400) * np.pi / 2 + step for step in (-1e-4, 0.0, 1e-4)]
     usual = [random.uniform(-10, 10, 3000), random.uniform(-1e6, 1e6, 3000), random.uniform(-1e9, 1e9, 3000), *near]
