@@ -64,16 +64,31 @@ class _Joining(PyExprMutator):  # type: ignore[misc]
         return base if exponent is not None and _is(exponent, 2.0) else None
 
     def _wrapped(self, call: Any) -> Any | None:
-        """x in binary32 of an int32 that is the remainder of x by 2^32, or 0 of what is not finite."""
-        if str(call.attrs.dtype) != "int32":
+        """x in binary32 of an int32 that the importer made of it: its whole part's remainder by 2^32, with a sign."""
+        chosen = self._arguments("relax.where", call.args[0])
+        if str(call.attrs.dtype) != "int32" or not chosen:
             return None
-        _, _, remainder = self._arguments("relax.where", call.args[0]) or (None,) * 3
-        for whole in self._arguments("relax.floor_mod", remainder)[:1]:
-            for value in self._arguments("relax.astype", whole):
-                refused, _, finite = self._arguments("relax.where", value) or (None, None, value)
-                is_checked = refused is None or self._arguments("relax.logical_not", refused)
-                return finite if is_checked and finite.ty.dtype.dtype == "float32" else None
-        return None
+        is_large, lowered, remainder = chosen
+        divided = self._arguments("relax.floor_mod", remainder)
+        parts = (
+            (self._arguments("relax.greater_equal", is_large), remainder, 2.0**31),
+            (self._arguments("relax.subtract", lowered), remainder, 2.0**32),
+            (divided, divided[0] if divided else None, 2.0**32),
+        )
+        if not all(found and found[0].same_as(value) and _is(found[1], number) for found, value, number in parts):
+            return None
+        whole = divided[0]
+        values = self._arguments("relax.astype", whole) if whole.ty.dtype.dtype == "int64" else []
+        return next((x for x in map(self._unchecked, values) if x.ty.dtype.dtype == "float32"), None)
+
+    def _unchecked(self, value: Any) -> Any:
+        """x of what is x where x is finite, and 0 elsewhere; any other value as it is."""
+        refused, zero, finite = self._arguments("relax.where", value) or (None, None, None)
+        for checked in self._arguments("relax.logical_not", refused):
+            for x in self._arguments("relax.isfinite", checked):
+                if x.same_as(finite) and _is(zero, 0.0):
+                    return x
+        return value
 
     def _exponent(self, value: Any) -> Any | None:
         """x of 1 + e^x, in binary32."""

@@ -35,6 +35,14 @@ def resized(height: int, width: int, mode: str = "half_pixel") -> Build:
     return lambda w: w.apply("Resize", w.data, "", "", sizes, mode="linear", coordinate_transformation_mode=mode)
 
 
+def chosen_remainder(w: IslandWriter, divisor: int) -> str:
+    """An int32 that a model itself chooses: of all that is, only what TVM's importer writes is a cast."""
+    whole = w.apply("Cast", w.apply("Mul", w.data, 99.0), to=7)
+    remainder = w.apply("Mod", whole, np.array(divisor, np.int64))
+    chosen = w.apply("Where", w.apply("Greater", w.data, 0.5), np.array([77], np.int64), remainder)
+    return w.apply("Cast", w.apply("Cast", chosen, to=6), to=1)
+
+
 IMAGES = (2, 3, 5, 8)
 # Of each kernel the shape of its data, the node, what its text has, and what it has not.
 FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
@@ -79,6 +87,8 @@ FORMS: dict[str, tuple[tuple[int, ...], Build, str, str]] = {
         "T.Select(",
         "isfinite",
     ),
+    "whole numbers of another choice": ((3, 40), lambda w: chosen_remainder(w, 5), "floor_mod", "integer"),
+    "whole numbers that wrap elsewhere": ((3, 40), lambda w: chosen_remainder(w, 2**32), "floor_mod", "integer"),
     "whole bytes": (
         (3, 40),
         lambda w: w.apply("Cast", w.apply("Cast", w.apply("Mul", w.data, 9.0), to=3), to=1),
